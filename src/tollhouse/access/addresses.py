@@ -1,0 +1,49 @@
+"""The address a request comes from, believed only as far as the operator trusts the proxies in between."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+Network = IPv4Network | IPv6Network
+Address = IPv4Address | IPv6Address
+
+
+def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
+    """Walk X-Forwarded-For from the right while each hop is trusted; the first that is not is the client.
+
+    IPv4-mapped IPv6 folds to IPv4, IPv6 to its /64 (one household). A hop that is no address ends the walk.
+    """
+    current = _parsed(peer)
+    if current is None:
+        return peer or "unknown"
+    for hop in reversed(forwarded_for.split(",") if forwarded_for else []):
+        if not any(current in network for network in trusted):
+            break
+        parsed = _parsed(hop.strip())
+        if parsed is None:
+            break
+        current = parsed
+    return _folded(current)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether this is the machine itself."""
+    parsed = _parsed(address.partition("/")[0])
+    return parsed is not None and (parsed.is_loopback or address == "::/64")
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Address | None:
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        return address.ipv4_mapped
+    return address
+
+
+def _folded(address: Address) -> str:
+    if isinstance(address, IPv6Address):
+        return str(IPv6Network((address, 64), strict=False))
+    return str(address)

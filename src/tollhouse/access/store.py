@@ -1,0 +1,72 @@
+"""The keys as rows: who holds which tier, found by a keyed hash."""
+
+from typing import Any
+
+from sqlalchemy import Column, Integer, LargeBinary, String, Table, func, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tollhouse.storage.database import metadata
+
+api_key = Table(
+    "api_key",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("hash", LargeBinary, nullable=False, unique=True),
+    Column("email", String(320), nullable=False, index=True),
+    Column("tier", String(16), nullable=False),
+    Column("label", String(100)),
+    Column("per_day", Integer),
+    Column("per_minute", Integer),
+    Column("created_at", String(20), nullable=False),
+    Column("revoked_at", String(20)),
+)
+
+server_secret = Table(
+    "server_secret",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
+
+
+async def insert_key(connection: AsyncConnection, **values: object) -> None:
+    """Keep a new key."""
+    await connection.execute(api_key.insert().values(**values))
+
+
+async def key_by_hash(connection: AsyncConnection, digest: bytes) -> Any:
+    """The row of the key that is not revoked and has this hash, or None."""
+    query = select(api_key).where(api_key.c.hash == digest, api_key.c.revoked_at.is_(None))
+    return (await connection.execute(query)).one_or_none()
+
+
+async def key_by_id(connection: AsyncConnection, key_id: str) -> Any:
+    """The row of the key of this id, revoked or not, or None."""
+    return (await connection.execute(select(api_key).where(api_key.c.id == key_id))).one_or_none()
+
+
+async def active_keys_of(connection: AsyncConnection, email: str) -> int:
+    """How many keys of this (normalised) email are not revoked."""
+    query = select(func.count()).where(api_key.c.email == email, api_key.c.revoked_at.is_(None))
+    return int((await connection.execute(query)).scalar_one())
+
+
+async def all_keys(connection: AsyncConnection) -> list[Any]:
+    """Every key, oldest first."""
+    return list(await connection.execute(select(api_key).order_by(api_key.c.created_at, api_key.c.id)))
+
+
+async def change_key(connection: AsyncConnection, key_id: str, **values: object) -> bool:
+    """Alter a key that is not revoked; False when there is none."""
+    query = update(api_key).where(api_key.c.id == key_id, api_key.c.revoked_at.is_(None)).values(**values)
+    return (await connection.execute(query)).rowcount == 1
+
+
+async def secret_named(connection: AsyncConnection, name: str) -> bytes | None:
+    """A secret this server made for itself."""
+    return (await connection.execute(select(server_secret.c.value).where(server_secret.c.name == name))).scalar()
+
+
+async def insert_secret(connection: AsyncConnection, name: str, value: bytes) -> None:
+    """Keep a new secret."""
+    await connection.execute(server_secret.insert().values(name=name, value=value))

@@ -1,0 +1,151 @@
+"""The one file that builds things: settings, stores, rooms, services, one ASGI application."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from tollhouse import clock, logs
+from tollhouse import settings as setting
+from tollhouse.access.keys import open_key_ring
+from tollhouse.console.api_docs import api_docs_pages
+from tollhouse.console.front import front_service
+from tollhouse.gate.admission import Admission
+from tollhouse.gate.housekeeping import with_housekeeping
+from tollhouse.gate.lifespan import Application
+from tollhouse.gate.routing import Router
+from tollhouse.gate.server import Gate
+from tollhouse.gate.service import Service, Work
+from tollhouse.metering.meter import Meter, TallyMeter
+from tollhouse.services import SERVICES
+from tollhouse.gate.rooms import Rooms
+from tollhouse.settings import SettingError, Settings
+from tollhouse.storage.database import Database, open_database
+from tollhouse.storage.migrate import migrate
+from tollhouse.storage.tallies import NoTallies
+from tollhouse.storage.tallies_file import MemoryTallies, SharedFileTallies
+from tollhouse.storage.tallies_postgres import PostgresTallies
+
+log = logs.logger("app")
+
+RETRY_LEADING_SECONDS = 2.0
+RESTART_WORK_SECONDS = 5.0
+
+
+def create() -> Application:
+    """The ASGI application, from the settings in the environment: what a server's workers import."""
+    settings = setting.load()
+    logs.configure(settings.log_level)
+    return Application(lambda: serving(settings))
+
+
+@contextlib.asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[Gate]:
+    """Everything built and running, until the block ends."""
+    async with rooms_of(settings) as rooms:
+        services = [await SERVICES[name](rooms) for name in chosen(settings)]
+        gate = _gate(rooms, services)
+        tasks = [asyncio.create_task(_for_ever(work)) for service in services for work in service.follow]
+        if settings.background_work:
+            tasks.append(asyncio.create_task(lead(rooms, services)))
+        log.info("serving", services=[service.name for service in services])
+        try:
+            yield gate
+        finally:
+            await _cancelled(tasks)
+
+
+@contextlib.asynccontextmanager
+async def rooms_of(settings: Settings, *, answers_calls: bool = True) -> AsyncIterator[Rooms]:
+    """The rooms every service shares, their storage migrated. Only a process that answers calls counts them."""
+    database = open_database(settings)
+    try:
+        await migrate(database)
+        meter = _meter(settings, database) if answers_calls else TallyMeter(NoTallies())
+        try:
+            keys = await open_key_ring(database, settings.key_hash_secret)
+            yield Rooms(settings, database, keys, meter, clock.seconds())
+        finally:
+            await meter.close()
+    finally:
+        await database.close()
+
+
+async def working(settings: Settings) -> None:
+    """The background work alone, for ever."""
+    async with rooms_of(settings, answers_calls=False) as rooms:
+        await lead(rooms, [await SERVICES[name](rooms) for name in chosen(settings)])
+
+
+async def check(settings: Settings) -> None:
+    """Refuse before a worker starts what would fail in it: a wrong setting, a database out of reach, a folder in use."""
+    chosen(settings)
+    async with rooms_of(settings):
+        pass
+
+
+async def lead(rooms: Rooms, services: Sequence[Service]) -> None:
+    """Do the background work in one process of all that share the database; another takes over when it ends."""
+    folder = Path(rooms.settings.data_dir)
+    while True:
+        async with rooms.database.leading("background-work", folder) as leads:
+            if leads:
+                log.info("doing the background work")
+                await asyncio.gather(*(_for_ever(work) for service in services for work in service.work))
+        await asyncio.sleep(RETRY_LEADING_SECONDS)
+
+
+def chosen(settings: Settings) -> list[str]:
+    """The services to offer. Raises SettingError for one that does not exist."""
+    for name in [settings.service, *settings.hosts.values()]:
+        if name and name not in SERVICES:
+            raise SettingError(f"service: there is no service {name!r}; there are {', '.join(SERVICES)}")
+    return [settings.service] if settings.service else list(SERVICES)
+
+
+def _meter(settings: Settings, database: Database) -> Meter:
+    if settings.redis_url:
+        try:
+            from tollhouse.metering.meter_redis import RedisMeter
+        except ModuleNotFoundError:
+            raise SettingError("redis_url: needs the extra: pip install 'tollhouse[redis]'") from None
+        return RedisMeter(settings.redis_url)
+    if not database.is_sqlite:
+        return TallyMeter(PostgresTallies(database))
+    folder = Path(settings.data_dir)
+    return TallyMeter(MemoryTallies(folder) if settings.workers == 1 else SharedFileTallies(folder))
+
+
+def _gate(rooms: Rooms, services: Sequence[Service]) -> Gate:
+    settings = rooms.settings
+    public = settings.public_url.rstrip("/")
+    router, hosts = Router(), {}
+    root = front_service(settings, services)
+    for service in services:
+        prefix = "" if settings.service else f"/{service.name}"
+        router.mount(with_housekeeping(service, f"{public}{prefix}" or "/", api_docs_pages()), prefix)
+    router.mount(root, "")
+    for host, name in settings.hosts.items():
+        hosts[host.lower()] = Router()
+        service = next(service for service in services if service.name == name)
+        hosts[host.lower()].mount(with_housekeeping(service, "/", api_docs_pages()), "")
+        hosts[host.lower()].mount(root, "")
+    return Gate(
+        settings, Admission(rooms.keys, rooms.meter, settings.trusted_networks(), settings.admin_token), router, hosts
+    )
+
+
+async def _for_ever(work: Work) -> None:
+    """Run work that should not end; when it fails, say so and start it again."""
+    while True:
+        try:
+            await work()
+        except Exception:
+            log.exception("background work failed")
+        await asyncio.sleep(RESTART_WORK_SECONDS)
+
+
+async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,37 @@
+"""Who is calling: the holder of a key, or somebody at an address."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Tier = Literal["free", "pro", "enterprise"]
+
+
+class KeyCaller(Struct, frozen=True):
+    """The holder of an API key. `per_day` and `per_minute` are the key's own limits, where the operator gave some."""
+
+    key_id: str
+    tier: Tier
+    label: str | None
+    created_at: str
+    per_day: int | None = None
+    per_minute: int | None = None
+
+    @property
+    def subject(self) -> str:
+        """The name this caller's usage is counted under."""
+        return self.key_id
+
+
+class AddressCaller(Struct, frozen=True):
+    """Somebody at a network address (IPv6 folded to its /64)."""
+
+    address: str
+
+    @property
+    def subject(self) -> str:
+        """The name this caller's usage is counted under."""
+        return f"address:{self.address}"
+
+
+Caller = KeyCaller | AddressCaller

@@ -1,0 +1,85 @@
+"""`tollhouse keys`: the operator's hand on keys of any tier."""
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from typing import Annotated
+
+import msgspec
+from cyclopts import App, Parameter
+
+from tollhouse import app, logs
+from tollhouse.caller import Tier
+from tollhouse.cli.options import HERE, Where
+from tollhouse.services.defense.keys_desk import issued
+
+keys = App(name="keys", help="Create, list, revoke and move keys.")
+
+
+@keys.command
+def create(
+    *,
+    email: str,
+    tier: Tier = "free",
+    label: str | None = None,
+    per_minute: Annotated[int | None, Parameter(help="A limit of this key's own")] = None,
+    per_day: Annotated[int | None, Parameter(help="A limit of this key's own")] = None,
+    where: Where = HERE,
+) -> None:
+    """Make a key of any tier and print it, this once, as JSON."""
+    for name, limit in (("--per-minute", per_minute), ("--per-day", per_day)):
+        if limit is not None and limit < 1:
+            raise ValueError(f"{name} must be at least 1")
+
+    async def run() -> None:
+        async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
+            key = await rooms.keys.create(email, tier, label, per_day=per_day, per_minute=per_minute)
+            print(msgspec.json.encode(issued(key)).decode())
+
+    _run(run())
+
+
+@keys.command(name="list")
+def list_keys(*, where: Where = HERE) -> None:
+    """Print every key, one JSON object a line; never a key's text."""
+
+    async def run() -> None:
+        async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
+            for key in await rooms.keys.listed():
+                print(json.dumps(key))
+
+    _run(run())
+
+
+@keys.command
+def revoke(key_id: str, *, where: Where = HERE) -> None:
+    """Stop a key for good."""
+
+    async def run() -> None:
+        async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
+            _known(await rooms.keys.revoke(key_id), key_id)
+            print(json.dumps({"revoked": True, "key_id": key_id}))
+
+    _run(run())
+
+
+@keys.command
+def set_tier(key_id: str, tier: Tier, *, where: Where = HERE) -> None:
+    """Move a key to another tier."""
+
+    async def run() -> None:
+        async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
+            _known(await rooms.keys.set_tier(key_id, tier), key_id)
+            print(json.dumps({"key_id": key_id, "tier": tier}))
+
+    _run(run())
+
+
+def _known(changed: bool, key_id: str) -> None:
+    if not changed:
+        raise ValueError(f"there is no active key {key_id}")
+
+
+def _run(work: Coroutine[object, object, None]) -> None:
+    logs.configure("warning")
+    asyncio.run(work)

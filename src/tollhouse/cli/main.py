@@ -1,0 +1,41 @@
+"""The command line's door: which commands there are, and how a wrong setting or a failure is told in one line."""
+
+import sys
+
+from cyclopts import App
+
+from tollhouse import __version__
+from tollhouse.cli.evaluate import evaluate
+from tollhouse.cli.ingest import ingest
+from tollhouse.cli.keys import keys
+from tollhouse.cli.serve import serve, worker
+from tollhouse.cli.settings import settings
+from tollhouse.errors import Problem
+from tollhouse.settings import SettingError
+from tollhouse.storage.migrate import NewerSchemaError
+from tollhouse.storage.tallies_file import FolderInUseError
+
+app = App(name="tollhouse", version=__version__, help="Publish data feeds and catalogues, meter them, get paid.")
+app.command(serve)
+app.command(worker)
+app.command(ingest)
+app.command(keys)
+app.command(evaluate)
+app.command(settings)
+
+
+def main() -> None:
+    """Run one command; exit 2 for a wrong setting, 1 for a failure."""
+    try:
+        app()
+    except SettingError as error:
+        sys.exit(_told(f"setting {error}", 2))
+    except Problem as problem:
+        sys.exit(_told(problem.detail, 1))
+    except (FolderInUseError, NewerSchemaError, OSError, ValueError) as error:
+        sys.exit(_told(str(error), 1))
+
+
+def _told(message: str, code: int) -> int:
+    print(f"tollhouse: {message}", file=sys.stderr)
+    return code

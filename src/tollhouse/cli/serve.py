@@ -1,0 +1,88 @@
+"""`tollhouse serve` and `tollhouse worker`: the server, and the background work on its own."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from shutil import rmtree
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from tollhouse import app, logs
+from tollhouse import settings as setting
+from tollhouse.cli.options import HERE, Where
+from tollhouse.settings import Settings
+
+STOP_WITHIN_SECONDS = 35
+
+
+def serve(
+    service: Annotated[str, Parameter(help="Serve this one at the root, instead of all under their prefixes")] = "",
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    recorded: Annotated[bool | None, Parameter(help="Serve the bundled recording instead of live data")] = None,
+    workers: Annotated[int | None, Parameter(help="Processes that answer requests (default: 1)")] = None,
+    worker: Annotated[bool, Parameter(help="Also do the background work in this server")] = True,
+    where: Where = HERE,
+) -> None:
+    """Serve until told to stop; requests in flight are finished first."""
+    from granian import Granian
+    from granian.constants import Interfaces, Loops
+
+    chosen = where.settings(
+        service=service or None, recorded=recorded, workers=workers, background_work=None if worker else False
+    )
+    logs.configure(chosen.log_level)
+    asyncio.run(app.check(chosen))
+    setting.export(chosen)
+    _measure_together(chosen)
+    _greet(chosen, host, port)
+    Granian(
+        "tollhouse.app:create",
+        factory=True,
+        address=host,
+        port=port,
+        interface=Interfaces.ASGI,
+        loop=Loops.uvloop,
+        workers=chosen.workers,
+        websockets=False,
+        log_level="warning",
+        respawn_failed_workers=True,
+        workers_kill_timeout=STOP_WITHIN_SECONDS,
+        backlog=2048,
+    ).serve()
+
+
+def worker(*, where: Where = HERE) -> None:
+    """Do the background work alone: ingest, for servers started with `--no-worker`."""
+    chosen = where.settings()
+    logs.configure(chosen.log_level)
+    asyncio.run(_work(chosen))
+
+
+async def _work(chosen: Settings) -> None:
+    task = asyncio.ensure_future(app.working(chosen))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _measure_together(chosen: Settings) -> None:
+    """Several workers add their measurements up in files of one folder."""
+    if chosen.workers > 1:
+        folder = Path(chosen.data_dir) / "metrics"
+        rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        setting.measure_together(folder)
+
+
+def _greet(chosen: Settings, host: str, port: int) -> None:
+    base = f"http://{host}:{port}"
+    names = app.chosen(chosen)
+    print(f"Tollhouse on {base} (stop with Ctrl-C)", file=sys.stderr)
+    for name in names:
+        prefix = "" if chosen.service else f"/{name}"
+        print(f"  {name}: {base}{prefix}/docs", file=sys.stderr)

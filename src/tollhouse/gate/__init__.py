@@ -1,0 +1,1 @@
+"""The way in: one sequence for every operation of every service."""

@@ -1,0 +1,90 @@
+"""What every service answers about itself: health, its description, and its pages for people."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from tollhouse.gate.answering import etag_of
+from tollhouse.gate.openapi import description
+from tollhouse.gate.operation import Answer, Asked, Handler, Operation
+from tollhouse.gate.service import Service
+from tollhouse.gate.terms import FREE
+
+YAML = "application/yaml"
+
+
+def with_housekeeping(service: Service, base_url: str, pages: Sequence[Operation]) -> Service:
+    """The service with `/health`, `/api/openapi.yaml`, `/api/openapi.json` and its pages."""
+    whole = replace(service, operations=[*service.operations, _health(service), *_openapi_routes(), *pages])
+    document = description(whole, base_url)
+    given = {
+        "getOpenApiJson": _fixed(msgspec.json.encode(document), "application/json"),
+        "getOpenApiYaml": _fixed(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode(), YAML),
+    }
+    return replace(
+        whole,
+        operations=[
+            replace(operation, handler=given.get(operation.id, operation.handler)) for operation in whole.operations
+        ],
+    )
+
+
+def _health(service: Service) -> Operation:
+    async def health(_asked: Asked[None, None]) -> Answer:
+        return Answer(msgspec.json.encode(await service.health()), cache_control="no-store")
+
+    return Operation(
+        id="getHealth",
+        method="GET",
+        path="/health",
+        summary="Whether the service works, and how old its data is",
+        handler=health,
+        terms=FREE,
+        answers={"application/json": service.health_schema},
+        tag="about",
+    )
+
+
+def _openapi_routes() -> list[Operation]:
+    async def unbuilt(_asked: Asked[None, None]) -> Answer:
+        raise AssertionError("the description is filled in once every operation is known")
+
+    return [
+        Operation("getOpenApiYaml", "GET", "/api/openapi.yaml", "This description as YAML", unbuilt, FREE,
+                  answers={YAML: {"type": "object"}}, tag="about"),
+        Operation("getOpenApiJson", "GET", "/api/openapi.json", "This description as JSON", unbuilt, FREE,
+                  answers={"application/json": {"type": "object"}}, tag="about"),
+    ]  # fmt: skip
+
+
+def _fixed(body: bytes, media_type: str) -> Handler:
+    answer = Answer(body, media_type, etag=etag_of(body), cache_control="public, max-age=300")
+
+    async def fixed(_asked: Asked[Any, Any]) -> Answer:
+        return answer
+
+    return fixed
+
+
+def file_operation(path: str, file: Path, media_type: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> Operation:
+    """An undescribed operation that serves one file of the package."""
+    handler = _lazy_file(file, media_type, tuple(headers))
+    return Operation(
+        f"page {path}", "GET", path, file.name, handler, FREE, answers={media_type: {}}, is_described=False
+    )
+
+
+def _lazy_file(file: Path, media_type: str, headers: tuple[tuple[bytes, bytes], ...]) -> Handler:
+    kept: list[Answer] = []
+
+    async def serve(_asked: Asked[Any, Any]) -> Answer:
+        if not kept:
+            body = file.read_bytes()
+            kept.append(Answer(body, media_type, etag_of(body), headers, cache_control="public, max-age=3600"))
+        return kept[0]
+
+    return serve

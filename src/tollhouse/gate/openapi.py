@@ -1,0 +1,205 @@
+"""The OpenAPI 3.1 description of a service, read off the same declarations that serve it."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse.errors import CODES
+from tollhouse.gate import problems
+from tollhouse.gate.operation import Operation
+from tollhouse.gate.service import Service
+from tollhouse.gate.terms import Terms
+from tollhouse.metering.plans import PLANS, RANK
+from tollhouse.money import usd
+
+Json = dict[str, Any]
+
+_REF = "#/components/schemas/{name}"
+_EVERYWHERE = ("invalid-request", "not-acceptable", "uri-too-long", "headers-too-large", "internal-error",
+               "storage-unavailable", "shutting-down")  # fmt: skip
+
+
+def description(service: Service, base_url: str) -> Json:
+    """The whole document; `base_url` is where the service is reached."""
+    operations = [operation for operation in service.operations if operation.is_described]
+    schemas = _schemas(operations)
+    paths: dict[str, Json] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": service.title,
+            "version": service.version,
+            "description": service.description,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": base_url}],
+        "tags": [{"name": name, "description": text} for name, text in service.tags.items()],
+        "paths": paths,
+        "components": {
+            "schemas": {"Problem": problems.SCHEMA, **schemas},
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `th_live_…`"}
+            },
+        },
+        "x-plans": [_plan(tier) for tier in PLANS],
+    }
+
+
+def _plan(tier: Any) -> Json:
+    plan = PLANS[tier]
+    return {
+        "tier": plan.tier,
+        "requests_per_day": plan.limits.requests_per_day,
+        "requests_per_minute": plan.limits.requests_per_minute,
+        "price_per_month_usd": usd(plan.month_micros),
+        "price_per_year_usd": None if plan.year_micros is None else usd(plan.year_micros),
+        "includes": list(plan.includes),
+    }
+
+
+def _schemas(operations: list[Operation]) -> Json:
+    types = {kind for operation in operations for kind in _types(operation)}
+    _, components = msgspec.json.schema_components(sorted(types, key=lambda kind: kind.__name__), ref_template=_REF)
+    return {name: components[name] for name in sorted(components)}
+
+
+def _types(operation: Operation) -> list[type[Struct]]:
+    kinds = [operation.query, operation.body, *operation.answers.values()]
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Struct)]
+
+
+def _operation(operation: Operation, schemas: Json) -> Json:
+    described: Json = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "description": f"{operation.description}\n\n{_price_sentence(operation.terms)}".strip(),
+        "parameters": [*_path_parameters(operation), *_query_parameters(operation, schemas)],
+        "responses": _responses(operation),
+        "security": [{"bearer": []}] if operation.terms.opens_to == "key" else [],
+        "x-price": _price(operation.terms),
+    }
+    if operation.tag:
+        described["tags"] = [operation.tag]
+    if operation.body is not None:
+        media: Json = {"schema": {"$ref": _REF.format(name=operation.body.__name__)}}
+        if "body" in operation.examples:
+            media["example"] = operation.examples["body"]
+        described["requestBody"] = {"required": True, "content": {"application/json": media}}
+    return described
+
+
+def _path_parameters(operation: Operation) -> list[Json]:
+    return [
+        {"name": name, "in": "path", "required": True, **schema} for name, schema in operation.path_parameters.items()
+    ]
+
+
+def _query_parameters(operation: Operation, schemas: Json) -> list[Json]:
+    if operation.query is None:
+        return []
+    shape = schemas.pop(operation.query.__name__, None) or msgspec.json.schema(operation.query)
+    required = set(shape.get("required", ()))
+    return [_query_parameter(name, schema, name in required) for name, schema in shape["properties"].items()]
+
+
+def _query_parameter(name: str, schema: Json, is_required: bool) -> Json:
+    """Parameters are never null: what is optional is simply left out."""
+    schema = dict(schema)
+    if schema.get("default", ...) is None:
+        del schema["default"]
+    if "anyOf" in schema:
+        (kept,) = [part for part in schema.pop("anyOf") if part != {"type": "null"}]
+        schema = {**kept, **schema}
+    described: Json = {"name": name, "in": "query", "required": is_required}
+    for key in ("description", "examples"):
+        if key in schema:
+            value = schema.pop(key)
+            described |= {"description": value} if key == "description" else {"example": value[0]}
+    if schema.get("type") == "array":
+        described |= {"style": "form", "explode": "prefixItems" not in schema}
+    return {**described, "schema": schema}
+
+
+def _responses(operation: Operation) -> Json:
+    codes = [*_EVERYWHERE, *operation.problems, *_codes_of(operation)]
+    responses: Json = {"200": _success(operation)}
+    if operation.method == "GET":
+        responses["304"] = {
+            "description": "Unchanged since the ETag sent in If-None-Match",
+            "headers": _headers(operation),
+        }
+    for status in sorted({CODES[code][0] for code in codes}):
+        told = [code for code in dict.fromkeys(codes) if CODES[code][0] == status]
+        responses[str(status)] = {
+            "description": "; ".join(f"`{code}`: {CODES[code][1]}" for code in told),
+            "headers": _problem_headers(operation, status),
+            "content": {problems.MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}},
+        }
+    return responses
+
+
+def _codes_of(operation: Operation) -> list[str]:
+    codes = ["invalid-parameter"]
+    if operation.path_parameters:
+        codes.append("not-found")
+    if operation.body is not None:
+        codes += ["invalid-body", "unsupported-media-type", "payload-too-large", "request-timeout"]
+    if operation.terms.opens_to == "key":
+        codes += ["missing-credentials", "invalid-key"]
+    if RANK[operation.terms.minimum_tier] > 0:
+        codes.append("tier-required")
+    if operation.terms.is_metered:
+        codes += ["rate-limited", "quota-exceeded"]
+    return codes
+
+
+def _success(operation: Operation) -> Json:
+    content: Json = {}
+    for media_type, shape in operation.answers.items():
+        is_struct = isinstance(shape, type) and issubclass(shape, Struct)
+        content[media_type] = {"schema": {"$ref": _REF.format(name=shape.__name__)} if is_struct else shape}
+        if media_type in operation.examples:
+            content[media_type]["example"] = operation.examples[media_type]
+    return {"description": "Success", "headers": _headers(operation), "content": content}
+
+
+def _headers(operation: Operation) -> Json:
+    headers: Json = {"X-Request-Id": _header("The id of this request, also in the server's log")}
+    if operation.method == "GET":
+        headers["ETag"] = _header("Send it back in If-None-Match to learn cheaply whether anything changed")
+    if operation.terms.opens_to == "key":
+        headers |= {
+            "X-RateLimit-Limit": _header("The plan's limit: of the day for free and pro, of the minute for enterprise"),
+            "X-RateLimit-Remaining": _header("What is left of it"),
+            "X-Credits-Tier": _header("The key's tier"),
+            "RateLimit-Policy": _header("All windows of the plan (IETF draft ratelimit-headers)"),
+            "RateLimit": _header("What is left of each window and when it resets"),
+        }
+    return headers
+
+
+def _problem_headers(operation: Operation, status: int) -> Json:
+    if status in (429, 503):
+        return {"Retry-After": _header("Whole seconds to wait")}
+    if status == 401:
+        return {"WWW-Authenticate": _header("Bearer")}
+    return {"X-Request-Id": _header("The id of this request, also in the server's log")}
+
+
+def _header(text: str) -> Json:
+    return {"description": text, "schema": {"type": "string"}}
+
+
+def _price(terms: Terms) -> Json:
+    if not terms.is_metered:
+        return {"model": "free"}
+    return {"model": "plan", "requests": 1, "minimum_tier": terms.minimum_tier}
+
+
+def _price_sentence(terms: Terms) -> str:
+    if not terms.is_metered:
+        return "Price: free, uses nothing of a plan."
+    return f"Price: one request of the key's plan ({terms.minimum_tier} or higher; see `x-plans`)."

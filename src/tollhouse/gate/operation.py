@@ -1,0 +1,70 @@
+"""An operation, declared once: route, limits, description and price list all read this."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Struct
+
+from tollhouse.caller import Caller
+from tollhouse.gate.terms import Terms
+
+Query = TypeVar("Query")
+Body = TypeVar("Body")
+
+Method = Literal["GET", "POST", "PATCH", "DELETE"]
+
+JSON = "application/json"
+
+
+class Asked(Struct, Generic[Query, Body], frozen=True):
+    """What a caller asks, read and checked: the handler can trust it. `address` is the client's."""
+
+    query: Query
+    body: Body
+    path: dict[str, str]
+    caller: Caller | None
+    address: str
+    media_type: str
+
+
+@dataclass(slots=True)
+class Answer:
+    """What goes back. `etag` is opaque; an answer kept and given again keeps its compressed forms too."""
+
+    body: bytes
+    media_type: str = JSON
+    etag: str | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    status: int = 200
+    cache_control: str = "no-cache"
+    compressed: dict[str, bytes] = field(default_factory=dict)
+
+
+Handler = Callable[[Asked[Any, Any]], Awaitable[Answer | Struct]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`answers` maps each media type offered to its schema: a type, or a plain JSON Schema. The first is the default.
+
+    `formats` names the media types in the `format` parameter where there is one. `problems` are the codes this
+    operation raises itself; those of its terms and its reading are known from the rest of the declaration.
+    """
+
+    id: str
+    method: Method
+    path: str
+    summary: str
+    handler: Handler
+    terms: Terms
+    description: str = ""
+    query: type[Struct] | None = None
+    body: type[Struct] | None = None
+    path_parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    answers: dict[str, Any] = field(default_factory=dict)
+    formats: dict[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    tag: str = ""
+    examples: dict[str, Any] = field(default_factory=dict)
+    is_described: bool = True

@@ -1,0 +1,47 @@
+"""One HTTP request as the gate sees it."""
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import unquote
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._~-]{1,128}")
+
+
+class Request:
+    """Method, path, headers and the body's stream. Repeated headers are joined with a comma, as HTTP allows."""
+
+    __slots__ = ("headers", "headers_bytes", "id", "method", "path", "peer", "query", "receive")
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.method: str = scope["method"]
+        self.query: bytes = scope["query_string"]
+        self.path: str = _path(scope)
+        self.peer: str = scope["client"][0] if scope.get("client") else ""
+        self.receive = receive
+        self.headers: dict[bytes, str] = {}
+        self.headers_bytes = 0
+        for name, value in scope["headers"]:
+            self.headers_bytes += len(name) + len(value)
+            text = value.decode("latin-1")
+            self.headers[name] = f"{self.headers[name]}, {text}" if name in self.headers else text
+        given = self.headers.get(b"x-request-id", "")
+        self.id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+
+    def header(self, name: bytes) -> str:
+        """The header's value, empty when it was not sent."""
+        return self.headers.get(name, "")
+
+
+def _path(scope: Scope) -> str:
+    """The decoded path; a percent-encoded slash stays encoded, so that it cannot forge a segment."""
+    raw = scope.get("raw_path") or scope["path"].encode()
+    text: str = raw.decode("latin-1").partition("?")[0]
+    if "%" not in text:
+        return text
+    return unquote(re.sub("%2[fF]", "%252F", text), errors="replace")

@@ -1,0 +1,51 @@
+"""Structured logs on standard error, one JSON object a line, never a secret."""
+
+import logging
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+import structlog
+
+_SECRET_FIELD = re.compile(r"secret|token|authorization|api_key|password|private|signature", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"th_live_[0-9A-Za-z]+|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)")
+
+
+def configure(level: str) -> None:
+    """Send our logs and the libraries' to standard error as JSON at `level` and above."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            redact,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    logging.basicConfig(level=max(number, logging.WARNING), stream=sys.stderr, format="%(message)s", force=True)
+
+
+def logger(name: str) -> Any:
+    """The logger of one room of the house."""
+    return structlog.get_logger(room=name)
+
+
+def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """A structlog processor: secret fields lose their value, secrets inside texts are masked."""
+    for name, value in event.items():
+        if _SECRET_FIELD.search(name):
+            event[name] = "***"
+        elif isinstance(value, str):
+            event[name] = masked(value)
+    return event
+
+
+def masked(text: str) -> str:
+    """The text with API keys and passwords in addresses replaced by `***`."""
+    return _SECRET_VALUE.sub("***", text)

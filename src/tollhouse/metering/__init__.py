@@ -1,0 +1,1 @@
+"""How much a caller may use: plans, windows, and what is left of them."""

@@ -1,0 +1,106 @@
+"""The rule of every limit: a UTC calendar day, and a sliding window for the moments just past."""
+
+from math import ceil
+from typing import Literal
+
+from msgspec import Struct
+
+from tollhouse.storage.tallies import Tally
+
+SECONDS_PER_DAY = 86_400
+
+WindowName = Literal["day", "minute", "hour"]
+WINDOW_NAMES: dict[int, WindowName] = {SECONDS_PER_DAY: "day", 60: "minute", 3_600: "hour"}
+
+
+class Windows(Struct, frozen=True):
+    """How many calls fit: per UTC day, and within any `sliding_seconds`. None is unlimited."""
+
+    per_day: int | None
+    per_sliding: int | None
+    sliding_seconds: int = 60
+
+
+class Level(Struct, frozen=True):
+    """How full one window is; `resets_at` is in seconds since 1970."""
+
+    window: WindowName
+    seconds: int
+    limit: int | None
+    used: int
+    resets_at: float
+
+    @property
+    def remaining(self) -> int | None:
+        """Calls left, None where there is no limit."""
+        return None if self.limit is None else max(0, self.limit - self.used)
+
+
+class Verdict(Struct, frozen=True):
+    """Whether one more call fits, and how full the windows are after it. `refused_by` is the window that is full."""
+
+    day: Level
+    sliding: Level
+    refused_by: Level | None = None
+
+    def retry_after_seconds(self, now: float) -> int:
+        """Whole seconds until a refused call fits, rounded up, never 0."""
+        return 1 if self.refused_by is None else max(1, ceil(self.refused_by.resets_at - now))
+
+
+def reserve(tally: Tally, windows: Windows, now: float) -> Verdict:
+    """Count one call if it fits both windows; a refused call counts in neither."""
+    _roll(tally, windows, now)
+    day, sliding = _levels(tally, windows, now)
+    if day.remaining == 0:
+        return Verdict(day, sliding, refused_by=day)
+    if sliding.remaining == 0:
+        return Verdict(day, sliding, refused_by=sliding)
+    tally.used += 1
+    tally.recent.append(now)
+    return Verdict(*_levels(tally, windows, now))
+
+
+def release(tally: Tally, windows: Windows, reserved_at: float, now: float) -> Verdict:
+    """Give one counted call back, as if it had never been made."""
+    _roll(tally, windows, now)
+    if int(reserved_at // SECONDS_PER_DAY) == tally.day and tally.used > 0:
+        tally.used -= 1
+    if reserved_at in tally.recent:
+        tally.recent.remove(reserved_at)
+    return Verdict(*_levels(tally, windows, now))
+
+
+def look(tally: Tally, windows: Windows, now: float) -> Verdict:
+    """How full the windows are, counting nothing."""
+    _roll(tally, windows, now)
+    return Verdict(*_levels(tally, windows, now))
+
+
+def _roll(tally: Tally, windows: Windows, now: float) -> None:
+    """Forget what lies outside the windows."""
+    today = int(now // SECONDS_PER_DAY)
+    if today > tally.day:
+        tally.day, tally.used = today, 0
+    oldest = now - windows.sliding_seconds
+    while tally.recent and tally.recent[0] <= oldest:
+        tally.recent.popleft()
+
+
+def _levels(tally: Tally, windows: Windows, now: float) -> tuple[Level, Level]:
+    day = Level("day", SECONDS_PER_DAY, windows.per_day, tally.used, float((tally.day + 1) * SECONDS_PER_DAY))
+    return day, Level(
+        WINDOW_NAMES[windows.sliding_seconds],
+        windows.sliding_seconds,
+        windows.per_sliding,
+        len(tally.recent),
+        _frees_at(tally, windows, now),
+    )
+
+
+def _frees_at(tally: Tally, windows: Windows, now: float) -> float:
+    """When the sliding window next has a free place, or one more than now."""
+    if not tally.recent:
+        return now
+    over = len(tally.recent) - (windows.per_sliding or len(tally.recent))
+    return tally.recent[max(0, over)] + windows.sliding_seconds

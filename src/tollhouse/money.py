@@ -1,0 +1,12 @@
+"""Money is whole micro-USD: what a decimal string means, and how one is written."""
+
+MICROS_PER_USD = 1_000_000
+MICROS_PER_CENT = 10_000
+
+
+def usd(micros: int) -> str:
+    """`10_000` -> `"0.01"`: exact, without trailing zeros beyond the cents."""
+    sign = "-" if micros < 0 else ""
+    whole, fraction = divmod(abs(micros), MICROS_PER_USD)
+    digits = f"{fraction:06d}".rstrip("0").ljust(2, "0")
+    return f"{sign}{whole}.{digits}"

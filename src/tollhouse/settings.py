@@ -1,0 +1,165 @@
+"""Every setting, declared once: its name, type, default and meaning; the only reader of the environment."""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+PREFIX = "TOLLHOUSE_"
+_MEASUREMENTS = "PROMETHEUS_MULTIPROC_DIR"
+DEFAULT_FILE = "tollhouse.toml"
+SECRETS = frozenset({"key_hash_secret", "admin_token"})
+_URLS_WITH_PASSWORDS = frozenset({"database_url", "redis_url"})
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class SettingError(Exception):
+    """A setting is unknown or malformed; the message is one line that names it."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an operator may decide. `docs/settings.md` explains each; a test keeps that page complete."""
+
+    data_dir: str = "data"
+    service: str = ""
+    workers: int = 1
+    background_work: bool = True
+    database_url: str = ""
+    redis_url: str = ""
+    public_url: str = ""
+    trusted_proxies: str = ""
+    hosts: dict[str, str] = {}
+    recorded: bool | None = None
+    gdelt_url: str = "http://data.gdeltproject.org/gdeltv2/"
+    retention_days: int = 8
+    keys_per_address_per_hour: int = 60
+    key_hash_secret: str = ""
+    admin_token: str = ""
+    request_deadline_seconds: float = 10.0
+    body_limit_bytes: int = 1_048_576
+    log_level: LogLevel = "info"
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the embedded database serves, the default."""
+        return not self.database_url or self.database_url.startswith("sqlite")
+
+    def trusted_networks(self) -> list[IPv4Network | IPv6Network]:
+        """The networks whose `X-Forwarded-For` is believed."""
+        return [ip_network(part.strip(), strict=False) for part in self.trusted_proxies.split(",") if part.strip()]
+
+
+def load(config: str | None = None, **overrides: Any) -> Settings:
+    """Defaults, then the file, then the environment, then the command line. Raises SettingError."""
+    values = {**_from_file(config), **_from_environment(os.environ)}
+    values |= {name: value for name, value in overrides.items() if value is not None}
+    try:
+        settings = msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingError(_one_line(error)) from None
+    _check(settings)
+    return settings
+
+
+def export(settings: Settings) -> None:
+    """Put the settings into the environment, for the worker processes that this one starts."""
+    for name, value in msgspec.to_builtins(settings).items():
+        if value not in (None, {}):
+            os.environ[PREFIX + name.upper()] = _as_text(value)
+
+
+def measure_together(folder: Path) -> None:
+    """Have the workers of this server add their measurements up in files of `folder` (prometheus-client's own way)."""
+    os.environ[_MEASUREMENTS] = str(folder.resolve())
+
+
+def measures_together() -> bool:
+    """Whether this process is one of several workers that measure together."""
+    return _MEASUREMENTS in os.environ
+
+
+def shown(settings: Settings) -> dict[str, Any]:
+    """The settings with every secret masked, for `tollhouse settings`."""
+    return {name: _masked(name, value) for name, value in msgspec.to_builtins(settings).items()}
+
+
+def _from_file(config: str | None) -> dict[str, Any]:
+    path = Path(config or DEFAULT_FILE)
+    if config is None and not path.exists():
+        return {}
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingError(f"the settings file {path} cannot be read: {error}") from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for variable, text in environment.items():
+        if variable.startswith(PREFIX):
+            name = variable.removeprefix(PREFIX).lower()
+            found[name] = _table(text) if name == "hosts" else text
+    return found
+
+
+def _table(text: str) -> dict[str, str]:
+    """`a=x,b=y` -> a table: how a table is written in one environment variable."""
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{key}={item}" for key, item in value.items())
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check(settings: Settings) -> None:
+    try:
+        settings.trusted_networks()
+    except ValueError as error:
+        raise SettingError(f"trusted_proxies: {error}") from None
+    for name in (
+        "retention_days",
+        "keys_per_address_per_hour",
+        "request_deadline_seconds",
+        "body_limit_bytes",
+        "workers",
+    ):
+        if getattr(settings, name) <= 0:
+            raise SettingError(f"{name}: must be greater than zero")
+    for name, schemes in _SCHEMES.items():
+        value = getattr(settings, name)
+        if value and not value.startswith(schemes):
+            raise SettingError(f"{name}: must start with one of {', '.join(schemes)}")
+
+
+_SCHEMES = {
+    "database_url": ("sqlite:///", "postgresql://", "postgresql+asyncpg://", "postgres://"),
+    "redis_url": ("redis://", "rediss://", "unix://"),
+    "public_url": ("http://", "https://"),
+    "gdelt_url": ("http://", "https://"),
+}
+
+
+def _masked(name: str, value: Any) -> Any:
+    if name in SECRETS and value:
+        return "***"
+    if name in _URLS_WITH_PASSWORDS and isinstance(value, str):
+        return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", value)
+    return value
+
+
+def _one_line(error: msgspec.ValidationError) -> str:
+    message = str(error)
+    unknown = re.search(r"unknown field `(\w+)`", message)
+    if unknown:
+        return f"{unknown[1]}: there is no such setting"
+    field = re.search(r"`\$\.(\w+)`", message)
+    return f"{field[1]}: {message.split(' - ')[0]}" if field else message

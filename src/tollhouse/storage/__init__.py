@@ -1,0 +1,1 @@
+"""Where things are kept: SQLite or PostgreSQL, their migrations, and counters that processes share."""

@@ -1,0 +1,161 @@
+"""One interface over SQLite and PostgreSQL: reading, writing, and writing under a named lock."""
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import MetaData, event, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from tollhouse.errors import Problem
+from tollhouse.logs import logger
+from tollhouse.settings import Settings
+
+log = logger("storage")
+
+metadata = MetaData()
+
+Transaction = AsyncConnection
+
+BUSY_TIMEOUT_SECONDS = 10
+TURN_EVERY_SECONDS = 0.05
+
+
+class Database:
+    """A pool of connections. Writers on SQLite take the write lock at BEGIN, so none fails halfway for it."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+        self.is_sqlite = engine.dialect.name == "sqlite"
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """One consistent snapshot. Raises Problem `storage-unavailable` when the database cannot be reached."""
+        async with _as_problem(), self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @asynccontextmanager
+    async def writing(self, lock: str | None = None) -> AsyncIterator[AsyncConnection]:
+        """One transaction: all of it lands or none. `lock` makes writers of the same name take turns."""
+        async with _as_problem(), self._engine.connect() as plain:
+            connection = await plain.execution_options(tollhouse_writes=True)
+            async with connection.begin():
+                if lock and not self.is_sqlite:
+                    await connection.execute(text("SELECT pg_advisory_xact_lock(:name)"), {"name": _number(lock)})
+                yield connection
+
+    @asynccontextmanager
+    async def leading(self, role: str, lock_dir: Path) -> AsyncIterator[bool]:
+        """Whether this process is the one that holds `role`, for as long as the block runs.
+
+        The lock dies with its process, however that ends: a file lock beside SQLite, a session's advisory lock
+        on PostgreSQL.
+        """
+        if self.is_sqlite:
+            async with _file_lock(lock_dir / f"{role}.lock") as held:
+                yield held
+            return
+        async with self._engine.connect() as connection:
+            await connection.execution_options(isolation_level="AUTOCOMMIT")
+            held = await connection.scalar(text("SELECT pg_try_advisory_lock(:name)"), {"name": _number(role)})
+            yield bool(held)
+            if held:
+                await connection.execute(text("SELECT pg_advisory_unlock(:name)"), {"name": _number(role)})
+
+    @asynccontextmanager
+    async def turn(self, role: str, lock_dir: Path) -> AsyncIterator[None]:
+        """Wait until this process holds `role`, and hold it for as long as the block runs."""
+        while True:
+            async with self.leading(role, lock_dir) as held:
+                if held:
+                    yield
+                    return
+            await asyncio.sleep(TURN_EVERY_SECONDS)
+
+    async def close(self) -> None:
+        """Give every connection back."""
+        await self._engine.dispose()
+
+
+def open_database(settings: Settings) -> Database:
+    """The database the settings name; by default the SQLite file `tollhouse.db` in `data_dir`."""
+    url = database_url(settings)
+    if url.get_backend_name() == "sqlite":
+        return Database(_sqlite(url))
+    return Database(create_async_engine(url, pool_size=10, max_overflow=10, pool_timeout=5, pool_pre_ping=True))
+
+
+def database_url(settings: Settings) -> URL:
+    """The address with the asynchronous driver filled in; makes the data folder where it is missing."""
+    if settings.is_sqlite:
+        Path(settings.data_dir).mkdir(parents=True, exist_ok=True)
+    url = make_url(settings.database_url or f"sqlite:///{Path(settings.data_dir).resolve()}/tollhouse.db")
+    driver = "sqlite+aiosqlite" if url.get_backend_name() == "sqlite" else "postgresql+asyncpg"
+    return url.set(drivername=driver)
+
+
+def _sqlite(url: URL) -> AsyncEngine:
+    engine = create_async_engine(url, connect_args={"timeout": BUSY_TIMEOUT_SECONDS}, pool_timeout=5)
+    event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+    event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves: the driver would say it too late
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16000"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Any) -> None:
+    writes = connection.get_execution_options().get("tollhouse_writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@asynccontextmanager
+async def _as_problem() -> AsyncIterator[None]:
+    """Disk full, locked, gone: a clear problem for the caller, the cause in the log."""
+    try:
+        yield
+    except (OperationalError, PoolTimeout, OSError) as error:
+        raise _unavailable(error) from error
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise _unavailable(error) from error
+        raise
+
+
+def _unavailable(error: Exception) -> Problem:
+    log.error("storage unavailable", error=str(error).splitlines()[0])
+    return Problem(
+        "storage-unavailable",
+        "The server cannot reach or write its storage. Nothing was changed; try again shortly.",
+        headers={"Retry-After": "5"},
+        retry_after_seconds=5,
+    )
+
+
+def _number(name: str) -> int:
+    return zlib.crc32(name.encode())
+
+
+@asynccontextmanager
+async def _file_lock(path: Path) -> AsyncIterator[bool]:
+    import fcntl  # noqa: PLC0415 - POSIX only, and only beside SQLite
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            await asyncio.to_thread(fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
