@@ -47,7 +47,7 @@ bench: .venv/test.stamp
 
 # Each file is held to the versions of the one before it, so that the three can be installed together.
 lock: .venv/lock.stamp
-	$(COMPILE) --group build -o requirements/serve.txt >/dev/null
+	$(COMPILE) --group build --extra postgres --extra redis -o requirements/serve.txt >/dev/null
 	$(COMPILE) --group build --all-extras --group test -c requirements/serve.txt -o requirements/test.txt >/dev/null
 	$(COMPILE) --group build --all-extras --group check -c requirements/test.txt -o requirements/check.txt >/dev/null
 	$(TOOL) --group redis-server --no-deps -o requirements/redis-server.txt >/dev/null

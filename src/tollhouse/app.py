@@ -13,12 +13,12 @@ from tollhouse.console.front import front_service
 from tollhouse.gate.admission import Admission
 from tollhouse.gate.housekeeping import with_housekeeping
 from tollhouse.gate.lifespan import Application
+from tollhouse.gate.rooms import Rooms
 from tollhouse.gate.routing import Router
 from tollhouse.gate.server import Gate
 from tollhouse.gate.service import Service, Work
 from tollhouse.metering.meter import Meter, TallyMeter
 from tollhouse.services import SERVICES
-from tollhouse.gate.rooms import Rooms
 from tollhouse.settings import SettingError, Settings
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
@@ -78,7 +78,7 @@ async def working(settings: Settings) -> None:
 
 
 async def check(settings: Settings) -> None:
-    """Refuse before a worker starts what would fail in it: a wrong setting, a database out of reach, a folder in use."""
+    """Refuse at once what would fail in a worker: a wrong setting, a database out of reach, a folder in use."""
     chosen(settings)
     async with rooms_of(settings):
         pass
@@ -87,11 +87,12 @@ async def check(settings: Settings) -> None:
 async def lead(rooms: Rooms, services: Sequence[Service]) -> None:
     """Do the background work in one process of all that share the database; another takes over when it ends."""
     folder = Path(rooms.settings.data_dir)
-    while True:
+    all_work = [work for service in services for work in service.work]
+    while all_work:
         async with rooms.database.leading("background-work", folder) as leads:
             if leads:
                 log.info("doing the background work")
-                await asyncio.gather(*(_for_ever(work) for service in services for work in service.work))
+                await asyncio.gather(*map(_for_ever, all_work))
         await asyncio.sleep(RETRY_LEADING_SECONDS)
 
 

@@ -37,6 +37,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hosts: dict[str, str] = {}
     recorded: bool | None = None
     gdelt_url: str = "http://data.gdeltproject.org/gdeltv2/"
+    gdelt_poll_seconds: float = 60.0
     retention_days: int = 8
     keys_per_address_per_hour: int = 60
     key_hash_secret: str = ""
@@ -162,4 +163,4 @@ def _one_line(error: msgspec.ValidationError) -> str:
     if unknown:
         return f"{unknown[1]}: there is no such setting"
     field = re.search(r"`\$\.(\w+)`", message)
-    return f"{field[1]}: {message.split(' - ')[0]}" if field else message
+    return f"{field[1]}: {message.split(' - ', maxsplit=1)[0]}" if field else message

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 import sys
 from pathlib import Path
 from shutil import rmtree
@@ -30,12 +31,14 @@ def serve(
     """Serve until told to stop; requests in flight are finished first."""
     from granian import Granian
     from granian.constants import Interfaces, Loops
+    from granian.log import LogLevels
 
     chosen = where.settings(
         service=service or None, recorded=recorded, workers=workers, background_work=None if worker else False
     )
     logs.configure(chosen.log_level)
     asyncio.run(app.check(chosen))
+    _check_port(host, port)
     setting.export(chosen)
     _measure_together(chosen)
     _greet(chosen, host, port)
@@ -48,7 +51,7 @@ def serve(
         loop=Loops.uvloop,
         workers=chosen.workers,
         websockets=False,
-        log_level="warning",
+        log_level=LogLevels.warning,
         respawn_failed_workers=True,
         workers_kill_timeout=STOP_WITHIN_SECONDS,
         backlog=2048,
@@ -68,6 +71,14 @@ async def _work(chosen: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
     await asyncio.gather(task, return_exceptions=True)
+
+
+def _check_port(host: str, port: int) -> None:
+    """Two servers could share a port unnoticed, each with its own data. Raises OSError when it is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
 
 
 def _measure_together(chosen: Settings) -> None:

@@ -12,8 +12,8 @@ from tollhouse.gate.request import Request
 from tollhouse.gate.terms import Terms
 from tollhouse.gate.usage_headers import usage_headers
 from tollhouse.metering.meter import Meter, Reservation
-from tollhouse.metering.windows import Verdict
 from tollhouse.metering.plans import RANK, windows_of
+from tollhouse.metering.windows import Verdict
 
 # A call refused for these reasons, or failed by the server, uses nothing of the caller's plan.
 _USES_NOTHING = frozenset({401, 402, 403, 429})

@@ -1,6 +1,8 @@
 """How an answer leaves: conditional, compressed, and with the headers every answer carries."""
 
 import gzip
+from collections.abc import Callable
+from functools import lru_cache
 from hashlib import blake2b
 
 import brotli
@@ -23,14 +25,16 @@ _COMPRESSIBLE = (
 )
 _CODINGS = ("zstd", "br", "gzip")
 
+_READABLE_BY_PAGES = (
+    b"ETag, Link, Location, RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-Credits-Tier, "
+    b"X-RateLimit-Limit, X-RateLimit-Remaining, X-Request-Id"
+)
 _ALWAYS = (
     (b"vary", b"Accept, Accept-Encoding"),
     (b"access-control-allow-origin", b"*"),
-    (b"access-control-expose-headers",
-     b"ETag, Link, Location, RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-Credits-Tier, "
-     b"X-RateLimit-Limit, X-RateLimit-Remaining, X-Request-Id"),
+    (b"access-control-expose-headers", _READABLE_BY_PAGES),
     (b"x-content-type-options", b"nosniff"),
-)  # fmt: skip
+)
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -52,15 +56,7 @@ def is_unchanged(answer: Answer, request: Request) -> bool:
 
 async def send_answer(answer: Answer, usage: Headers, request: Request, send: Send) -> int:
     """Send the answer, or 304 in its place; tells the status that went out."""
-    headers: Headers = [
-        (b"x-request-id", request.id.encode()),
-        *_ALWAYS,
-        *answer.headers,
-        *usage,
-        (b"cache-control", answer.cache_control.encode()),
-    ]
-    if answer.etag:
-        headers.append((b"etag", answer.etag.encode()))
+    headers: Headers = [(b"x-request-id", request.id.encode()), *_head(answer), *usage]
     if is_unchanged(answer, request):
         await _send(send, 304, headers, b"")
         return 304
@@ -80,9 +76,22 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
+def _head(answer: Answer) -> tuple[tuple[bytes, bytes], ...]:
+    """The headers that every sending of this answer has alike."""
+    if not answer.head:
+        etag = ((b"etag", answer.etag.encode()),) if answer.etag else ()
+        answer.head = (*_ALWAYS, *answer.headers, (b"cache-control", answer.cache_control.encode()), *etag)
+    return answer.head
+
+
 def _coding(accepted: str, answer: Answer) -> str | None:
     if not accepted or len(answer.body) < COMPRESS_FROM_BYTES or not answer.media_type.startswith(_COMPRESSIBLE):
         return None
+    return _best_coding(accepted)
+
+
+@lru_cache(maxsize=1024)
+def _best_coding(accepted: str) -> str | None:
     weights = _weights(accepted)
     best = max(_CODINGS, key=lambda coding: weights.get(coding, weights.get("*", 0.0)))
     return best if weights.get(best, weights.get("*", 0.0)) > 0 else None
@@ -105,7 +114,7 @@ def _compressed(answer: Answer, coding: str) -> bytes:
     return answer.compressed[coding]
 
 
-_COMPRESSORS = {
+_COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "zstd": lambda body: zstandard.ZstdCompressor(level=3).compress(body),
     "br": lambda body: brotli.compress(body, quality=4),
     "gzip": lambda body: gzip.compress(body, compresslevel=5, mtime=0),

@@ -1,5 +1,6 @@
 """What every service answers about itself: health, its description, and its pages for people."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -83,7 +84,7 @@ def _lazy_file(file: Path, media_type: str, headers: tuple[tuple[bytes, bytes], 
 
     async def serve(_asked: Asked[Any, Any]) -> Answer:
         if not kept:
-            body = file.read_bytes()
+            body = await asyncio.to_thread(file.read_bytes)
             kept.append(Answer(body, media_type, etag_of(body), headers, cache_control="public, max-age=3600"))
         return kept[0]
 

@@ -1,4 +1,4 @@
-"""What is measured and logged about every answer: histograms by operation and status, and a line for what went wrong."""
+"""What is measured and logged of every answer: histograms by operation and status, a line for what went wrong."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -21,21 +21,33 @@ _DURATION = Histogram(
 _BYTES = Counter("tollhouse_response_body_bytes_total", "Body bytes before compression", ["service", "operation"])
 _IN_FLIGHT = Gauge("tollhouse_requests_in_flight", "Requests being answered now", multiprocess_mode="livesum")
 
-_durations: dict[tuple[str, str, int], Histogram] = {}
-_bytes: dict[tuple[str, str], Counter] = {}
+# By service, operation and status: looking labels up costs more than counting.
+_measures: dict[tuple[str, str, int], tuple[Histogram, Counter]] = {}
 
 
-def observe(request: Request, route: Route | None, status: int, seconds: float, size: int) -> None:
-    """Count one answer; log it when it failed, was slow, or somebody debugs."""
-    service, operation = (route.service.name, route.operation.id) if route else ("", "unrouted")
+def count(route: Route | None, status: int, seconds: float, size: int) -> None:
+    """Count one answer."""
+    service, operation = _names(route)
     key = (service, operation, status)
-    if key not in _durations:
-        _durations[key] = _DURATION.labels(service, operation, str(status))
-        _bytes[key[:2]] = _BYTES.labels(service, operation)
-    _durations[key].observe(seconds)
-    _bytes[key[:2]].inc(size)
-    tell = log.info if status >= 400 or seconds > SLOW_SECONDS else log.debug
-    tell(
+    measures = _measures.get(key)
+    if measures is None:
+        measures = _DURATION.labels(service, operation, str(status)), _BYTES.labels(service, operation)
+        _measures[key] = measures
+    duration, sent = measures
+    duration.observe(seconds)
+    sent.inc(size)
+
+
+def is_remarkable(status: int, seconds: float) -> bool:
+    """Whether an answer failed or was slow."""
+    return status >= 400 or seconds > SLOW_SECONDS
+
+
+def tell(request: Request, route: Route | None, status: int, seconds: float) -> None:
+    """A line in the log about one answer."""
+    service, operation = _names(route)
+    log_line = log.info if is_remarkable(status, seconds) else log.debug
+    log_line(
         "answered",
         request_id=request.id,
         method=request.method,
@@ -55,6 +67,10 @@ def started() -> None:
 def finished() -> None:
     """One fewer request is in flight."""
     _IN_FLIGHT.dec()
+
+
+def _names(route: Route | None) -> tuple[str, str]:
+    return (route.service.name, route.operation.id) if route else ("", "unrouted")
 
 
 def exposition() -> bytes:

@@ -102,10 +102,12 @@ def _query_parameters(operation: Operation, schemas: Json) -> list[Json]:
         return []
     shape = schemas.pop(operation.query.__name__, None) or msgspec.json.schema(operation.query)
     required = set(shape.get("required", ()))
-    return [_query_parameter(name, schema, name in required) for name, schema in shape["properties"].items()]
+    return [
+        _query_parameter(name, schema, is_required=name in required) for name, schema in shape["properties"].items()
+    ]
 
 
-def _query_parameter(name: str, schema: Json, is_required: bool) -> Json:
+def _query_parameter(name: str, schema: Json, *, is_required: bool) -> Json:
     """Parameters are never null: what is optional is simply left out."""
     schema = dict(schema)
     if schema.get("default", ...) is None:
@@ -135,7 +137,7 @@ def _responses(operation: Operation) -> Json:
         told = [code for code in dict.fromkeys(codes) if CODES[code][0] == status]
         responses[str(status)] = {
             "description": "; ".join(f"`{code}`: {CODES[code][1]}" for code in told),
-            "headers": _problem_headers(operation, status),
+            "headers": _problem_headers(status),
             "content": {problems.MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}},
         }
     return responses
@@ -181,7 +183,7 @@ def _headers(operation: Operation) -> Json:
     return headers
 
 
-def _problem_headers(operation: Operation, status: int) -> Json:
+def _problem_headers(status: int) -> Json:
     if status in (429, 503):
         return {"Retry-After": _header("Whole seconds to wait")}
     if status == 401:

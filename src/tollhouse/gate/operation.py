@@ -30,7 +30,7 @@ class Asked(Struct, Generic[Query, Body], frozen=True):
 
 @dataclass(slots=True)
 class Answer:
-    """What goes back. `etag` is opaque; an answer kept and given again keeps its compressed forms too."""
+    """What goes back. `etag` is opaque; an answer kept and given again keeps its head and compressed forms too."""
 
     body: bytes
     media_type: str = JSON
@@ -39,6 +39,7 @@ class Answer:
     status: int = 200
     cache_control: str = "no-cache"
     compressed: dict[str, bytes] = field(default_factory=dict)
+    head: tuple[tuple[bytes, bytes], ...] = ()
 
 
 Handler = Callable[[Asked[Any, Any]], Awaitable[Answer | Struct]]

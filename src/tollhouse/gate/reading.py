@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from math import isfinite
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -14,7 +15,7 @@ from tollhouse.errors import Problem, invalid_parameter
 Read = TypeVar("Read", bound=Struct)
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,32})?([eE][+-]?[0-9]{1,3})?")
 _JSON_TYPES = re.compile(r"application/(json|[\w.+-]+\+json)\s*(;.*)?", re.IGNORECASE)
 
 
@@ -110,7 +111,10 @@ def _single(name: str, text: str, declared: inspect.Type) -> Any:
     pattern, parse, wanted = _PARSERS.get(type(declared), (None, str, ""))
     if pattern and not pattern.fullmatch(text):
         raise invalid_parameter(name, f"`{name}` must be {wanted}.")
-    return parse(text)
+    value = parse(text)
+    if isinstance(value, float) and not isfinite(value):
+        raise invalid_parameter(name, f"`{name}` is too large a number.")
+    return value
 
 
 _PARSERS: dict[type[inspect.Type], tuple[re.Pattern[str] | None, Callable[[str], Any], str]] = {

@@ -1,6 +1,7 @@
 """The ASGI application: one request in, one answer out, whatever happens in between."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from time import perf_counter
 
 import msgspec
@@ -36,6 +37,8 @@ class Gate:
         self._admission = admission
         self._router = router
         self._hosts = hosts
+        # A log line that the level would drop still costs the making of it.
+        self._tells_all = settings.log_level == "debug"
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request; never raises for anything a client can send."""
@@ -52,7 +55,8 @@ class Gate:
                     answer = _options(router.allowed(request.path))
                 else:
                     route, parameters = router.find(request)
-                    answer, usage = await self._admitted(route.operation, request, parameters)
+                    work = partial(self._answered, route.operation, request, parameters)
+                    answer, usage = await self._admission.admit(route.operation.terms, request, work)
             except Problem as problem:
                 usage = problem.usage
                 answer = problems.as_answer(problem, request.id)
@@ -60,7 +64,10 @@ class Gate:
                 log.exception("unexpected failure", request_id=request.id, path=request.path)
                 answer = problems.as_answer(Problem("internal-error", _INTERNAL), request.id)
             status = await send_answer(answer, usage, request, send)
-            observing.observe(request, route, status, perf_counter() - begun, len(answer.body))
+            seconds = perf_counter() - begun
+            observing.count(route, status, seconds, len(answer.body))
+            if self._tells_all or observing.is_remarkable(status, seconds):
+                observing.tell(request, route, status, seconds)
         finally:
             observing.finished()
 
@@ -69,14 +76,6 @@ class Gate:
             return self._router
         host = request.header(b"host").partition(":")[0].lower()
         return self._hosts.get(host, self._router)
-
-    async def _admitted(
-        self, operation: Operation, request: Request, parameters: dict[str, str]
-    ) -> tuple[Answer, Headers]:
-        async def work(caller: Caller | None, address: str) -> Answer:
-            return await self._answered(operation, request, parameters, caller, address)
-
-        return await self._admission.admit(operation.terms, request, work)
 
     async def _answered(
         self, operation: Operation, request: Request, parameters: dict[str, str], caller: Caller | None, address: str

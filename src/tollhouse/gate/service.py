@@ -12,8 +12,10 @@ Work = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """`health` gives the members of `GET /health`; `work` runs for ever in one process of all that share a database;
-    `follow` runs for ever in every process that serves."""
+    """`health` gives the members of `GET /health`.
+
+    `work` runs for ever in one process of all that share a database, `follow` in every process that serves.
+    """
 
     name: str
     title: str

@@ -17,7 +17,8 @@ log = logger("metering")
 TIMEOUT_SECONDS = 2.0
 
 # KEYS: the day's count, the recent calls. ARGV: what to do, now, sliding seconds, per day, per sliding (-1 is
-# unlimited), the reservation's moment. Answers used, recent count, the moment a place frees, refused (0, 1 day, 2 sliding).
+# unlimited), the reservation's moment. Answers used, recent count, the call whose leaving frees a place, and the
+# window that refused (0 none, 1 day, 2 sliding).
 _SCRIPT = """
 local now, span = tonumber(ARGV[2]), tonumber(ARGV[3])
 local per_day, per_sliding = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -77,11 +78,11 @@ class RedisMeter:
         now = clock.seconds() if action == "release" else at
         keys = [f"tollhouse:{{{subject}}}:{day}", f"tollhouse:{{{subject}}}:recent:{windows.sliding_seconds}"]
         limits = [-1 if limit is None else limit for limit in (windows.per_day, windows.per_sliding)]
-        arguments = [action, repr(now), windows.sliding_seconds, *limits, repr(at)]
+        arguments: list[str | int] = [action, repr(now), windows.sliding_seconds, *limits, repr(at)]
         try:
             answer = await self._script(keys=keys, args=arguments)
         except (RedisError, OSError) as error:
-            log.error("redis unavailable", error=str(error))
+            log.warning("redis unavailable", error=str(error))
             raise Problem(
                 "storage-unavailable",
                 "Usage cannot be counted right now. Try again shortly.",

@@ -1,5 +1,7 @@
 """The tiers: what each may use and what it costs, in one table (document 1, section 8)."""
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from tollhouse.caller import KeyCaller, Tier
@@ -48,6 +50,7 @@ def limits_of(caller: KeyCaller) -> Limits:
     return Limits(caller.per_day or plan.requests_per_day, caller.per_minute or plan.requests_per_minute)
 
 
+@lru_cache(maxsize=4096)
 def windows_of(caller: KeyCaller) -> Windows:
     """The windows this key's calls are counted in."""
     limits = limits_of(caller)

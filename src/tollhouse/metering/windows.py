@@ -51,14 +51,14 @@ class Verdict(Struct, frozen=True):
 def reserve(tally: Tally, windows: Windows, now: float) -> Verdict:
     """Count one call if it fits both windows; a refused call counts in neither."""
     _roll(tally, windows, now)
+    is_day_full = _is_full(windows.per_day, tally.used)
+    is_sliding_full = _is_full(windows.per_sliding, len(tally.recent))
+    fits = not (is_day_full or is_sliding_full)
+    if fits:
+        tally.used += 1
+        tally.recent.append(now)
     day, sliding = _levels(tally, windows, now)
-    if day.remaining == 0:
-        return Verdict(day, sliding, refused_by=day)
-    if sliding.remaining == 0:
-        return Verdict(day, sliding, refused_by=sliding)
-    tally.used += 1
-    tally.recent.append(now)
-    return Verdict(*_levels(tally, windows, now))
+    return Verdict(day, sliding, None if fits else day if is_day_full else sliding)
 
 
 def release(tally: Tally, windows: Windows, reserved_at: float, now: float) -> Verdict:
@@ -85,6 +85,10 @@ def _roll(tally: Tally, windows: Windows, now: float) -> None:
     oldest = now - windows.sliding_seconds
     while tally.recent and tally.recent[0] <= oldest:
         tally.recent.popleft()
+
+
+def _is_full(limit: int | None, used: int) -> bool:
+    return limit is not None and used >= limit
 
 
 def _levels(tally: Tally, windows: Windows, now: float) -> tuple[Level, Level]:

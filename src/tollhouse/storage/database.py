@@ -149,7 +149,7 @@ def _number(name: str) -> int:
 
 @asynccontextmanager
 async def _file_lock(path: Path) -> AsyncIterator[bool]:
-    import fcntl  # noqa: PLC0415 - POSIX only, and only beside SQLite
+    import fcntl
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:

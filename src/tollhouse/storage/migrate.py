@@ -1,6 +1,7 @@
 """Bring a database to the schema this version needs: quick when it is there already."""
 
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -43,16 +44,16 @@ def _current(connection: Connection) -> str | None:
 
 async def _upgrade(connection: AsyncConnection) -> None:
     # Alembic takes a quarter of a second to import: only a start that migrates pays it.
-    from alembic.config import Config  # noqa: PLC0415
-    from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415
-    from alembic.script import ScriptDirectory  # noqa: PLC0415
+    from alembic.config import Config
+    from alembic.runtime.environment import EnvironmentContext
+    from alembic.script import ScriptDirectory
 
     config = Config()
     config.set_main_option("script_location", str(VERSIONS.parent))
     script = ScriptDirectory.from_config(config)
 
     def upgrade(plain: Connection) -> None:
-        def steps(revision: tuple[str, ...], _context: object) -> list[object]:
+        def steps(revision: Any, _context: object) -> list[object]:
             return list(script._upgrade_revs("head", revision))  # noqa: SLF001 - as Alembic's own commands do
 
         with EnvironmentContext(config, script, fn=steps) as environment:

@@ -43,7 +43,7 @@ class NoTallies:
 
     async def change(self, subject: str, rule: Callable[[Tally], Result]) -> Result:
         """See Tallies."""
-        raise AssertionError(f"{subject} was counted in a process that answers no calls")
+        raise AssertionError(f"{subject} was counted by {rule} in a process that answers no calls")
 
     async def close(self) -> None:
         """Nothing to write."""

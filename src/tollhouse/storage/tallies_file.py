@@ -70,7 +70,7 @@ class MemoryTallies:
                 await self._flush()
             except sqlite3.Error as error:
                 # The counts stay exact in memory; only a crash now would lose them.
-                log.error("usage counts not written", error=str(error))
+                log.warning("usage counts not written", error=str(error))
 
     async def _flush(self) -> None:
         dirty, self._dirty = self._dirty, set()

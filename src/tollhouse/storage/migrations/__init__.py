@@ -1,0 +1,1 @@
+"""Migrations of the schema, and the door through which Alembic runs them."""

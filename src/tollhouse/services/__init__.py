@@ -1,0 +1,13 @@
+"""The services this server offers: one line each."""
+
+from collections.abc import Awaitable, Callable
+
+from tollhouse.gate.rooms import Rooms
+from tollhouse.gate.service import Service
+from tollhouse.services.defense.service import open_defense
+
+Open = Callable[[Rooms], Awaitable[Service]]
+
+SERVICES: dict[str, Open] = {
+    "defense": open_defense,
+}

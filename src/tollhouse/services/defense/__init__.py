@@ -1,0 +1,1 @@
+"""The defense intelligence feed: events, and who may read them."""

@@ -1,0 +1,172 @@
+"""The events feed: follows the store's revisions, and answers pages and single events."""
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse import clock
+from tollhouse.errors import Problem
+from tollhouse.gate.answering import etag_of
+from tollhouse.gate.operation import Answer, Asked
+from tollhouse.logs import logger
+from tollhouse.services.defense import store
+from tollhouse.services.defense.event import Event, EventRecord
+from tollhouse.services.defense.events_formats import EventsPage, encoded
+from tollhouse.services.defense.events_query import EventsQuery
+from tollhouse.services.defense.events_window import WINDOW_HOURS, EventWindow, Source
+from tollhouse.services.defense.ingest.scores import reasons, to_event
+from tollhouse.services.defense.ingest.slots import EVENTS_FEED, Pool, slot_before, slot_time
+from tollhouse.storage.database import Database
+
+log = logger("events")
+
+FOLLOW_EVERY_SECONDS = 1.0
+STALE_AFTER = timedelta(minutes=60)
+KEPT_ANSWERS = 2_000
+
+PROVIDER = "The GDELT Project"
+LICENCE = "Free for any use with citation of and a link to The GDELT Project, https://www.gdeltproject.org/"
+
+
+class Provenance(Struct, frozen=True):
+    """Where an event comes from and why it is described as it is. `reasons` is keyed by field."""
+
+    provider: str
+    licence: str
+    is_recording: bool
+    row_ids: list[str]
+    source_urls: list[str]
+    first_reported_at: str
+    last_reported_at: str
+    reasons: dict[str, str]
+
+
+class EventDetail(Event, frozen=True):
+    """One event with its provenance."""
+
+    provenance: Provenance
+
+
+class EventsFeed:
+    """What this process knows of the events; `recorded` True serves recordings only."""
+
+    def __init__(self, database: Database, *, recorded: bool | None) -> None:
+        self._database = database
+        self._recorded = recorded
+        self._window = EventWindow([], None, "recorded", -1)
+        self._pool: Pool = "local"
+        self._answers: dict[tuple[EventsQuery, str, bool], Answer] = {}
+
+    async def page(self, asked: Asked[EventsQuery, None]) -> Answer:
+        """`GET /feeds/events`."""
+        key = (asked.query, asked.media_type, self._is_stale())
+        answer = self._answers.get(key)
+        if answer is None:
+            if len(self._answers) >= KEPT_ANSWERS:
+                self._answers.clear()
+            answer = self._answers[key] = self._composed(asked.query, asked.media_type)
+        return answer
+
+    async def one(self, asked: Asked[None, None]) -> EventDetail:
+        """`GET /feeds/events/{id}`. Raises Problem `not-found`."""
+        identity = asked.path["id"]
+        async with self._database.reading() as connection:
+            packed = await store.record_of(connection, self._pool, identity)
+        if packed is None:
+            raise Problem("not-found", "There is no event of this id.")
+        record = msgspec.json.decode(packed, type=EventRecord)
+        event = to_event(record, record.publishers, None)
+        members = {name: getattr(event, name) for name in event.__struct_fields__}
+        return EventDetail(**members, provenance=self._provenance(record))
+
+    async def follow(self) -> None:
+        """Keep the window at the store's newest revision, for ever."""
+        while True:
+            try:
+                await self.refresh()
+            except Problem as problem:
+                log.warning("events not refreshed", detail=problem.detail)
+            await asyncio.sleep(FOLLOW_EVERY_SECONDS)
+
+    async def refresh(self) -> None:
+        """Read the window anew if the store has changed."""
+        async with self._database.reading() as connection:
+            revision = await store.revision(connection, EVENTS_FEED)
+            if revision == self._window.revision:
+                return
+            pool, newest = await self._serving(connection)
+            if newest is None:
+                window = EventWindow([], None, "recorded", revision)
+            else:
+                after = slot_before(newest.slot, timedelta(hours=WINDOW_HOURS))
+                packed = await store.records_between(connection, pool, after, newest.slot)
+                source: Source = "live" if pool == "provider" else "recorded"
+                window = await asyncio.to_thread(_window, packed, slot_time(newest.slot), source, revision)
+        self._pool, self._window = pool, window
+        self._answers.clear()
+        log.info("events refreshed", revision=revision, events=len(window), source=window.source)
+
+    def facts(self) -> dict[str, Any]:
+        """What health says of the feed."""
+        as_of = self._window.as_of
+        return {"events": len(self._window), "source": self._window.source, "as_of": as_of and clock.iso(as_of)}
+
+    async def _serving(self, connection: Any) -> tuple[Pool, Any]:
+        """The pool to serve and its newest slot: the provider's once there is any, unless recordings are wanted."""
+        if not self._recorded:
+            newest = await store.newest_slot(connection, "provider")
+            if newest is not None:
+                return "provider", newest
+        return "local", await store.newest_slot(connection, "local")
+
+    def _composed(self, query: EventsQuery, media_type: str) -> Answer:
+        if self._window.as_of is None:
+            raise Problem(
+                "upstream-unavailable",
+                "The events provider has not answered yet and nothing is stored.",
+                upstream="gdelt",
+            )
+        page = self._window.page(query)
+        body = encoded(
+            EventsPage(
+                events=page.events,
+                count=len(page.events),
+                total=page.total,
+                as_of=clock.iso(self._window.as_of),
+                window_hours=WINDOW_HOURS,
+                source=self._window.source,
+                stale=self._is_stale(),
+                next_cursor=page.next_cursor,
+                applied_filters=query.filters(),
+            ),
+            media_type,
+        )
+        links = ((b"link", f'<{query.link_to(page.next_cursor)}>; rel="next"'.encode()),) if page.next_cursor else ()
+        charset = "; charset=utf-8" if media_type == "text/csv" else ""
+        return Answer(body, media_type + charset, etag_of(body), links, cache_control="private, no-cache")
+
+    def _is_stale(self) -> bool:
+        """Live data older than an hour; a recording does not age."""
+        if self._window.source == "recorded" or self._window.as_of is None:
+            return False
+        return clock.now() - self._window.as_of > STALE_AFTER
+
+    def _provenance(self, record: EventRecord) -> Provenance:
+        return Provenance(
+            provider=PROVIDER,
+            licence=LICENCE,
+            is_recording=self._pool == "local",
+            row_ids=record.row_ids,
+            source_urls=[record.url],
+            first_reported_at=clock.iso(record.first_reported_at),
+            last_reported_at=clock.iso(record.last_reported_at),
+            reasons=reasons(record, record.publishers),
+        )
+
+
+def _window(packed: list[bytes], as_of: datetime | None, source: Source, revision: int) -> EventWindow:
+    records = (msgspec.json.decode(record, type=EventRecord) for record in packed)
+    return EventWindow(records, as_of, source, revision)

@@ -1,0 +1,1 @@
+"""How the world's reports become events: download, parse, collapse, classify, score."""

@@ -1,0 +1,55 @@
+"""How each source of the feeds is doing, kept where every process can read it."""
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from tollhouse import clock
+from tollhouse.logs import masked
+from tollhouse.services.defense import store
+from tollhouse.storage.database import Database
+
+LONGEST_ERROR = 300
+
+
+class SourceHealth(Struct, frozen=True):
+    """One source. Ages are whole seconds; `failures` counts the attempts failed since the last success."""
+
+    name: str
+    status: str
+    last_success_at: str | None
+    age_seconds: int | None
+    last_error_at: str | None
+    last_error: str | None
+    failures: int
+
+
+async def succeeded(database: Database, source: str) -> None:
+    """The source has just answered."""
+    async with database.writing() as connection:
+        await store.write_health(connection, source=source, last_success_at=clock.iso(clock.now()), failures=0)
+
+
+async def failed(database: Database, source: str, error: Exception, failures: int) -> None:
+    """The source has just failed, for the `failures`-th time in a row."""
+    text = masked(f"{type(error).__name__}: {error}".splitlines()[0])[:LONGEST_ERROR]
+    async with database.writing() as connection:
+        await store.write_health(
+            connection, source=source, last_error_at=clock.iso(clock.now()), last_error=text, failures=failures
+        )
+
+
+async def all_sources(database: Database) -> list[SourceHealth]:
+    """Every source that has been tried."""
+    async with database.reading() as connection:
+        rows = await store.healths(connection)
+    return [_read(row) for row in rows]
+
+
+def _read(row: Any) -> SourceHealth:
+    age = None
+    if row.last_success_at:
+        age = int((clock.now() - datetime.fromisoformat(row.last_success_at)).total_seconds())
+    status = "ok" if row.failures == 0 else "failing"
+    return SourceHealth(row.source, status, row.last_success_at, age, row.last_error_at, row.last_error, row.failures)

@@ -1,0 +1,92 @@
+"""How much an event matters: significance and severity, and the arithmetic a caller may check."""
+
+from math import log, log10
+
+from tollhouse.services.defense.event import Event, EventRecord, Metrics, SeverityTier
+
+_REACH, _HARM, _RELEVANCE = 0.45, 0.35, 0.20
+# Publishers at which more of them no longer count.
+_SATURATED_AT = 50
+
+
+def significance(goldstein: float, fatalities: int, relevance: float, publishers: int) -> float:
+    """0..1, from how many publishers tell it, how much harm it does and how near to defense it is."""
+    weighed = _REACH * _reach(publishers) + _HARM * _harm(goldstein, fatalities) + _RELEVANCE * relevance
+    return round(min(1.0, weighed), 4)
+
+
+def severity_tier(record: EventRecord, publishers: int) -> SeverityTier:
+    """The first tier whose rule holds; a category we doubt never makes an event worse than medium."""
+    tier, _ = _tier(record, publishers)
+    return tier
+
+
+def to_event(record: EventRecord, publishers: int, story_id: str | None) -> Event:
+    """The event as callers see it. `publishers` are the distinct publisher families of its story."""
+    return Event(
+        id=record.id,
+        title=record.title,
+        event_date=record.event_date,
+        category=record.category,
+        subcategory=record.subcategory,
+        geo=record.geo,
+        fatalities=record.fatalities,
+        metrics=Metrics(
+            significance(record.goldstein, record.fatalities, record.relevance, publishers),
+            severity_tier(record, publishers),
+            round(record.confidence, 4),
+        ),
+        source_urls=[record.url],
+        story_id=story_id,
+        fatalities_basis=record.fatalities_basis,
+        title_basis=record.title_basis,
+    )
+
+
+def reasons(record: EventRecord, publishers: int) -> dict[str, str]:
+    """The record's own reasons and those of its scores, every number shown."""
+    reach, harm = _reach(publishers), _harm(record.goldstein, record.fatalities)
+    score = significance(record.goldstein, record.fatalities, record.relevance, publishers)
+    tier, why = _tier(record, publishers)
+    return {
+        **record.reasons,
+        "significance": (
+            f"{_REACH} x {reach:.4f} (publishers {publishers}) + {_HARM} x {harm:.4f} (Goldstein value "
+            f"{record.goldstein:g}, deaths {record.fatalities}) + {_RELEVANCE:.2f} x {record.relevance:.4f} "
+            f"(defense relevance) = {score:.4f}"
+        ),
+        "severity_tier": f"{tier}: {why}",
+    }
+
+
+def _reach(publishers: int) -> float:
+    return min(1.0, log(1 + publishers) / log(1 + _SATURATED_AT))
+
+
+def _harm(goldstein: float, fatalities: int) -> float:
+    return max(-goldstein / 10, log10(1 + fatalities) / 2)
+
+
+def _tier(record: EventRecord, publishers: int) -> tuple[SeverityTier, str]:
+    tier, why = _uncapped(record, publishers)
+    if record.confidence < 0.5 and tier in {"critical", "high"}:
+        return "medium", f"would be {tier} ({why}), but confidence {record.confidence:.2f} is below 0.5"
+    return tier, why
+
+
+def _uncapped(record: EventRecord, publishers: int) -> tuple[SeverityTier, str]:
+    deaths, is_battle = record.fatalities, record.category == "Battles"
+    told = f"told by {publishers} publishers"
+    rules: tuple[tuple[bool, SeverityTier, str], ...] = (
+        (deaths >= 25, "critical", f"{deaths} deaths, 25 or more"),
+        (
+            record.is_state_on_state and publishers >= 3,
+            "critical",
+            f"a strike between states {told}, 3 or more",
+        ),
+        (deaths >= 5, "high", f"{deaths} deaths, 5 or more"),
+        (is_battle and publishers >= 3, "high", f"a battle {told}, 3 or more"),
+        (is_battle and publishers >= 2, "medium", f"a battle {told}"),
+        (record.category == "Protests" and record.is_violent, "medium", "a violent protest"),
+    )
+    return next(((tier, why) for holds, tier, why in rules if holds), ("low", "no rule for a higher tier holds"))

@@ -1,0 +1,77 @@
+"""The defense service: its feeds and desks put together, its health, and its work in the background."""
+
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from tollhouse import __version__
+from tollhouse.gate.rooms import Rooms
+from tollhouse.gate.service import Service
+from tollhouse.services.defense.events_feed import EventsFeed
+from tollhouse.services.defense.ingest import health as sources
+from tollhouse.services.defense.ingest.live import follow_provider
+from tollhouse.services.defense.ingest.recording import load_recording
+from tollhouse.services.defense.keys_desk import KeysDesk
+from tollhouse.services.defense.operations import operations
+
+INTERFACE_VERSION = "2.0"
+
+_DESCRIPTION = """World events for people and software agents who watch defense and security.
+
+Get a key with `POST /api/keys/create`, then send it as `Authorization: Bearer <key>`. Errors are
+`application/problem+json` (RFC 9457). Data: The GDELT Project, https://www.gdeltproject.org/."""
+
+_TAGS = {"feeds": "What happened", "keys": "Your access", "about": "This service"}
+
+
+async def open_defense(rooms: Rooms) -> Service:
+    """The service over the rooms it is given; loads the bundled recording where there is nothing else to serve."""
+    settings = rooms.settings
+    events = EventsFeed(rooms.database, recorded=settings.recorded)
+    if settings.recorded is not False:
+        await load_recording(rooms.database, settings)
+    await events.refresh()
+    keys = KeysDesk(rooms.keys, rooms.meter, settings.keys_per_address_per_hour)
+    return Service(
+        name="defense",
+        title="Tollhouse: defense intelligence feed",
+        version=INTERFACE_VERSION,
+        description=_DESCRIPTION,
+        operations=operations(events, keys),
+        health=partial(_health, rooms, events),
+        health_schema=_HEALTH_SCHEMA,
+        work=() if settings.recorded else (partial(follow_provider, rooms.database, settings),),
+        follow=(events.follow,),
+        tags=_TAGS,
+    )
+
+
+async def _health(rooms: Rooms, events: EventsFeed) -> dict[str, Any]:
+    facts = events.facts()
+    found = await sources.all_sources(rooms.database)
+    is_degraded = facts["as_of"] is None or any(source.status != "ok" for source in found)
+    return {
+        "status": "degraded" if is_degraded else "ok",
+        "version": __version__,
+        "uptime_seconds": rooms.uptime_seconds(),
+        "feeds": {"events": facts},
+        "sources": msgspec.to_builtins(found),
+    }
+
+
+_HEALTH_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["status", "version", "uptime_seconds", "feeds", "sources"],
+    "properties": {
+        "status": {"enum": ["ok", "degraded"], "description": "Degraded: a source fails, or a feed has nothing"},
+        "version": {"type": "string"},
+        "uptime_seconds": {"type": "integer"},
+        "feeds": {"type": "object", "description": "What each feed serves now, up to which moment"},
+        "sources": {
+            "type": "array",
+            "description": "Each provider: when it last answered, how it last failed",
+            "items": {"type": "object"},
+        },
+    },
+}

@@ -1,0 +1,180 @@
+"""The defense feed's tables: ingested slots, the provider's rows by event, and the events made from them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Column, Integer, LargeBinary, String, Table, delete, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tollhouse.storage.database import metadata
+
+gdelt_slot = Table(
+    "gdelt_slot",
+    metadata,
+    Column("slot", String(14), primary_key=True),
+    Column("pool", String(10), nullable=False, index=True),
+    Column("origin", String(10), nullable=False),
+    Column("md5", String(32), nullable=False),
+    Column("rows", Integer, nullable=False),
+    Column("bad_rows", Integer, nullable=False),
+    Column("ingested_at", String(20), nullable=False),
+)
+
+event_rows = Table(
+    "event_rows",
+    metadata,
+    Column("event_id", String(32), primary_key=True),
+    Column("slot", String(14), primary_key=True, index=True),
+    Column("pool", String(10), nullable=False),
+    Column("rows", LargeBinary, nullable=False),
+)
+
+event = Table(
+    "event",
+    metadata,
+    Column("pool", String(10), primary_key=True),
+    Column("id", String(32), primary_key=True),
+    Column("last_slot", String(14), nullable=False),
+    Column("record", LargeBinary, nullable=False),
+)
+
+feed_revision = Table(
+    "feed_revision",
+    metadata,
+    Column("feed", String(20), primary_key=True),
+    Column("revision", Integer, nullable=False),
+)
+
+source_health = Table(
+    "source_health",
+    metadata,
+    Column("source", String(200), primary_key=True),
+    Column("last_success_at", String(20)),
+    Column("last_error_at", String(20)),
+    Column("last_error", String(500)),
+    Column("failures", Integer, nullable=False),
+)
+
+CHUNK = 500
+
+
+async def revision(connection: AsyncConnection, feed: str) -> int:
+    """A number that grows whenever the feed's stored content changes."""
+    query = select(feed_revision.c.revision).where(feed_revision.c.feed == feed)
+    return (await connection.execute(query)).scalar() or 0
+
+
+async def bump_revision(connection: AsyncConnection, feed: str) -> None:
+    """Say that the feed's stored content changed."""
+    rows = [{"feed": feed, "revision": await revision(connection, feed) + 1}]
+    await _upsert(connection, feed_revision, rows)
+
+
+async def slot_named(connection: AsyncConnection, slot: str) -> Any:
+    """The ingested slot of this name, or None."""
+    return (await connection.execute(select(gdelt_slot).where(gdelt_slot.c.slot == slot))).one_or_none()
+
+
+async def newest_slot(connection: AsyncConnection, pool: str) -> Any:
+    """The last slot ingested into a pool, or None."""
+    query = select(gdelt_slot).where(gdelt_slot.c.pool == pool).order_by(gdelt_slot.c.slot.desc()).limit(1)
+    return (await connection.execute(query)).one_or_none()
+
+
+async def slots_between(connection: AsyncConnection, pool: str, after: str, until: str) -> list[str]:
+    """The slots ingested into a pool in this half-open interval."""
+    query = select(gdelt_slot.c.slot).where(
+        gdelt_slot.c.pool == pool, gdelt_slot.c.slot > after, gdelt_slot.c.slot <= until
+    )
+    return list((await connection.execute(query)).scalars())
+
+
+async def slot_totals(connection: AsyncConnection, pool: str) -> Any:
+    """How many slots, rows and bad rows a pool holds."""
+    query = select(
+        func.count().label("slots"),
+        func.coalesce(func.sum(gdelt_slot.c.rows), 0).label("rows"),
+        func.coalesce(func.sum(gdelt_slot.c.bad_rows), 0).label("bad_rows"),
+    ).where(gdelt_slot.c.pool == pool)
+    return (await connection.execute(query)).one()
+
+
+async def rows_of_events(
+    connection: AsyncConnection, pool: str, ids: Sequence[str]
+) -> dict[str, list[tuple[str, bytes]]]:
+    """The stored rows of these events: by event, (slot, packed rows)."""
+    found: dict[str, list[tuple[str, bytes]]] = {}
+    for start in range(0, len(ids), CHUNK):
+        chosen = event_rows.c.event_id.in_(ids[start : start + CHUNK])
+        query = select(event_rows.c.event_id, event_rows.c.slot, event_rows.c.rows).where(
+            event_rows.c.pool == pool, chosen
+        )
+        for event_id, slot, packed in await connection.execute(query):
+            found.setdefault(event_id, []).append((slot, packed))
+    return found
+
+
+async def write_slot(connection: AsyncConnection, **values: object) -> None:
+    """Say that a slot was ingested."""
+    await _upsert(connection, gdelt_slot, [values])
+
+
+async def write_rows(connection: AsyncConnection, rows: Sequence[dict[str, object]]) -> None:
+    """Keep an event's rows of a slot."""
+    await _upsert(connection, event_rows, rows)
+
+
+async def write_events(connection: AsyncConnection, rows: Sequence[dict[str, object]]) -> None:
+    """Keep events as their rows make them now."""
+    await _upsert(connection, event, rows)
+
+
+async def remove_events(connection: AsyncConnection, pool: str, ids: Sequence[str]) -> None:
+    """Drop events that their rows no longer make."""
+    for start in range(0, len(ids), CHUNK):
+        chosen = event.c.id.in_(ids[start : start + CHUNK])
+        await connection.execute(delete(event).where(event.c.pool == pool, chosen))
+
+
+async def purge_before(connection: AsyncConnection, pool: str, slot: str) -> None:
+    """Forget what a pool holds from before `slot`."""
+    await connection.execute(delete(event).where(event.c.pool == pool, event.c.last_slot < slot))
+    await connection.execute(delete(event_rows).where(event_rows.c.pool == pool, event_rows.c.slot < slot))
+    await connection.execute(delete(gdelt_slot).where(gdelt_slot.c.pool == pool, gdelt_slot.c.slot < slot))
+
+
+async def records_between(connection: AsyncConnection, pool: str, after: str, until: str) -> list[bytes]:
+    """The packed records of the events last reported in this half-open interval of slots."""
+    query = select(event.c.record).where(event.c.pool == pool, event.c.last_slot > after, event.c.last_slot <= until)
+    return list((await connection.execute(query)).scalars())
+
+
+async def record_of(connection: AsyncConnection, pool: str, event_id: str) -> bytes | None:
+    """One event's packed record, however old."""
+    query = select(event.c.record).where(event.c.pool == pool, event.c.id == event_id)
+    return (await connection.execute(query)).scalar()
+
+
+async def healths(connection: AsyncConnection) -> list[Any]:
+    """How each source did last, by name."""
+    return list(await connection.execute(select(source_health).order_by(source_health.c.source)))
+
+
+async def write_health(connection: AsyncConnection, **values: object) -> None:
+    """Keep how a source did; what is not given stays as it was."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    changed = {name: value for name, value in values.items() if name != "source"}
+    statement = dialect.insert(source_health).values(**values)
+    await connection.execute(statement.on_conflict_do_update(index_elements=["source"], set_=changed))
+
+
+async def _upsert(connection: AsyncConnection, table: Table, rows: Iterable[dict[str, object]]) -> None:
+    listed = list(rows)
+    if not listed:
+        return
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    statement = dialect.insert(table)
+    keys = [column.name for column in table.primary_key]
+    changed = {column.name: statement.excluded[column.name] for column in table.columns if not column.primary_key}
+    await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), listed)

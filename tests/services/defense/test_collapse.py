@@ -1,0 +1,192 @@
+import msgspec
+import pytest
+
+from tests.services.defense.test_exports import LINE
+from tollhouse.services.defense.event import EventRecord
+from tollhouse.services.defense.ingest import conflict
+from tollhouse.services.defense.ingest.collapse import Rejected, canonical_url, collapse, event_id
+from tollhouse.services.defense.ingest.exports import parse_export
+from tollhouse.services.defense.ingest.rows import Row
+
+URL = "https://example.org/news/army-shells-rebel-town-kills-12"
+TYPED = msgspec.structs.replace(
+    parse_export(LINE).rows[0], day="20191024", code="010", base_code="010", root_code="01", mentions=1, is_root=False,
+    goldstein=0.0, geo_type=4, geo_name="Minsk, Minskaya Voblasts', Belarus", geo_country="BO", url=URL,
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def believing(monkeypatch) -> None:
+    """A classifier that believes every battle, so that no test hangs on a trained weight."""
+    monkeypatch.setattr(conflict, "THRESHOLD", 0.5)
+    monkeypatch.setattr(conflict, "battle_probability", lambda *_: 0.9)
+    monkeypatch.setattr(conflict, "category_confidence", lambda *_: 0.7)
+
+
+@pytest.fixture
+def doubting(monkeypatch) -> None:
+    monkeypatch.setattr(conflict, "battle_probability", lambda *_: 0.1)
+
+
+def row(code: str = "010", **changes: object) -> Row:
+    return msgspec.structs.replace(TYPED, code=code, base_code=code[:3], root_code=code[:2], **changes)
+
+
+def made(*rows: Row, url: str = URL) -> EventRecord:
+    outcome = collapse(url, rows)
+    assert isinstance(outcome, EventRecord)
+    return outcome
+
+
+@pytest.mark.parametrize(
+    "twin",
+    ["http://example.org/a/b", "https://example.org/a/b/", "https://www.example.org/a/b#top", "HTTPS://Example.org/a/b",
+     "https://example.org/a/b/amp", "https://example.org/a/b/amp/", "https://example.org:443/a/b",
+     "https://example.org/a/b?utm_source=x&fbclid=1", "https://example.org/a/b?amp=1"],
+)  # fmt: skip
+def test_twins_of_an_address_are_one_event(twin: str) -> None:
+    assert event_id(twin) == event_id("https://example.org/a/b")
+    assert canonical_url(canonical_url(twin)) == canonical_url(twin)
+
+
+@pytest.mark.parametrize(
+    "other", ["https://example.org/a/B", "https://example.org/a/b?id=2", "https://m.example.org/a/b"]
+)
+def test_addresses_that_may_differ_stay_apart(other: str) -> None:
+    assert event_id(other) != event_id("https://example.org/a/b")
+
+
+def test_event_id_is_the_prefix_and_sixteen_hex_digits() -> None:
+    prefix, _, digits = event_id(URL).partition("_")
+    assert prefix == "conflict"
+    assert len(digits) == 16
+    assert int(digits, 16) >= 0
+
+
+@pytest.mark.parametrize("day", ["20191017", "20190924", "20181024"])
+def test_rows_about_the_past_are_ignored(day: str) -> None:
+    past = row("195", day=day, mentions=90)
+    assert collapse(URL, [past]) == Rejected("only mentions of the past")
+    assert made(past, row("010")).category == "Political"
+
+
+def test_report_of_yesterday_is_kept() -> None:
+    assert made(row(day="20191023")).event_date.isoformat() == "2019-10-23"
+
+
+def test_url_without_any_place_is_rejected() -> None:
+    nowhere = row(geo_type=0, geo_country="", geo_name="", latitude=None, longitude=None)
+    assert collapse(URL, [nowhere]) == Rejected("no place")
+    assert collapse(URL, [row(geo_country="OS", geo_name="South China Sea")]) == Rejected("no place")
+    assert made(nowhere, row("020")).geo.country == "Belarus"
+
+
+def test_no_rows_make_no_event() -> None:
+    assert collapse(URL, []) == Rejected("no rows")
+
+
+def test_believed_candidates_make_a_battle() -> None:
+    event = made(row("194"), row("010", mentions=50))
+    assert (event.category, event.subcategory, event.confidence) == ("Battles", "Artillery or tank fire", 0.9)
+
+
+@pytest.mark.usefixtures("doubting")
+def test_doubted_candidates_leave_the_category_to_the_other_rows() -> None:
+    event = made(row("190", mentions=50), row("141"))
+    assert (event.category, event.subcategory, event.confidence) == ("Protests", "Demonstration", 0.7)
+
+
+@pytest.mark.usefixtures("doubting")
+def test_url_of_doubted_violence_alone_claims_no_fighting() -> None:
+    event = made(row("190"))
+    assert (event.category, event.subcategory, event.is_violent) == ("Political", "Unclassified report", False)
+    assert (event.fatalities, event.fatalities_basis) == (0, "not_reported")
+
+
+def test_code_with_most_weight_decides_and_a_root_event_weighs_double() -> None:
+    assert made(row("163", mentions=3), row("057", mentions=5)).category == "Political"
+    assert made(row("163", mentions=3, is_root=True), row("057", mentions=5)).category == "Economic"
+
+
+def test_toll_of_a_battle_comes_from_the_headline() -> None:
+    event = made(row("194"))
+    assert (event.fatalities, event.fatalities_basis) == (12, "headline")
+    assert "12" in event.reasons["fatalities"]
+
+
+def test_toll_of_a_speech_is_not_reported() -> None:
+    assert made(row("010")).fatalities_basis == "not_reported"
+
+
+def test_riot_is_violent_and_a_demonstration_is_not() -> None:
+    assert made(row("145")).is_violent
+    assert not made(row("141")).is_violent
+
+
+@pytest.mark.parametrize(
+    ("geo_type", "name", "country", "region"),
+    [(4, "Kabul, Kabol, Afghanistan", "AF", "Kabol"),
+     (3, "Boston, Massachusetts, United States", "US", "Massachusetts"),
+     (2, "Utah, United States", "US", "Utah"), (1, "Syria", "SY", ""), (5, "Yobe State, Yobe, Nigeria", "NI", "Yobe"),
+     (4, "Minsk, Belarus (general), Belarus", "BO", ""), (4, "Zejtun, ¿ejtun, Malta", "MT", "")],
+)  # fmt: skip
+def test_region_is_the_first_level_division(geo_type: int, name: str, country: str, region: str) -> None:
+    assert made(row(geo_type=geo_type, geo_name=name, geo_country=country)).geo.region == region
+
+
+def test_city_comes_before_the_middle_of_its_country() -> None:
+    country = row(geo_type=1, geo_name="Belarus", mentions=9)
+    assert made(country, row("011")).geo.region == "Minskaya Voblasts'"
+
+
+def test_place_that_the_headline_names_comes_before_the_most_mentioned() -> None:
+    url = "https://example.org/rockets-fired-at-eritrean-capital"
+    abroad = row(geo_name="Dubai, Dubayy, United Arab Emirates", geo_country="AE", mentions=99)
+    there = row(geo_type=1, geo_name="Eritrea", geo_country="ER")
+    assert made(abroad, there, url=url).geo.country == "Eritrea"
+
+
+def test_place_that_the_headline_names_may_come_from_a_row_of_another_category() -> None:
+    url = "https://example.org/israel-strikes-targets-in-gaza"
+    bystander = row("195", geo_type=1, geo_name="India", geo_country="IN", mentions=9)
+    there = row("010", geo_name="Gaza Strip", geo_country="GZ", geo_type=1)
+    assert made(bystander, there, url=url).geo.country == "Palestine"
+
+
+def test_gaza_is_in_palestine_even_where_the_provider_files_it_under_israel() -> None:
+    assert made(row(geo_name="Gaza City, Israel (general), Israel", geo_country="IS")).country_code == "PS"
+
+
+def test_fight_of_two_governments_is_state_on_state() -> None:
+    sides = {"actor1_country": "ISR", "actor1_type": "MIL", "actor2_name": "SYRIA", "actor2_country": "SYR"}
+    assert made(row("195", **sides)).is_state_on_state
+    assert not made(row("195", **sides, actor2_type="REB")).is_state_on_state
+    assert not made(row("057", **sides)).is_state_on_state
+
+
+def test_event_without_a_readable_slug_gets_a_title_a_person_can_read() -> None:
+    event = made(row("141"), url="https://www.example.org/stories/202011130152.html")
+    assert (event.title, event.title_basis) == ("Demonstration in Minsk, Belarus (example.org)", "url")
+
+
+def test_given_title_is_taken_with_its_basis() -> None:
+    outcome = collapse(URL, [row("190")], ("Army kills 3", "page"))
+    assert isinstance(outcome, EventRecord)
+    assert (outcome.title, outcome.title_basis, outcome.fatalities) == ("Army kills 3", "page", 3)
+
+
+def test_battle_of_armed_actors_is_nearer_to_defense_than_a_speech() -> None:
+    assert made(row("190", actor1_type="MIL")).relevance == 1.0
+    assert made(row("010"), url="https://example.org/minister-opens-new-school").relevance == 0.0
+
+
+def test_rows_of_several_exports_span_the_time_of_the_reports() -> None:
+    event = made(row(id="1", added="20191024150000", sources=3), row(id="2"))
+    assert event.first_reported_at.isoformat() == "2019-10-24T14:30:00+00:00"
+    assert event.last_reported_at.isoformat() == "2019-10-24T15:00:00+00:00"
+    assert (event.publishers, event.row_ids) == (3, ["1", "2"])
+
+
+def test_every_field_that_is_judged_has_its_reason() -> None:
+    reasons = made(row("190")).reasons
+    assert {"category", "subcategory", "confidence", "title", "geo", "fatalities"} <= set(reasons)
