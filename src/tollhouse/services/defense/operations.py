@@ -1,5 +1,6 @@
 """The defense service's operations, declared."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ from tollhouse.gate.terms import FREE, KEY_METERED, KEY_UNMETERED
 from tollhouse.services.defense.events_feed import EventDetail, EventsFeed
 from tollhouse.services.defense.events_formats import CSV, FORMATS, GEOJSON, JSON, NDJSON, EventsPage
 from tollhouse.services.defense.events_query import EventsQuery
-from tollhouse.services.defense.examples import CSV_EXAMPLE, EVENT, EVENT_DETAIL, EVENTS_PAGE, KEY_ISSUED, KEY_REQUEST
+from tollhouse.services.defense.examples import example
 from tollhouse.services.defense.keys_desk import KeyIssued, KeyRequest, KeyRevoked, KeysDesk, KeyStatus
 
 _COLLECTION: dict[str, Any] = {
@@ -46,7 +47,7 @@ def operations(events: EventsFeed, keys: KeysDesk) -> Sequence[Operation]:
             formats=FORMATS,
             problems=("upstream-unavailable",),
             tag="feeds",
-            examples={JSON: EVENTS_PAGE, CSV: CSV_EXAMPLE, NDJSON: EVENT},
+            examples={JSON: example("events_page"), CSV: example("csv"), NDJSON: json.dumps(example("event")) + "\n"},
         ),
         Operation(
             id="getEvent",
@@ -59,13 +60,13 @@ def operations(events: EventsFeed, keys: KeysDesk) -> Sequence[Operation]:
             path_parameters={
                 "id": {
                     "description": "The event's id",
-                    "example": EVENT_DETAIL["id"],
+                    "example": example("event_detail")["id"],
                     "schema": {"type": "string", "pattern": "^conflict_[0-9a-f]{16}$"},
                 }
             },
             answers={JSON: EventDetail},
             tag="feeds",
-            examples={JSON: EVENT_DETAIL},
+            examples={JSON: example("event_detail")},
         ),
         Operation(
             id="createKey",
@@ -79,7 +80,7 @@ def operations(events: EventsFeed, keys: KeysDesk) -> Sequence[Operation]:
             answers={JSON: KeyIssued},
             problems=("tier-not-self-service", "too-many-keys"),
             tag="keys",
-            examples={"body": KEY_REQUEST, JSON: KEY_ISSUED},
+            examples={"body": example("key_request"), JSON: example("key_issued")},
         ),
         Operation(
             id="verifyKey",
@@ -90,6 +91,7 @@ def operations(events: EventsFeed, keys: KeysDesk) -> Sequence[Operation]:
             terms=KEY_UNMETERED,
             answers={JSON: KeyStatus},
             tag="keys",
+            examples={JSON: example("key_status")},
         ),
         Operation(
             id="rotateKey",
@@ -101,7 +103,7 @@ def operations(events: EventsFeed, keys: KeysDesk) -> Sequence[Operation]:
             terms=KEY_UNMETERED,
             answers={JSON: KeyIssued},
             tag="keys",
-            examples={JSON: KEY_ISSUED},
+            examples={JSON: example("key_issued")},
         ),
         Operation(
             id="revokeKey",
@@ -113,5 +115,6 @@ def operations(events: EventsFeed, keys: KeysDesk) -> Sequence[Operation]:
             terms=KEY_UNMETERED,
             answers={JSON: KeyRevoked},
             tag="keys",
+            examples={JSON: example("key_revoked")},
         ),
     ]
