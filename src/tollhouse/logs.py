@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 _SECRET_FIELD = re.compile(r"secret|token|authorization|api_key|password|private|signature", re.IGNORECASE)
-_SECRET_VALUE = re.compile(r"th_live_[0-9A-Za-z]+|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)")
+_SECRET_VALUE = re.compile(r"th_live_[0-9A-Za-z]+|(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
 
 
 def configure(level: str) -> None:
@@ -39,13 +39,22 @@ def logger(name: str) -> Any:
 def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     """A structlog processor: secret fields lose their value, secrets inside texts are masked."""
     for name, value in event.items():
-        if _SECRET_FIELD.search(name):
-            event[name] = "***"
-        elif isinstance(value, str):
-            event[name] = masked(value)
+        event[name] = _without_secrets(name, value)
     return event
 
 
 def masked(text: str) -> str:
     """The text with API keys and passwords in addresses replaced by `***`."""
     return _SECRET_VALUE.sub("***", text)
+
+
+def _without_secrets(name: str, value: Any) -> Any:
+    if _SECRET_FIELD.search(name):
+        return "***"
+    if isinstance(value, Mapping):
+        return {str(key): _without_secrets(str(key), item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_without_secrets("", item) for item in value]
+    if isinstance(value, bytes):
+        return masked(value.decode("utf-8", "replace"))
+    return masked(value) if isinstance(value, str) else value

@@ -3,7 +3,7 @@
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +13,7 @@ import msgspec
 PREFIX = "TOLLHOUSE_"
 _MEASUREMENTS = "PROMETHEUS_MULTIPROC_DIR"
 DEFAULT_FILE = "tollhouse.toml"
-SECRETS = frozenset({"key_hash_secret", "admin_token"})
+SECRETS = frozenset({"key_hash_secret", "admin_token", "ucdp_token", "acled_password"})
 _URLS_WITH_PASSWORDS = frozenset({"database_url", "redis_url"})
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -21,6 +21,28 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 class SettingError(Exception):
     """A setting is unknown or malformed; the message is one line that names it."""
+
+
+# Publishers' own feeds on defense; the operator may name others.
+FEEDS = (
+    "https://www.defenseone.com/rss/all/",
+    "https://breakingdefense.com/feed/",
+    "https://www.defensenews.com/arc/outboundfeeds/rss/?outputType=xml",
+    "https://www.militarytimes.com/arc/outboundfeeds/rss/?outputType=xml",
+    "https://www.armytimes.com/arc/outboundfeeds/rss/?outputType=xml",
+    "https://www.navytimes.com/arc/outboundfeeds/rss/?outputType=xml",
+    "https://www.airforcetimes.com/arc/outboundfeeds/rss/?outputType=xml",
+    "https://www.c4isrnet.com/arc/outboundfeeds/rss/?outputType=xml",
+    "https://www.twz.com/feed",
+    "https://taskandpurpose.com/feed/",
+    "https://warontherocks.com/feed/",
+    "https://news.usni.org/feed",
+    "https://www.shephardmedia.com/news/feed/",
+    "https://spacenews.com/feed/",
+    "https://gcaptain.com/feed/",
+    "https://www.airandspaceforces.com/feed/",
+    "https://www.gov.uk/government/organisations/ministry-of-defence.atom",
+)
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,6 +61,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gdelt_url: str = "http://data.gdeltproject.org/gdeltv2/"
     gdelt_poll_seconds: float = 60.0
     retention_days: int = 8
+    feeds: tuple[str, ...] = FEEDS
+    feed_interval_seconds: float = 900.0
+    ucdp_token: str = ""
+    ucdp_version: str = "26.1"
+    ucdp_url: str = "https://ucdpapi.pcr.uu.se/api/"
+    acled_username: str = ""
+    acled_password: str = ""
+    acled_url: str = "https://acleddata.com/"
     keys_per_address_per_hour: int = 60
     key_hash_secret: str = ""
     admin_token: str = ""
@@ -71,7 +101,7 @@ def load(config: str | None = None, **overrides: Any) -> Settings:
 def export(settings: Settings) -> None:
     """Put the settings into the environment, for the worker processes that this one starts."""
     for name, value in msgspec.to_builtins(settings).items():
-        if value not in (None, {}):
+        if value is not None and value != {}:
             os.environ[PREFIX + name.upper()] = _as_text(value)
 
 
@@ -105,7 +135,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     for variable, text in environment.items():
         if variable.startswith(PREFIX):
             name = variable.removeprefix(PREFIX).lower()
-            found[name] = _table(text) if name == "hosts" else text
+            found[name] = _FROM_TEXT.get(name, str)(text)
     return found
 
 
@@ -115,7 +145,17 @@ def _table(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
+def _listed(text: str) -> list[str]:
+    """`a,b` -> a list: how a list is written in one environment variable."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+_FROM_TEXT: dict[str, Callable[[str], Any]] = {"hosts": _table, "feeds": _listed}
+
+
 def _as_text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(value)
     if isinstance(value, dict):
         return ",".join(f"{key}={item}" for key, item in value.items())
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -127,13 +167,15 @@ def _check(settings: Settings) -> None:
     except ValueError as error:
         raise SettingError(f"trusted_proxies: {error}") from None
     for name in (
+        "gdelt_poll_seconds",
+        "feed_interval_seconds",
         "retention_days",
         "keys_per_address_per_hour",
         "request_deadline_seconds",
         "body_limit_bytes",
         "workers",
     ):
-        if getattr(settings, name) <= 0:
+        if not getattr(settings, name) > 0:  # nan is no number to wait for either
             raise SettingError(f"{name}: must be greater than zero")
     for name, schemes in _SCHEMES.items():
         value = getattr(settings, name)
@@ -153,7 +195,9 @@ def _masked(name: str, value: Any) -> Any:
     if name in SECRETS and value:
         return "***"
     if name in _URLS_WITH_PASSWORDS and isinstance(value, str):
-        return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", value)
+        # To the last @, for a password may hold one; and where drivers take it as a parameter.
+        without = re.sub(r"(?<=://)([^/@:]*):.*@", r"\1:***@", value)
+        return re.sub(r"([?&]\w*pass\w*=)[^&]*", r"\1***", without, flags=re.IGNORECASE)
     return value
 
 

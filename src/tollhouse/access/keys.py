@@ -1,5 +1,6 @@
 """API keys: created once, verified on every call, rotated, revoked."""
 
+import asyncio
 import secrets
 from typing import Any
 
@@ -32,21 +33,20 @@ class KeyRing:
         self._database = database
         self._secret = secret
         self._remembered: dict[str, tuple[float, KeyCaller]] = {}
+        self._searches: dict[str, asyncio.Future[KeyCaller]] = {}
 
     async def holder(self, key: str) -> KeyCaller:
         """Who holds this key. Raises Problem `invalid-key` when it is malformed, unknown or revoked."""
-        now = clock.seconds()
         known = self._remembered.get(key)
-        if known and known[0] > now:
+        if known and known[0] > clock.seconds():
             return known[1]
-        found = await self._find(key) if is_well_formed(key) else None
-        if found is None:
-            self._remembered.pop(key, None)
-            raise Problem("invalid-key", "This API key is unknown, revoked or mistyped.")
-        if len(self._remembered) >= REMEMBER_KEYS:
-            self._remembered.clear()
-        self._remembered[key] = (now + REMEMBER_SECONDS, found)
-        return found
+        if not is_well_formed(key):
+            raise _invalid()
+        # Of all the calls that come with one key at once, one asks the database.
+        search = self._searches.get(key)
+        if search is None:
+            search = self._searches[key] = asyncio.ensure_future(self._search(key))
+        return await asyncio.shield(search)
 
     async def create(
         self,
@@ -101,10 +101,21 @@ class KeyRing:
             for row in rows
         ]
 
-    async def _find(self, key: str) -> KeyCaller | None:
-        async with self._database.reading() as connection:
-            row = await store.key_by_hash(connection, key_hash(key, self._secret))
-        return _caller(row) if row is not None else None
+    async def _search(self, key: str) -> KeyCaller:
+        memory, searches = self._remembered, self._searches
+        try:
+            async with self._database.reading() as connection:
+                row = await store.key_by_hash(connection, key_hash(key, self._secret))
+        finally:
+            searches.pop(key, None)
+        if row is None:
+            memory.pop(key, None)
+            raise _invalid()
+        if len(memory) >= REMEMBER_KEYS:
+            memory.clear()
+        found = _caller(row)
+        memory[key] = (clock.seconds() + REMEMBER_SECONDS, found)
+        return found
 
     async def _insert(self, connection: Transaction, **values: Any) -> NewKey:
         key, key_id, created_at = new_key(), f"key_{secrets.token_hex(8)}", clock.iso(clock.now())
@@ -119,7 +130,8 @@ class KeyRing:
         return changed
 
     def _forget(self) -> None:
-        self._remembered.clear()
+        # Searches under way may have read the row before it changed: what they find is remembered by nobody.
+        self._remembered, self._searches = {}, {}
 
 
 async def open_key_ring(database: Database, configured_secret: str) -> KeyRing:
@@ -136,6 +148,10 @@ async def open_key_ring(database: Database, configured_secret: str) -> KeyRing:
 
 def _caller(row: Any) -> KeyCaller:
     return KeyCaller(row.id, row.tier, row.label, row.created_at, row.per_day, row.per_minute)
+
+
+def _invalid() -> Problem:
+    return Problem("invalid-key", "This API key is unknown, revoked or mistyped.")
 
 
 def _too_many() -> Problem:

@@ -3,13 +3,18 @@
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from cyclopts import App
 
 from tollhouse import app, logs
 from tollhouse.cli.options import HERE, Where
-from tollhouse.services.defense.ingest.slots import SlotReport, ingest_export
+from tollhouse.services.defense import store
+from tollhouse.services.defense.brief.imported import imported
+from tollhouse.services.defense.brief.p1_import import read_exhibit
+from tollhouse.services.defense.brief.production import bundled_lines
+from tollhouse.services.defense.ingest.by_hand import ingest_file
 
 ingest = App(name="ingest", help="Take raw provider files into the store.")
 
@@ -19,12 +24,38 @@ EXIT_SOME_REFUSED = 3
 
 @ingest.command
 def gdelt(*files: Path, where: Where = HERE) -> None:
-    """Take raw GDELT 2.0 event exports, zipped or not; print a JSON report a file. Exit 3 when a file was refused."""
+    """Take raw GDELT 2.0 export, mentions or gkg files, zipped or not; print a JSON report a file.
+
+    Give a slot's gkg file before its export and its events get their pages' headlines. Exit 3 when a file was refused.
+    """
     if not files:
-        raise ValueError("name at least one export file")
+        raise ValueError("name at least one file")
     logs.configure("warning")
     if asyncio.run(_ingest_all(files, where)):
         sys.exit(EXIT_SOME_REFUSED)
+
+
+@ingest.command
+def p1(file: Path, *, where: Where = HERE) -> None:
+    """Read a P-1 procurement exhibit (CSV or XLSX) into the brief's lines; servers show it from their next start on."""
+    logs.configure("warning")
+    print(msgspec.json.encode(asyncio.run(_ingest_p1(file, where))).decode())
+
+
+async def _ingest_p1(file: Path, where: Where) -> dict[str, Any]:
+    exhibit = await asyncio.to_thread(lambda: read_exhibit(file.read_bytes()))
+    result = imported(exhibit, file.name, bundled_lines())
+    async with app.rooms_of(where.settings(), answers_calls=False) as rooms, rooms.database.writing() as connection:
+        await store.write_document(connection, store.PRODUCTION_LINES, msgspec.json.encode(result.lines))
+    return {
+        "file": file.name,
+        "lines": len(exhibit.lines),
+        "matched": result.matched,
+        "known": len(result.lines),
+        "memo_rows": exhibit.memo_rows,
+        "total_rows": exhibit.total_rows,
+        "bad": msgspec.to_builtins(exhibit.bad[:SHOWN_BAD_ROWS]),
+    }
 
 
 async def _ingest_all(files: tuple[Path, ...], where: Where) -> int:
@@ -32,7 +63,7 @@ async def _ingest_all(files: tuple[Path, ...], where: Where) -> int:
     async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
         for number, file in enumerate(files, 1):
             try:
-                report = await ingest_export(rooms.database, file.name, file.read_bytes(), "local", "file")
+                report = await ingest_file(rooms.database, file)
             except (ValueError, OSError) as error:
                 refused += 1
                 print(f"{file}: refused: {error}", file=sys.stderr)
@@ -41,8 +72,7 @@ async def _ingest_all(files: tuple[Path, ...], where: Where) -> int:
     return refused
 
 
-def _tell(number: int, total: int, file: Path, report: SlotReport) -> None:
-    members = {"file": file.name, **msgspec.to_builtins(report)}
-    members["bad"] = members["bad"][:SHOWN_BAD_ROWS]
-    print(msgspec.json.encode(members).decode(), flush=True)
-    print(f"{number}/{total} {file.name}: {report.rows} rows, {report.events} events", file=sys.stderr)
+def _tell(number: int, total: int, file: Path, report: dict[str, Any]) -> None:
+    report["bad"] = report["bad"][:SHOWN_BAD_ROWS]
+    print(msgspec.json.encode({"file": file.name, **report}).decode(), flush=True)
+    print(f"{number}/{total} {file.name}: {report['rows']} rows, {report['bad_rows']} bad", file=sys.stderr)

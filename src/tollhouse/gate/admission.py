@@ -2,6 +2,7 @@
 
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache, partial
 
 from tollhouse.access.addresses import Network, client_address, is_loopback
 from tollhouse.access.keys import KeyRing
@@ -25,7 +26,7 @@ class Admission:
     def __init__(self, keys: KeyRing, meter: Meter, trusted: Sequence[Network], admin_token: str) -> None:
         self._keys = keys
         self._meter = meter
-        self._trusted = trusted
+        self._address = lru_cache(maxsize=8192)(partial(client_address, trusted=trusted))
         self._admin_token = admin_token
 
     async def admit(
@@ -35,7 +36,7 @@ class Admission:
 
         Raises Problem for whoever may not come in, and whatever `work` raises, with the same headers on it.
         """
-        address = client_address(request.peer, request.header(b"x-forwarded-for"), self._trusted)
+        address = self._address(request.peer, request.header(b"x-forwarded-for"))
         if terms.opens_to == "operator":
             self._check_operator(request, address)
         if terms.opens_to != "key":

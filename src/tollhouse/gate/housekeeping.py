@@ -1,13 +1,13 @@
 """What every service answers about itself: health, its description, and its pages for people."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from tollhouse.gate.answering import etag_of
 from tollhouse.gate.openapi import description
@@ -24,7 +24,8 @@ def with_housekeeping(service: Service, base_url: str, pages: Sequence[Operation
     document = description(whole, base_url)
     given = {
         "getOpenApiJson": _fixed(msgspec.json.encode(document), "application/json"),
-        "getOpenApiYaml": _fixed(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode(), YAML),
+        # Writing YAML takes longer than all the rest of a start.
+        "getOpenApiYaml": _lazy(partial(_as_yaml, document), YAML, cache_control="public, max-age=300"),
     }
     return replace(
         whole,
@@ -62,6 +63,12 @@ def _openapi_routes() -> list[Operation]:
     ]  # fmt: skip
 
 
+def _as_yaml(document: dict[str, Any]) -> bytes:
+    import yaml
+
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()
+
+
 def _fixed(body: bytes, media_type: str) -> Handler:
     answer = Answer(body, media_type, etag=etag_of(body), cache_control="public, max-age=300")
 
@@ -73,19 +80,22 @@ def _fixed(body: bytes, media_type: str) -> Handler:
 
 def file_operation(path: str, file: Path, media_type: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> Operation:
     """An undescribed operation that serves one file of the package."""
-    handler = _lazy_file(file, media_type, tuple(headers))
+    handler = _lazy(file.read_bytes, media_type, tuple(headers), cache_control="public, max-age=3600")
     return Operation(
         f"page {path}", "GET", path, file.name, handler, FREE, answers={media_type: {}}, is_described=False
     )
 
 
-def _lazy_file(file: Path, media_type: str, headers: tuple[tuple[bytes, bytes], ...]) -> Handler:
+def _lazy(
+    make: Callable[[], bytes], media_type: str, headers: tuple[tuple[bytes, bytes], ...] = (), *, cache_control: str
+) -> Handler:
+    """Answers with what `make` gave when it was first asked for."""
     kept: list[Answer] = []
 
     async def serve(_asked: Asked[Any, Any]) -> Answer:
         if not kept:
-            body = await asyncio.to_thread(file.read_bytes)
-            kept.append(Answer(body, media_type, etag_of(body), headers, cache_control="public, max-age=3600"))
+            body = await asyncio.to_thread(make)
+            kept.append(Answer(body, media_type, etag_of(body), headers, cache_control=cache_control))
         return kept[0]
 
     return serve

@@ -1,6 +1,6 @@
 """What is measured and logged of every answer: histograms by operation and status, a line for what went wrong."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from tollhouse.gate.request import Request
@@ -18,24 +18,19 @@ _DURATION = Histogram(
     ["service", "operation", "status"],
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
-_BYTES = Counter("tollhouse_response_body_bytes_total", "Body bytes before compression", ["service", "operation"])
-_IN_FLIGHT = Gauge("tollhouse_requests_in_flight", "Requests being answered now", multiprocess_mode="livesum")
 
 # By service, operation and status: looking labels up costs more than counting.
-_measures: dict[tuple[str, str, int], tuple[Histogram, Counter]] = {}
+_durations: dict[tuple[str, str, int], Histogram] = {}
 
 
-def count(route: Route | None, status: int, seconds: float, size: int) -> None:
+def count(route: Route | None, status: int, seconds: float) -> None:
     """Count one answer."""
     service, operation = _names(route)
     key = (service, operation, status)
-    measures = _measures.get(key)
-    if measures is None:
-        measures = _DURATION.labels(service, operation, str(status)), _BYTES.labels(service, operation)
-        _measures[key] = measures
-    duration, sent = measures
+    duration = _durations.get(key)
+    if duration is None:
+        duration = _durations[key] = _DURATION.labels(service, operation, str(status))
     duration.observe(seconds)
-    sent.inc(size)
 
 
 def is_remarkable(status: int, seconds: float) -> bool:
@@ -57,16 +52,6 @@ def tell(request: Request, route: Route | None, status: int, seconds: float) -> 
         status=status,
         seconds=round(seconds, 6),
     )
-
-
-def started() -> None:
-    """One more request is in flight."""
-    _IN_FLIGHT.inc()
-
-
-def finished() -> None:
-    """One fewer request is in flight."""
-    _IN_FLIGHT.dec()
 
 
 def _names(route: Route | None) -> tuple[str, str]:

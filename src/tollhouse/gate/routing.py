@@ -58,7 +58,7 @@ class Router:
             return self._literal.setdefault(template, {})
         if template not in self._templates:
             pattern = "".join(
-                f"(?P<{part}>[^/]+)" if index % 2 else re.escape(part)
+                rf"(?P<{part}>[^/\x00-\x1f]{{1,200}})" if index % 2 else re.escape(part)
                 for index, part in enumerate(_PARAMETER.split(template))
             )
             self._templates[template] = {}

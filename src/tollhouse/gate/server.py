@@ -43,33 +43,29 @@ class Gate:
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request; never raises for anything a client can send."""
         begun = perf_counter()
-        observing.started()
         request = Request(scope, receive)
         route: Route | None = None
         usage: Headers = []
         try:
-            try:
-                guard.check_head(request)
-                router = self._router_for(request)
-                if request.method == "OPTIONS":
-                    answer = _options(router.allowed(request.path))
-                else:
-                    route, parameters = router.find(request)
-                    work = partial(self._answered, route.operation, request, parameters)
-                    answer, usage = await self._admission.admit(route.operation.terms, request, work)
-            except Problem as problem:
-                usage = problem.usage
-                answer = problems.as_answer(problem, request.id)
-            except Exception:
-                log.exception("unexpected failure", request_id=request.id, path=request.path)
-                answer = problems.as_answer(Problem("internal-error", _INTERNAL), request.id)
-            status = await send_answer(answer, usage, request, send)
-            seconds = perf_counter() - begun
-            observing.count(route, status, seconds, len(answer.body))
-            if self._tells_all or observing.is_remarkable(status, seconds):
-                observing.tell(request, route, status, seconds)
-        finally:
-            observing.finished()
+            guard.check_head(request)
+            router = self._router_for(request)
+            if request.method == "OPTIONS":
+                answer = _options(router.allowed(request.path))
+            else:
+                route, parameters = router.find(request)
+                work = partial(self._answered, route.operation, request, parameters)
+                answer, usage = await self._admission.admit(route.operation.terms, request, work)
+        except Problem as problem:
+            usage = problem.usage
+            answer = problems.as_answer(problem, request.id)
+        except Exception:
+            log.exception("unexpected failure", request_id=request.id, path=request.path)
+            answer = problems.as_answer(Problem("internal-error", _INTERNAL), request.id)
+        status = await send_answer(answer, usage, request, send)
+        seconds = perf_counter() - begun
+        observing.count(route, status, seconds)
+        if self._tells_all or observing.is_remarkable(status, seconds):
+            observing.tell(request, route, status, seconds)
 
     def _router_for(self, request: Request) -> Router:
         if not self._hosts:

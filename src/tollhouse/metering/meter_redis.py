@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
 
 from tollhouse import clock
@@ -15,6 +15,7 @@ from tollhouse.metering.windows import SECONDS_PER_DAY, WINDOW_NAMES, Level, Ver
 log = logger("metering")
 
 TIMEOUT_SECONDS = 2.0
+CONNECTIONS = 50
 
 # KEYS: the day's count, the recent calls. ARGV: what to do, now, sliding seconds, per day, per sliding (-1 is
 # unlimited), the reservation's moment. Answers used, recent count, the call whose leaving frees a place, and the
@@ -53,7 +54,15 @@ class RedisMeter:
     """See Meter."""
 
     def __init__(self, url: str) -> None:
-        self._redis = Redis.from_url(url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS)
+        # A call waits for a free connection: the default pool refuses those beyond its bound.
+        pool = BlockingConnectionPool.from_url(
+            url,
+            max_connections=CONNECTIONS,
+            timeout=TIMEOUT_SECONDS,
+            socket_timeout=TIMEOUT_SECONDS,
+            socket_connect_timeout=TIMEOUT_SECONDS,
+        )
+        self._redis = Redis.from_pool(pool)
         self._script = self._redis.register_script(_SCRIPT)
 
     async def reserve(self, subject: str, windows: Windows) -> Reservation:

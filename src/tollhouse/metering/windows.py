@@ -44,8 +44,11 @@ class Verdict(Struct, frozen=True):
     refused_by: Level | None = None
 
     def retry_after_seconds(self, now: float) -> int:
-        """Whole seconds until a refused call fits, rounded up, never 0."""
-        return 1 if self.refused_by is None else max(1, ceil(self.refused_by.resets_at - now))
+        """Whole seconds until a refused call fits both windows, rounded up, never 0."""
+        if self.refused_by is None:
+            return 1
+        # Just before midnight the minute may be full for longer than the day is.
+        return max(1, *(ceil(level.resets_at - now) for level in (self.day, self.sliding) if level.remaining == 0))
 
 
 def reserve(tally: Tally, windows: Windows, now: float) -> Verdict:

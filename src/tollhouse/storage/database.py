@@ -2,14 +2,15 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import MetaData, event, text
+from sqlalchemy import MetaData, Table, event, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -23,7 +24,7 @@ metadata = MetaData()
 
 Transaction = AsyncConnection
 
-BUSY_TIMEOUT_SECONDS = 10
+BUSY_TIMEOUT_SECONDS = 5
 TURN_EVERY_SECONDS = 0.05
 
 
@@ -37,8 +38,11 @@ class Database:
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """One consistent snapshot. Raises Problem `storage-unavailable` when the database cannot be reached."""
-        async with _as_problem(), self._engine.connect() as connection, connection.begin():
-            yield connection
+        async with _as_problem(), self._engine.connect() as connection:
+            if not self.is_sqlite:
+                await connection.execution_options(isolation_level="REPEATABLE READ")
+            async with connection.begin():
+                yield connection
 
     @asynccontextmanager
     async def writing(self, lock: str | None = None) -> AsyncIterator[AsyncConnection]:
@@ -81,6 +85,17 @@ class Database:
     async def close(self) -> None:
         """Give every connection back."""
         await self._engine.dispose()
+
+
+async def upsert(connection: Transaction, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
+    """Insert rows, or replace those whose primary key is there already."""
+    if not rows:
+        return
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    statement = dialect.insert(table)
+    keys = [column.name for column in table.primary_key]
+    changed = {column.name: statement.excluded[column.name] for column in table.columns if not column.primary_key}
+    await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), list(rows))
 
 
 def open_database(settings: Settings) -> Database:
@@ -128,7 +143,8 @@ async def _as_problem() -> AsyncIterator[None]:
     except (OperationalError, PoolTimeout, OSError) as error:
         raise _unavailable(error) from error
     except DBAPIError as error:
-        if error.connection_invalidated:
+        # SQLite says of a file that is damaged or no database that there is a DatabaseError, of no narrower kind.
+        if error.connection_invalidated or type(error) is DatabaseError:
             raise _unavailable(error) from error
         raise
 

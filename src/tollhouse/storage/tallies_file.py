@@ -39,6 +39,7 @@ class MemoryTallies:
         self._tallies: dict[str, Tally] = {}
         self._dirty: set[str] = set()
         self._flusher: asyncio.Task[None] | None = None
+        self._is_closing = asyncio.Event()
         today = int(clock.seconds() // SECONDS_PER_DAY)
         for subject, day, used, recent in self._file.execute("SELECT * FROM tally WHERE day >= ?", (today - 1,)):
             self._tallies[subject] = Tally.of(day, used, recent)
@@ -49,28 +50,31 @@ class MemoryTallies:
         if tally is None:
             tally = self._tallies[subject] = Tally()
         if self._flusher is None:
-            self._flusher = asyncio.create_task(self._flush_forever())
+            self._flusher = asyncio.create_task(self._flush_until_closing())
         self._dirty.add(subject)
         return rule(tally)
 
     async def close(self) -> None:
         """Write what is not written yet and let the folder go."""
+        self._is_closing.set()
         if self._flusher:
-            self._flusher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._flusher
-        await self._flush()
+            await self._flusher
+        await self._flush_if_possible()
         self._file.close()
         self._lock.close()
 
-    async def _flush_forever(self) -> None:
-        while True:
-            await asyncio.sleep(FLUSH_EVERY_SECONDS)
-            try:
-                await self._flush()
-            except sqlite3.Error as error:
-                # The counts stay exact in memory; only a crash now would lose them.
-                log.warning("usage counts not written", error=str(error))
+    async def _flush_until_closing(self) -> None:
+        while not self._is_closing.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_closing.wait(), FLUSH_EVERY_SECONDS)
+            await self._flush_if_possible()
+
+    async def _flush_if_possible(self) -> None:
+        try:
+            await self._flush()
+        except sqlite3.Error as error:
+            # The counts stay exact in memory; only a crash or a stop now would lose them.
+            log.warning("usage counts not written", error=str(error), subjects=len(self._dirty))
 
     async def _flush(self) -> None:
         dirty, self._dirty = self._dirty, set()

@@ -1,11 +1,6 @@
-import msgspec
 import pytest
 
-from tests.services.defense.test_exports import LINE
 from tollhouse.services.defense.ingest import cameo
-from tollhouse.services.defense.ingest.exports import parse_export
-
-ROW = parse_export(LINE).rows[0]
 
 
 @pytest.mark.parametrize(
@@ -29,11 +24,11 @@ def test_label_falls_back_to_the_base_code_and_the_root(code: str, label: str) -
 
 
 @pytest.mark.parametrize(
-    ("code", "actor", "is_candidate"),
-    [("190", "", True), ("1831", "", True), ("203", "", True), ("186", "GOV", True), ("180", "", False),
-     ("180", "REB", True), ("181", "MIL", True), ("1823", "COP", False), ("184", "INS", True), ("191", "MIL", False),
-     ("192", "MIL", False), ("173", "MIL", False)],
+    ("code", "is_violence"),
+    [("180", True), ("1831", True), ("186", True), ("190", True), ("192", True), ("203", True), ("173", False),
+     ("145", False), ("019", False)],
 )  # fmt: skip
-def test_battle_candidates_are_fights_and_assaults_by_armed_actors(code: str, actor: str, is_candidate: bool) -> None:
-    row = msgspec.structs.replace(ROW, code=code, actor1_type=actor)
-    assert cameo.is_battle_candidate(row) is is_candidate
+def test_every_code_of_assault_fighting_and_mass_violence_is_put_to_the_classifier(
+    code: str, is_violence: bool
+) -> None:
+    assert cameo.is_violence(code) is is_violence

@@ -50,6 +50,7 @@ class EventRecord(Struct, frozen=True):
 
     `country_code` is ISO 3166-1 alpha-2. `goldstein` is -10..10. `relevance` is the defense relevance, 0..1.
     `publishers` is how many publishers the provider counted for the event's best-covered row.
+    `has_headline` is False where the title had to be composed, because nobody and not even the address gave any words.
     `reasons` says in plain words why a field has its value, keyed by the field's name.
     """
 
@@ -74,3 +75,4 @@ class EventRecord(Struct, frozen=True):
     last_reported_at: datetime
     row_ids: list[str]
     reasons: dict[str, str]
+    has_headline: bool = True

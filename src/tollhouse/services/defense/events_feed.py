@@ -1,6 +1,7 @@
 """The events feed: follows the store's revisions, and answers pages and single events."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,12 +14,23 @@ from tollhouse.gate.answering import etag_of
 from tollhouse.gate.operation import Answer, Asked
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
+from tollhouse.services.defense.brief.live import WHOLE
 from tollhouse.services.defense.event import Event, EventRecord
 from tollhouse.services.defense.events_formats import EventsPage, encoded
 from tollhouse.services.defense.events_query import EventsQuery
+from tollhouse.services.defense.events_stored import (
+    COUNTED_BACK,
+    by_country,
+    by_event,
+    stored_windows,
+    weighed,
+    with_fatalities,
+)
 from tollhouse.services.defense.events_window import WINDOW_HOURS, EventWindow, Source
-from tollhouse.services.defense.ingest.scores import reasons, to_event
-from tollhouse.services.defense.ingest.slots import EVENTS_FEED, Pool, slot_before, slot_time
+from tollhouse.services.defense.ingest.scores import reasons
+from tollhouse.services.defense.ingest.slots import Pool
+from tollhouse.services.defense.news import store as news
+from tollhouse.services.defense.store import EVENTS_FEED, FATALITIES_FEED, NEWS_FEED
 from tollhouse.storage.database import Database
 
 log = logger("events")
@@ -56,13 +68,31 @@ class EventsFeed:
     def __init__(self, database: Database, *, recorded: bool | None) -> None:
         self._database = database
         self._recorded = recorded
-        self._window = EventWindow([], None, "recorded", -1)
-        self._pool: Pool = "local"
+        self._window = EventWindow([], None, "recorded")
+        self._seen: list[int] | None = None
         self._answers: dict[tuple[EventsQuery, str, bool], Answer] = {}
+        self.pool: Pool = "local"
+        self.previous: Sequence[Event] = []
+        self.coverage = WHOLE
+
+    @property
+    def as_of(self) -> datetime | None:
+        """The end of the window, None while nothing is stored."""
+        return self._window.as_of
+
+    @property
+    def source(self) -> Source:
+        """Whether the window is live or a recording."""
+        return self._window.source
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """The window's events, most significant first."""
+        return self._window.events
 
     async def page(self, asked: Asked[EventsQuery, None]) -> Answer:
         """`GET /feeds/events`."""
-        key = (asked.query, asked.media_type, self._is_stale())
+        key = (asked.query, asked.media_type, self.is_stale())
         answer = self._answers.get(key)
         if answer is None:
             if len(self._answers) >= KEPT_ANSWERS:
@@ -74,13 +104,17 @@ class EventsFeed:
         """`GET /feeds/events/{id}`. Raises Problem `not-found`."""
         identity = asked.path["id"]
         async with self._database.reading() as connection:
-            packed = await store.record_of(connection, self._pool, identity)
-        if packed is None:
-            raise Problem("not-found", "There is no event of this id.")
-        record = msgspec.json.decode(packed, type=EventRecord)
-        event = to_event(record, record.publishers, None)
+            packed = await store.record_of(connection, self.pool, identity)
+            if packed is None:
+                raise Problem("not-found", "There is no event of this id.")
+            record = msgspec.json.decode(packed, type=EventRecord)
+            story = await news.told_of_event(connection, self.pool, identity)
+            since = (record.event_date - COUNTED_BACK).isoformat()
+            counted = by_country(await store.fatalities_since(connection, since))
+        record = with_fatalities(record, counted)
+        event, heard = weighed(record, by_event([story] if story else []))
         members = {name: getattr(event, name) for name in event.__struct_fields__}
-        return EventDetail(**members, provenance=self._provenance(record))
+        return EventDetail(**members, provenance=self._provenance(record, heard))
 
     async def follow(self) -> None:
         """Keep the window at the store's newest revision, for ever."""
@@ -92,22 +126,22 @@ class EventsFeed:
             await asyncio.sleep(FOLLOW_EVERY_SECONDS)
 
     async def refresh(self) -> None:
-        """Read the window anew if the store has changed."""
+        """Read the windows anew if the events or their stories have changed."""
         async with self._database.reading() as connection:
-            revision = await store.revision(connection, EVENTS_FEED)
-            if revision == self._window.revision:
+            seen = [await store.revision(connection, feed) for feed in (EVENTS_FEED, NEWS_FEED, FATALITIES_FEED)]
+            if seen == self._seen:
                 return
             pool, newest = await self._serving(connection)
-            if newest is None:
-                window = EventWindow([], None, "recorded", revision)
-            else:
-                after = slot_before(newest.slot, timedelta(hours=WINDOW_HOURS))
-                packed = await store.records_between(connection, pool, after, newest.slot)
-                source: Source = "live" if pool == "provider" else "recorded"
-                window = await asyncio.to_thread(_window, packed, slot_time(newest.slot), source, revision)
-        self._pool, self._window = pool, window
+            stored = await stored_windows(connection, pool, newest.slot) if newest else None
+        if stored is None:
+            self._window = EventWindow([], None, "recorded")
+        else:
+            entries, self.previous = await asyncio.to_thread(stored.read)
+            self._window = EventWindow(entries, stored.as_of, "live" if pool == "provider" else "recorded")
+            self.coverage = stored.coverage
+        self.pool, self._seen = pool, seen
         self._answers.clear()
-        log.info("events refreshed", revision=revision, events=len(window), source=window.source)
+        log.info("events refreshed", events=len(self._window), source=self.source)
 
     def facts(self) -> dict[str, Any]:
         """What health says of the feed."""
@@ -132,13 +166,13 @@ class EventsFeed:
         page = self._window.page(query)
         body = encoded(
             EventsPage(
-                events=page.events,
-                count=len(page.events),
+                events=page.items,
+                count=len(page.items),
                 total=page.total,
                 as_of=clock.iso(self._window.as_of),
                 window_hours=WINDOW_HOURS,
                 source=self._window.source,
-                stale=self._is_stale(),
+                stale=self.is_stale(),
                 next_cursor=page.next_cursor,
                 applied_filters=query.filters(),
             ),
@@ -148,25 +182,20 @@ class EventsFeed:
         charset = "; charset=utf-8" if media_type == "text/csv" else ""
         return Answer(body, media_type + charset, etag_of(body), links, cache_control="private, no-cache")
 
-    def _is_stale(self) -> bool:
+    def is_stale(self) -> bool:
         """Live data older than an hour; a recording does not age."""
         if self._window.source == "recorded" or self._window.as_of is None:
             return False
         return clock.now() - self._window.as_of > STALE_AFTER
 
-    def _provenance(self, record: EventRecord) -> Provenance:
+    def _provenance(self, record: EventRecord, heard: int) -> Provenance:
         return Provenance(
             provider=PROVIDER,
             licence=LICENCE,
-            is_recording=self._pool == "local",
+            is_recording=self.pool == "local",
             row_ids=record.row_ids,
             source_urls=[record.url],
             first_reported_at=clock.iso(record.first_reported_at),
             last_reported_at=clock.iso(record.last_reported_at),
-            reasons=reasons(record, record.publishers),
+            reasons=reasons(record, heard),
         )
-
-
-def _window(packed: list[bytes], as_of: datetime | None, source: Source, revision: int) -> EventWindow:
-    records = (msgspec.json.decode(record, type=EventRecord) for record in packed)
-    return EventWindow(records, as_of, source, revision)

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from tollhouse import clock
 from tollhouse.errors import invalid_parameter
 from tollhouse.services.defense.event import Category, Event, SeverityTier
+from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor
 from tollhouse.services.defense.places import COUNTRIES, Country, find_country, near_matches
 
 Sort = Literal["significance", "recent", "fatalities"]
@@ -19,23 +20,24 @@ Format = Literal["json", "geojson", "csv", "ndjson"]
 _COUNTRY_NAMES = {
     text for country in COUNTRIES for text in (country.name, country.alpha2, country.alpha3, country.alpha2.lower())
 }
-_COUNTRY = "A country: English name, ISO 3166-1 alpha-2 or alpha-3 code, or a common alias, in any case"
+ABOUT_COUNTRY = Meta(
+    description="A country: English name, ISO 3166-1 alpha-2 or alpha-3 code, or a common alias, in any case",
+    examples=["Afghanistan"],
+)
 _REGION = "The region's name (`geo.region`), in any case"
 _BBOX = (
     "West, south, east, north in degrees. West greater than east crosses the 180th meridian; "
     "the two latitudes may come in either order"
 )
 _SINCE = "Only events reported after this moment"
-_CURSOR = "Where the next page begins: `next_cursor` of the page before"
 
-ShortText = Annotated[str, Meta(min_length=1, max_length=100)]
+ShortText = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
 CountryText = Annotated[str, Meta(min_length=1, max_length=100, extra_json_schema={"enum": sorted(_COUNTRY_NAMES)})]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Longitude = Annotated[float, Meta(ge=-180, le=180)]
 Latitude = Annotated[float, Meta(ge=-90, le=90)]
 Box = tuple[Longitude, Latitude, Longitude, Latitude]
 Moment = Annotated[datetime, Meta(tz=True)]
-Cursor = Annotated[str, Meta(pattern="^[0-9]{1,14}-[0-9a-f]{16}$")]
 
 
 class EventsQuery(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -43,14 +45,14 @@ class EventsQuery(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
 
     limit: Annotated[int, Meta(ge=1, le=100, description="Events per page", examples=[20])] = 20
     category: Annotated[Category | None, Meta(description="Only this category")] = None
-    country: Annotated[CountryText | None, Meta(description=_COUNTRY, examples=["Afghanistan"])] = None
+    country: Annotated[CountryText | None, ABOUT_COUNTRY] = None
     region: Annotated[ShortText | None, Meta(description=_REGION, examples=["Kabul"])] = None
     severity_tier: Annotated[SeverityTier | None, Meta(description="Only this tier")] = None
     min_confidence: Annotated[Share | None, Meta(description="At least this sure", examples=[0.6])] = None
     bbox: Annotated[Box | None, Meta(description=_BBOX, examples=[[60.0, 29.0, 75.0, 39.0]])] = None
     q: Annotated[ShortText | None, Meta(description="Words that all stand in the title", examples=["rocket"])] = None
     since: Annotated[Moment | None, Meta(description=_SINCE, examples=["2020-11-15T06:00:00Z"])] = None
-    cursor: Annotated[Cursor | None, Meta(description=_CURSOR, examples=["10000-ffffffffffffffff"])] = None
+    cursor: Annotated[Cursor | None, ABOUT_CURSOR] = None
     sort: Annotated[Sort, Meta(description="Largest or latest first; equals by id")] = "significance"
     format: Annotated[Format | None, Meta(description="The representation, before `Accept`")] = None
 

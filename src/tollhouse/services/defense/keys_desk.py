@@ -36,7 +36,7 @@ class KeyRequest(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = "free"
     label: Annotated[
-        Annotated[str, Meta(max_length=100)] | None,
+        Annotated[str, Meta(max_length=100, pattern=r"^[^\x00]*$")] | None,
         Meta(description="What you will know the key by", examples=["my agent"]),
     ] = None
 

@@ -2,15 +2,20 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tollhouse.gate.operation import Operation
 from tollhouse.gate.terms import FREE, KEY_METERED, KEY_UNMETERED
+from tollhouse.services.defense.brief.brief import Brief
+from tollhouse.services.defense.brief_feed import BriefFeed
 from tollhouse.services.defense.events_feed import EventDetail, EventsFeed
 from tollhouse.services.defense.events_formats import CSV, FORMATS, GEOJSON, JSON, NDJSON, EventsPage
 from tollhouse.services.defense.events_query import EventsQuery
 from tollhouse.services.defense.examples import example
 from tollhouse.services.defense.keys_desk import KeyIssued, KeyRequest, KeyRevoked, KeysDesk, KeyStatus
+from tollhouse.services.defense.news.news_feeds import EntitiesPage, EntityDetail, NewsFeeds, StoriesPage, StoryDetail
+from tollhouse.services.defense.news.news_query import EntitiesQuery, StoriesQuery
 
 _COLLECTION: dict[str, Any] = {
     "type": "object",
@@ -25,7 +30,16 @@ _COLLECTION: dict[str, Any] = {
 }
 
 
-def operations(events: EventsFeed, keys: KeysDesk) -> Sequence[Operation]:
+@dataclass(frozen=True, slots=True)
+class Feeds:
+    """What the feeds' operations are answered by."""
+
+    events: EventsFeed
+    news: NewsFeeds
+    brief: BriefFeed
+
+
+def operations(feeds: Feeds, keys: KeysDesk) -> Sequence[Operation]:
     """Every operation, in the order the description shows them."""
     return [
         Operation(
@@ -35,7 +49,7 @@ def operations(events: EventsFeed, keys: KeysDesk) -> Sequence[Operation]:
             summary="Events of the past 24 hours",
             description="World events from The GDELT Project, one per source article, most significant first. "
             "Every filter narrows the list; `next_cursor` leads to the next page and is null on the last one.",
-            handler=events.page,
+            handler=feeds.events.page,
             terms=KEY_METERED,
             query=EventsQuery,
             answers={
@@ -55,18 +69,78 @@ def operations(events: EventsFeed, keys: KeysDesk) -> Sequence[Operation]:
             path="/feeds/events/{id}",
             summary="One event and its provenance",
             description="The provider's row ids, the source, and why each figure has its value.",
-            handler=events.one,
+            handler=feeds.events.one,
             terms=KEY_METERED,
-            path_parameters={
-                "id": {
-                    "description": "The event's id",
-                    "example": example("event_detail")["id"],
-                    "schema": {"type": "string", "pattern": "^conflict_[0-9a-f]{16}$"},
-                }
-            },
+            path_parameters=_id("conflict", example("event_detail")["id"]),
             answers={JSON: EventDetail},
             tag="feeds",
             examples={JSON: example("event_detail")},
+        ),
+        Operation(
+            id="listStories",
+            method="GET",
+            path="/feeds/stories",
+            summary="Stories of the past 24 hours",
+            description="Articles about the same thing, told once, most significant first. A story keeps its id "
+            "while it grows; `source_count` counts independent voices, so that one agency's text is not ten.",
+            handler=feeds.news.stories,
+            terms=KEY_METERED,
+            query=StoriesQuery,
+            answers={JSON: StoriesPage},
+            problems=("upstream-unavailable",),
+            tag="feeds",
+            examples={JSON: example("stories_page")},
+        ),
+        Operation(
+            id="getStory",
+            method="GET",
+            path="/feeds/stories/{id}",
+            summary="One story",
+            description="An id that was merged into another answers with its successor; `succeeds` says so.",
+            handler=feeds.news.story,
+            terms=KEY_METERED,
+            path_parameters=_id("story", example("story_detail")["id"]),
+            answers={JSON: StoryDetail},
+            tag="feeds",
+            examples={JSON: example("story_detail")},
+        ),
+        Operation(
+            id="listEntities",
+            method="GET",
+            path="/feeds/entities",
+            summary="People, organizations, locations and platforms of the past 24 hours",
+            description="Whom and what the articles name, most mentioned first.",
+            handler=feeds.news.entities,
+            terms=KEY_METERED,
+            query=EntitiesQuery,
+            answers={JSON: EntitiesPage},
+            problems=("upstream-unavailable",),
+            tag="feeds",
+            examples={JSON: example("entities_page")},
+        ),
+        Operation(
+            id="getEntity",
+            method="GET",
+            path="/feeds/entities/{id}",
+            summary="One entity",
+            handler=feeds.news.entity,
+            terms=KEY_METERED,
+            path_parameters=_id("entity", example("entity_detail")["id"]),
+            answers={JSON: EntityDetail},
+            tag="feeds",
+            examples={JSON: example("entity_detail")},
+        ),
+        Operation(
+            id="getDefenseBrief",
+            method="GET",
+            path="/feeds/defense-brief",
+            summary="Production, live events and capability gaps on one page",
+            description="Every figure is cited; docs/defense-brief.md says what each covers and what it does not.",
+            handler=feeds.brief.brief,
+            terms=KEY_METERED,
+            answers={JSON: Brief},
+            tag="feeds",
+            examples={JSON: example("brief")},
         ),
         Operation(
             id="createKey",
@@ -118,3 +192,8 @@ def operations(events: EventsFeed, keys: KeysDesk) -> Sequence[Operation]:
             examples={JSON: example("key_revoked")},
         ),
     ]
+
+
+def _id(prefix: str, example_id: str) -> dict[str, dict[str, Any]]:
+    schema = {"type": "string", "pattern": f"^{prefix}_[0-9a-f]{{16}}$"}
+    return {"id": {"description": "Its id", "example": example_id, "schema": schema}}

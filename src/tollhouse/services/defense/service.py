@@ -1,19 +1,25 @@
 """The defense service: its feeds and desks put together, its health, and its work in the background."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tollhouse import __version__
 from tollhouse.gate.rooms import Rooms
-from tollhouse.gate.service import Service
+from tollhouse.gate.service import Service, Work
+from tollhouse.services.defense.brief_feed import BriefFeed
 from tollhouse.services.defense.events_feed import EventsFeed
 from tollhouse.services.defense.ingest import health as sources
+from tollhouse.services.defense.ingest.following_fatalities import follow_fatalities
+from tollhouse.services.defense.ingest.following_feeds import follow_feeds
 from tollhouse.services.defense.ingest.live import follow_provider
 from tollhouse.services.defense.ingest.recording import load_recording
 from tollhouse.services.defense.keys_desk import KeysDesk
-from tollhouse.services.defense.operations import operations
+from tollhouse.services.defense.news.news_feeds import NewsFeeds
+from tollhouse.services.defense.news.newsdesk import Newsdesk
+from tollhouse.services.defense.operations import Feeds, operations
 
 INTERFACE_VERSION = "2.0"
 
@@ -31,31 +37,44 @@ async def open_defense(rooms: Rooms) -> Service:
     events = EventsFeed(rooms.database, recorded=settings.recorded)
     if settings.recorded is not False:
         await load_recording(rooms.database, settings)
+    desk = Newsdesk(rooms.database, settings.retention_days)
+    await desk.first_edition(Path(settings.data_dir))
     await events.refresh()
+    news = NewsFeeds(rooms.database, events)
+    await news.refresh()
+    feeds = Feeds(events, news, BriefFeed(rooms.database, events, news))
     keys = KeysDesk(rooms.keys, rooms.meter, settings.keys_per_address_per_hour)
     return Service(
         name="defense",
         title="Tollhouse: defense intelligence feed",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        operations=operations(events, keys),
-        health=partial(_health, rooms, events),
+        operations=operations(feeds, keys),
+        health=partial(_health, rooms, feeds),
         health_schema=_HEALTH_SCHEMA,
-        work=() if settings.recorded else (partial(follow_provider, rooms.database, settings),),
-        follow=(events.follow,),
+        work=_work(rooms, desk),
+        follow=(events.follow, news.follow),
         tags=_TAGS,
     )
 
 
-async def _health(rooms: Rooms, events: EventsFeed) -> dict[str, Any]:
-    facts = events.facts()
+def _work(rooms: Rooms, desk: Newsdesk) -> list[Work]:
+    """What is done in the background: telling the news, and following providers unless recordings are wanted."""
+    if rooms.settings.recorded:
+        return [desk.work]
+    following = (follow_provider, follow_feeds, follow_fatalities)
+    return [desk.work, *(partial(follow, rooms.database, rooms.settings) for follow in following)]
+
+
+async def _health(rooms: Rooms, feeds: Feeds) -> dict[str, Any]:
+    facts = feeds.events.facts()
     found = await sources.all_sources(rooms.database)
     is_degraded = facts["as_of"] is None or any(source.status != "ok" for source in found)
     return {
         "status": "degraded" if is_degraded else "ok",
         "version": __version__,
         "uptime_seconds": rooms.uptime_seconds(),
-        "feeds": {"events": facts},
+        "feeds": {"events": facts, **feeds.news.facts()},
         "sources": msgspec.to_builtins(found),
     }
 

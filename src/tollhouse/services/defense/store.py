@@ -1,13 +1,13 @@
 """The defense feed's tables: ingested slots, the provider's rows by event, and the events made from them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Column, Integer, LargeBinary, String, Table, delete, func, select
+from sqlalchemy import Column, Index, Integer, LargeBinary, String, Table, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tollhouse.storage.database import metadata
+from tollhouse.storage.database import metadata, upsert
 
 gdelt_slot = Table(
     "gdelt_slot",
@@ -37,6 +37,7 @@ event = Table(
     Column("id", String(32), primary_key=True),
     Column("last_slot", String(14), nullable=False),
     Column("record", LargeBinary, nullable=False),
+    Index("event_by_slot", "pool", "last_slot"),
 )
 
 feed_revision = Table(
@@ -56,6 +57,26 @@ source_health = Table(
     Column("failures", Integer, nullable=False),
 )
 
+fatality_record = Table(
+    "fatality_record",
+    metadata,
+    Column("provider", String(10), primary_key=True),
+    Column("id", String(64), primary_key=True),
+    Column("date", String(10), nullable=False, index=True),
+    Column("body", LargeBinary, nullable=False),
+)
+
+document = Table(
+    "document", metadata, Column("name", String(40), primary_key=True), Column("body", LargeBinary, nullable=False)
+)
+
+# What a revision is kept of.
+FATALITIES_FEED = "fatalities"
+PRODUCTION_LINES = "production-lines"
+EVENTS_FEED = "events"
+ARTICLES_FEED = "articles"
+NEWS_FEED = "news"
+
 CHUNK = 500
 
 
@@ -67,8 +88,12 @@ async def revision(connection: AsyncConnection, feed: str) -> int:
 
 async def bump_revision(connection: AsyncConnection, feed: str) -> None:
     """Say that the feed's stored content changed."""
-    rows = [{"feed": feed, "revision": await revision(connection, feed) + 1}]
-    await _upsert(connection, feed_revision, rows)
+    await set_revision(connection, feed, await revision(connection, feed) + 1)
+
+
+async def set_revision(connection: AsyncConnection, feed: str, number: int) -> None:
+    """Keep a feed's revision, or how far somebody has followed it."""
+    await upsert(connection, feed_revision, [{"feed": feed, "revision": number}])
 
 
 async def slot_named(connection: AsyncConnection, slot: str) -> Any:
@@ -90,16 +115,6 @@ async def slots_between(connection: AsyncConnection, pool: str, after: str, unti
     return list((await connection.execute(query)).scalars())
 
 
-async def slot_totals(connection: AsyncConnection, pool: str) -> Any:
-    """How many slots, rows and bad rows a pool holds."""
-    query = select(
-        func.count().label("slots"),
-        func.coalesce(func.sum(gdelt_slot.c.rows), 0).label("rows"),
-        func.coalesce(func.sum(gdelt_slot.c.bad_rows), 0).label("bad_rows"),
-    ).where(gdelt_slot.c.pool == pool)
-    return (await connection.execute(query)).one()
-
-
 async def rows_of_events(
     connection: AsyncConnection, pool: str, ids: Sequence[str]
 ) -> dict[str, list[tuple[str, bytes]]]:
@@ -115,19 +130,24 @@ async def rows_of_events(
     return found
 
 
+async def rows_of_slot(connection: AsyncConnection, slot: str) -> list[bytes]:
+    """The packed rows of a slot, an event's together."""
+    return list((await connection.execute(select(event_rows.c.rows).where(event_rows.c.slot == slot))).scalars())
+
+
 async def write_slot(connection: AsyncConnection, **values: object) -> None:
     """Say that a slot was ingested."""
-    await _upsert(connection, gdelt_slot, [values])
+    await upsert(connection, gdelt_slot, [values])
 
 
 async def write_rows(connection: AsyncConnection, rows: Sequence[dict[str, object]]) -> None:
     """Keep an event's rows of a slot."""
-    await _upsert(connection, event_rows, rows)
+    await upsert(connection, event_rows, rows)
 
 
 async def write_events(connection: AsyncConnection, rows: Sequence[dict[str, object]]) -> None:
     """Keep events as their rows make them now."""
-    await _upsert(connection, event, rows)
+    await upsert(connection, event, rows)
 
 
 async def remove_events(connection: AsyncConnection, pool: str, ids: Sequence[str]) -> None:
@@ -169,12 +189,22 @@ async def write_health(connection: AsyncConnection, **values: object) -> None:
     await connection.execute(statement.on_conflict_do_update(index_elements=["source"], set_=changed))
 
 
-async def _upsert(connection: AsyncConnection, table: Table, rows: Iterable[dict[str, object]]) -> None:
-    listed = list(rows)
-    if not listed:
-        return
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    statement = dialect.insert(table)
-    keys = [column.name for column in table.primary_key]
-    changed = {column.name: statement.excluded[column.name] for column in table.columns if not column.primary_key}
-    await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), listed)
+async def write_fatalities(connection: AsyncConnection, rows: Sequence[dict[str, object]]) -> None:
+    """Keep records of fatalities; a later reading of one replaces the earlier."""
+    await upsert(connection, fatality_record, rows)
+
+
+async def fatalities_since(connection: AsyncConnection, day: str) -> list[bytes]:
+    """The packed records of fatalities that begin on that day or later."""
+    query = select(fatality_record.c.body).where(fatality_record.c.date >= day).order_by(fatality_record.c.id)
+    return list((await connection.execute(query)).scalars())
+
+
+async def document_named(connection: AsyncConnection, name: str) -> bytes | None:
+    """A packed document of the operator's."""
+    return (await connection.execute(select(document.c.body).where(document.c.name == name))).scalar()
+
+
+async def write_document(connection: AsyncConnection, name: str, body: bytes) -> None:
+    """Keep a document of the operator's."""
+    await upsert(connection, document, [{"name": name, "body": body}])

@@ -1,7 +1,7 @@
 """How the words of a slug become a sentence: names and acronyms get their capitals, lost apostrophes come back."""
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from tollhouse.services.defense.places import COUNTRIES
@@ -34,6 +34,10 @@ _BEFORE_LAST_PRONOUN = frozenset({
 })  # fmt: skip
 _PREFIXES = frozenset({"anti", "ex", "non"})
 _MAGNITUDES = frozenset({"billion", "million", "trillion", "percent", "magnitude", "bn"})
+# Without one of these no word is joined to another.
+_JOINTS = frozenset({"s", "k", "n", "ll", "re", "ve", "t", "old", "no", "No", *_PREFIXES, *_MAGNITUDES, *_SHORTENED})
+# Only words that end in these can be possessives, plurals, "us" or something with a comma or a point after it.
+_INFLECTED_ENDS = frozenset("s,.")
 
 
 def sentence(words: Sequence[str], places: Iterable[str] = ()) -> str:
@@ -41,16 +45,26 @@ def sentence(words: Sequence[str], places: Iterable[str] = ()) -> str:
 
     `places` are names the event is known to mention, in their proper case, such as "Kabul, Kabol, Afghanistan".
     """
-    if any(word != word.lower() != word.swapcase() for word in words[1:]):
+    if not all(map(str.islower, words)) and any(word != word.lower() != word.swapcase() for word in words[1:]):
         return _opened(_rejoined(list(words)))
     lower = [word.lower() for word in words]
-    if sum(word in _FOREIGN for word in lower) > 1:
+    if not _FOREIGN.isdisjoint(lower) and sum(word in _FOREIGN for word in lower) > 1:
         return _opened(lower)
-    local = {part.lower(): part for place in places for part in place.replace(",", "").split() if part[:1].isupper()}
+    local: dict[str, str] = {}
+    for place in places:
+        local.update(_capitals(place))
     return _opened(_named(_rejoined(lower), local))
 
 
+@lru_cache(maxsize=8192)
+def _capitals(place: str) -> dict[str, str]:
+    """The capitalised words of a place's name by their lower case."""
+    return {part.lower(): part for part in place.replace(",", "").split() if part[:1].isupper()}
+
+
 def _rejoined(words: list[str]) -> list[str]:
+    if _JOINTS.isdisjoint(words):
+        return words
     joined: list[str] = []
     for at, word in enumerate(words):
         last = joined[-1] if joined else ""
@@ -88,21 +102,30 @@ def _aged(words: list[str]) -> list[str]:
 
 
 def _named(words: list[str], local: dict[str, str]) -> list[str]:
-    names = _names()
+    names, starting = _names(), _names_starting()
     out: list[str] = []
-    at = 0
-    while at < len(words):
-        word = words[at]
-        for length in range(min(_names_starting()[word], len(words) - at), 1, -1) if word in _names_starting() else ():
-            name = _name(" ".join(words[at : at + length]), names)
-            if name:
-                out.append(name)
-                at += length
-                break
-        else:
+    following = 0
+    for at, word in enumerate(words):
+        if at < following:
+            continue
+        name, following = _long_name(words, at, starting[word]) if word in starting else (None, at + 1)
+        if name is not None:
+            out.append(name)
+        elif word[-1:] in _INFLECTED_ENDS:
             out.append(_cased(words, at, local))
-            at += 1
+        else:
+            out.append(names.get(word) or local.get(word, word))
     return out
+
+
+def _long_name(words: list[str], at: int, most_words: int) -> tuple[str | None, int]:
+    """The longest name of several words that begins at `at`, and where the words after it begin."""
+    names = _names()
+    for end in range(min(at + most_words, len(words)), at + 1, -1):
+        name = _name(" ".join(words[at:end]), names)
+        if name:
+            return name, end
+    return None, at + 1
 
 
 def _name(text: str, names: dict[str, str]) -> str | None:

@@ -8,8 +8,9 @@ from hashlib import sha256
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tollhouse.services.defense.event import EventRecord, FatalitiesBasis, TitleBasis
+from tollhouse.services.defense.event import Category, EventRecord, FatalitiesBasis, TitleBasis
 from tollhouse.services.defense.ingest import cameo
 from tollhouse.services.defense.ingest.deciding import Decision, decide
 from tollhouse.services.defense.ingest.headline import title_from_url
@@ -24,7 +25,7 @@ RejectionReason = Literal["no rows", "only mentions of the past", "no place"]
 # GDELT dates "last week", "last month" and "last year" 7, about 30 and about 365 days back.
 PAST_DAYS = 6
 
-_PARTS = re.compile(r"(?:https?://)?([^/?#]*)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
+_PARTS = re.compile(r"(?i:https?://)?([^/?#]*)([^?#]*)(?:\?([^#]*))?")
 _TRACKING = re.compile(
     r"(?:utm_\w*|fbclid|gclid|dclid|msclkid|yclid|igshid|mc_[ce]id|ocid|cmpid|cmp|ito|ns_\w*|smid|sref|_ga"
     r"|amp(?:=1|=true)?$|outputtype=amp)(?:=|$)",
@@ -73,7 +74,8 @@ def collapse(url: str, rows: Sequence[Row], title: tuple[str, TitleBasis] | None
     if place is None:
         return Rejected("no place")
     if text is None:
-        text = _made_up(url, decision, place)
+        composed = _record(url, fresh, decision, place, (_made_up(url, decision, place), "url"))
+        return replace(composed, has_headline=False, reasons={**composed.reasons, "title": _COMPOSED})
     return _record(url, fresh, decision, place, (text, title[1] if title else "url"))
 
 
@@ -81,7 +83,7 @@ def _record(
     url: str, rows: list[Row], decision: Decision, place: Whereabouts, headline: tuple[str, TitleBasis]
 ) -> EventRecord:
     title, basis = headline
-    is_violent = decision.category == "Battles" or any(cameo.is_riot(row.code) for row in decision.supporting)
+    is_violent = decision.category == "Battles" or _has_riot(decision)
     deaths = death_toll(title) if is_violent else None
     by_states = decision.category == "Battles" and any(map(_is_state_on_state, decision.supporting))
     moments = [row.added for row in rows]
@@ -103,7 +105,7 @@ def _record(
         is_state_on_state=by_states,
         is_violent=is_violent,
         relevance=relevance(decision.category, rows, title),
-        publishers=max(row.sources for row in rows),
+        publishers=max([row.sources for row in rows]),
         first_reported_at=_moment(min(moments)),
         last_reported_at=_moment(max(moments)),
         row_ids=[row.id for row in rows],
@@ -116,8 +118,8 @@ def _reasons(
 ) -> dict[str, str]:
     reasons = {
         "category": decision.why,
-        "subcategory": f"CAMEO code {decision.row.code}, Goldstein value {decision.row.goldstein:g}",
-        "confidence": f"{decision.confidence:.2f}, the calibrated probability that {decision.category} is right",
+        "subcategory": _coded(decision.row.code, decision.row.goldstein),
+        "confidence": _probable(decision.confidence, decision.category),
         "title": _TITLE_REASONS[basis],
         "geo": place.why,
         "fatalities": "no figure in the headline" if deaths is None else f"the headline says {deaths}",
@@ -127,6 +129,7 @@ def _reasons(
     return reasons
 
 
+_COMPOSED = "composed of what the rows say: nobody gives a headline, and the URL has no words"
 _TITLE_REASONS: dict[TitleBasis, str] = {
     "page": "the page's own title",
     "feed": "the publisher's feed",
@@ -134,9 +137,23 @@ _TITLE_REASONS: dict[TitleBasis, str] = {
 }
 
 
+@lru_cache(maxsize=4096)
+def _coded(code: str, goldstein: float) -> str:
+    return f"CAMEO code {code}, Goldstein value {goldstein:g}"
+
+
+@lru_cache(maxsize=4096)
+def _probable(confidence: float, category: Category) -> str:
+    return f"{confidence:.2f}, the calibrated probability that {category} is right"
+
+
 def _made_up(url: str, decision: Decision, place: Whereabouts) -> str:
     host = canonical_url(url).removeprefix("https://").partition("/")[0].partition("?")[0]
     return f"{decision.subcategory} in {place.name} ({host})"
+
+
+def _has_riot(decision: Decision) -> bool:
+    return decision.category == "Protests" and any(cameo.is_riot(row.code) for row in decision.supporting)
 
 
 def _is_state_on_state(row: Row) -> bool:

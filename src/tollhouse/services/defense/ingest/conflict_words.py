@@ -2,26 +2,35 @@
 
 import re
 import tomllib
-from functools import lru_cache
 from importlib.resources import files
+from string import ascii_lowercase
+
+from tollhouse.services.defense.ingest.memo import Memo
 
 TABLES = tomllib.loads(
     files("tollhouse.services.defense").joinpath("data", "conflict_words.toml").read_text(encoding="utf-8")
 )
 GROUPS: tuple[str, ...] = tuple(TABLES["words"])
 
-_PATH = re.compile(r"https?://[^/?#]*(/[^?#]*)", re.IGNORECASE)
-# A year of an earlier century is history; later ones are dates of publication.
-_WORD = re.compile(r"[a-z]{2,}|\b1[5-9][0-9]{2}\b")
+_PATH = re.compile(r"(?i:https?)://[^/?#]*(/[^?#]*)")
+_LETTERS = ascii_lowercase.encode()
+_ONLY_LETTERS = bytes(sign if sign in _LETTERS else ord(" ") for sign in range(256))
+# A year of an earlier century is history; later ones are dates of publication. That a word begins at its 1 is said
+# after the 1, because a pattern that begins with a plain character is found several times faster.
+_OLD_YEAR = re.compile(r"1(?<=\b1)[5-9][0-9]{2}\b")
 _MEMORY = (GROUPS.index("memory"),)
 
 
 def word_counts(url: str) -> list[float]:
     """How often each group of GROUPS occurs in the path, at most 2. Host, query and ids say nothing."""
     counts = [0.0] * len(GROUPS)
-    path = _PATH.match(url)
-    for word in _WORD.findall(path[1].lower()) if path else ():
-        for group in _groups(word):
+    match = _PATH.match(url)
+    if not match:
+        return counts
+    path = match[1].lower()
+    words = path.encode("ascii", "replace").translate(_ONLY_LETTERS).split()
+    for groups in (*filter(None, map(_GROUPS_OF.__getitem__, words)), *(_MEMORY for _ in _OLD_YEAR.findall(path))):
+        for group in groups:
             if counts[group] < 2:
                 counts[group] += 1
     return counts
@@ -40,11 +49,12 @@ def _index() -> tuple[dict[str, list[int]], dict[str, list[int]]]:
 _WHOLE, _BEGINNINGS = _index()
 
 
-@lru_cache(maxsize=1 << 15)
-def _groups(word: str) -> tuple[int, ...]:
-    if word.isdecimal():
-        return _MEMORY
-    found = set(_WHOLE.get(word, ()))
-    for end in range(3, len(word) + 1):
-        found.update(_BEGINNINGS.get(word[:end], ()))
-    return tuple(sorted(found))
+def _groups(word: bytes) -> tuple[int, ...]:
+    text = word.decode()
+    found = set(_WHOLE.get(text, ()))
+    for end in range(3, len(text) + 1):
+        found.update(_BEGINNINGS.get(text[:end], ()))
+    return tuple(sorted(found)) if len(text) > 1 else ()
+
+
+_GROUPS_OF = Memo(_groups)

@@ -12,9 +12,13 @@ from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.events_window import WINDOW_HOURS
 from tollhouse.services.defense.ingest import health
-from tollhouse.services.defense.ingest.provider import ExportFile, Provider
-from tollhouse.services.defense.ingest.slots import ingest_export, slot_before
+from tollhouse.services.defense.ingest.exports import unpack_export
+from tollhouse.services.defense.ingest.gkg import GkgRecord, parse_gkg
+from tollhouse.services.defense.ingest.provider import Provider, Slot
+from tollhouse.services.defense.ingest.slots import EXPORT_CAP_BYTES, ingest_export, slot_before, sources_of_slot
 from tollhouse.services.defense.ingest.upstream import UpstreamFailure
+from tollhouse.services.defense.news.headlines import Headline
+from tollhouse.services.defense.news.pages import take_pages
 from tollhouse.settings import Settings
 from tollhouse.storage.database import Database
 
@@ -59,18 +63,17 @@ async def catch_up(database: Database, provider: Provider, caught_up_to: str | N
     newest = await provider.newest()
     wanted = await _wanted(database, provider, newest, caught_up_to)
     refused: Exception | None = None
-    for file in wanted:
+    for slot in wanted:
         try:
-            raw = await provider.download(file)
-            await ingest_export(database, f"{file.slot}.export.CSV.zip", raw, "provider", "provider")
+            await _take(database, provider, slot)
         except (UpstreamFailure, ValueError) as error:
-            log.warning("export refused", slot=file.slot, error=str(error)[:300])
+            log.warning("slot refused", slot=slot.name, error=str(error)[:300])
             refused = error
     if wanted:
-        await _forget_old(database, newest.slot, retention_days)
+        await _forget_old(database, newest.name, retention_days)
     if refused:
         raise refused
-    return newest.slot
+    return newest.name
 
 
 def retry_seconds(failures: int, poll_seconds: float) -> float:
@@ -85,23 +88,42 @@ def _asked_for(error: Exception) -> float:
     return min(asked or 0.0, LONGEST_RETRY_SECONDS)
 
 
-async def _wanted(
-    database: Database, provider: Provider, newest: ExportFile, caught_up_to: str | None
-) -> list[ExportFile]:
+async def _wanted(database: Database, provider: Provider, newest: Slot, caught_up_to: str | None) -> list[Slot]:
     """What is not stored yet, the newest first: it is what people wait for."""
-    if caught_up_to == newest.slot:
+    if caught_up_to == newest.name:
         return []
-    if caught_up_to == slot_before(newest.slot, SLOT):
+    if caught_up_to == slot_before(newest.name, SLOT):
         return [newest]
-    after = slot_before(newest.slot, timedelta(hours=WINDOW_HOURS))
+    after = slot_before(newest.name, timedelta(hours=WINDOW_HOURS))
     async with database.reading() as connection:
-        known = set(await store.slots_between(connection, "provider", after, newest.slot))
-    listed = {file.slot: file for file in [*await provider.missed(after, newest.slot), newest]}
-    return sorted((file for slot, file in listed.items() if slot not in known), key=_slot, reverse=True)
+        known = set(await store.slots_between(connection, "provider", after, newest.name))
+    listed = {slot.name: slot for slot in [*await provider.missed(after, newest.name), newest]}
+    return [listed[name] for name in sorted(listed, reverse=True) if name not in known]
 
 
-def _slot(file: ExportFile) -> str:
-    return file.slot
+async def _take(database: Database, provider: Provider, slot: Slot) -> None:
+    """One slot: the pages' headlines first, because the events are told in their words."""
+    pages = await _pages(provider, slot) if slot.gkg else []
+    titles: dict[str, Headline] = {
+        page.article.id: (page.article.title, "page") for page in pages if page.article.title
+    }
+    raw = await provider.download(slot.export)
+    await ingest_export(database, f"{slot.name}.export.CSV.zip", raw, "provider", titles)
+    async with database.reading() as connection:
+        sources = await sources_of_slot(connection, slot.name)
+    await take_pages(database, "provider", pages, sources)
+
+
+async def _pages(provider: Provider, slot: Slot) -> list[GkgRecord]:
+    """The slot's pages; events do without them when they cannot be had."""
+    assert slot.gkg is not None, "asked only where it is announced"
+    try:
+        raw = await provider.download(slot.gkg)
+        parsed = await asyncio.to_thread(lambda: parse_gkg(unpack_export(raw, EXPORT_CAP_BYTES)))
+    except (UpstreamFailure, ValueError) as error:
+        log.warning("pages refused", slot=slot.name, error=str(error)[:300])
+        return []
+    return parsed.records
 
 
 async def _forget_old(database: Database, newest: str, retention_days: int) -> None:

@@ -29,7 +29,7 @@ async def load_recording(database: Database, settings: Settings) -> None:
         if settings.recorded or is_empty:
             for export in exports:
                 raw = await asyncio.to_thread(export.read_bytes)
-                await ingest_export(database, export.name, raw, "local", "recording")
+                await ingest_export(database, export.name, raw, "recording")
 
 
 def _folder() -> Traversable:

@@ -24,5 +24,9 @@ _WORDS = frozenset({
 def relevance(category: Category, rows: Sequence[Row], title: str) -> float:
     """0..1: 0.4 for a battle, 0.3 for an armed actor, 0.15 for each of up to two defense words in the title."""
     armed = any(row.actor1_type in ARMED_TYPES or row.actor2_type in ARMED_TYPES for row in rows)
-    words = min(_MOST_WORDS, len(_WORDS.intersection(title.lower().split())))
-    return round(_BATTLE * (category == "Battles") + _ARMED * armed + _WORD * words, 4)
+    return round(_BATTLE * (category == "Battles") + _ARMED * armed + words_relevance(title), 4)
+
+
+def words_relevance(title: str) -> float:
+    """0..0.3: what the title alone says."""
+    return _WORD * min(_MOST_WORDS, len(_WORDS.intersection(title.lower().split())))

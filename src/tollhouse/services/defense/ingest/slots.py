@@ -14,18 +14,22 @@ from tollhouse import clock
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.event import EventRecord
-from tollhouse.services.defense.ingest.collapse import Rejected, canonical_url, collapse, event_id
+from tollhouse.services.defense.ingest.collapse import Rejected, collapse, event_id
 from tollhouse.services.defense.ingest.exports import BadRow, ParsedExport, parse_export, unpack_export
 from tollhouse.services.defense.ingest.rows import Row
-from tollhouse.storage.database import Database
+from tollhouse.services.defense.links import article_id
+from tollhouse.services.defense.news.headlines import Headline, headlines
+from tollhouse.services.defense.store import EVENTS_FEED
+from tollhouse.storage.database import Database, Transaction
 
 log = logger("ingest")
 
-EVENTS_FEED = "events"
 EXPORT_CAP_BYTES = 256 * 1024 * 1024
 
 Pool = Literal["provider", "local"]
 Origin = Literal["provider", "recording", "file"]
+
+_POOLS: dict[Origin, Pool] = {"provider": "provider", "recording": "local", "file": "local"}
 
 _SLOT = re.compile(r"(?<![0-9])(20[0-9]{12})(?![0-9])")
 
@@ -42,6 +46,12 @@ class SlotReport(Struct, frozen=True):
     was_known: bool = False
 
 
+class _Sourced(Struct, frozen=True):
+    """Of a stored event, its page alone."""
+
+    url: str
+
+
 class _Made(Struct):
     """What a slot makes of the events it touches."""
 
@@ -51,8 +61,14 @@ class _Made(Struct):
     unusable: dict[str, int]
 
 
-async def ingest_export(database: Database, name: str, raw: bytes, pool: Pool, origin: Origin) -> SlotReport:
-    """Take an export file in. Raises ValueError when it is no export, Problem when it cannot be stored."""
+async def ingest_export(
+    database: Database, name: str, raw: bytes, origin: Origin, titles: Mapping[str, Headline] | None = None
+) -> SlotReport:
+    """Take an export file in; `titles` are headlines known of pages, by article id.
+
+    Raises ValueError when it is no export, Problem when it cannot be stored.
+    """
+    pool = _POOLS[origin]
     digest = await asyncio.to_thread(lambda: md5(raw, usedforsecurity=False).hexdigest())
     parsed = await asyncio.to_thread(lambda: parse_export(unpack_export(raw, EXPORT_CAP_BYTES)))
     slot = slot_of(name, parsed)
@@ -64,7 +80,8 @@ async def ingest_export(database: Database, name: str, raw: bytes, pool: Pool, o
                 return SlotReport(slot, known.rows, 0, known.bad_rows, [], {}, was_known=True)
             seen = await store.revision(connection, EVENTS_FEED)
             earlier = await store.rows_of_events(connection, pool, list(by_event)) if seen else {}
-        made = await asyncio.to_thread(_make, slot, pool, by_event, earlier)
+            known_titles = await headlines(connection, pool, [article_id(rows[0].url) for rows in by_event.values()])
+        made = await asyncio.to_thread(_make, slot, pool, by_event, earlier, {**known_titles, **(titles or {})})
         async with database.writing(lock="ingest") as connection:
             if await store.revision(connection, EVENTS_FEED) != seen:
                 continue  # somebody else ingested meanwhile: their rows belong to our events too
@@ -79,6 +96,18 @@ async def ingest_export(database: Database, name: str, raw: bytes, pool: Pool, o
         report = SlotReport(slot, len(parsed.rows), len(made.records), len(parsed.bad), parsed.bad, made.unusable)
         log.info("ingested", slot=slot, origin=origin, rows=report.rows, events=report.events, bad_rows=report.bad_rows)
         return report
+
+
+async def sources_of_slot(connection: Transaction, slot: str) -> set[str]:
+    """The article ids of the pages that a slot's events were read from."""
+    packed = await store.rows_of_slot(connection, slot)
+    return {article_id(_unpacked(rows)[0].url) for rows in packed}
+
+
+async def sources_of_pool(connection: Transaction, pool: Pool) -> set[str]:
+    """The article ids of the pages that a pool's events were read from."""
+    packed = await store.records_between(connection, pool, "", "99999999999999")
+    return {article_id(msgspec.json.decode(record, type=_Sourced).url) for record in packed}
 
 
 def slot_of(name: str, parsed: ParsedExport) -> str:
@@ -100,11 +129,16 @@ def slot_time(slot: str) -> datetime | None:
         return None
 
 
+def compact(moment: datetime) -> str:
+    """A moment as a slot is named: `20201115110000`, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y%m%d%H%M%S")
+
+
 def slot_before(slot: str, span: timedelta) -> str:
     """The name of the moment `span` before a slot."""
     moment = slot_time(slot)
     assert moment is not None, f"{slot} is no slot"
-    return (moment - span).strftime("%Y%m%d%H%M%S")
+    return compact(moment - span)
 
 
 def _by_event(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -113,20 +147,25 @@ def _by_event(rows: Iterable[Row]) -> dict[str, list[Row]]:
     for row in rows:
         group = by_url.get(row.url)
         if group is None:
-            group = by_url[row.url] = grouped.setdefault(event_id(canonical_url(row.url)), [])
+            group = by_url[row.url] = grouped.setdefault(event_id(row.url), [])
         group.append(row)
     return grouped
 
 
 def _make(
-    slot: str, pool: Pool, by_event: Mapping[str, list[Row]], earlier: Mapping[str, Sequence[tuple[str, bytes]]]
+    slot: str,
+    pool: Pool,
+    by_event: Mapping[str, list[Row]],
+    earlier: Mapping[str, Sequence[tuple[str, bytes]]],
+    titles: Mapping[str, Headline],
 ) -> _Made:
     made = _Made([], [], [], {})
     for identity, rows in by_event.items():
         stored = {name: _unpacked(packed) for name, packed in earlier.get(identity, ())}
         here = _united([*stored.pop(slot, []), *rows])
         made.rows.append({"event_id": identity, "slot": slot, "pool": pool, "rows": msgspec.json.encode(here)})
-        outcome = collapse(rows[0].url, _united([*(row for group in stored.values() for row in group), *here]))
+        title = titles.get(article_id(rows[0].url)) if titles else None
+        outcome = collapse(rows[0].url, _united([*(row for group in stored.values() for row in group), *here]), title)
         if isinstance(outcome, Rejected):
             made.unusable[outcome.reason] = made.unusable.get(outcome.reason, 0) + 1
             if identity in earlier:
@@ -146,5 +185,5 @@ def _unpacked(packed: bytes) -> list[Row]:
 
 
 def _stored(record: EventRecord, pool: Pool) -> dict[str, object]:
-    last_slot = record.last_reported_at.strftime("%Y%m%d%H%M%S")
+    last_slot = compact(record.last_reported_at)
     return {"pool": pool, "id": record.id, "last_slot": last_slot, "record": msgspec.json.encode(record)}

@@ -6,11 +6,13 @@ from urllib.parse import unquote_plus
 FEWEST_WORDS = 3
 MOST_WORDS = 40
 
-_PARTS = re.compile(r"https?://([^/?#:]*)[^/?#]*([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
+_PARTS = re.compile(r"(?i:https?)://([^/?#:]*)[^/?#]*([^?#]*)(?:\?([^#]*))?")
 _EXTENSION = re.compile(
     r"(?:\.(?:s?html?|php|aspx?|cms|vnp|ece|jsp|cfm|stm|amp|story|item|(?:full)?article|print))+$", re.IGNORECASE
 )
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+# Begins with one certain character, so a search for it is far faster than one for _UUID.
+_UUID_MIDDLE = re.compile(r"-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-", re.IGNORECASE)
 # Apostrophes that a site escaped twice: %e2%80%99 without its percent signs, &#039; and &apos; without theirs.
 _ESCAPED_QUOTE = re.compile(r"-?e2-80-9[89]-?(?=s-|s$|t-|-)|(?<=[a-z])(?:039|apos)(?=s?(?:-|$))")
 _COMMA_ID = re.compile(r",[0-9]{6,}$")
@@ -85,15 +87,15 @@ def headline_words(url: str) -> list[str]:
             continue
         words = _words(part)
         count = real_words(words)
-        if count > most and not _SECTIONS.issuperset(word.lower() for word in words):
+        if count > most and not all(word.lower() in _SECTIONS for word in words):
             best, most = words, count
     return best
 
 
 def real_words(words: list[str]) -> int:
     """How many of the words hold at least two letters; scripts that write without spaces count two signs a word."""
-    if all(map(str.isascii, words)):
-        return sum(len(word) > 1 and not word.isdecimal() and _LETTERS.search(word) is not None for word in words)
+    if "".join(words).isascii():
+        return len([word for word in words if len(word) > 1 and (word.isalpha() or _LETTERS.search(word))])
     return sum(len(_CJK.findall(word)) // 2 or bool(_LETTERS.search(word)) for word in words)
 
 
@@ -105,31 +107,39 @@ def _without_reuters_slugline(parts: list[str]) -> list[str]:
 
 
 def _words(part: str) -> list[str]:
-    part = _EXTENSION.sub("", part)
+    if "." in part:
+        part = _EXTENSION.sub("", part)
     if "039" in part or "apos" in part or "e2-80" in part:
         part = _ESCAPED_QUOTE.sub("'", part)
-    part = _COMMA_ID.sub("", part)
+    if "," in part:
+        part = _COMMA_ID.sub("", part)
     number, point, rest = part.partition(".")
     if point and number.isdecimal() and len(number) > 4:
         part = rest
-    if len(part) > 36:
+    if len(part) > 36 and _UUID_MIDDLE.search(part):
         part = _UUID.sub(" ", part)
-    stripped = [word.lstrip(_EDGES).rstrip(_CLOSING_EDGES) for word in _GAP.split(part)]
-    words = [word for word in stripped if word and not _is_id(word)]
+    words = [word for word in _split(part) if word and ((word.isalpha() and len(word) < 14) or not _is_id(word))]
     return _trimmed(words)[:MOST_WORDS]
 
 
+def _split(part: str) -> list[str]:
+    # Nearly every slug holds nothing but letters, digits and hyphens, which splits at a tenth of the cost.
+    if part.replace("-", "").isalnum():
+        return part.split("-")
+    return [word.lstrip(_EDGES).rstrip(_CLOSING_EDGES) for word in _GAP.split(part)]
+
+
 def _is_id(word: str) -> bool:
-    if word.isalpha() and (word.islower() or len(word) < 14):
+    if word.isalpha() and word.islower():
         return False
     return _ID.fullmatch(word) is not None or (len(word) > 13 and _RANDOM_CASE.fullmatch(word) is not None)
 
 
 def _trimmed(words: list[str]) -> list[str]:
-    while words and (words[0].lower() in _LEADING or _NUMBER_AT_AN_END.fullmatch(words[0])):
+    while words and (words[0].lower() in _LEADING or _is_number_at_an_end(words[0])):
         words = words[1:]
     words = _without_date(words)
-    while words and (words[-1].lower() in _TRAILING or _NUMBER_AT_AN_END.fullmatch(words[-1])):
+    while words and (words[-1].lower() in _TRAILING or _is_number_at_an_end(words[-1])):
         words = words[:-1]
     for outlet in _OUTLETS.get(words[-1].lower(), ()) if words else ():
         if len(words) > len(outlet) + 2 and [word.lower() for word in words[-len(outlet) :]] == outlet:
@@ -140,7 +150,13 @@ def _trimmed(words: list[str]) -> list[str]:
     return words
 
 
+def _is_number_at_an_end(word: str) -> bool:
+    return not word.isalpha() and _NUMBER_AT_AN_END.fullmatch(word) is not None
+
+
 def _without_date(words: list[str]) -> list[str]:
+    if not words or (words[0].isalpha() and words[-1].isalpha()):
+        return words
     if len(words) > 3 and _YEAR.fullmatch(words[0]) and words[1].isdecimal():
         words = words[3 if words[2].isdecimal() else 2 :]
     if len(words) > 3 and _YEAR.fullmatch(words[-2]) and words[-1].isdecimal() and len(words[-1]) < 3:

@@ -1,0 +1,166 @@
+"""Where more is asked of a capability than its money grows by: a gap score per area.
+
+    live_share    = battle events of the window that name the area / all battle events of the window
+    unmet_request = 1 - FY2026 / FY2027 requested, at least 0: what a repeat of this year's money would leave open
+    demand        = (live_share + unmet_request) / 2
+    growth        = FY2026 / FY2025
+    supply        = growth / (1 + growth): 0.5 when the money is flat, 0 when it stops, towards 1 as it multiplies
+    gap_score     = sqrt(demand * (1 - supply))
+
+The geometric mean keeps the score within 0..1 and low unless both are there: demand that money already follows is no
+gap, and neither is stagnant money that nobody asks to be more. Money is never compared between areas, since a satellite
+and a rocket are not priced alike, only an area's with its own of another year. The historic rates are a decade old:
+they are shown and not scored.
+
+The areas are 11 of the table's 15. Left out are those whose need no headline about fighting can name, so that half of
+their demand would be missing: support_other and trainers_targets (not used in combat), tankers_airlift (not named when
+used), bombers_nuclear_strike (bought so as not to be used).
+"""
+
+from collections.abc import Sequence
+from math import sqrt
+
+from msgspec import Struct
+
+from tollhouse.services.defense.brief import history
+from tollhouse.services.defense.brief.demand import Demand, area_words, demand, naming_events, unmet_request
+from tollhouse.services.defense.brief.production import CATEGORIES, Line, citation
+from tollhouse.services.defense.brief.trend import Trend, billions, funding_trend
+from tollhouse.services.defense.event import Event
+
+SHOWN_LINES = 3
+SHOWN_EVENTS = 3
+SUPPLY_BASIS = (
+    "growth / (1 + growth) of the area's US P-1 lines, FY2026 (enacted with reconciliation) over FY2025 (actual); "
+    "the lines are a part of the exhibit, see production_summary"
+)
+NO_BASE = "the area's lines hold no money in FY2025, so growth has no base"
+NO_DEMAND = "demand is null, see demand.reason"
+NO_SUPPLY = "supply is null, see supply.reason"
+
+
+class Supply(Struct, frozen=True):
+    """`score` lies in 0..1, null for `reason`. Amounts are billions of dollars of the area's `lines`."""
+
+    score: float | None
+    reason: str | None
+    fy2025_b: float
+    fy2026_b: float
+    lines: int
+    basis: str
+    history: history.History
+
+
+class CapabilityGap(Struct, frozen=True):
+    """`gap_score` lies in 0..1, null for `gap_score_reason`; `evidence` are citations of what the figures rest on."""
+
+    area: str
+    demand: Demand
+    supply: Supply
+    gap_score: float | None
+    gap_score_reason: str | None
+    trend: Trend
+    evidence: list[str]
+    explanation: str
+
+
+def capability_gaps(lines: Sequence[Line], window: Sequence[Event]) -> list[CapabilityGap]:
+    """Every area's gap, the widest first, those without a score last."""
+    battles = [event for event in window if event.category == "Battles"]
+    gaps = [_gap(area, [line for line in lines if line.area == area], battles) for area in area_words()]
+    return sorted(gaps, key=lambda gap: (-1.0 if gap.gap_score is None else -gap.gap_score, gap.area))
+
+
+def _gap(area: str, lines: Sequence[Line], battles: Sequence[Event]) -> CapabilityGap:
+    naming = naming_events(area, battles)
+    fy2025_k, fy2026_k, fy2027_k = _money(lines)
+    asked = demand(naming, battles, unmet_request(fy2026_k, fy2027_k))
+    given = _supply(lines, fy2025_k, fy2026_k)
+    score = gap_score(asked.score, given.score)
+    trend = funding_trend(fy2025_k, fy2026_k, fy2027_k)
+    return CapabilityGap(
+        area=CATEGORIES[area],
+        demand=asked,
+        supply=given,
+        gap_score=score,
+        gap_score_reason=None if score is not None else NO_DEMAND if asked.score is None else NO_SUPPLY,
+        trend=trend,
+        evidence=_evidence(lines, naming),
+        explanation=_explanation(asked, given, score, trend),
+    )
+
+
+def gap_score(demand_score: float | None, supply_score: float | None) -> float | None:
+    """The formula of this file; None where either side was not measured."""
+    if demand_score is None or supply_score is None:
+        return None
+    return round(sqrt(demand_score * (1 - supply_score)), 4)
+
+
+def _supply(lines: Sequence[Line], fy2025_k: int, fy2026_k: int) -> Supply:
+    growth = fy2026_k / fy2025_k if fy2025_k > 0 else None
+    return Supply(
+        score=None if growth is None else round(growth / (1 + growth), 4),
+        reason=NO_BASE if growth is None else None,
+        fy2025_b=billions(fy2025_k),
+        fy2026_b=billions(fy2026_k),
+        lines=len(lines),
+        basis=SUPPLY_BASIS,
+        history=history.history([rate for _, rate in history.historic_rates(lines)]),
+    )
+
+
+def _money(lines: Sequence[Line]) -> tuple[int, int, int]:
+    """What the lines hold together in FY2025, FY2026 and FY2027, each year by itself, in thousands of dollars."""
+    return (
+        sum(line.fy2025_k for line in lines),
+        sum(line.fy2026_k for line in lines),
+        sum(line.fy2027_k for line in lines),
+    )
+
+
+def _evidence(lines: Sequence[Line], naming: Sequence[tuple[Event, list[str]]]) -> list[str]:
+    """The area's largest lines, their past where it is known, and the most significant events that name it."""
+    largest = sorted(lines, key=lambda line: (-max(line.fy2026_k, line.fy2027_k), line.code))
+    rated = history.historic_rates(largest)[:SHOWN_LINES]
+    telling = sorted(naming, key=lambda found: (-found[0].metrics.significance, found[0].id))[:SHOWN_EVENTS]
+    return [
+        *[citation(line) for line in largest[:SHOWN_LINES]],
+        *[history.citation(line, rate) for line, rate in rated],
+        *[_event_citation(event, words) for event, words in telling],
+    ]
+
+
+def _event_citation(event: Event, words: Sequence[str]) -> str:
+    where = f" {event.source_urls[0]}" if event.source_urls else ""
+    return f'Event {event.id} names {", ".join(words)}: "{event.title}" ({event.event_date.isoformat()}).{where}'
+
+
+def _explanation(asked: Demand, given: Supply, score: float | None, trend: Trend) -> str:
+    return " ".join([_said_of_fighting(asked), _said_of_money(asked, given, trend), _said_of_score(score)])
+
+
+def _said_of_fighting(asked: Demand) -> str:
+    if asked.live_share is None or asked.newest_event is None:
+        return f"The fighting says nothing about it: {asked.reason}."
+    battles = f"{asked.battle_events} battle events up to {asked.newest_event.isoformat()}"
+    if asked.matching_events == 0:
+        return f"None of {battles} names it, which is no proof that it was not needed."
+    return f"{asked.matching_events} of {battles} ({asked.live_share:.1%}) name it."
+
+
+def _said_of_money(asked: Demand, given: Supply, trend: Trend) -> str:
+    short = f"this year's sum again would leave {asked.unmet_request:.0%} of it open"
+    return (
+        f"Its {given.lines} procurement lines go from ${given.fy2025_b:.2f} B in FY2025 to ${given.fy2026_b:.2f} B in "
+        f"FY2026. The FY2027 request, not yet money, is ${trend.fy2027_requested_b:.2f} B: "
+        f"{short if asked.unmet_request else 'no more than this year'}."
+    )
+
+
+def _said_of_score(score: float | None) -> str:
+    if score is None:
+        return "With a part missing there is no score."
+    return (
+        f"Gap score {score:.2f}: it ranks areas by what is asked and granted, and measures no shortfall in the field."
+    )

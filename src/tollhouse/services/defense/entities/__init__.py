@@ -1,0 +1,1 @@
+"""Who and what the news is about: people, organisations, places and platforms, found in text and merged."""

@@ -1,0 +1,140 @@
+"""Which mentions are one entity: aliases, abbreviations, titles and surnames, within one article."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from msgspec import Struct
+
+from tollhouse.services.defense.entities.designators import platform_name
+from tollhouse.services.defense.entities.gazetteers import table
+from tollhouse.services.defense.entities.mention import EntityType, Mention
+from tollhouse.services.defense.entities.words import DEMONYMS, TITLES
+from tollhouse.services.defense.places import find_country
+
+_ARTICLE = re.compile(r"^(?:the|The|THE)\s+")
+_POSSESSIVE = re.compile(r"['\u2019]s?$")
+_COMPANY_ENDS = re.compile(
+    r",?\s+(?:Inc|Corp|Corporation|Co|Company|Ltd|Limited|LLC|plc|PLC|AG|SA|SE|GmbH|SpA|AB|AS|Holdings)\.?$"
+)
+_SUFFIXES = frozenset(["Jr", "Jr.", "Sr", "Sr.", "II", "III", "IV"])
+_SMALL = frozenset(["of", "for", "and", "the", "to", "de"])
+
+
+class Identity(Struct, frozen=True):
+    """Who is meant: `id` is made of the type and the canonical `name`, so it is the same in every article."""
+
+    id: str
+    name: str
+    type: EntityType
+
+
+def identify(mentions: Sequence[Mention]) -> list[Identity | None]:
+    """Per mention of one article who it is; None where a surname fits two people of the article."""
+    context = _Context(mentions)
+    return [context.identity(mention) for mention in mentions]
+
+
+def entity_id(type_: EntityType, name: str) -> str:
+    """`entity_` and 64 bits of SHA-256 in hexadecimal."""
+    digest = hashlib.sha256(f"{type_}\n{name.casefold()}".encode()).hexdigest()
+    return f"entity_{digest[:16]}"
+
+
+class _Context:
+    """The names that one article gives in full, by what else they may be called in it."""
+
+    def __init__(self, mentions: Iterable[Mention]) -> None:
+        bare = {(mention.type, bare_name(mention)) for mention in mentions}
+        self.people: dict[str, set[str]] = {}
+        self.bodies: dict[str, set[str]] = {}
+        for type_, name in sorted(bare):
+            words = name.split()
+            if type_ == "person" and len(words) > 1:
+                self.people.setdefault(_key(words[-1]), set()).add(name)
+            elif type_ == "organization" and len(words) > 1:
+                for short in (words[0], "".join(word[0] for word in words if word not in _SMALL)):
+                    self.bodies.setdefault(_key(short), set()).add(name)
+
+    def identity(self, mention: Mention) -> Identity | None:
+        name = bare_name(mention)
+        type_ = mention.type
+        known = _known(name, type_)
+        if known:
+            type_, name = known
+        elif type_ == "person":
+            full = self._full(name, self.people)
+            if full is None:
+                return None
+            name = full
+        elif type_ == "organization":
+            name = self._full(name, self.bodies) or name
+        return Identity(entity_id(type_, name), name, type_)
+
+    def _full(self, name: str, longer: dict[str, set[str]]) -> str | None:
+        """The one longer name that a single word stands for, itself where there is none, None where there are two."""
+        candidates = longer.get(_key(name), set()) if " " not in name else set()
+        return None if len(candidates) > 1 else next(iter(candidates), name)
+
+
+def bare_name(mention: Mention) -> str:
+    """A mention's text without article, possessive, title, middle initials and the company's legal form."""
+    text = _POSSESSIVE.sub("", _ARTICLE.sub("", " ".join(mention.text.split())))
+    if mention.type == "person":
+        return _person(text)
+    if mention.type == "organization":
+        return _COMPANY_ENDS.sub("", text)
+    return " ".join(map(_cased, text.split())) if mention.type == "location" else text
+
+
+def _person(text: str) -> str:
+    words = text.replace(",", " ").split()
+    while len(words) > 1 and (words[0] in TITLES or words[0] in DEMONYMS or _leads_title(words)):
+        del words[0]
+    while len(words) > 2 and words[-1] in _SUFFIXES:
+        del words[-1]
+    name = [word for place, word in enumerate(words) if place in (0, len(words) - 1) or not _is_initial(word)]
+    return " ".join(_cased(word) for word in name)
+
+
+def _leads_title(words: Sequence[str]) -> bool:
+    """Whether the first word belongs to a title that goes on: "of" in "Secretary of Defense", "Pentagon Press"."""
+    return words[0] in _SMALL or any(word in TITLES for word in words[1:-1])
+
+
+def _is_initial(word: str) -> bool:
+    return len(word) <= 2 and word[0].isupper() and word[1:] in ("", ".")
+
+
+def _cased(word: str) -> str:
+    return word.capitalize() if word.isupper() and len(word) > 3 else word
+
+
+def _known(name: str, type_: EntityType) -> tuple[EntityType, str] | None:
+    """What our lists call it. A country is a place even where its government is meant."""
+    if type_ == "person":
+        return None
+    if type_ == "platform":
+        return type_, platform_name(name)
+    country = find_country(name)
+    if country:
+        return "location", country.name
+    canonical = _aliases().get((type_, _key(name)))
+    return (type_, canonical) if canonical else None
+
+
+@cache
+def _aliases() -> dict[tuple[EntityType, str], str]:
+    listed: list[tuple[EntityType, str, str]] = [
+        ("organization", alias, canonical)
+        for list_ in ("companies", "forces")
+        for canonical, aliases in table(list_).items()
+        for alias in (*aliases, canonical)
+    ]
+    return {(type_, _key(alias)): canonical for type_, alias, canonical in listed}
+
+
+def _key(name: str) -> str:
+    """A name as it is compared: no case, no points, no hyphens."""
+    return " ".join(name.casefold().replace(".", "").replace("\u2019", "'").replace("-", " ").split())

@@ -1,0 +1,206 @@
+"""Which words around names and nouns belong to a mention: articles, adjectives, "of" and possessors.
+
+A noun phrase is read from left to right: a determiner, then whatever may describe, and at the end a noun from our
+lists or a name. The conventions are those of ACE and re3d: the article and the adjectives belong to the mention.
+"""
+
+from collections.abc import Sequence
+
+from tollhouse.services.defense.entities.mention import EntityType, Span
+from tollhouse.services.defense.entities.words import (
+    ADJECTIVES,
+    CLOSERS,
+    COUNTRY_NAMES,
+    DEMONYMS,
+    DETERMINERS,
+    DIRECTIONS,
+    HEADS,
+    INNER,
+    OF_HEADS,
+    PAIRS,
+    PEOPLES,
+    PREPOSITIONS,
+    PRONOUNS,
+    TITLES,
+    UNCOUNTED,
+    VAGUE,
+)
+
+_APOSTROPHES = frozenset("'\u2019")
+_BEFORE_NAMES = frozenset(["the", "this", "these", "our"])
+_HYPHENS = frozenset("-\u2010\u2011\u2013")
+
+
+def mentions(words: Sequence[str], lowers: Sequence[str], names: Sequence[Span]) -> list[Span]:
+    """All mentions of a sentence in order, none overlapping another: `names` widened to phrases, nouns, pronouns."""
+    reader = _Reader(words, lowers, names)
+    found: list[Span] = []
+    position = 0
+    while position < len(words):
+        span = reader.mention(position)
+        if span:
+            found.append(span)
+        position = span.end if span else position + 1
+    return found
+
+
+class _Reader:
+    """One sentence, read phrase by phrase."""
+
+    def __init__(self, words: Sequence[str], lowers: Sequence[str], names: Sequence[Span]) -> None:
+        self.words = words
+        self.lowers = lowers
+        self.names = {name.start: name for name in names}
+
+    def mention(self, start: int) -> Span | None:
+        """The mention that begins at this word."""
+        span = self.phrase(start)
+        if span:
+            return self._with_of(self._with_possession(self._with_country(span)))
+        type_ = PRONOUNS.get(self.lowers[start])
+        return Span(start, start + 1, type_, "pronoun") if type_ and self.words[start] != "US" else None
+
+    def phrase(self, start: int) -> Span | None:
+        """The noun phrase that begins at this word and ends in a noun of our lists or in a name."""
+        has_article = self.lowers[start] in (_BEFORE_NAMES if start + 1 in self.names else DETERMINERS)
+        position = start + has_article
+        best: Span | None = None
+        while position < len(self.words):
+            if name := self.names.get(position):
+                best = Span(start if has_article or best else self._outset(start, position), name.end, name.type)
+                position = name.end
+            elif head := self._head(position):
+                best = Span(start, position + head[1], head[0], "noun")
+                position = best.end
+                if self._plural(position - 1) and self.lowers[position - 1] not in ADJECTIVES:
+                    break
+            elif (
+                self._describes(position, start)
+                or self._links(position, start)
+                or (has_article and self._leads(position))
+            ):
+                position += 1
+            else:
+                break
+        return self._bare(best) if best and self._ends(best, position) else self._name(start)
+
+    def _head(self, position: int) -> tuple[EntityType, int] | None:
+        lower = self.lowers[position]
+        if position + 1 < len(self.words) and (pair := PAIRS.get((lower, self.lowers[position + 1]))):
+            return pair, 2
+        type_ = HEADS.get(lower)
+        return (type_, 1) if type_ else ("organization", 1) if self.words[position] in PEOPLES else None
+
+    def _describes(self, position: int, start: int) -> bool:
+        word, lower = self.words[position], self.lowers[position]
+        if position == start and lower in INNER:
+            return False
+        return lower in ADJECTIVES or word in DEMONYMS or word in TITLES
+
+    def _outset(self, start: int, name: int) -> int:
+        """Where a name with no article begins: "northern Chad" is one, "stable Chad" is not."""
+        while start < name and self.words[start] not in DEMONYMS and self.lowers[start] not in DIRECTIONS:
+            start += 1
+        return start
+
+    def _links(self, position: int, start: int) -> bool:
+        """A hyphen between two words of the phrase."""
+        return self.words[position] in _HYPHENS and start < position < len(self.words) - 1
+
+    def _leads(self, position: int) -> bool:
+        """An unknown word right before a noun of ours: "their former jailer"."""
+        lower = self.words[position]
+        if not lower.islower() or lower in PREPOSITIONS or lower in CLOSERS or lower in DETERMINERS:
+            return False
+        return position + 1 < len(self.words) and self.lowers[position + 1] in HEADS
+
+    def _ends(self, best: Span, position: int) -> bool:
+        """Whether the phrase ends in its noun, which then describes nothing else."""
+        if best.end != position or (best.form == "noun" and self._is_vague(best)):
+            return False
+        if position == len(self.words) or self._closes(position):
+            return True
+        if best.form == "name":
+            return best.start in self.names or self._is_verb(position)
+        # What flies or explodes also names the kind of an attack: "a rocket salvo".
+        if best.type == "platform" or (self.lowers[best.start] in DETERMINERS and self._is_verb(position)):
+            return True
+        return self._plural(position - 1) and self.lowers[position - 1] not in ADJECTIVES
+
+    def _is_vague(self, noun: Span) -> bool:
+        """Whether a noun stands quite alone and says too little."""
+        if noun.end - noun.start > 1:
+            return False
+        return self.lowers[noun.start] in VAGUE or not (self._plural(noun.start) or noun.type == "platform")
+
+    def _is_verb(self, position: int) -> bool:
+        """Whether a word looks like a verb, or like an adverb before one."""
+        return self.lowers[position].endswith(("s", "ed", "ly", "ing"))
+
+    def _closes(self, position: int) -> bool:
+        """Whether no noun phrase goes on with this word."""
+        word, lower = self.words[position], self.lowers[position]
+        return not word[0].islower() or lower in PREPOSITIONS or lower in CLOSERS or lower in DETERMINERS
+
+    def _plural(self, position: int) -> bool:
+        lower = self.lowers[position]
+        return self.words[position] in PEOPLES or (lower[-1] == "s" and lower[-2:] != "ss") or lower in UNCOUNTED
+
+    def _bare(self, span: Span) -> Span:
+        """A weapon or craft not described goes without its article."""
+        if span.type == "platform" and self.lowers[span.start] in DETERMINERS and span.end - span.start == 2:
+            return Span(span.start + 1, span.end, span.type, span.form)
+        return span
+
+    def _name(self, start: int) -> Span | None:
+        """The name at this word where the phrase as a whole is something else: "the [Kherson] offensive"."""
+        name = self.names.get(start)
+        if name or self.lowers[start] != "the":
+            return name
+        name = self.names.get(start + 1)
+        return Span(start, name.end, name.type) if name and self._stands_alone(name) else None
+
+    def _stands_alone(self, name: Span) -> bool:
+        """Whether a name does more than describe what follows; a name of many words keeps its article even then."""
+        end = name.end
+        return (
+            end - name.start > 1
+            or end == len(self.words)
+            or self._closes(end)
+            or self.lowers[end].endswith(("s", "ed", "ly"))
+        )
+
+    def _with_country(self, span: Span) -> Span:
+        """A place and the country it lies in: "Odesa, Ukraine"."""
+        country = self.names.get(span.end + 1) if self.words[span.end : span.end + 1] == [","] else None
+        if span.form != "name" or span.type != "location" or not country or country.type != "location":
+            return span
+        if " ".join(self.lowers[span.start : span.end]).removeprefix("the ") in COUNTRY_NAMES:
+            return span
+        after = self.lowers[country.end : country.end + 2]
+        if after[:1] == ["and"] or (after[:1] == [","] and (after[1:] == ["and"] or country.end + 1 in self.names)):
+            return span
+        return Span(span.start, country.end, "location")
+
+    def _with_possession(self, span: Span) -> Span:
+        """What a possessor has, where that is a noun of ours: "Lukashenko's weary army"."""
+        after = self._past_possessive(span.end)
+        had = self.phrase(after) if after is not None and after < len(self.words) else None
+        return Span(span.start, had.end, had.type, "noun") if had and had.form == "noun" else span
+
+    def _past_possessive(self, position: int) -> int | None:
+        words = self.words
+        if position < len(words) and self.lowers[position] in ("'s", "\u2019s"):
+            return position + 1
+        if position + 1 < len(words) and words[position] in _APOSTROPHES:
+            return position + 1 + (words[position + 1] == "s")
+        return None
+
+    def _with_of(self, span: Span) -> Span:
+        """What a noun belongs to: "the port of Odesa", "members of the Rada"."""
+        end = span.end
+        if end + 1 < len(self.words) and self.lowers[end] == "of" and self.lowers[end - 1] in OF_HEADS:
+            other = self.phrase(end + 1)
+            if other:
+                return Span(span.start, other.end, span.type, span.form)
+        return span

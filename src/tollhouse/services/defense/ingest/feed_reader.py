@@ -1,0 +1,166 @@
+"""How the elements of a feed of any dialect (RSS 0.9x, 1.0, 2.0, RDF, Atom) become entries of named fields.
+
+expat reads them, with every declaration refused, so that no entity can expand.
+"""
+
+from html import unescape
+from xml.parsers import expat
+
+from msgspec import Struct, field
+
+MOST_ENTRIES = 2000
+LONGEST_FIELD = 100_000
+DEEPEST = 200
+
+_ROOTS = frozenset({"rss", "rdf", "feed", "channel"})
+_ENTRIES = frozenset({"item", "entry"})
+# Namespaces by what they mean here; those of the feed dialects themselves need no prefix.
+_VOCABULARIES = {
+    "http://www.w3.org/2005/Atom": "",
+    "http://purl.org/atom/ns#": "",
+    "http://purl.org/rss/1.0/": "",
+    "http://backend.userland.com/rss2": "",
+    "http://my.netscape.com/rdf/simple/0.9/": "",
+    "http://channel.netscape.com/rdf/simple/0.9/": "",
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#": "rdf:",
+    "http://purl.org/dc/elements/1.1/": "dc:",
+    "http://purl.org/dc/terms/": "dcterms:",
+    "http://purl.org/rss/1.0/modules/content/": "content:",
+    "http://search.yahoo.com/mrss/": "media:",
+}
+
+
+class Entry(Struct):
+    """One item or entry: the text of its fields by lower-case name: `title`, `dc:date`, `link`; `base` is xml:base."""
+
+    fields: dict[str, str] = field(default_factory=dict)
+    base: str = ""
+    language: str = ""
+
+
+class FeedDocument(Struct):
+    """A whole feed. `broken` counts entries that could not be read, `left_out` those beyond MOST_ENTRIES."""
+
+    fields: dict[str, str] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+    base: str = ""
+    language: str = ""
+    broken: int = 0
+    left_out: int = 0
+    is_well_formed: bool = True
+
+
+class FeedReader:
+    """Collects entries while expat walks through one document. For one use."""
+
+    def __init__(self) -> None:
+        self.document = FeedDocument()
+        self._prefixes: dict[str, str] = {}
+        self._path: list[str] = []
+        self._entry: Entry | None = None
+        self._entry_depth = 0
+        self._name = ""
+        self._pieces: list[str] = []
+        self._length = 0
+
+    def read(self, text: str) -> None:
+        """ExpatError when the text is not well-formed, ValueError when it is no feed."""
+        parser = expat.ParserCreate("utf-8")
+        parser.buffer_text = True
+        # Pretending that a DTD lies elsewhere, &nbsp; and its like are handed to us instead of ending the parse.
+        parser.UseForeignDTD(True)  # noqa: FBT003 - the only way to say it
+        parser.EntityDeclHandler = _refuse_declaration
+        # A default for an attribute can be as long as the feed, and would be handed out with every element.
+        parser.AttlistDeclHandler = _refuse_declaration
+        parser.SkippedEntityHandler = self._skipped
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+        parser.Parse(text.encode("utf-8", "replace"), True)  # noqa: FBT003 - as above
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        local = self._local(name, attributes)
+        self._path.append(local)
+        if len(self._path) > DEEPEST:
+            raise ValueError(f"the feed nests deeper than {DEEPEST} elements")
+        if len(self._path) == 1:
+            self._root(local, attributes)
+        elif self._entry is None and local in _ENTRIES:
+            self._entry = Entry(base=attributes.get("xml:base", ""), language=attributes.get("xml:lang", ""))
+            self._entry_depth = len(self._path)
+        elif self._name:
+            self._text(" ")
+        elif self._is_field():
+            self._begin(local, attributes)
+
+    def _root(self, local: str, attributes: dict[str, str]) -> None:
+        if local.removeprefix("rdf:") not in _ROOTS:
+            raise ValueError(f"this is no feed: its root is <{local[:30]}>")
+        self.document.base = attributes.get("xml:base", "")
+        self.document.language = attributes.get("xml:lang", "")
+
+    def _is_field(self) -> bool:
+        """Whether the element is a direct child of the entry, or of the feed or its channel."""
+        if self._entry is not None:
+            return len(self._path) == self._entry_depth + 1
+        return len(self._path) == 2 or (len(self._path) == 3 and self._path[1] == "channel")
+
+    def _begin(self, local: str, attributes: dict[str, str]) -> None:
+        if local == "channel":
+            return
+        self._name, self._pieces, self._length = local, [], 0
+        if local == "link" and "href" in attributes:
+            self._name = "link" if attributes.get("rel", "alternate") == "alternate" else "link." + attributes["rel"]
+            self._text(attributes["href"])
+        elif local == "guid" and attributes.get("isPermaLink", "true").strip().lower() == "false":
+            self._name = "guid.name"
+
+    def _end(self, _name: str) -> None:
+        depth = len(self._path)
+        if self._name and self._is_field():
+            self._keep()
+        elif self._entry is not None and depth == self._entry_depth:
+            self._finish_entry()
+        elif self._name:
+            self._text(" ")
+        self._path.pop()
+
+    def _keep(self) -> None:
+        fields = self.document.fields if self._entry is None else self._entry.fields
+        text = "".join(self._pieces).strip()
+        # The first of a name is the main one; an empty first is as good as none.
+        if text and not fields.get(self._name):
+            fields[self._name] = text
+        self._name = ""
+
+    def _finish_entry(self) -> None:
+        assert self._entry is not None
+        if len(self.document.entries) < MOST_ENTRIES:
+            self.document.entries.append(self._entry)
+        else:
+            self.document.left_out += 1
+        self._entry = None
+
+    def _text(self, text: str) -> None:
+        if self._name and self._length < LONGEST_FIELD:
+            self._pieces.append(text)
+            self._length += len(text)
+
+    def _skipped(self, name: str, is_parameter: bool) -> None:  # noqa: FBT001 - expat calls it by position
+        if not is_parameter:
+            self._text(unescape(f"&{name};"))
+
+    def _local(self, name: str, attributes: dict[str, str]) -> str:
+        """The element's name in lower case with its vocabulary's usual prefix, whichever prefix the feed chose."""
+        for key, value in attributes.items():
+            if key.startswith("xmlns:") and value in _VOCABULARIES and len(self._prefixes) < 100:
+                self._prefixes[key[6:]] = _VOCABULARIES[value]
+        prefix, colon, local = name.rpartition(":")
+        if not colon:
+            return local.lower()
+        known = {"atom": "", "rss": ""} if prefix not in self._prefixes else self._prefixes
+        return (known.get(prefix, prefix + ":") + local).lower()
+
+
+def _refuse_declaration(*_: object) -> None:
+    raise ValueError("the feed declares XML entities or attributes, which no feed needs")

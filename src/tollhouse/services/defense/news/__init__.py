@@ -1,0 +1,1 @@
+"""The news: articles gathered, told as stories, and the entities they name."""

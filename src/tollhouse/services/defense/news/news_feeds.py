@@ -1,0 +1,165 @@
+"""The stories and entities feeds: pages, and single ones that answer even after they were merged into others."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse import clock
+from tollhouse.errors import Problem
+from tollhouse.gate.operation import Asked
+from tollhouse.logs import logger
+from tollhouse.services.defense import store as events_store
+from tollhouse.services.defense.events_feed import EventsFeed
+from tollhouse.services.defense.events_window import WINDOW_HOURS, Source
+from tollhouse.services.defense.ingest.slots import compact
+from tollhouse.services.defense.news import store
+from tollhouse.services.defense.news.entity import Entity
+from tollhouse.services.defense.news.news_query import EntitiesQuery, StoriesQuery, filters
+from tollhouse.services.defense.news.news_window import NewsWindow
+from tollhouse.services.defense.paging import Slice
+from tollhouse.services.defense.store import NEWS_FEED
+from tollhouse.services.defense.stories.story import Story
+from tollhouse.storage.database import Database
+
+log = logger("news")
+
+FOLLOW_EVERY_SECONDS = 1.0
+
+
+class _About(Struct, frozen=True):
+    """What every page of the news tells of itself."""
+
+    count: int
+    total: int
+    as_of: str
+    window_hours: int
+    source: Source
+    stale: bool
+    next_cursor: str | None
+    applied_filters: dict[str, Any]
+
+
+class StoriesPage(_About, frozen=True):
+    """A page of stories, most significant first."""
+
+    stories: list[Story]
+
+
+class EntitiesPage(_About, frozen=True):
+    """A page of entities, most mentioned first."""
+
+    entities: list[Entity]
+
+
+class StoryDetail(Story, frozen=True):
+    """One story. `succeeds` is the id that was asked for, when that one was merged into this story."""
+
+    succeeds: str | None = None
+
+
+class EntityDetail(Entity, frozen=True):
+    """One entity. `succeeds` is the id that was asked for, when that one was merged into this entity."""
+
+    succeeds: str | None = None
+
+
+class NewsFeeds:
+    """What this process knows of the news; follows the pool that the events feed serves."""
+
+    def __init__(self, database: Database, events: EventsFeed) -> None:
+        self._database = database
+        self._events = events
+        self._seen: tuple[str, int] | None = None
+        self.window = NewsWindow((), (), None)
+
+    async def stories(self, asked: Asked[StoriesQuery, None]) -> StoriesPage:
+        """`GET /feeds/stories`."""
+        page = self.window.stories_page(asked.query)
+        return StoriesPage(stories=page.items, **self._about(asked.query, page))
+
+    async def entities(self, asked: Asked[EntitiesQuery, None]) -> EntitiesPage:
+        """`GET /feeds/entities`."""
+        page = self.window.entities_page(asked.query)
+        return EntitiesPage(entities=page.items, **self._about(asked.query, page))
+
+    async def story(self, asked: Asked[None, None]) -> StoryDetail:
+        """`GET /feeds/stories/{id}`. Raises Problem `not-found`."""
+        packed, succeeds = await self._told("story", asked.path["id"])
+        return StoryDetail(**_members(msgspec.json.decode(packed, type=Story)), succeeds=succeeds)
+
+    async def entity(self, asked: Asked[None, None]) -> EntityDetail:
+        """`GET /feeds/entities/{id}`. Raises Problem `not-found`."""
+        packed, succeeds = await self._told("entity", asked.path["id"])
+        return EntityDetail(**_members(msgspec.json.decode(packed, type=Entity)), succeeds=succeeds)
+
+    async def follow(self) -> None:
+        """Keep the window at the store's newest revision, for ever."""
+        while True:
+            try:
+                await self.refresh()
+            except Problem as problem:
+                log.warning("news not refreshed", detail=problem.detail)
+            await asyncio.sleep(FOLLOW_EVERY_SECONDS)
+
+    async def refresh(self) -> None:
+        """Read the window anew if the store, or the pool that is served, has changed."""
+        async with self._database.reading() as connection:
+            seen = (self._events.pool, await events_store.revision(connection, NEWS_FEED))
+            as_of = self._events.as_of
+            if seen == self._seen or as_of is None:
+                return
+            since = compact(as_of - timedelta(hours=WINDOW_HOURS))
+            stories = await store.told_since(connection, "story", self._events.pool, since)
+            entities = await store.told_since(connection, "entity", self._events.pool, since)
+        self.window = await asyncio.to_thread(_window, stories, entities, as_of)
+        self._seen = seen
+        log.info("news refreshed", stories=len(stories), entities=len(entities))
+
+    def facts(self) -> dict[str, Any]:
+        """What health says of the feeds."""
+        return {"stories": {"stories": len(self.window.stories)}, "entities": {"entities": len(self.window.entities)}}
+
+    async def _told(self, kind: Literal["story", "entity"], identity: str) -> tuple[bytes, str | None]:
+        """The packed one of this id, or the one it was merged into."""
+        pool = self._events.pool
+        async with self._database.reading() as connection:
+            packed = await store.told_by_id(connection, kind, pool, identity)
+            if packed is not None:
+                return packed, None
+            heir = await store.successor_of(connection, pool, identity)
+            packed = await store.told_by_id(connection, kind, pool, heir) if heir else None
+        if packed is None:
+            raise Problem("not-found", f"There is no {kind} of this id.")
+        return packed, identity
+
+    def _about(self, query: StoriesQuery | EntitiesQuery, page: Slice[Any]) -> dict[str, Any]:
+        as_of = self._events.as_of
+        if as_of is None:
+            raise Problem(
+                "upstream-unavailable", "No provider has answered yet and nothing is stored.", upstream="gdelt"
+            )
+        return {
+            "count": len(page.items),
+            "total": page.total,
+            "as_of": clock.iso(as_of),
+            "window_hours": WINDOW_HOURS,
+            "source": self._events.source,
+            "stale": self._events.is_stale(),
+            "next_cursor": page.next_cursor,
+            "applied_filters": filters(query),
+        }
+
+
+def _window(stories: list[bytes], entities: list[bytes], as_of: Any) -> NewsWindow:
+    return NewsWindow(
+        (msgspec.json.decode(packed, type=Story) for packed in stories),
+        (msgspec.json.decode(packed, type=Entity) for packed in entities),
+        as_of,
+    )
+
+
+def _members(told: Story | Entity) -> dict[str, Any]:
+    return {name: getattr(told, name) for name in told.__struct_fields__}

@@ -1,0 +1,174 @@
+"""Keeps the told stories and entities in step with what is stored: the newsroom's only way to the database."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse import clock
+from tollhouse.errors import Problem
+from tollhouse.logs import logger
+from tollhouse.services.defense import store as events_store
+from tollhouse.services.defense.event import EventRecord
+from tollhouse.services.defense.ingest.slots import Pool, compact, slot_time
+from tollhouse.services.defense.links import article_id
+from tollhouse.services.defense.news import store
+from tollhouse.services.defense.news.entity import Entity
+from tollhouse.services.defense.news.newsroom import TOLD_HOURS, Edition, Newsroom
+from tollhouse.services.defense.news.pages import packed_article
+from tollhouse.services.defense.news.reported import Reported, reported_by_event
+from tollhouse.services.defense.store import ARTICLES_FEED, EVENTS_FEED, NEWS_FEED
+from tollhouse.services.defense.stories.cluster import WINDOW
+from tollhouse.services.defense.stories.story import Story
+from tollhouse.storage.database import Database, Transaction
+
+log = logger("news")
+
+CHECK_EVERY_SECONDS = 1.0
+
+Told = TypeVar("Told", Story, Entity)
+
+
+class _Stored(Struct):
+    """What the database holds of the clustering window."""
+
+    as_of: datetime
+    events: dict[str, EventRecord]
+    reports: list[Reported]
+
+
+class Newsdesk:
+    """One process's newsroom; only the one that does the background work, or is alone, has one."""
+
+    def __init__(self, database: Database, retention_days: int) -> None:
+        self._database = database
+        self._retention = timedelta(days=retention_days)
+        self._rooms: dict[Pool, Newsroom] = {}
+        self._digests: dict[str, bytes] = {}
+
+    async def work(self) -> None:
+        """Tell the news anew whenever events or articles have changed, for ever."""
+        while True:
+            try:
+                for pool in ("provider", "local"):
+                    await self.update(pool)
+            except Problem as problem:
+                log.warning("news not told", detail=problem.detail)
+            await asyncio.sleep(CHECK_EVERY_SECONDS)
+
+    async def first_edition(self, folder: Path) -> None:
+        """Tell what is stored already, one process at a time: for a start that finds untold events."""
+        async with self._database.turn("first-edition", folder):
+            for pool in ("provider", "local"):
+                await self.update(pool)
+
+    async def update(self, pool: Pool) -> None:
+        """Tell the pool's news anew if it has changed since they were last told."""
+        async with self._database.reading() as connection:
+            seen = await _seen(connection)
+            if await events_store.revision(connection, _marker(pool)) == seen:
+                return
+            stored = await self._stored(connection, pool)
+            room = self._rooms.get(pool) or Newsroom(await store.memory(connection, pool))
+        if stored is None:
+            await self._mark(pool, seen)
+            return
+        self._rooms[pool] = room
+        fresh = await asyncio.to_thread(_not_reported, stored)
+        edition = await asyncio.to_thread(_tell, room, [*stored.reports, *fresh], stored)
+        await self._publish(pool, stored.as_of, fresh, edition, seen)
+        memory = await asyncio.to_thread(room.remembered)
+        async with self._database.writing() as connection:
+            await store.write_memory(connection, pool, memory)
+        log.info("news told", pool=pool, stories=len(edition.stories), entities=len(edition.entities))
+
+    async def _stored(self, connection: Transaction, pool: Pool) -> _Stored | None:
+        newest = await events_store.newest_slot(connection, pool)
+        if newest is None:
+            return None
+        as_of = slot_time(newest.slot)
+        assert as_of is not None, "a slot's name is a moment"
+        since = compact(as_of - WINDOW)
+        events = await events_store.records_between(connection, pool, since, newest.slot)
+        articles = await store.articles_since(connection, pool, since)
+        return await asyncio.to_thread(_decoded, as_of, events, articles)
+
+    async def _publish(
+        self, pool: Pool, as_of: datetime, fresh: Sequence[Reported], edition: Edition, seen: int
+    ) -> None:
+        moment = compact(as_of)
+        async with self._database.writing(lock="news") as connection:
+            await store.write_articles(connection, [packed_article(pool, report) for report in fresh])
+            await self._write(connection, "story", pool, as_of, edition.stories)
+            told = {event_id: story.id for story in edition.stories for event_id in story.event_ids}
+            await store.write_stories_of_events(connection, pool, told)
+            await self._write(connection, "entity", pool, as_of, edition.entities)
+            for kind, pairs in (("merged", edition.merged), ("split", edition.split)):
+                await store.write_successors(connection, pool, kind, dict(pairs), moment)
+            await store.forget_before(connection, pool, compact(as_of - self._retention))
+            await events_store.set_revision(connection, _marker(pool), seen)
+            await events_store.bump_revision(connection, NEWS_FEED)
+
+    async def _write(
+        self, connection: Transaction, kind: store.Kind, pool: Pool, as_of: datetime, told: Sequence[Told]
+    ) -> None:
+        """Write what is told otherwise than before; drop what is no longer told."""
+        changed = [row for item in told if (row := self._changed(pool, item))]
+        await store.write_told(connection, kind, changed)
+        since = compact(as_of - timedelta(hours=TOLD_HOURS))
+        listed = await store.told_ids_since(connection, kind, pool, since)
+        await store.remove_told(connection, kind, pool, sorted(set(listed) - {item.id for item in told}))
+
+    def _changed(self, pool: Pool, item: Story | Entity) -> dict[str, object] | None:
+        body = msgspec.json.encode(item)
+        digest = blake2b(body, digest_size=8).digest()
+        key = f"{pool} {item.id}"
+        if self._digests.get(key) == digest:
+            return None
+        self._digests[key] = digest
+        return {"pool": pool, "id": item.id, "last_seen": compact(item.last_seen), "body": body}
+
+    async def _mark(self, pool: Pool, seen: int) -> None:
+        async with self._database.writing() as connection:
+            await events_store.set_revision(connection, _marker(pool), seen)
+
+
+async def _seen(connection: Transaction) -> int:
+    """One number for everything that news are made of."""
+    return sum([await events_store.revision(connection, feed) for feed in (EVENTS_FEED, ARTICLES_FEED)])
+
+
+def _marker(pool: Pool) -> str:
+    return f"news:{pool}"
+
+
+def _decoded(as_of: datetime, events: Iterable[bytes], articles: Iterable[bytes]) -> _Stored:
+    records = [msgspec.json.decode(packed, type=EventRecord) for packed in events]
+    reports = [msgspec.json.decode(packed, type=Reported) for packed in articles]
+    return _Stored(as_of, {record.id: record for record in records}, reports)
+
+
+def _not_reported(stored: _Stored) -> list[Reported]:
+    """The pages of events that no stored article links to its event yet."""
+    linked = {report.event_id for report in stored.reports}
+    by_page: Mapping[str, Reported] = {report.article.id: report for report in stored.reports}
+    fresh = []
+    for record in stored.events.values():
+        if record.id not in linked:
+            known = by_page.get(article_id(record.url))
+            fresh.append(known.linked_to(record.id) if known else reported_by_event(record))
+    return fresh
+
+
+def _tell(room: Newsroom, reports: Sequence[Reported], stored: _Stored) -> Edition:
+    begun = clock.seconds()
+    taken = room.take(reports)
+    room.expire(stored.as_of)
+    edition = room.edition(stored.as_of, stored.events)
+    log.debug("edition made", taken=taken, seconds=round(clock.seconds() - begun, 3))
+    return edition

@@ -1,0 +1,80 @@
+"""Articles that providers tell us of, taken into the store: pages of GDELT's Knowledge Graph, and items of feeds."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from tollhouse.services.defense import store as events_store
+from tollhouse.services.defense.article import Article
+from tollhouse.services.defense.ingest.gkg import GkgRecord
+from tollhouse.services.defense.ingest.headline import title_from_url
+from tollhouse.services.defense.ingest.mentions import Mention
+from tollhouse.services.defense.ingest.relevance import words_relevance
+from tollhouse.services.defense.ingest.slots import Pool, compact
+from tollhouse.services.defense.links import article_id
+from tollhouse.services.defense.news import store
+from tollhouse.services.defense.news.reported import Reported, reported, reported_by_gkg, united
+from tollhouse.services.defense.publishers import publisher_of
+from tollhouse.services.defense.store import ARTICLES_FEED
+from tollhouse.storage.database import Database
+
+
+async def take_pages(database: Database, pool: Pool, records: Iterable[GkgRecord], pages: Collection[str]) -> int:
+    """Keep the titled pages that are the source of an event (`pages`, article ids) or speak of defense; how many."""
+    wanted = [
+        record
+        for record in records
+        if record.article.title and (record.article.id in pages or words_relevance(record.article.title))
+    ]
+    return await _take(database, pool, await asyncio.to_thread(lambda: list(map(reported_by_gkg, wanted))))
+
+
+async def take_mentions(database: Database, pool: Pool, mentions: Iterable[Mention]) -> int:
+    """Keep the pages that mention events and whose address speaks of defense; how many."""
+    by_page = {article.id: article for article in map(_mentioning, mentions) if article}
+    return await take_items(database, pool, by_page.values())
+
+
+async def take_items(database: Database, pool: Pool, articles: Iterable[Article]) -> int:
+    """Keep the items of a feed; how many."""
+    return await _take(database, pool, await asyncio.to_thread(lambda: list(map(reported, articles))))
+
+
+def _mentioning(mention: Mention) -> Article | None:
+    """The page of a mention, under the words of its address; None where those say nothing of defense."""
+    title = title_from_url(mention.url)
+    if not title or not words_relevance(title):
+        return None
+    outlet = publisher_of(mention.url)
+    return Article(
+        id=article_id(mention.url),
+        url=mention.url,
+        title=title,
+        publisher=outlet.name,
+        family=outlet.family,
+        published=mention.mentioned_at,
+        source="gdelt",
+        tone=mention.tone,
+    )
+
+
+def packed_article(pool: Pool, report: Reported) -> dict[str, object]:
+    """The row that keeps an article."""
+    article = report.article
+    packed = msgspec.json.encode(report)
+    return {"pool": pool, "id": article.id, "published": compact(article.published), "body": packed}
+
+
+async def _take(database: Database, pool: Pool, reports: Sequence[Reported]) -> int:
+    if not reports:
+        return 0
+    async with database.writing(lock="articles") as connection:
+        stored = await store.articles_of(connection, pool, [report.article.id for report in reports])
+        known = {identity: msgspec.json.decode(packed, type=Reported) for identity, packed in stored.items()}
+        merged = [united(known[r.article.id], r) if r.article.id in known else r for r in reports]
+        changed = [report for report in merged if known.get(report.article.id) != report]
+        if changed:
+            await store.write_articles(connection, [packed_article(pool, report) for report in changed])
+            await events_store.bump_revision(connection, ARTICLES_FEED)
+    return len(changed)

@@ -1,0 +1,183 @@
+"""The news tables: articles, stories, entities, which id succeeded which, and what the newsroom remembers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from sqlalchemy import Column, Index, LargeBinary, String, Table, delete, select
+
+from tollhouse.storage.database import Transaction, metadata, upsert
+
+article = Table(
+    "article",
+    metadata,
+    Column("pool", String(10), primary_key=True),
+    Column("id", String(32), primary_key=True),
+    Column("published", String(14), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Index("article_by_time", "pool", "published"),
+)
+
+
+def _told(name: str) -> Table:
+    return Table(
+        name,
+        metadata,
+        Column("pool", String(10), primary_key=True),
+        Column("id", String(32), primary_key=True),
+        Column("last_seen", String(14), nullable=False),
+        Column("body", LargeBinary, nullable=False),
+        Index(f"{name}_by_time", "pool", "last_seen"),
+    )
+
+
+story = _told("story")
+entity = _told("entity")
+
+event_story = Table(
+    "event_story",
+    metadata,
+    Column("pool", String(10), primary_key=True),
+    Column("event_id", String(32), primary_key=True),
+    Column("story_id", String(32), nullable=False),
+)
+
+successor = Table(
+    "successor",
+    metadata,
+    Column("pool", String(10), primary_key=True),
+    Column("id", String(32), primary_key=True),
+    Column("successor", String(32), nullable=False),
+    Column("kind", String(10), nullable=False),
+    Column("at", String(14), nullable=False),
+)
+
+newsroom = Table(
+    "newsroom", metadata, Column("pool", String(10), primary_key=True), Column("memory", LargeBinary, nullable=False)
+)
+
+news_feed = Table(
+    "news_feed", metadata, Column("url", String(500), primary_key=True), Column("state", LargeBinary, nullable=False)
+)
+
+Kind = Literal["story", "entity"]
+
+_TOLD: dict[Kind, Table] = {"story": story, "entity": entity}
+
+CHUNK = 500
+
+
+async def articles_since(connection: Transaction, pool: str, moment: str) -> list[bytes]:
+    """The packed articles of a pool published from that moment on, in a fixed order."""
+    query = (
+        select(article.c.body)
+        .where(article.c.pool == pool, article.c.published >= moment)
+        .order_by(article.c.published, article.c.id)
+    )
+    return list((await connection.execute(query)).scalars())
+
+
+async def articles_of(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
+    """The packed articles of these ids, as far as they are stored."""
+    found: dict[str, bytes] = {}
+    for start in range(0, len(ids), CHUNK):
+        chosen = article.c.id.in_(ids[start : start + CHUNK])
+        query = select(article.c.id, article.c.body).where(article.c.pool == pool, chosen)
+        found |= {row.id: row.body for row in await connection.execute(query)}
+    return found
+
+
+async def write_articles(connection: Transaction, rows: Sequence[dict[str, object]]) -> None:
+    """Keep articles as they are known now."""
+    await upsert(connection, article, rows)
+
+
+async def told_since(connection: Transaction, kind: Kind, pool: str, moment: str) -> list[bytes]:
+    """The packed stories or entities of a pool last seen from that moment on."""
+    table = _TOLD[kind]
+    query = select(table.c.body).where(table.c.pool == pool, table.c.last_seen >= moment).order_by(table.c.id)
+    return list((await connection.execute(query)).scalars())
+
+
+async def told_ids_since(connection: Transaction, kind: Kind, pool: str, moment: str) -> list[str]:
+    """The ids of the stories or entities of a pool last seen from that moment on."""
+    table = _TOLD[kind]
+    query = select(table.c.id).where(table.c.pool == pool, table.c.last_seen >= moment)
+    return list((await connection.execute(query)).scalars())
+
+
+async def told_by_id(connection: Transaction, kind: Kind, pool: str, identity: str) -> bytes | None:
+    """One packed story or entity, however old."""
+    table = _TOLD[kind]
+    return (await connection.execute(select(table.c.body).where(table.c.pool == pool, table.c.id == identity))).scalar()
+
+
+async def write_told(connection: Transaction, kind: Kind, rows: Sequence[dict[str, object]]) -> None:
+    """Keep stories or entities as they are told now."""
+    table = _TOLD[kind]
+    await upsert(connection, table, rows)
+
+
+async def remove_told(connection: Transaction, kind: Kind, pool: str, ids: Sequence[str]) -> None:
+    """Drop stories or entities that are no longer told under their own id."""
+    table = _TOLD[kind]
+    for start in range(0, len(ids), CHUNK):
+        chosen = table.c.id.in_(ids[start : start + CHUNK])
+        await connection.execute(delete(table).where(table.c.pool == pool, chosen))
+
+
+async def write_stories_of_events(connection: Transaction, pool: str, pairs: Mapping[str, str]) -> None:
+    """Keep which story tells each event."""
+    rows = [{"pool": pool, "event_id": event_id, "story_id": story_id} for event_id, story_id in pairs.items()]
+    await upsert(connection, event_story, rows)
+
+
+async def told_of_event(connection: Transaction, pool: str, event_id: str) -> bytes | None:
+    """The packed story that tells an event."""
+    told = select(event_story.c.story_id).where(event_story.c.pool == pool, event_story.c.event_id == event_id)
+    query = select(story.c.body).where(story.c.pool == pool, story.c.id == told.scalar_subquery())
+    return (await connection.execute(query)).scalar()
+
+
+async def write_successors(
+    connection: Transaction, pool: str, kind: str, pairs: Mapping[str, str], moment: str
+) -> None:
+    """Record which id an ended one was merged into (`merged`), or which one a new one came out of (`split`)."""
+    rows = [{"pool": pool, "id": a, "successor": b, "kind": kind, "at": moment} for a, b in pairs.items()]
+    await upsert(connection, successor, rows)
+
+
+async def successor_of(connection: Transaction, pool: str, identity: str) -> str | None:
+    """The id that an ended one was merged into."""
+    query = select(successor.c.successor).where(
+        successor.c.pool == pool, successor.c.id == identity, successor.c.kind == "merged"
+    )
+    return (await connection.execute(query)).scalar()
+
+
+async def memory(connection: Transaction, pool: str) -> bytes | None:
+    """What the newsroom remembers of a pool."""
+    return (await connection.execute(select(newsroom.c.memory).where(newsroom.c.pool == pool))).scalar()
+
+
+async def write_memory(connection: Transaction, pool: str, packed: bytes) -> None:
+    """Keep what the newsroom remembers."""
+    await upsert(connection, newsroom, [{"pool": pool, "memory": packed}])
+
+
+async def forget_before(connection: Transaction, pool: str, moment: str) -> None:
+    """Drop what was last seen before that moment."""
+    await connection.execute(delete(article).where(article.c.pool == pool, article.c.published < moment))
+    for table in (story, entity):
+        await connection.execute(delete(table).where(table.c.pool == pool, table.c.last_seen < moment))
+    await connection.execute(delete(successor).where(successor.c.pool == pool, successor.c.at < moment))
+
+
+async def feed_states(connection: Transaction) -> dict[str, bytes]:
+    """What is known of each feed since its last poll."""
+    rows: Any = await connection.execute(select(news_feed.c.url, news_feed.c.state))
+    return {row.url: row.state for row in rows}
+
+
+async def write_feed_state(connection: Transaction, url: str, packed: bytes) -> None:
+    """Keep what the next poll of a feed needs to know."""
+    await upsert(connection, news_feed, [{"url": url, "state": packed}])

@@ -1,0 +1,74 @@
+"""What a provider of fatality figures reports, and which of our events a record speaks of."""
+
+from collections.abc import Iterable
+from datetime import date, timedelta
+from math import asin, cos, radians, sin, sqrt
+from typing import Literal
+
+from msgspec import Struct
+
+from tollhouse.services.defense.event import EventRecord
+
+FatalityProvider = Literal["ucdp", "acled"]
+
+DAYS_APART = timedelta(days=1)
+KM_APART = 50.0
+# Where both say which place it was, next to it is not at it.
+PRECISE_KM_APART = 25.0
+LONGEST_DAYS = 2
+
+_EARTH_KM = 6371.0
+
+
+class FatalityRecord(Struct, frozen=True):
+    """One violent event as a provider's researchers coded it. `best`, `high`, `low` count deaths.
+
+    `country` is ISO 3166-1 alpha-2. `days` is how many days the record covers from `date` on, 1 for one day.
+    `where_precision`: 1 the place itself, 2 near it or within about 25 km, 3 the district, 4 and more a province or
+    a country, whose coordinates are a stand-in. `source_url` leads to the provider's own page, empty where it has none.
+    """
+
+    provider: FatalityProvider
+    id: str
+    date: date
+    days: int
+    country: str
+    latitude: float
+    longitude: float
+    best: int
+    high: int
+    low: int
+    headline: str
+    where_precision: int
+    source_url: str
+
+
+def match_fatalities(event: EventRecord, records: Iterable[FatalityRecord]) -> FatalityRecord | None:
+    """The one record that speaks of the event; None where none does or several might.
+
+    It must be a violent event in the same country, at most a day away, at most KM_APART km away (PRECISE_KM_APART
+    where the record names the very place), both must be placed below the province, and no second record may fit:
+    a wrong figure is worse than none. One record can fit several events, which then tell of the same deaths.
+    """
+    if not event.is_violent or not event.geo.region:
+        return None
+    fitting = [record for record in records if _fits(event, record)]
+    return fitting[0] if len({(record.provider, record.id) for record in fitting}) == 1 else None
+
+
+def kilometres(latitude1: float, longitude1: float, latitude2: float, longitude2: float) -> float:
+    """The great-circle distance of two points given in degrees."""
+    north1, north2 = radians(latitude1), radians(latitude2)
+    half_north, half_east = (north2 - north1) / 2, radians(longitude2 - longitude1) / 2
+    chord = sin(half_north) ** 2 + cos(north1) * cos(north2) * sin(half_east) ** 2
+    return 2 * _EARTH_KM * asin(min(1.0, sqrt(chord)))
+
+
+def _fits(event: EventRecord, record: FatalityRecord) -> bool:
+    if record.country != event.country_code or record.days > LONGEST_DAYS or record.where_precision > 3:
+        return False
+    last = record.date + timedelta(days=record.days - 1)
+    if not record.date - DAYS_APART <= event.event_date <= last + DAYS_APART:
+        return False
+    apart = kilometres(event.geo.latitude, event.geo.longitude, record.latitude, record.longitude)
+    return apart <= (PRECISE_KM_APART if record.where_precision == 1 else KM_APART)

@@ -1,0 +1,133 @@
+"""How UCDP's georeferenced events (researched, CC BY 4.0, up to a month behind) become fatality records.
+
+UCDP API: pages of at most 1,000 from page 0 on, the operator's token in a header, at most 5,000 requests a day. Cite:
+Uppsala Conflict Data Program, Department of Peace and Conflict Research, Uppsala University.
+"""
+
+from datetime import date
+from typing import Any
+
+import httpx2
+import msgspec
+from msgspec import Struct, field
+
+from tollhouse.services.defense.places import find_country
+from tollhouse.services.defense.providers.asking import ask
+from tollhouse.services.defense.providers.fatalities import FatalityRecord
+
+API = "https://ucdpapi.pcr.uu.se/api/"
+PAGE_SIZE = 1000
+# A million events: more than UCDP has, so that only a server that never ends is cut off.
+MOST_PAGES = 1000
+
+# Names that carry a former one, or that nobody else uses.
+_COUNTRIES = {
+    "DR Congo (Zaire)": "CD",
+    "Kingdom of eSwatini (Swaziland)": "SZ",
+    "Macedonia, FYR": "MK",
+    "Madagascar (Malagasy)": "MG",
+    "Serbia (Yugoslavia)": "RS",
+    "Yemen (North Yemen)": "YE",
+}
+
+
+class UcdpPage(Struct, frozen=True):
+    """One page of the answer, its events still raw: a bad one must not cost the page."""
+
+    result: list[dict[str, Any]] = field(name="Result")
+    pages: int = field(name="TotalPages")
+
+
+class UcdpRecords(Struct, frozen=True):
+    """The usable events, and how many others there were."""
+
+    records: list[FatalityRecord]
+    bad: int
+
+
+class _Event(Struct, frozen=True):
+    id: int
+    country: str
+    where_prec: int
+    latitude: float
+    longitude: float
+    date_start: str
+    date_end: str
+    best: int
+    high: int
+    low: int
+    source_headline: str | None = None
+
+
+async def ucdp_records(  # noqa: PLR0913 - one question and where to put it
+    client: httpx2.AsyncClient, token: str, version: str, since: date, until: date, *, api: str = API
+) -> UcdpRecords:
+    """Every event between two days, both included. `version` is a release: `26.1`, or `26.0.9` for a candidate.
+
+    UpstreamFailure when any page fails: part of the truth would pass for the whole.
+    """
+    found = UcdpRecords([], 0)
+    for number in range(MOST_PAGES):
+        page = await ask(
+            client,
+            f"{api}gedevents/{version}",
+            UcdpPage,
+            params={
+                "pagesize": str(PAGE_SIZE),
+                "page": str(number),
+                "StartDate": since.isoformat(),
+                "EndDate": until.isoformat(),
+            },
+            headers={"x-ucdp-access-token": token},
+        )
+        read = parse_ucdp(page.result)
+        found = UcdpRecords([*found.records, *read.records], found.bad + read.bad)
+        if number + 1 >= page.pages or not page.result:
+            break
+    return found
+
+
+def parse_ucdp(events: list[dict[str, Any]]) -> UcdpRecords:
+    """The usable ones of raw events, in the API's fields or in the columns of UCDP's CSV files."""
+    records: list[FatalityRecord] = []
+    for event in events:
+        try:
+            records.append(_record(msgspec.convert(event, _Event, strict=False)))
+        except ValueError:
+            continue
+    return UcdpRecords(records, len(events) - len(records))
+
+
+def _record(event: _Event) -> FatalityRecord:
+    # `2010-05-13T00:00:00` in the API, `2010-05-13` in the files.
+    first, last = date.fromisoformat(event.date_start[:10]), date.fromisoformat(event.date_end[:10])
+    if not (0 <= event.low <= event.best <= event.high and first <= last):
+        raise ValueError("the figures or the days contradict each other")
+    if not (-90 <= event.latitude <= 90 and -180 <= event.longitude <= 180):
+        raise ValueError("there is no such place")
+    return FatalityRecord(
+        provider="ucdp",
+        id=str(event.id),
+        date=first,
+        days=(last - first).days + 1,
+        country=_country(event.country),
+        latitude=event.latitude,
+        longitude=event.longitude,
+        best=event.best,
+        high=event.high,
+        low=event.low,
+        headline=(event.source_headline or "").strip(),
+        where_precision=event.where_prec,
+        source_url=f"https://ucdp.uu.se/event/{event.id}",
+    )
+
+
+def _country(name: str) -> str:
+    """ISO alpha-2 of UCDP's name: `Russia (Soviet Union)`, `Myanmar (Burma)`."""
+    code = _COUNTRIES.get(name)
+    if code:
+        return code
+    country = find_country(name) or find_country(name.partition(" (")[0])
+    if country is None:
+        raise ValueError(f"{name[:40]!r} is no country we know")
+    return country.alpha2

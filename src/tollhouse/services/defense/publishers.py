@@ -1,0 +1,138 @@
+"""Who speaks on a page: the outlet's name, and the family whose words it prints.
+
+A family is one owner's newsroom or, for a wire story, the agency: ten papers with one Reuters story are one voice.
+Aggregators share the family AGGREGATOR, which `voices` counts only where nobody else speaks.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib.resources import files
+from urllib.parse import unquote
+
+from msgspec import Struct, convert
+
+from tollhouse.services.defense.links import bare_host
+
+AGGREGATOR = "aggregator"
+
+
+class Publisher(Struct, frozen=True):
+    """`host` is without www.; `name` is the outlet's, or its registrable domain where we know none."""
+
+    name: str
+    host: str
+    family: str
+
+
+class _Agency(Struct):
+    hosts: str = ""
+    parts: str = ""
+    ends: str = ""
+    phrases: str = ""
+    bylines: list[str] = []
+
+
+class _Table(Struct):
+    suffixes: str
+    names: dict[str, str]
+    aggregators: dict[str, str]
+    families: dict[str, str]
+    agencies: dict[str, _Agency]
+
+
+def _read() -> _Table:
+    text = files("tollhouse.services.defense").joinpath("data", "publishers.toml").read_text("utf-8")
+    return convert(tomllib.loads(text), _Table)
+
+
+def _families(table: _Table) -> dict[str, str]:
+    found = {host: name for name, hosts in table.families.items() for host in hosts.split()}
+    found |= dict.fromkeys(table.aggregators["hosts"].split(), AGGREGATOR)
+    return found | {host: name for name, agency in table.agencies.items() for host in agency.hosts.split()}
+
+
+def _marks(table: _Table, kind: str) -> dict[str, str]:
+    """Agencies by their marks of one kind, in the table's order."""
+    return {mark: name for name, agency in table.agencies.items() for mark in getattr(agency, kind).split()}
+
+
+_TABLE = _read()
+_SUFFIXES = frozenset(_TABLE.suffixes.split())
+_FAMILIES = _families(_TABLE)
+_AGENCIES = frozenset(_TABLE.agencies)
+_PARTS, _ENDS, _PHRASES = (_marks(_TABLE, kind) for kind in ("parts", "ends", "phrases"))
+_BYLINES = {byline.casefold(): name for name, agency in _TABLE.agencies.items() for byline in agency.bylines}
+_LONG_BYLINES = {byline: name for byline, name in _BYLINES.items() if " " in byline}
+# Reuters' own article numbers, which other sites keep in their addresses: idUSKBN27U03K.
+_REUTERS_NUMBER = re.compile(r"(?<![a-z0-9])id[a-z]{2}(?:k[bc]n|[a-z]\d[a-z])[a-z0-9]{5,7}(?![a-z0-9])")
+_PORT = re.compile(r":\d*$")
+_BYLINE_ENDS = re.compile(r"[;,|/()·•]|\band\b|\bvia\b|\bwith\b")
+
+
+def publisher_of(url: str, byline: str = "") -> Publisher:
+    """Who publishes the page, and whose words it prints as far as its address and author line say."""
+    host, _, path = url.partition("://")[2].partition("/")
+    outlet = _outlet(host)
+    if outlet.family in _AGENCIES:
+        return outlet
+    agency = _agency_of_path("/" + path.partition("?")[0]) or agency_of_byline(byline)
+    return Publisher(outlet.name, outlet.host, agency) if agency else outlet
+
+
+def registrable_domain(host: str) -> str:
+    """The part of a host that somebody registered: `bbc.co.uk` of `news.bbc.co.uk`; an IP address stays whole."""
+    labels = host.split(".")
+    if labels[-1].isdecimal() or ":" in host:
+        return host
+    kept = 3 if ".".join(labels[-2:]) in _SUFFIXES else 2
+    return ".".join(labels[-kept:])
+
+
+def agency_of_byline(byline: str) -> str:
+    """The agency that an author line names ("Jane Doe, Associated Press", "By AFP"); empty when it names none."""
+    text = byline.casefold()
+    if not text:
+        return ""
+    for part in _BYLINE_ENDS.split(text):
+        name = part.strip(" .:-").removeprefix("by ").removeprefix("the ").strip()
+        if name in _BYLINES:
+            return _BYLINES[name]
+    return next((agency for name, agency in _LONG_BYLINES.items() if name in text), "")
+
+
+def is_agency(family: str) -> bool:
+    """Whether the family is a news agency, whose words others print."""
+    return family in _AGENCIES
+
+
+def voices(families: Iterable[str]) -> int:
+    """How many independent voices these families are: each once, aggregators only where nobody else speaks."""
+    distinct = {family for family in families if family}
+    return max(len(distinct - {AGGREGATOR}), min(1, len(distinct)))
+
+
+@lru_cache(maxsize=16384)
+def _outlet(netloc: str) -> Publisher:
+    """The outlet on a host, a port behind it or not, by the longest part of the host that the table knows."""
+    host = bare_host(_PORT.sub("", netloc))
+    domain = registrable_domain(host)
+    known = [".".join(host.split(".")[start:]) for start in range(host.count(".") + 1)]
+    name = next((_TABLE.names[part] for part in known if part in _TABLE.names), domain)
+    return Publisher(name, host, next((_FAMILIES[part] for part in known if part in _FAMILIES), domain))
+
+
+def _agency_of_path(path: str) -> str:
+    lower = (unquote(path) if "%" in path else path).lower()
+    parts = lower.split("/")
+    for part in parts:
+        if part in _PARTS:
+            return _PARTS[part]
+    end = (parts[-1] or parts[-2] if len(parts) > 1 else lower).removesuffix(".html").rpartition("-")[2]
+    if end in _ENDS:
+        return _ENDS[end]
+    phrase = next((phrase for phrase in _PHRASES if phrase in lower), "")
+    if phrase:
+        return _PHRASES[phrase]
+    return "reuters" if "id" in lower and _REUTERS_NUMBER.search(lower) else ""

@@ -1,0 +1,104 @@
+"""Which live stories use which word, and what each of them is made of."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import islice
+
+from msgspec import Struct
+
+from tollhouse.services.defense.stories.words import Wording
+
+RAREST_TERMS = 8
+NEWEST_STORIES = 128
+# The rarest terms decide; what only the commoner ones would bring in is not worth the walk.
+STEPS = 64
+
+
+class Member(Struct, frozen=True, gc=False):
+    """An article as the clusterer keeps it."""
+
+    article_id: str
+    published: datetime
+    wording: Wording
+
+
+class Cluster:
+    """A story while it can still change: its articles and how often they use each word, `total` words in all.
+
+    `absorbed` are the ids of stories that were merged into it, directly or not.
+    `compared` and `parted` are its sizes when it was last held against its neighbours and tried for two stories.
+    """
+
+    __slots__ = ("absorbed", "compared", "counts", "id", "members", "parted", "total")
+
+    def __init__(self, story_id: str) -> None:
+        self.id = story_id
+        self.counts: dict[str, int] = {}
+        self.total = 0
+        self.members: dict[str, Member] = {}
+        self.absorbed: list[str] = []
+        self.compared = 1
+        self.parted = 1
+
+    def sample(self, size: int) -> list[Member]:
+        """At most `size` members, evenly spaced in the order of arrival."""
+        members = list(self.members.values())
+        if len(members) <= size:
+            return members
+        return [members[i * len(members) // size] for i in range(size)]
+
+    def disagrees(self, serials: dict[str, str]) -> bool:
+        """It tells of numbered instalments of the same kind, and of none with this number."""
+        for label, number in serials.items():
+            numbers = {member.wording.serials.get(label, number) for member in self.members.values()}
+            if numbers and number not in numbers:
+                return True
+        return False
+
+
+class Postings:
+    """`stories[term]` are the clusters that use it, in the order in which they began to; `total` is their sum."""
+
+    def __init__(self) -> None:
+        self.stories: dict[str, dict[Cluster, None]] = {}
+        self.total = 0
+
+    def add(self, cluster: Cluster, terms: dict[str, int]) -> None:
+        counts = cluster.counts
+        for term, count in terms.items():
+            if term in counts:
+                counts[term] += count
+            else:
+                counts[term] = count
+                self.stories.setdefault(term, {})[cluster] = None
+                self.total += 1
+            cluster.total += count
+
+    def take(self, cluster: Cluster, terms: dict[str, int]) -> None:
+        counts = cluster.counts
+        for term, count in terms.items():
+            counts[term] -= count
+            if not counts[term]:
+                del counts[term]
+                self._forget(cluster, term)
+            cluster.total -= count
+
+    def users(self, terms: Iterable[str]) -> Iterator[tuple[str, Iterable[Cluster]]]:
+        """The newest users of the rarest of the terms, bounded however large the stories and the index are."""
+        stories = self.stories
+        known = sorted([(len(stories[term]) if term in stories else 0, term) for term in terms])
+        walked, left = 0, STEPS
+        for spread, term in known:
+            walked += spread > 0
+            if walked > RAREST_TERMS or not left:
+                return
+            steps = min(spread, NEWEST_STORIES, left)
+            yield term, islice(reversed(stories[term]), steps) if spread else ()
+            left -= steps
+
+    def _forget(self, cluster: Cluster, term: str) -> None:
+        users = self.stories[term]
+        del users[cluster]
+        self.total -= 1
+        if not users:
+            del self.stories[term]

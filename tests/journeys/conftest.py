@@ -1,0 +1,67 @@
+"""What a journey starts from: a real server on a free port over the bundled recording."""
+
+import asyncio
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.server import Server
+from tests.servers.shared import FOLDER_VARIABLE
+from tollhouse import app
+from tollhouse.services import SERVICES
+from tollhouse.settings import Settings
+
+StartServer = Callable[..., Server]
+
+
+@pytest.fixture(scope="session")
+def recorded_data() -> Path:
+    """A data folder with the recording in it, made once a run: a copy of it starts sooner than an empty folder."""
+    folder = Path(os.environ[FOLDER_VARIABLE]) / "recorded-data"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            made = folder.with_suffix(".making")
+            asyncio.run(_record(made))
+            made.rename(folder)
+    return folder
+
+
+async def _record(folder: Path) -> None:
+    async with app.rooms_of(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as rooms:
+        await SERVICES["defense"](rooms)
+
+
+@pytest.fixture(scope="module")
+def start_server(recorded_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartServer]:
+    """A function that starts a server over a copy of the recording; whatever still runs is stopped with the module."""
+    started: list[Server] = []
+
+    def start(*arguments: object, home: Path | None = None, is_recorded: bool = True, **options: object) -> Server:
+        folder = home or tmp_path_factory.mktemp("server")
+        if is_recorded and not (folder / "data").exists():
+            shutil.copytree(recorded_data, folder / "data")
+        flags = ["--recorded"] if is_recorded else []
+        server = Server(folder, *flags, *arguments, **options)
+        started.append(server)
+        return server
+
+    yield start
+    for server in started:
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def server(start_server: StartServer) -> Server:
+    """The module's own server, over the recording."""
+    return start_server()
+
+
+@pytest.fixture(scope="module")
+def key(server: Server) -> str:
+    """A key whose plan no test of the module uses up."""
+    return server.operators_key("--tier", "enterprise", "--per-minute", 100_000)

@@ -1,0 +1,162 @@
+"""A started `tollhouse serve` as its operator and its callers meet it: a process, a port, a folder."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+PROGRAM = Path(sys.executable).parent / "tollhouse"
+START_SECONDS = 60.0
+STOP_SECONDS = 40.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def environment(**settings: object) -> dict[str, str]:
+    """This process's environment without its settings, and with those given."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOLLHOUSE_")}
+    return {**inherited, **{f"TOLLHOUSE_{name.upper()}": str(value) for name, value in settings.items()}}
+
+
+def run(*arguments: object, cwd: Path, **settings: object) -> subprocess.CompletedProcess[str]:
+    """One command to its end."""
+    command = [PROGRAM, *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=cwd, env=environment(**settings), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def poll(claim: Callable[[], Any], seconds: float = 15.0) -> Any:
+    """What `claim` answers once it is true; what cannot be reached or is not there yet counts as false."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            answer = claim()
+        except (httpx2.HTTPError, KeyError, IndexError):
+            answer = None
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"not so after {seconds} s; last answer: {answer!r}"
+        time.sleep(0.05)
+
+
+class Program:
+    """A long-running command in a process group of its own."""
+
+    def __init__(self, arguments: list[object], home: Path, settings: dict[str, object]) -> None:
+        self.home = home
+        home.mkdir(parents=True, exist_ok=True)
+        self.log = home / "program.log"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [PROGRAM, *map(str, arguments)],
+                cwd=home,
+                env=environment(**settings),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def terminate(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self) -> int:
+        return self.process.wait(STOP_SECONDS)
+
+    def stop(self) -> int:
+        """Ask it to end; tells its exit status."""
+        if self.process.poll() is None:
+            self.terminate()
+        try:
+            return self.wait()
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill the whole group as a machine's failure would."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        else:
+            poll(lambda: not self._group_lives())
+        self.process.wait(STOP_SECONDS)
+
+    def told(self) -> str:
+        return self.log.read_text("utf-8", errors="replace")
+
+    def _group_lives(self) -> bool:
+        self.process.poll()
+        try:
+            os.killpg(self.process.pid, 0)
+        except ProcessLookupError:
+            return False
+        # Orphans of a killed parent stay as zombies until whoever adopts them looks.
+        states = subprocess.run(
+            ["ps", "-o", "stat=", "-g", str(self.process.pid)], capture_output=True, text=True, check=False
+        ).stdout.split()
+        return any(not state.startswith("Z") for state in states)
+
+
+class Server(Program):
+    """`tollhouse serve` on a port of its own, waited for."""
+
+    def __init__(self, home: Path, *arguments: object, port: int = 0, **settings: object) -> None:
+        self.port = port or free_port()
+        self.root = f"http://127.0.0.1:{self.port}"
+        self.base = self.root if "defense" in arguments else f"{self.root}/defense"
+        self.data_dir = home / "data"
+        command = ["serve", *arguments, "--port", self.port, "--data-dir", self.data_dir]
+        super().__init__(command, home, settings)
+        self._wait_until_healthy()
+
+    def client(self, key: str = "", **options: Any) -> httpx2.Client:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        return httpx2.Client(base_url=self.base, headers=headers, timeout=30, **options)
+
+    def new_key(self, email: str = "ada@example.org", **members: object) -> dict[str, Any]:
+        answer = httpx2.post(f"{self.base}/api/keys/create", json={"email": email, **members})
+        assert answer.status_code == 200, answer.text
+        created: dict[str, Any] = answer.json()
+        return created
+
+    def operators_key(self, *options: object, **settings: object) -> str:
+        """A key from `tollhouse keys create`, with a plan that does not get in a test's way."""
+        made = run("keys", "create", "--email", "op@example.org", "--data-dir", self.data_dir, *options,
+                   cwd=self.home, **settings)  # fmt: skip
+        assert made.returncode == 0, made.stderr
+        return str(json.loads(made.stdout)["api_key"])
+
+    def used(self, key: str) -> dict[str, dict[str, Any]]:
+        answer = httpx2.get(f"{self.base}/api/keys/verify", headers={"Authorization": f"Bearer {key}"})
+        assert answer.status_code == 200, answer.text
+        usage: dict[str, dict[str, Any]] = answer.json()["usage"]
+        return usage
+
+    def health(self) -> dict[str, Any]:
+        facts: dict[str, Any] = httpx2.get(f"{self.base}/health", timeout=5).json()
+        return facts
+
+    def _wait_until_healthy(self) -> None:
+        def healthy() -> bool:
+            assert self.process.poll() is None, f"the server ended:\n{self.told()}"
+            return httpx2.get(f"{self.base}/health", timeout=5).status_code == 200
+
+        try:
+            poll(healthy, START_SECONDS)
+        except BaseException:
+            self.kill()
+            raise

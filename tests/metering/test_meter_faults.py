@@ -1,0 +1,153 @@
+"""A meter that cannot count says so, quickly, and never lets calls through uncounted."""
+
+import asyncio
+import contextlib
+import socket
+import sqlite3
+import time
+
+import pytest
+from redis.asyncio import Redis
+
+from tollhouse.errors import Problem
+from tollhouse.metering.meter import TallyMeter
+from tollhouse.metering.meter_redis import RedisMeter
+from tollhouse.metering.windows import Windows
+from tollhouse.settings import Settings
+from tollhouse.storage.database import open_database
+from tollhouse.storage.tallies_file import FolderInUseError, MemoryTallies, SharedFileTallies
+from tollhouse.storage.tallies_postgres import PostgresTallies
+
+FREE = Windows(100, 10)
+
+
+@pytest.fixture
+def closed_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        yield probe.getsockname()[1]  # bound, but nobody listens
+
+
+async def refusal(meter):
+    with pytest.raises(Problem) as raised:
+        await meter.reserve("key_a", FREE)
+    assert raised.value.code == "storage-unavailable"
+    assert int(raised.value.headers["Retry-After"]) >= 1
+    return raised.value
+
+
+async def test_redis_that_is_gone_is_a_problem_at_once(closed_port):
+    meter = RedisMeter(f"redis://127.0.0.1:{closed_port}/0")
+    begun = time.monotonic()
+    await refusal(meter)
+    assert time.monotonic() - begun < 3
+    with pytest.raises(Problem):
+        await meter.look("key_a", FREE)
+    await meter.close()
+
+
+async def test_redis_that_hangs_is_asked_once_and_given_up(monkeypatch):
+    # A second try might count a call twice: the first may have run, with only its answer lost.
+    monkeypatch.setattr("tollhouse.metering.meter_redis.TIMEOUT_SECONDS", 0.3)
+    scripts = 0
+
+    async def hang(reader, writer) -> None:
+        nonlocal scripts
+        while data := await reader.read(65_536):
+            if b"EVALSHA" in data:
+                scripts += 1
+            else:
+                writer.write(b"+OK\r\n" * data.count(b"*"))
+        writer.close()
+
+    async with await asyncio.start_server(hang, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        meter = RedisMeter(f"redis://127.0.0.1:{port}/0?protocol=2")
+        begun = time.monotonic()
+        await refusal(meter)
+        assert time.monotonic() - begun < 2
+        await meter.close()
+    assert scripts == 1
+
+
+async def test_redis_that_comes_back_counts_on(redis_url):
+    meter = RedisMeter(redis_url)
+    await meter.reserve("key_a", FREE)
+    async with Redis.from_url(redis_url) as operator:
+        await operator.client_kill_filter(_type="normal", skipme=True)
+        await operator.script_flush()
+    for _ in range(2):
+        with contextlib.suppress(Problem):  # a call that was cut off is lost, and told so
+            await meter.reserve("key_a", FREE)
+    assert (await meter.reserve("key_a", FREE)).verdict.day.used in {3, 4}
+    await meter.close()
+
+
+async def test_postgres_that_is_gone_is_a_problem(closed_port):
+    database = open_database(Settings(database_url=f"postgresql://nobody@127.0.0.1:{closed_port}/nothing"))
+    await refusal(TallyMeter(PostgresTallies(database)))
+    await database.close()
+
+
+@pytest.fixture
+def blocker(tmp_path):
+    """Somebody else who can hold the write lock of the folder's counts."""
+    connection = sqlite3.connect(tmp_path / "usage.db", isolation_level=None)
+    yield connection
+    connection.close()
+
+
+async def test_locked_shared_file_is_a_problem_and_works_again_after(tmp_path, blocker):
+    tallies = SharedFileTallies(tmp_path)
+    tallies._file.execute("PRAGMA busy_timeout=50")
+    meter = TallyMeter(tallies)
+    await meter.reserve("key_a", FREE)
+    blocker.execute("BEGIN IMMEDIATE")
+    await refusal(meter)
+    blocker.execute("ROLLBACK")
+    assert (await meter.reserve("key_a", FREE)).verdict.day.used == 2
+    await meter.close()
+
+
+async def test_rule_that_fails_leaves_the_shared_file_unlocked(tmp_path):
+    tallies = SharedFileTallies(tmp_path)
+
+    def fail(_tally) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await tallies.change("key_a", fail)
+    assert (await TallyMeter(tallies).reserve("key_a", FREE)).verdict.day.used == 1
+    await tallies.close()
+
+
+async def test_locked_file_does_not_stop_one_process_counting(tmp_path, blocker):
+    tallies = MemoryTallies(tmp_path)
+    tallies._file.execute("PRAGMA busy_timeout=50")
+    meter = TallyMeter(tallies)
+    blocker.execute("BEGIN IMMEDIATE")
+    for number in range(1, 8):
+        assert (await meter.reserve("key_a", FREE)).verdict.day.used == number
+        await asyncio.sleep(0.1)  # long enough for a write to be tried and to fail
+    assert blocker.execute("SELECT count(*) FROM tally").fetchone() == (0,)
+    blocker.execute("ROLLBACK")
+    await meter.close()
+    assert blocker.execute("SELECT used FROM tally").fetchone() == (7,)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(MemoryTallies, MemoryTallies), (MemoryTallies, SharedFileTallies), (SharedFileTallies, MemoryTallies)],
+)
+async def test_folder_in_use_is_refused(tmp_path, first, second):
+    holder = first(tmp_path)
+    with pytest.raises(FolderInUseError, match="another server"):
+        second(tmp_path)
+    await holder.close()
+    await second(tmp_path).close()
+
+
+async def test_folder_may_be_shared_by_those_who_say_so(tmp_path):
+    first, second = SharedFileTallies(tmp_path), SharedFileTallies(tmp_path)
+    await first.close()
+    await second.close()

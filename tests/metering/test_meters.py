@@ -1,0 +1,186 @@
+"""One suite for every place where counts are kept."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tollhouse import clock
+from tollhouse.metering.meter import Meter, TallyMeter
+from tollhouse.metering.meter_redis import RedisMeter
+from tollhouse.metering.windows import SECONDS_PER_DAY, Windows
+from tollhouse.settings import Settings
+from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import migrate
+from tollhouse.storage.tallies_file import MemoryTallies, SharedFileTallies
+from tollhouse.storage.tallies_postgres import PostgresTallies
+
+FREE = Windows(100, 10)
+NOON = 20_000.5 * SECONDS_PER_DAY
+
+
+@pytest.fixture(params=["memory", "shared file", "postgres", "redis"])
+async def open_meter(request, tmp_path):
+    """A function that opens a meter over the same counts each time; `second` opens one beside it where that may be."""
+    async with AsyncExitStack() as stack:
+
+        async def opened() -> Meter:
+            if request.param == "memory":
+                return TallyMeter(MemoryTallies(tmp_path))
+            if request.param == "shared file":
+                return TallyMeter(SharedFileTallies(tmp_path))
+            if request.param == "redis":
+                return RedisMeter(urls["redis"])
+            database = open_database(Settings(database_url=urls["postgres"]))
+            stack.push_async_callback(database.close)
+            await migrate(database)
+            return TallyMeter(PostgresTallies(database))
+
+        urls = {name: request.getfixturevalue(f"{name}_url") for name in ("postgres", "redis") if name == request.param}
+        opened.is_shared = request.param != "memory"
+        yield opened
+
+
+@pytest.fixture
+async def meter(open_meter):
+    meter = await open_meter()
+    yield meter
+    await meter.close()
+
+
+@pytest.fixture
+def at(monkeypatch):
+    """Set the clock."""
+
+    def set_clock(moment) -> None:
+        monkeypatch.setattr(clock, "seconds", lambda: moment)
+
+    return set_clock
+
+
+async def together(meters, windows, calls, subject="key_a"):
+    reserved = await asyncio.gather(*(meters[n % len(meters)].reserve(subject, windows) for n in range(calls)))
+    return [reservation for reservation in reserved if reservation.verdict.refused_by is None]
+
+
+async def test_fifty_callers_at_once_get_the_minute_exactly(meter):
+    fitted = await together([meter], FREE, 50)
+    assert len(fitted) == 10
+    assert sorted(reservation.verdict.day.remaining for reservation in fitted) == list(range(90, 100))
+    verdict = await meter.look("key_a", FREE)
+    assert (verdict.day.used, verdict.sliding.used) == (10, 10)
+
+
+async def test_fifty_callers_at_once_get_the_day_exactly(meter):
+    assert len(await together([meter], Windows(30, 1_000), 50)) == 30
+
+
+async def test_two_meters_over_the_same_counts_are_exact_together(open_meter):
+    if not open_meter.is_shared:
+        pytest.skip("one process keeps these counts for itself")
+    meters = [await open_meter() for _ in range(3)]
+    assert len(await together(meters, FREE, 50)) == 10
+    for meter in meters:
+        assert (await meter.look("key_a", FREE)).day.used == 10
+    for meter in meters:
+        await meter.close()
+
+
+async def test_subjects_do_not_share_windows(meter):
+    assert len(await together([meter], FREE, 20, "key_a")) == 10
+    assert len(await together([meter], FREE, 20, "key_b")) == 10
+    assert len(await together([meter], FREE, 20, "address:2001:db8::/64")) == 10
+
+
+async def test_released_call_gives_its_place_to_exactly_one(meter):
+    fitted = await together([meter], FREE, 50)
+    for reservation in fitted[:3]:
+        await meter.release(reservation)
+    verdict = await meter.look("key_a", FREE)
+    assert (verdict.day.used, verdict.sliding.used) == (7, 7)
+    assert len(await together([meter], FREE, 50)) == 3
+
+
+async def test_release_answers_what_is_left(meter):
+    reservation = await meter.reserve("key_a", FREE)
+    verdict = await meter.release(reservation)
+    assert (verdict.day.remaining, verdict.sliding.remaining) == (100, 10)
+
+
+async def test_looking_counts_nothing(meter):
+    for _ in range(30):
+        assert (await meter.look("key_a", FREE)).day.used == 0
+    assert len(await together([meter], FREE, 11)) == 10
+
+
+async def test_unlimited_day_is_counted_and_never_full(meter):
+    unlimited = Windows(None, 1_000)
+    assert len(await together([meter], unlimited, 120)) == 120
+    verdict = await meter.look("key_a", unlimited)
+    assert (verdict.day.limit, verdict.day.used, verdict.day.remaining) == (None, 120, None)
+
+
+async def test_refusal_names_the_full_window_and_counts_nowhere(meter):
+    await together([meter], Windows(100, 2), 2)
+    by_minute = (await meter.reserve("key_a", Windows(100, 2))).verdict
+    assert by_minute.refused_by == by_minute.sliding
+    assert by_minute.sliding.window == "minute"
+    by_day = (await meter.reserve("key_a", Windows(2, 100))).verdict
+    assert by_day.refused_by == by_day.day
+    assert (await meter.look("key_a", FREE)).day.used == 2
+
+
+async def test_minute_slides(meter, at):
+    windows = Windows(None, 2)
+    at(NOON)
+    await meter.reserve("key_a", windows)
+    at(NOON + 30)
+    await meter.reserve("key_a", windows)
+    refused = await meter.reserve("key_a", windows)
+    assert refused.verdict.retry_after_seconds(refused.at) == 30
+    at(NOON + 59.9)
+    assert (await meter.reserve("key_a", windows)).verdict.refused_by
+    at(NOON + 60)
+    assert not (await meter.reserve("key_a", windows)).verdict.refused_by
+    assert (await meter.reserve("key_a", windows)).verdict.refused_by
+    at(NOON + 90)
+    assert not (await meter.reserve("key_a", windows)).verdict.refused_by
+
+
+async def test_day_rolls_at_midnight(meter, at):
+    windows = Windows(2, None)
+    midnight = 20_001.0 * SECONDS_PER_DAY
+    at(midnight - 1)
+    assert len(await together([meter], windows, 5)) == 2
+    at(midnight)
+    verdict = await meter.look("key_a", windows)
+    assert (verdict.day.used, verdict.day.resets_at) == (0, midnight + SECONDS_PER_DAY)
+    assert len(await together([meter], windows, 5)) == 2
+
+
+async def test_smaller_plan_waits_until_enough_calls_are_past(meter, at):
+    for second in range(8):
+        at(NOON + second)
+        await meter.reserve("key_a", Windows(None, 100))
+    at(NOON + 10)
+    refused = await meter.reserve("key_a", Windows(None, 3))
+    assert refused.verdict.retry_after_seconds(refused.at) == 55
+    at(NOON + 65)
+    assert not (await meter.reserve("key_a", Windows(None, 3))).verdict.refused_by
+
+
+async def test_hour_and_minute_of_one_subject_are_apart(meter):
+    hourly = Windows(None, 3, 3_600)
+    assert len(await together([meter], hourly, 5, "keys:198.51.100.7")) == 3
+    assert (await meter.look("keys:198.51.100.7", hourly)).sliding.window == "hour"
+
+
+async def test_counts_are_there_after_reopening(open_meter):
+    meter = await open_meter()
+    await together([meter], FREE, 7)
+    await meter.close()
+    again = await open_meter()
+    verdict = await again.look("key_a", FREE)
+    assert (verdict.day.used, verdict.sliding.used) == (7, 7)
+    assert len(await together([again], FREE, 50)) == 3
+    await again.close()

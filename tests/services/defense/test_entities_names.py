@@ -1,0 +1,143 @@
+import pytest
+
+from tollhouse.services.defense.entities.reading import find_names, sentence_mentions
+from tollhouse.services.defense.entities.tokens import LONGEST_SENTENCE, sentences, tokenise
+
+
+def names(text: str) -> set[tuple[str, str]]:
+    return {(mention.text, mention.type) for mention in find_names(text)}
+
+
+def mentions(text: str) -> list[tuple[str, str]]:
+    words = text.split()
+    return [(" ".join(words[span.start : span.end]), span.type) for span in sentence_mentions(words)]
+
+
+def test_the_title_of_a_person_is_part_of_the_mention():
+    assert names("Secretary of Defense Lloyd Austin flew to Ramstein on Monday.") == {
+        ("Secretary of Defense Lloyd Austin", "person"),
+        ("Ramstein", "location"),
+    }
+
+
+def test_an_office_alone_names_nobody():
+    assert not names("The Foreign Secretary said so.")
+
+
+@pytest.mark.parametrize(
+    "designator",
+    [
+        "F-35A", "Su-57", "MiG-31K", "MQ-9 Reaper", "S-400", "HIMARS", "Tomahawk", "Leopard 2", "T-90M", "Type 055",
+        "USS Gerald R. Ford", "HMS Queen Elizabeth", "BMP-2", "AK-47", "F/A-18E/F", "Shahed-136", "Tu-22M3", "M777",
+    ],
+)  # fmt: skip
+def test_a_designator_is_a_platform(designator):
+    assert (designator, "platform") in names(f"Officials said the {designator} was seen near the border on Monday.")
+
+
+@pytest.mark.parametrize("text", ["COVID-19 cases rose.", "The G-7 met.", "Article 5 was invoked.", "It cost $400."])
+def test_what_only_looks_like_a_designator_is_no_platform(text):
+    assert not {name for name, type_ in names(text) if type_ == "platform"}
+
+
+def test_a_possessive_ends_a_name():
+    found = names("Ukraine\u2019s army praised Lockheed's jets and Russia's S-400.")
+    assert {("Ukraine", "location"), ("Lockheed", "organization"), ("Russia", "location")} <= found
+    assert ("S-400", "platform") in found
+
+
+def test_what_a_person_is_to_another_is_no_part_of_the_name():
+    assert ("Hunter Biden", "person") in names("The president's son Hunter Biden met reporters in London.")
+
+
+def test_a_hyphen_may_lie_inside_a_name_or_end_it():
+    found = names("The US-led coalition killed Abu Yahya al-Libi of al-Qaeda in Iraq.")
+    assert ("US", "location") in found
+    assert ("Abu Yahya al-Libi", "person") in found
+    assert ("al-Qaeda in Iraq", "organization") in found
+
+
+def test_a_headline_in_capitals_still_has_names():
+    found = names("RUSSIA STRIKES KYIV WITH KINZHAL MISSILES AS PUTIN MEETS PENTAGON CHIEF")
+    assert {("RUSSIA", "location"), ("KYIV", "location")} <= found
+    assert "KINZHAL" in {name.split()[0] for name, type_ in found if type_ == "platform"}
+
+
+def test_small_words_in_capitals_are_no_organisations():
+    assert not names("WHO IS TO BLAME AS IT GOES ON AND ON")
+
+
+def test_a_headline_with_raised_words_has_names():
+    found = names("Iran Fires Ballistic Missiles at Israel, IDF Says")
+    assert found == {("Iran", "location"), ("Israel", "location"), ("IDF", "organization")}
+
+
+def test_a_month_and_a_bird_are_nobody():
+    assert not names("They ate turkey for lunch, and in May the troops go home.")
+
+
+def test_a_country_that_is_a_name_stays_with_the_person():
+    found = names("Michael Jordan spoke. Troops from Jordan arrived.")
+    assert found == {("Michael Jordan", "person"), ("Jordan", "location")}
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n\n", "…", "'", "\u200e", "Путин приехал в Киев.", "国防部长在北京。", "وزير الدفاع"]
+)
+def test_text_without_our_letters_is_read_without_a_fault(text):
+    assert all(text[mention.start : mention.end] == mention.text for mention in find_names(text))
+
+
+def test_a_name_with_accents_is_one_name():
+    assert ("Recep Tayyip Erdoğan", "person") in names("President met Recep Tayyip Erdoğan in Ankara.") or (
+        "President Recep Tayyip Erdoğan", "person",
+    ) in names("President Recep Tayyip Erdoğan spoke in Ankara.")  # fmt: skip
+
+
+def test_offsets_point_at_the_name_in_the_text():
+    text = "  In Kyiv,\n\nPresident Joe Biden praised NATO."
+    assert [text[mention.start : mention.end] for mention in find_names(text)] == [
+        "Kyiv",
+        "President Joe Biden",
+        "NATO",
+    ]
+
+
+def test_a_megabyte_is_read_whole():
+    text = "NATO sent ships to the Black Sea on Monday. " * 23_000
+    assert len(text) > 1_000_000
+    assert sum(mention.text == "NATO" for mention in find_names(text)) == 23_000
+
+
+def test_a_megabyte_without_a_stop_is_cut_into_sentences():
+    assert max(map(len, sentences("a " * 500_000))) == LONGEST_SENTENCE
+
+
+def test_tokens_part_hyphens_and_possessives_and_keep_initials():
+    assert [token.text for token in tokenise("U.S.-led F-35A's J. Doe 1,200")] == [
+        "U.S.", "-", "led", "F", "-", "35A", "'s", "J.", "Doe", "1,200",
+    ]  # fmt: skip
+
+
+def test_a_mention_holds_its_article_and_what_describes_it():
+    assert mentions("He said the brutal regime shelled northern Syria .") == [
+        ("He", "person"),
+        ("the brutal regime", "organization"),
+        ("northern Syria", "location"),
+    ]
+
+
+def test_a_country_that_acts_is_an_organisation_among_mentions_and_a_place_among_names():
+    assert mentions("Russia has bases in Syria .") == [
+        ("Russia", "organization"),
+        ("bases", "location"),
+        ("Syria", "location"),
+    ]
+    assert ("Russia", "location") in names("Russia has bases in Syria.")
+
+
+def test_possessor_and_of_belong_to_one_mention():
+    assert mentions("the Government of Peru and Maduro 's brutal regime met .") == [
+        ("the Government of Peru", "organization"),
+        ("Maduro 's brutal regime", "organization"),
+    ]

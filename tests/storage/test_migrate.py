@@ -1,0 +1,93 @@
+import asyncio
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import inspect, text
+from sqlalchemy.exc import ProgrammingError
+
+import tollhouse.services  # noqa: F401 - every store declares its tables as it loads
+from tollhouse.errors import Problem
+from tollhouse.settings import Settings
+from tollhouse.storage.database import Database, metadata, open_database
+from tollhouse.storage.migrate import NewerSchemaError, migrate, newest_version
+
+# Spoken to in SQL alone, so declared by the migration alone.
+UNDECLARED = {"tally", "alembic_version"}
+
+
+@pytest.fixture
+async def open_another(database_url):
+    opened = []
+
+    def another() -> Database:
+        opened.append(open_database(Settings(database_url=database_url)))
+        return opened[-1]
+
+    yield another
+    for database in opened:
+        await database.close()
+
+
+async def tables(database):
+    async with database.reading() as connection:
+        return set(await connection.run_sync(lambda plain: inspect(plain).get_table_names()))
+
+
+async def test_migrated_schema_is_the_one_the_stores_declare(open_another):
+    database = open_another()
+    await migrate(database)
+
+    def differences(connection) -> list[object]:
+        def is_declared(_object, name, kind, _reflected, _other) -> bool:
+            return kind != "table" or name not in UNDECLARED
+
+        context = MigrationContext.configure(connection, opts={"include_object": is_declared})
+        return list(compare_metadata(context, metadata))
+
+    async with database.reading() as connection:
+        assert await connection.run_sync(differences) == []
+    assert await tables(database) == set(metadata.tables) | UNDECLARED
+
+
+async def test_second_run_changes_nothing(open_another):
+    database = open_another()
+    await migrate(database)
+    async with database.writing() as connection:
+        await connection.execute(text("INSERT INTO feed_revision VALUES ('events', 7)"))
+    before = await tables(database)
+    await migrate(database)
+    await migrate(open_another())
+    assert await tables(database) == before
+    async with database.reading() as connection:
+        assert await connection.scalar(text("SELECT revision FROM feed_revision")) == 7
+        assert await connection.scalar(text("SELECT version_num FROM alembic_version")) == newest_version()
+
+
+async def test_newer_schema_is_refused_and_left_alone(open_another):
+    database = open_another()
+    await migrate(database)
+    async with database.writing() as connection:
+        await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(NewerSchemaError, match="9999"):
+        await migrate(database)
+    async with database.reading() as connection:
+        assert await connection.scalar(text("SELECT version_num FROM alembic_version")) == "9999"
+
+
+async def test_many_migrations_at_once_make_one_schema(open_another):
+    await asyncio.gather(*(migrate(open_another()) for _ in range(5)))
+    database = open_another()
+    async with database.reading() as connection:
+        assert await connection.scalar(text("SELECT count(*) FROM alembic_version")) == 1
+    assert set(metadata.tables) <= await tables(database)
+
+
+async def test_migration_that_fails_leaves_nothing(open_another):
+    database = open_another()
+    async with database.writing() as connection:
+        # In the way of the last table that the first migration makes.
+        await connection.execute(text("CREATE TABLE source_health (id INTEGER)"))
+    with pytest.raises((Problem, ProgrammingError)):
+        await migrate(database)
+    assert await tables(database) == {"source_health"}

@@ -1,0 +1,163 @@
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tollhouse import clock
+from tollhouse.metering.windows import SECONDS_PER_DAY, Windows, look, reserve
+from tollhouse.storage.tallies_file import MemoryTallies, SharedFileTallies
+
+UNLIMITED = Windows(None, None)
+
+COUNTER = """
+import asyncio, sys, time
+from pathlib import Path
+from tollhouse.metering.windows import Windows, reserve
+from tollhouse.storage.tallies_file import MemoryTallies, SharedFileTallies
+
+async def main():
+    tallies = {"memory": MemoryTallies, "shared": SharedFileTallies}[sys.argv[1]](Path(sys.argv[2]))
+    for number in range(1, int(sys.argv[3]) + 1):
+        await tallies.change("key_a", lambda tally: reserve(tally, Windows(None, None), time.time()))
+        print(number, time.monotonic(), flush=True)
+        await asyncio.sleep(0.01)
+
+asyncio.run(main())
+"""
+
+
+async def count(tallies, subject="key_a"):
+    return await tallies.change(subject, lambda tally: reserve(tally, UNLIMITED, clock.seconds()))
+
+
+async def used(tallies, subject="key_a"):
+    verdict = await tallies.change(subject, lambda tally: look(tally, UNLIMITED, clock.seconds()))
+    return verdict.day.used
+
+
+def counting(kind, folder, output, calls=100_000):
+    """A process that counts one call after another and tells when."""
+    command = [sys.executable, "-c", COUNTER, kind, str(folder), str(calls)]
+    return subprocess.Popen(command, stdout=output, text=True)
+
+
+def on_disk(folder, subject="key_a"):
+    connection = sqlite3.connect(folder / "usage.db")
+    row = connection.execute("SELECT used FROM tally WHERE subject = ?", (subject,)).fetchone()
+    connection.close()
+    return row[0] if row else 0
+
+
+async def test_count_in_memory_is_on_disk_within_a_second(tmp_path):
+    tallies = MemoryTallies(tmp_path)
+    for _ in range(5):
+        await count(tallies)
+    deadline = time.monotonic() + 1.0
+    while on_disk(tmp_path) != 5:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+    await count(tallies)
+    deadline = time.monotonic() + 1.0
+    while on_disk(tmp_path) != 6:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+    await tallies.close()
+
+
+async def test_closing_writes_what_is_left(tmp_path):
+    tallies = MemoryTallies(tmp_path)
+    for subject in ("key_a", "key_b", "key_b"):
+        await count(tallies, subject)
+    await tallies.close()
+    assert (on_disk(tmp_path, "key_a"), on_disk(tmp_path, "key_b")) == (1, 2)
+
+
+@pytest.mark.parametrize(("kind", "may_lag_seconds"), [("memory", 1.0), ("shared", 0.0)])
+async def test_kill_9_loses_no_more_than_the_last_second(tmp_path, kind, may_lag_seconds):
+    process = counting(kind, tmp_path, subprocess.PIPE)
+    assert process.stdout is not None
+    calls = [process.stdout.readline().split()]
+    while float(calls[-1][1]) - float(calls[0][1]) < 1.6:
+        calls.append(process.stdout.readline().split())
+    os.kill(process.pid, signal.SIGKILL)
+    killed_at = time.monotonic()
+    calls += [line.split() for line in process.communicate()[0].splitlines() if line.count(" ") == 1]
+    certain = [int(number) for number, moment in calls if float(moment) <= killed_at - may_lag_seconds]
+    kept = on_disk(tmp_path)
+    assert certain[-1] <= kept <= int(calls[-1][0]) + 1
+    # The lock died with the process: the next one takes over at once.
+    tallies = MemoryTallies(tmp_path)
+    assert await used(tallies) == kept
+    await tallies.close()
+
+
+async def test_full_disk_keeps_counting_in_memory_and_catches_up(tmp_path):
+    tallies = MemoryTallies(tmp_path)
+    tallies._file.execute("PRAGMA max_page_count=4")
+    for _ in range(3):
+        for number in range(400):
+            await count(tallies, f"key_{number:060}")
+        await asyncio.sleep(0.6)
+    assert await used(tallies, f"key_{0:060}") == 3
+    assert on_disk(tmp_path, f"key_{0:060}") == 0
+    tallies._file.execute("PRAGMA max_page_count=1000000")
+    await tallies.close()
+    assert on_disk(tmp_path, f"key_{0:060}") == 3
+    assert on_disk(tmp_path, f"key_{399:060}") == 3
+
+
+async def test_read_only_file_keeps_counting_in_memory(tmp_path):
+    tallies = MemoryTallies(tmp_path)
+    tallies._file.execute("PRAGMA query_only=ON")
+    for number in range(1, 4):
+        assert (await count(tallies)).day.used == number
+        await asyncio.sleep(0.3)
+    tallies._file.execute("PRAGMA query_only=OFF")
+    await tallies.close()
+    assert on_disk(tmp_path) == 3
+
+
+async def test_folder_is_let_go_even_if_the_last_write_fails(tmp_path):
+    tallies = MemoryTallies(tmp_path)
+    await count(tallies)
+    tallies._file.execute("PRAGMA query_only=ON")
+    await tallies.close()
+    await MemoryTallies(tmp_path).close()
+
+
+async def test_processes_share_one_file_exactly(tmp_path):
+    processes = [counting("shared", tmp_path, subprocess.DEVNULL, calls=100) for _ in range(3)]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    tallies = SharedFileTallies(tmp_path)
+    assert await used(tallies) == 300
+    await tallies.close()
+
+
+async def test_counts_of_last_week_are_forgotten_at_the_next_start(tmp_path, monkeypatch):
+    now = clock.seconds()
+    monkeypatch.setattr(clock, "seconds", lambda: now - 7 * SECONDS_PER_DAY)
+    tallies = MemoryTallies(tmp_path)
+    await count(tallies, "old")
+    await tallies.close()
+    monkeypatch.setattr(clock, "seconds", lambda: now)
+    tallies = MemoryTallies(tmp_path)
+    await count(tallies, "new")
+    await tallies.close()
+    assert (on_disk(tmp_path, "old"), on_disk(tmp_path, "new")) == (0, 1)
+
+
+async def test_idle_subjects_leave_the_memory_and_come_back_from_nothing(tmp_path, monkeypatch):
+    now = clock.seconds()
+    tallies = MemoryTallies(tmp_path)
+    await count(tallies, "idle")
+    monkeypatch.setattr(clock, "seconds", lambda: now + 2 * SECONDS_PER_DAY)
+    await count(tallies, "busy")
+    await asyncio.sleep(0.7)
+    assert "idle" not in tallies._tallies
+    assert await used(tallies, "busy") == 1
+    await tallies.close()
