@@ -25,7 +25,8 @@ def free_port() -> int:
 
 
 def environment(**settings: object) -> dict[str, str]:
-    """This process's environment without its settings, and with those given."""
+    """This process's environment without its settings, and with those given; no feeds but those a test names."""
+    settings = {"feeds": "", **settings}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOLLHOUSE_")}
     return {**inherited, **{f"TOLLHOUSE_{name.upper()}": str(value) for name, value in settings.items()}}
 

@@ -53,11 +53,3 @@ def test_work_is_done_by_one_worker_and_taken_over_when_it_dies(start_server, st
     assert gdelt.downloads() == slots
     assert workers[1].stop() == 0
     server.stop()
-
-
-def test_worker_with_nothing_to_do_ends_well(start_server, start_worker):
-    server = start_server("--no-worker")
-    worker = start_worker(server, recorded="true")
-    assert worker.wait() == 0
-    assert "Traceback" not in worker.told()
-    server.stop()

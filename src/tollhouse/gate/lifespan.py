@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
+from tollhouse.gate.observing import show_in_flight
 from tollhouse.gate.request import Receive, Scope, Send
 from tollhouse.gate.server import Gate
 from tollhouse.logs import logger
@@ -23,6 +24,7 @@ class Application:
         self._gate: Gate | None = None
         self._in_flight = 0
         self._idle = asyncio.Event()
+        show_in_flight(lambda: self._in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI 3."""

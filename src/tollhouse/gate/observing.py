@@ -1,6 +1,8 @@
 """What is measured and logged of every answer: histograms by operation and status, a line for what went wrong."""
 
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from tollhouse.gate.request import Request
@@ -19,6 +21,8 @@ _DURATION = Histogram(
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 
+_IN_FLIGHT = Gauge("tollhouse_requests_in_flight", "Requests this process is answering now")
+
 # By service, operation and status: looking labels up costs more than counting.
 _durations: dict[tuple[str, str, int], Histogram] = {}
 
@@ -31,6 +35,12 @@ def count(route: Route | None, status: int, seconds: float) -> None:
     if duration is None:
         duration = _durations[key] = _DURATION.labels(service, operation, str(status))
     duration.observe(seconds)
+
+
+def show_in_flight(count_now: Callable[[], float]) -> None:
+    """Have the measurements tell how many requests are in flight, asked only when somebody looks."""
+    if not measures_together():
+        _IN_FLIGHT.set_function(count_now)
 
 
 def is_remarkable(status: int, seconds: float) -> bool:

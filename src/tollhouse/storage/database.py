@@ -24,7 +24,7 @@ metadata = MetaData()
 
 Transaction = AsyncConnection
 
-BUSY_TIMEOUT_SECONDS = 5
+BUSY_TIMEOUT_SECONDS = 10
 TURN_EVERY_SECONDS = 0.05
 
 

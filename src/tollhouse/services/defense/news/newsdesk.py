@@ -67,6 +67,10 @@ class Newsdesk:
             for pool in ("provider", "local"):
                 await self.update(pool)
 
+    def room(self, pool: Pool) -> Newsroom | None:
+        """The pool's newsroom, once it has told anything."""
+        return self._rooms.get(pool)
+
     async def update(self, pool: Pool) -> None:
         """Tell the pool's news anew if it has changed since they were last told."""
         async with self._database.reading() as connection:

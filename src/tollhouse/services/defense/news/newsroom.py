@@ -40,8 +40,10 @@ class Newsroom:
         self._merged: list[tuple[str, str]] = []
         self._split: list[tuple[str, str]] = []
 
-    def __contains__(self, article_id: str) -> bool:
-        return article_id in self._reports
+    def articles(self) -> list[Article]:
+        """The articles of the clustering window, in their own words, in the order of time."""
+        reports = sorted(self._reports.values(), key=lambda report: (report.article.published, report.article.id))
+        return [_worded(report) for report in reports]
 
     def take(self, reports: Iterable[Reported]) -> int:
         """Put articles that are not in a story yet into one; tells how many."""

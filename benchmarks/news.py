@@ -1,0 +1,105 @@
+"""A day's articles told as stories and entities, and one more slot from its file to what is served.
+
+The day is made from the bundled recording: 96 slots, about 45,000 articles, and in each turn through the recording the
+letters of the addresses' words are changed, so that one turn's headlines tell other stories than the next's. The
+baseline clusters the same headlines alone, with nothing named, told or stored. Goals: the day in at most 2 minutes and
+600 MB, the slot in at most 3 s.
+"""
+
+import asyncio
+import json
+import resource
+import sys
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from time import perf_counter
+
+from ingest import FIRST_SLOT, ROWS, SLOTS, recorded_rows, shifted
+
+from tollhouse import app, logs
+from tollhouse.services.defense.ingest.slots import ingest_export
+from tollhouse.services.defense.news.newsdesk import Newsdesk
+from tollhouse.services.defense.stories.cluster import Clusterer
+from tollhouse.settings import Settings
+
+GOAL_DAY_SECONDS = 120
+GOAL_SLOT_SECONDS = 3
+GOAL_MEGABYTES = 600
+
+_CONSONANTS = "bcdfghjklmnpqrstvwxz"
+
+
+def other_words(line: str, turn: int) -> str:
+    """The row with its address's words in another alphabet of consonants."""
+    moved = turn % len(_CONSONANTS)
+    rotated = _CONSONANTS[moved:] + _CONSONANTS[:moved]
+    head, _, url = line.rpartition("\t")
+    host, slash, path = url.partition("//")[2].partition("/")
+    table = str.maketrans(_CONSONANTS + _CONSONANTS.upper(), rotated + rotated.upper())
+    return f"{head}\thttps://{host}{slash}{path.translate(table)}"
+
+
+def slots() -> list[tuple[str, bytes]]:
+    """The day's exports and one more, by name."""
+    recorded = recorded_rows()
+    made = []
+    for index in range(SLOTS + 1):
+        slot = FIRST_SLOT + timedelta(minutes=15 * index)
+        numbers = range(ROWS * index // SLOTS, ROWS * (index + 1) // SLOTS)
+        turns = ((number, number // len(recorded)) for number in numbers)
+        lines = [other_words(shifted(recorded[n % len(recorded)], n, turn, slot), turn) for n, turn in turns]
+        made.append((f"{slot:%Y%m%d%H%M%S}.export.CSV", ("\n".join(lines) + "\n").encode()))
+    return made
+
+
+async def measure(data_dir: Path) -> dict[str, float]:
+    """Ingest the day, tell it, then one more slot."""
+    *day, last = slots()
+    settings = Settings(data_dir=str(data_dir), background_work=False)
+    async with app.rooms_of(settings, answers_calls=False) as rooms:
+        begun = perf_counter()
+        for name, raw in day:
+            await ingest_export(rooms.database, name, raw, "file")
+        ingested = perf_counter()
+        desk = Newsdesk(rooms.database, settings.retention_days)
+        await desk.update("local")
+        told = perf_counter()
+        await ingest_export(rooms.database, *last, "file")
+        await desk.update("local")
+        served = perf_counter()
+        room = desk.room("local")
+        headlines = room.articles() if room else []
+    again = Clusterer()
+    for article in headlines:
+        again.add(article)
+    alone = perf_counter() - served
+    return {
+        "articles": len(headlines),
+        "ingest_seconds": round(ingested - begun, 1),
+        "telling_seconds": round(told - ingested, 1),
+        "articles_per_second": round(len(headlines) / (told - ingested)),
+        "slot_seconds": round(served - told, 2),
+        "clustering_alone_seconds": round(alone, 1),
+        "of_clustering_alone": round((told - ingested) / alone, 2),
+    }
+
+
+def main() -> None:
+    """Print the figures as JSON."""
+    logs.configure("warning")
+    with tempfile.TemporaryDirectory() as folder:
+        figures = asyncio.run(measure(Path(folder) / "data"))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Kilobytes on Linux, bytes on macOS.
+    megabytes = peak / (1024 if sys.platform == "linux" else 1024 * 1024)
+    is_met = (
+        figures["telling_seconds"] <= GOAL_DAY_SECONDS
+        and figures["slot_seconds"] <= GOAL_SLOT_SECONDS
+        and megabytes <= GOAL_MEGABYTES
+    )
+    print(json.dumps({**figures, "peak_megabytes": round(megabytes), "is_met": is_met}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
