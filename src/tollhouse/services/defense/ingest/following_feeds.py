@@ -24,6 +24,8 @@ log = logger("ingest")
 
 LOOK_EVERY = timedelta(seconds=15)
 AT_ONCE = 4
+# Of a source in the health of sources.
+LONGEST_NAME = 200
 
 
 async def follow_feeds(database: Database, settings: Settings) -> None:
@@ -63,7 +65,9 @@ async def _keep(database: Database, url: str, answer: Poll) -> bool:
 
 
 async def _tell(database: Database, url: str, state: FeedState) -> None:
-    name = f"feed {urlsplit(url).hostname}"
+    place = urlsplit(url)
+    # The path too: a publisher has several feeds. Not the query, which may hold a subscriber's secret.
+    name = f"feed {place.hostname}{place.path}"[:LONGEST_NAME]
     if state.health.consecutive_failures:
         error = UpstreamFailure("malformed", state.health.last_error)
         await health.failed(database, name, error, state.health.consecutive_failures)

@@ -27,6 +27,8 @@ from tollhouse.storage.database import Database
 log = logger("news")
 
 FOLLOW_EVERY_SECONDS = 1.0
+# What one was merged into may itself have been merged since, and so on; ids used anew must not lead in a circle.
+MOST_SUCCESSIONS = 20
 
 
 class _About(Struct, frozen=True):
@@ -126,14 +128,16 @@ class NewsFeeds:
         """The packed one of this id, or the one it was merged into."""
         pool = self._events.pool
         async with self._database.reading() as connection:
-            packed = await store.told_by_id(connection, kind, pool, identity)
-            if packed is not None:
-                return packed, None
-            heir = await store.successor_of(connection, pool, identity)
-            packed = await store.told_by_id(connection, kind, pool, heir) if heir else None
-        if packed is None:
-            raise Problem("not-found", f"There is no {kind} of this id.")
-        return packed, identity
+            told = identity
+            for _ in range(MOST_SUCCESSIONS):
+                packed = await store.told_by_id(connection, kind, pool, told)
+                if packed is not None:
+                    return packed, None if told == identity else identity
+                heir = await store.successor_of(connection, pool, told)
+                if heir is None:
+                    break
+                told = heir
+        raise Problem("not-found", f"There is no {kind} of this id.")
 
     def _about(self, query: StoriesQuery | EntitiesQuery, page: Slice[Any]) -> dict[str, Any]:
         as_of = self._events.as_of

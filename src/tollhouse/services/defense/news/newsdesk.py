@@ -32,6 +32,7 @@ log = logger("news")
 CHECK_EVERY_SECONDS = 1.0
 
 Told = TypeVar("Told", Story, Entity)
+Read = TypeVar("Read", EventRecord, Reported)
 
 
 class _Stored(Struct):
@@ -50,6 +51,8 @@ class Newsdesk:
         self._retention = timedelta(days=retention_days)
         self._rooms: dict[Pool, Newsroom] = {}
         self._digests: dict[str, bytes] = {}
+        self._unremembered: set[Pool] = set()
+        self._read: dict[bytes, EventRecord | Reported] = {}
 
     async def work(self) -> None:
         """Tell the news anew whenever events or articles have changed, for ever."""
@@ -57,6 +60,7 @@ class Newsdesk:
             try:
                 for pool in ("provider", "local"):
                     await self.update(pool)
+                await self.remember()
             except Problem as problem:
                 log.warning("news not told", detail=problem.detail)
             await asyncio.sleep(CHECK_EVERY_SECONDS)
@@ -66,6 +70,7 @@ class Newsdesk:
         async with self._database.turn("first-edition", folder):
             for pool in ("provider", "local"):
                 await self.update(pool)
+            await self.remember()
 
     def room(self, pool: Pool) -> Newsroom | None:
         """The pool's newsroom, once it has told anything."""
@@ -85,11 +90,23 @@ class Newsdesk:
         self._rooms[pool] = room
         fresh = await asyncio.to_thread(_not_reported, stored)
         edition = await asyncio.to_thread(_tell, room, [*stored.reports, *fresh], stored)
-        await self._publish(pool, stored.as_of, fresh, edition, seen)
-        memory = await asyncio.to_thread(room.remembered)
-        async with self._database.writing() as connection:
-            await store.write_memory(connection, pool, memory)
+        try:
+            await self._publish(pool, stored.as_of, fresh, edition, seen)
+        except BaseException:
+            # What this process believes to be told is not: begin again from what is remembered.
+            self._rooms.pop(pool)
+            self._digests.clear()
+            raise
         log.info("news told", pool=pool, stories=len(edition.stories), entities=len(edition.entities))
+        self._unremembered.add(pool)
+
+    async def remember(self) -> None:
+        """Keep what the newsrooms know, for the next process: after the news are out, because nobody waits for it."""
+        while self._unremembered:
+            pool = self._unremembered.pop()
+            memory = await asyncio.to_thread(self._rooms[pool].remembered)
+            async with self._database.writing() as connection:
+                await store.write_memory(connection, pool, memory)
 
     async def _stored(self, connection: Transaction, pool: Pool) -> _Stored | None:
         newest = await events_store.newest_slot(connection, pool)
@@ -100,7 +117,21 @@ class Newsdesk:
         since = compact(as_of - WINDOW)
         events = await events_store.records_between(connection, pool, since, newest.slot)
         articles = await store.articles_since(connection, pool, since)
-        return await asyncio.to_thread(_decoded, as_of, events, articles)
+        return await asyncio.to_thread(self._decoded, as_of, events, articles)
+
+    def _decoded(self, as_of: datetime, events: Iterable[bytes], articles: Iterable[bytes]) -> _Stored:
+        """Only what has changed since the last time is decoded."""
+        before, self._read = self._read, {}
+        records = [self._once(before, packed, EventRecord) for packed in events]
+        reports = [self._once(before, packed, Reported) for packed in articles]
+        return _Stored(as_of, {record.id: record for record in records}, reports)
+
+    def _once(self, before: Mapping[bytes, EventRecord | Reported], packed: bytes, kind: type[Read]) -> Read:
+        digest = blake2b(packed, digest_size=12).digest()
+        known = before.get(digest)
+        found = known if isinstance(known, kind) else msgspec.json.decode(packed, type=kind)
+        self._read[digest] = found
+        return found
 
     async def _publish(
         self, pool: Pool, as_of: datetime, fresh: Sequence[Reported], edition: Edition, seen: int
@@ -108,8 +139,8 @@ class Newsdesk:
         moment = compact(as_of)
         async with self._database.writing(lock="news") as connection:
             await store.write_articles(connection, [packed_article(pool, report) for report in fresh])
-            await self._write(connection, "story", pool, as_of, edition.stories)
-            told = {event_id: story.id for story in edition.stories for event_id in story.event_ids}
+            changed = await self._write(connection, "story", pool, as_of, edition.stories)
+            told = {event_id: story.id for story in changed for event_id in story.event_ids}
             await store.write_stories_of_events(connection, pool, told)
             await self._write(connection, "entity", pool, as_of, edition.entities)
             for kind, pairs in (("merged", edition.merged), ("split", edition.split)):
@@ -120,13 +151,14 @@ class Newsdesk:
 
     async def _write(
         self, connection: Transaction, kind: store.Kind, pool: Pool, as_of: datetime, told: Sequence[Told]
-    ) -> None:
-        """Write what is told otherwise than before; drop what is no longer told."""
-        changed = [row for item in told if (row := self._changed(pool, item))]
-        await store.write_told(connection, kind, changed)
+    ) -> list[Told]:
+        """Write what is told otherwise than before, and drop what is no longer told; answers with the former."""
+        changed = [(item, row) for item in told if (row := self._changed(pool, item))]
+        await store.write_told(connection, kind, [row for _, row in changed])
         since = compact(as_of - timedelta(hours=TOLD_HOURS))
         listed = await store.told_ids_since(connection, kind, pool, since)
         await store.remove_told(connection, kind, pool, sorted(set(listed) - {item.id for item in told}))
+        return [item for item, _ in changed]
 
     def _changed(self, pool: Pool, item: Story | Entity) -> dict[str, object] | None:
         body = msgspec.json.encode(item)
@@ -149,12 +181,6 @@ async def _seen(connection: Transaction) -> int:
 
 def _marker(pool: Pool) -> str:
     return f"news:{pool}"
-
-
-def _decoded(as_of: datetime, events: Iterable[bytes], articles: Iterable[bytes]) -> _Stored:
-    records = [msgspec.json.decode(packed, type=EventRecord) for packed in events]
-    reports = [msgspec.json.decode(packed, type=Reported) for packed in articles]
-    return _Stored(as_of, {record.id: record for record in records}, reports)
 
 
 def _not_reported(stored: _Stored) -> list[Reported]:

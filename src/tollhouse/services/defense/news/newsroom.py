@@ -37,6 +37,7 @@ class Newsroom:
     def __init__(self, remembered: bytes | None = None) -> None:
         self._clusterer = load(msgspec.msgpack.decode(remembered, type=Snapshot)) if remembered else Clusterer()
         self._reports: dict[str, Reported] = {}
+        self._told: dict[str, tuple[int, Story]] = {}
         self._merged: list[tuple[str, str]] = []
         self._split: list[tuple[str, str]] = []
 
@@ -77,11 +78,24 @@ class Newsroom:
         reports, same_person = with_full_names(self._marked(story_of), story_of)
         by_id = {report.article.id: report for report in reports}
         grouped = ((live.id, [by_id[identity] for identity in live.articles if identity in by_id]) for live in told_now)
-        stories = [_told(story_id, members, events) for story_id, members in grouped if members]
+        stories = self._told_anew([(story_id, members) for story_id, members in grouped if members], events)
         entities = entities_of(reports, story_of)
         merged, self._merged = self._merged, []
         split, self._split = self._split, []
         return Edition(stories, entities, [*merged, *same_person.items()], split)
+
+    def _told_anew(
+        self, grouped: Sequence[tuple[str, Sequence[Reported]]], events: Mapping[str, EventRecord]
+    ) -> list[Story]:
+        """The stories; those that nothing has changed in are not told a second time."""
+        told_before, self._told = self._told, {}
+        for story_id, members in grouped:
+            mine = [events[identity] for report in members if (identity := report.event_id) and identity in events]
+            fingerprint = _fingerprint(members, mine)
+            before = told_before.get(story_id)
+            story = before[1] if before and before[0] == fingerprint else _told(story_id, members, mine)
+            self._told[story_id] = (fingerprint, story)
+        return [story for _, story in self._told.values()]
 
     def remembered(self) -> bytes:
         """The clusterer's state, for the next process."""
@@ -98,9 +112,15 @@ def _worded(report: Reported) -> Article:
     return report.article if report.has_headline else replace(report.article, title="")
 
 
-def _told(story_id: str, reports: Sequence[Reported], events: Mapping[str, EventRecord]) -> Story:
+def _fingerprint(reports: Sequence[Reported], events: Sequence[EventRecord]) -> int:
+    """A number that is another when anything a story is told from is."""
+    pages = [(report.article, *(named.id for named in report.names)) for report in reports]
+    told_of = [(e.id, e.category, e.confidence, e.geo.country, e.goldstein, e.fatalities, e.relevance) for e in events]
+    return hash((*pages, None, *told_of))
+
+
+def _told(story_id: str, reports: Sequence[Reported], events: Sequence[EventRecord]) -> Story:
     articles = [report.article for report in reports]
-    mine = [events[identity] for report in reports if (identity := report.event_id) and identity in events]
     heard = voices(article.family for article in articles)
-    context = context_of(reports, mine, heard)
+    context = context_of(reports, events, heard)
     return replace(told(story_id, articles, context), source_count=heard)
