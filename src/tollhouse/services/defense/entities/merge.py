@@ -18,6 +18,9 @@ _POSSESSIVE = re.compile(r"['\u2019]s?$")
 _COMPANY_ENDS = re.compile(
     r",?\s+(?:Inc|Corp|Corporation|Co|Company|Ltd|Limited|LLC|plc|PLC|AG|SA|SE|GmbH|SpA|AB|AS|Holdings)\.?$"
 )
+# "Al-Qaeda No. 2": the number's own point ends our sentence.
+_NUMBERED = re.compile(r"\s+No\.?$")
+_ALSO_TITLES = frozenset(["PM", "FM", "Outgoing", "Incoming", "Ex", "Late"])
 _SUFFIXES = frozenset(["Jr", "Jr.", "Sr", "Sr.", "II", "III", "IV"])
 _SMALL = frozenset(["of", "for", "and", "the", "to", "de"])
 
@@ -83,14 +86,24 @@ def bare_name(mention: Mention) -> str:
     text = _POSSESSIVE.sub("", _ARTICLE.sub("", " ".join(mention.text.split())))
     if mention.type == "person":
         return _person(text)
+    text = _without_owner(_NUMBERED.sub("", text))
     if mention.type == "organization":
         return _COMPANY_ENDS.sub("", text)
     return " ".join(map(_cased, text.split())) if mention.type == "location" else text
 
 
+def _without_owner(text: str) -> str:
+    """Tigray for "Ethiopia's Tigray", Moscow for "Moscow president"."""
+    owner, found, owned = text.partition("'s ")
+    words = (owned if found and find_country(owner) else text).split()
+    while len(words) > 1 and words[-1].islower() and words[-1].capitalize() in TITLES:
+        del words[-1]
+    return " ".join(words)
+
+
 def _person(text: str) -> str:
     words = text.replace(",", " ").split()
-    while len(words) > 1 and (words[0] in TITLES or words[0] in DEMONYMS or _leads_title(words)):
+    while len(words) > 1 and (words[0] in TITLES | _ALSO_TITLES or words[0] in DEMONYMS or _leads_title(words)):
         del words[0]
     while len(words) > 2 and words[-1] in _SUFFIXES:
         del words[-1]
@@ -121,7 +134,16 @@ def _known(name: str, type_: EntityType) -> tuple[EntityType, str] | None:
     if country:
         return "location", country.name
     canonical = _aliases().get((type_, _key(name)))
-    return (type_, canonical) if canonical else None
+    if canonical:
+        return type_, canonical
+    return ("location", name) if _key(name) in _places() else None
+
+
+@cache
+def _places() -> frozenset[str]:
+    """The places that our lists know, whatever the tagger took them for."""
+    listed = (names for names in table("places")["places"].values())
+    return frozenset(_key(name) for names in listed for name in names.replace("\n", "|").split("|") if name.strip())
 
 
 @cache

@@ -10,6 +10,11 @@ from tollhouse.services.defense.entities.tagger import tag
 from tollhouse.services.defense.entities.tokens import sentences
 from tollhouse.services.defense.entities.words import DEMONYMS, TITLES
 
+# Headlines capitalise them, and they do what people do: strike, spread, win.
+_THINGS = frozenset(["hurricane", "typhoon", "cyclone", "covid", "covid-19", "coronavirus", "diwali", "thanksgiving"])
+_BUILDINGS = frozenset(
+    ["center", "centre", "tower", "towers", "stadium", "airport", "hospital", "hall", "park", "museum"]
+)
 _SMALL = frozenset(["of", "for", "the", "and", "to", "in", "-"])
 
 
@@ -24,7 +29,7 @@ def find_names(text: str) -> Iterator[Mention]:
 def sentence_names(words: Sequence[str]) -> list[Span]:
     """The names among a sentence's words. An office alone, "Foreign Secretary", names nobody."""
     found = tag(words, find_known(words, _lowered(words)))
-    return [span for span in found if span.type != "person" or not _is_office(words[span.start : span.end])]
+    return [span for span in found if not _is_nobody(span, words[span.start : span.end])]
 
 
 def sentence_mentions(words: Sequence[str]) -> list[Span]:
@@ -36,6 +41,13 @@ def sentence_mentions(words: Sequence[str]) -> list[Span]:
 
 def _lowered(words: Sequence[str]) -> list[str]:
     return [word.lower() for word in words]
+
+
+def _is_nobody(span: Span, words: Sequence[str]) -> bool:
+    """Whether it is an office without a name, or a thing that headlines write like a name."""
+    if any(word.lower() in _THINGS for word in words):
+        return True
+    return span.type == "person" and (_is_office(words) or words[-1].lower() in _BUILDINGS)
 
 
 def _is_office(words: Sequence[str]) -> bool:

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from tollhouse.services.defense.news.reported import Named, Reported
 
-# Of all full names of one surname in the window, the share that makes it clear who is meant without a story's help.
-CLEAR_SHARE = 0.8
+# How often, and how many times as often as any other of the surname, the window must name somebody in full to make it
+# clear who is meant without a story's help.
 CLEAR_FROM = 2
+CLEAR_TIMES = 2
 
 FullNames = dict[str, Counter[Named]]
 
@@ -47,8 +48,9 @@ def _whole(named: Named, told: FullNames, clear: Mapping[str, Named]) -> Named:
 
 
 def _clearly(names: Counter[Named]) -> Named | None:
-    (who, count), *_ = names.most_common(1)
-    return who if count >= CLEAR_FROM and count >= CLEAR_SHARE * names.total() else None
+    (who, count), *others = names.most_common(2)
+    next_count = others[0][1] if others else 0
+    return who if count >= CLEAR_FROM and count >= CLEAR_TIMES * next_count else None
 
 
 def _merged(reports: Iterable[Reported], clear: Mapping[str, Named]) -> dict[str, str]:
