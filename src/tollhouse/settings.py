@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 PREFIX = "TOLLHOUSE_"
+LONGEST_FEED = 500
 _MEASUREMENTS = "PROMETHEUS_MULTIPROC_DIR"
 DEFAULT_FILE = "tollhouse.toml"
 SECRETS = frozenset({"key_hash_secret", "admin_token", "ucdp_token", "acled_password"})
@@ -177,6 +178,8 @@ def _check(settings: Settings) -> None:
     ):
         if not getattr(settings, name) > 0:  # nan is no number to wait for either
             raise SettingError(f"{name}: must be greater than zero")
+    if any(len(url) > LONGEST_FEED or not url.startswith(("http://", "https://")) for url in settings.feeds):
+        raise SettingError(f"feeds: each must be an http(s) address of at most {LONGEST_FEED} characters")
     for name, schemes in _SCHEMES.items():
         value = getattr(settings, name)
         if value and not value.startswith(schemes):

@@ -1,10 +1,10 @@
-"""GDELT's 15-minute exports over real HTTP, with the faults that a provider has."""
+"""GDELT's 15-minute files over real HTTP, with the faults that a provider has."""
 
 import hashlib
 import io
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,10 +31,33 @@ def export(slot: str, number: int) -> bytes:
         columns[0] = f"{slot[2:12]}{columns[0]}"
         columns[1], columns[59] = slot[:8], slot
         lines.append("\t".join(columns))
+    return _zipped(f"{slot}.export.CSV", lines)
+
+
+def knowledge(slot: str, titles: Mapping[str, str]) -> bytes:
+    """A zipped Knowledge Graph file of `slot`: one row for each page, with its title."""
+    return _zipped(f"{slot}.gkg.csv", [gkg_row(slot, n, url, titles[url]) for n, url in enumerate(titles, 1)])
+
+
+def gkg_row(slot: str, number: int, url: str, title: str) -> str:
+    """One row of the Knowledge Graph (GKG 2.1 codebook): the page, its tone and its title."""
+    columns = [""] * 27
+    columns[0], columns[1], columns[2] = f"{slot}-{number}", slot, "1"
+    columns[3], columns[4] = url.split("/")[2], url
+    columns[15] = "-3.5,1.5,5.0,6.5,20.0,0.5,200"
+    columns[26] = f"<PAGE_TITLE>{title}</PAGE_TITLE>"
+    return "\t".join(columns)
+
+
+def _zipped(name: str, lines: list[str]) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(f"{slot}.export.CSV", "\n".join(lines) + "\n")
+        archive.writestr(name, "\n".join(lines) + "\n")
     return packed.getvalue()
+
+
+def _md5(raw: bytes) -> str:
+    return hashlib.md5(raw, usedforsecurity=False).hexdigest()
 
 
 class FakeGdelt:
@@ -43,6 +66,8 @@ class FakeGdelt:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.digests: dict[str, str] = {}
+        self.graphs: dict[str, bytes] = {}
+        self.graph_digests: dict[str, str] = {}
         self.requests: list[tuple[str, str]] = []
         self.status: int | None = None
         self.retry_after: int | None = None
@@ -54,7 +79,12 @@ class FakeGdelt:
         """Announce a slot, with an MD5 other than its own if one is given."""
         raw = export(slot, number)
         self.files[slot] = raw
-        self.digests[slot] = md5 or hashlib.md5(raw, usedforsecurity=False).hexdigest()
+        self.digests[slot] = md5 or _md5(raw)
+
+    def publish_pages(self, slot: str, titles: Mapping[str, str], md5: str | None = None) -> None:
+        """Have a slot, best before it is announced, come with the titles of pages, by address."""
+        self.graphs[slot] = knowledge(slot, titles)
+        self.graph_digests[slot] = md5 or _md5(self.graphs[slot])
 
     def downloads(self) -> list[str]:
         """The slots whose file was asked for, in that order."""
@@ -69,11 +99,12 @@ class FakeGdelt:
         lines = []
         for slot in slots:
             place = f"http://data.gdeltproject.org/gdeltv2/{slot}"
-            other = hashlib.md5(slot.encode(), usedforsecurity=False).hexdigest()
+            other = _md5(slot.encode())
+            graph = self.graphs.get(slot)
             lines += [
                 f"{len(self.files[slot])} {self.digests[slot]} {place}.export.CSV.zip",
                 f"123 {other} {place}.mentions.CSV.zip",
-                f"456 {other} {place}.gkg.csv.zip",
+                f"{len(graph) if graph else 456} {self.graph_digests.get(slot, other)} {place}.gkg.csv.zip",
             ]
         return "".join(f"{line}\n" for line in lines).encode()
 
@@ -84,6 +115,8 @@ class FakeGdelt:
             return self.listed(slots[-1:])
         if path == "/masterfilelist.txt":
             return self.listed(slots)
+        if path.endswith(".gkg.csv.zip"):
+            return self.graphs.get(path[1:15])
         return self.files.get(path[1:15]) if path.endswith(".export.CSV.zip") else None
 
 

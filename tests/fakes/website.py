@@ -1,9 +1,11 @@
 """A website on loopback whose every answer a test writes, down to the bytes and the pauses between them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from queue import Queue
 from urllib.parse import parse_qsl, urlsplit
 
 
@@ -65,6 +67,27 @@ async def website(answer: Answer) -> AsyncIterator[Website]:
         for task in list(_SERVING):
             task.cancel()
         await asyncio.gather(*_SERVING, return_exceptions=True)
+
+
+@contextmanager
+def standing_website(answer: Answer) -> Iterator[Website]:
+    """A `website` in a thread of its own, for tests that wait for other processes."""
+    told: Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event, Website]] = Queue()
+
+    async def stand() -> None:
+        over = asyncio.Event()
+        async with website(answer) as site:
+            told.put((asyncio.get_running_loop(), over, site))
+            await over.wait()
+
+    standing = threading.Thread(target=asyncio.run, args=(stand(),))
+    standing.start()
+    loop, over, site = told.get(timeout=10)
+    try:
+        yield site
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        standing.join()
 
 
 _SERVING: set[asyncio.Task[None]] = set()

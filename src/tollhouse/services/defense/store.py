@@ -181,6 +181,12 @@ async def healths(connection: AsyncConnection) -> list[Any]:
     return list(await connection.execute(select(source_health).order_by(source_health.c.source)))
 
 
+async def keep_health_of(connection: AsyncConnection, prefix: str, sources: Sequence[str]) -> None:
+    """Forget the sources whose name begins so and that are not among these: nobody asks them any more."""
+    begins = source_health.c.source.startswith(prefix, autoescape=True)
+    await connection.execute(delete(source_health).where(begins, source_health.c.source.not_in(sources)))
+
+
 async def write_health(connection: AsyncConnection, **values: object) -> None:
     """Keep how a source did; what is not given stays as it was."""
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql

@@ -31,6 +31,8 @@ Ask = Callable[[httpx2.AsyncClient, date, date], Awaitable[UcdpRecords | AcledRe
 async def follow_fatalities(database: Database, settings: Settings) -> None:
     """Ask every configured provider a few times a day, for ever; without one there is nothing to do."""
     providers = configured(settings)
+    for name in {"ucdp", "acled"} - set(providers):
+        await health.only_these(database, name, [])
     if not providers:
         await asyncio.Event().wait()
     async with httpx2.AsyncClient(headers={"User-Agent": f"tollhouse/{__version__}"}) as client:

@@ -30,6 +30,7 @@ LONGEST_NAME = 200
 
 async def follow_feeds(database: Database, settings: Settings) -> None:
     """Ask every feed of the settings when it is due, for ever; one that fails waits longer and keeps nobody up."""
+    await health.only_these(database, "feed ", [_source(url) for url in settings.feeds])
     async with database.reading() as connection:
         stored = await store.feed_states(connection)
     states = {url: msgspec.json.decode(stored[url], type=FeedState) for url in settings.feeds if url in stored}
@@ -65,11 +66,15 @@ async def _keep(database: Database, url: str, answer: Poll) -> bool:
 
 
 async def _tell(database: Database, url: str, state: FeedState) -> None:
-    place = urlsplit(url)
-    # The path too: a publisher has several feeds. Not the query, which may hold a subscriber's secret.
-    name = f"feed {place.hostname}{place.path}"[:LONGEST_NAME]
     if state.health.consecutive_failures:
         error = UpstreamFailure("malformed", state.health.last_error)
-        await health.failed(database, name, error, state.health.consecutive_failures)
+        await health.failed(database, _source(url), error, state.health.consecutive_failures)
     else:
-        await health.succeeded(database, name)
+        await health.succeeded(database, _source(url))
+
+
+def _source(url: str) -> str:
+    """The feed's name in the health of sources."""
+    place = urlsplit(url)
+    # The path too: a publisher has several feeds. Not the query, which may hold a subscriber's secret.
+    return f"feed {place.hostname}{place.path}"[:LONGEST_NAME]

@@ -1,5 +1,6 @@
 """How each source of the feeds is doing, kept where every process can read it."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -38,6 +39,12 @@ async def failed(database: Database, source: str, error: Exception, failures: in
         await store.write_health(
             connection, source=source, last_error_at=clock.iso(clock.now()), last_error=text, failures=failures
         )
+
+
+async def only_these(database: Database, prefix: str, sources: Sequence[str]) -> None:
+    """Forget the sources whose name begins so and that nobody asks any more."""
+    async with database.writing() as connection:
+        await store.keep_health_of(connection, prefix, sources)
 
 
 async def all_sources(database: Database) -> list[SourceHealth]:

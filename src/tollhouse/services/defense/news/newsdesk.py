@@ -15,6 +15,7 @@ from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.event import EventRecord
+from tollhouse.services.defense.events_stored import COUNTED_BACK, Counted, by_country, with_fatalities
 from tollhouse.services.defense.ingest.slots import Pool, compact, slot_time
 from tollhouse.services.defense.links import article_id
 from tollhouse.services.defense.news import store
@@ -22,7 +23,7 @@ from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.news.newsroom import TOLD_HOURS, Edition, Newsroom
 from tollhouse.services.defense.news.pages import packed_article
 from tollhouse.services.defense.news.reported import Reported, reported_by_event
-from tollhouse.services.defense.store import ARTICLES_FEED, EVENTS_FEED, NEWS_FEED
+from tollhouse.services.defense.store import ARTICLES_FEED, EVENTS_FEED, FATALITIES_FEED, NEWS_FEED
 from tollhouse.services.defense.stories.cluster import WINDOW
 from tollhouse.services.defense.stories.story import Story
 from tollhouse.storage.database import Database, Transaction
@@ -32,6 +33,7 @@ log = logger("news")
 CHECK_EVERY_SECONDS = 1.0
 
 Told = TypeVar("Told", Story, Entity)
+Kept = EventRecord | Reported
 Read = TypeVar("Read", EventRecord, Reported)
 
 
@@ -52,7 +54,7 @@ class Newsdesk:
         self._rooms: dict[Pool, Newsroom] = {}
         self._digests: dict[str, bytes] = {}
         self._unremembered: set[Pool] = set()
-        self._read: dict[bytes, EventRecord | Reported] = {}
+        self._read: dict[Pool, dict[bytes, Kept]] = {}
 
     async def work(self) -> None:
         """Tell the news anew whenever events or articles have changed, for ever."""
@@ -102,11 +104,12 @@ class Newsdesk:
 
     async def remember(self) -> None:
         """Keep what the newsrooms know, for the next process: after the news are out, because nobody waits for it."""
-        while self._unremembered:
-            pool = self._unremembered.pop()
-            memory = await asyncio.to_thread(self._rooms[pool].remembered)
-            async with self._database.writing() as connection:
-                await store.write_memory(connection, pool, memory)
+        for pool in list(self._unremembered):
+            if room := self._rooms.get(pool):
+                memory = await asyncio.to_thread(room.remembered)
+                async with self._database.writing() as connection:
+                    await store.write_memory(connection, pool, memory)
+            self._unremembered.discard(pool)
 
     async def _stored(self, connection: Transaction, pool: Pool) -> _Stored | None:
         newest = await events_store.newest_slot(connection, pool)
@@ -117,21 +120,19 @@ class Newsdesk:
         since = compact(as_of - WINDOW)
         events = await events_store.records_between(connection, pool, since, newest.slot)
         articles = await store.articles_since(connection, pool, since)
-        return await asyncio.to_thread(self._decoded, as_of, events, articles)
+        counted = await events_store.fatalities_since(connection, (as_of - WINDOW - COUNTED_BACK).date().isoformat())
+        return await asyncio.to_thread(self._decoded, pool, as_of, events, articles, by_country(counted))
 
-    def _decoded(self, as_of: datetime, events: Iterable[bytes], articles: Iterable[bytes]) -> _Stored:
+    def _decoded(
+        self, pool: Pool, as_of: datetime, events: Iterable[bytes], articles: Iterable[bytes], counted: Counted
+    ) -> _Stored:
         """Only what has changed since the last time is decoded."""
-        before, self._read = self._read, {}
-        records = [self._once(before, packed, EventRecord) for packed in events]
-        reports = [self._once(before, packed, Reported) for packed in articles]
-        return _Stored(as_of, {record.id: record for record in records}, reports)
-
-    def _once(self, before: Mapping[bytes, EventRecord | Reported], packed: bytes, kind: type[Read]) -> Read:
-        digest = blake2b(packed, digest_size=12).digest()
-        known = before.get(digest)
-        found = known if isinstance(known, kind) else msgspec.json.decode(packed, type=kind)
-        self._read[digest] = found
-        return found
+        before: dict[bytes, Kept] = self._read.get(pool, {})
+        now: dict[bytes, Kept] = {}
+        records = [_once(before, now, packed, EventRecord) for packed in events]
+        reports = [_once(before, now, packed, Reported) for packed in articles]
+        self._read[pool] = now
+        return _Stored(as_of, {record.id: with_fatalities(record, counted) for record in records}, reports)
 
     async def _publish(
         self, pool: Pool, as_of: datetime, fresh: Sequence[Reported], edition: Edition, seen: int
@@ -176,11 +177,21 @@ class Newsdesk:
 
 async def _seen(connection: Transaction) -> int:
     """One number for everything that news are made of."""
-    return sum([await events_store.revision(connection, feed) for feed in (EVENTS_FEED, ARTICLES_FEED)])
+    return sum(
+        [await events_store.revision(connection, feed) for feed in (EVENTS_FEED, ARTICLES_FEED, FATALITIES_FEED)]
+    )
 
 
 def _marker(pool: Pool) -> str:
     return f"news:{pool}"
+
+
+def _once(before: Mapping[bytes, Kept], now: dict[bytes, Kept], packed: bytes, kind: type[Read]) -> Read:
+    digest = blake2b(packed, digest_size=12).digest()
+    known = before.get(digest)
+    found = known if isinstance(known, kind) else msgspec.json.decode(packed, type=kind)
+    now[digest] = found
+    return found
 
 
 def _not_reported(stored: _Stored) -> list[Reported]:

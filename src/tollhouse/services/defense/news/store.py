@@ -167,9 +167,13 @@ async def write_memory(connection: Transaction, pool: str, packed: bytes) -> Non
 async def forget_before(connection: Transaction, pool: str, moment: str) -> None:
     """Drop what was last seen before that moment."""
     await connection.execute(delete(article).where(article.c.pool == pool, article.c.published < moment))
-    for table in (story, entity):
-        await connection.execute(delete(table).where(table.c.pool == pool, table.c.last_seen < moment))
+    await connection.execute(delete(entity).where(entity.c.pool == pool, entity.c.last_seen < moment))
     await connection.execute(delete(successor).where(successor.c.pool == pool, successor.c.at < moment))
+    gone = await connection.execute(delete(story).where(story.c.pool == pool, story.c.last_seen < moment))
+    if gone.rowcount:
+        told = select(story.c.id).where(story.c.pool == pool)
+        orphaned = event_story.c.story_id.not_in(told)
+        await connection.execute(delete(event_story).where(event_story.c.pool == pool, orphaned))
 
 
 async def feed_states(connection: Transaction) -> dict[str, bytes]:

@@ -1,0 +1,165 @@
+"""Files taken in by hand: each is told by its columns, and together they make the same news as a live provider's."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.services.defense.test_exports import EXCERPT, zipped
+from tests.services.defense.test_gkg import line as gkg_line
+from tollhouse.services.defense import store as events_store
+from tollhouse.services.defense.event import EventRecord
+from tollhouse.services.defense.ingest.by_hand import ingest_file, kind_of
+from tollhouse.services.defense.news import store
+from tollhouse.services.defense.news.newsdesk import Newsdesk
+from tollhouse.services.defense.news.reported import Reported
+from tollhouse.services.defense.stories.story import Story
+from tollhouse.settings import Settings
+from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import migrate
+
+DATA = Path(__file__).parents[2] / "data"
+SLOT = "20191024143000"
+PAGE = (
+    "https://www.reuters.com/article/us-syria-security-turkey/five-turkish-military-personnel-wounded-in-syria-after-"
+    "kurdish-militia-attack-ministry-idUSKBN1X31W0"
+)
+TITLE = "Five Turkish soldiers wounded in Syria, ministry says"
+GRAPH = gkg_line(c1=SLOT, c4=PAGE, c26=f"<PAGE_TITLE>{TITLE}</PAGE_TITLE>")
+
+
+@pytest.fixture
+async def database(database_url):
+    database = open_database(Settings(database_url=database_url))
+    await migrate(database)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+def take(database, tmp_path):
+    """A function that takes these bytes in as a file."""
+
+    async def taken(raw: bytes, name: str = "a.csv") -> dict[str, Any]:
+        path = tmp_path / name
+        path.write_bytes(raw)
+        return await ingest_file(database, path)
+
+    return taken
+
+
+async def events(database) -> dict[str, EventRecord]:
+    async with database.reading() as connection:
+        packed = await events_store.records_between(connection, "local", "", "9")
+    return {record.url: record for record in (msgspec.json.decode(body, type=EventRecord) for body in packed)}
+
+
+async def articles(database) -> dict[str, Reported]:
+    async with database.reading() as connection:
+        packed = await store.articles_since(connection, "local", "")
+    return {it.article.url: it for it in (msgspec.json.decode(body, type=Reported) for body in packed)}
+
+
+async def stories(database) -> list[Story]:
+    await Newsdesk(database, 8).update("local")
+    async with database.reading() as connection:
+        packed = await store.told_since(connection, "story", "local", "")
+    return [msgspec.json.decode(body, type=Story) for body in packed]
+
+
+def mention(url: str, columns: int = 16) -> bytes:
+    values = ["410412347", SLOT, SLOT, "1", "example.org", url, "1", "-1", "1", "2", "1", "50", "900", "-4.5", "", ""]
+    return "\t".join(values[:columns]).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        (EXCERPT, "export"),
+        ((DATA / "gdelt_gkg.csv").read_bytes(), "gkg"),
+        ((DATA / "gdelt_mentions.csv").read_bytes(), "mentions"),
+        (b"a,b,c\n", "export"),
+        (b"", "export"),
+    ],
+)
+def test_kind_is_told_by_the_columns_of_the_first_line(raw, kind):
+    assert kind_of(raw) == kind
+
+
+async def test_each_kind_is_taken_in_and_reported(take):
+    exported = await take(EXCERPT, f"{SLOT}.export.CSV")
+    assert (exported["kind"], exported["slot"], exported["rows"], exported["bad_rows"]) == ("export", SLOT, 7, 0)
+    graph = await take(zipped(GRAPH), f"{SLOT}.gkg.csv.zip")
+    assert graph == {"kind": "gkg", "rows": 1, "articles": 1, "bad_rows": 0, "bad": []}
+    url = "https://example.org/2019/10/24/army-shells-rebel-town-near-border"
+    mentions = await take(mention(url) + b"broken\n", f"{SLOT}.mentions.CSV")
+    assert (mentions["kind"], mentions["rows"], mentions["articles"], mentions["bad_rows"]) == ("mentions", 1, 1, 1)
+    assert mentions["bad"][0]["line"] == 2
+
+
+async def test_page_titles_taken_before_the_export_become_those_of_its_events(take, database):
+    await take(GRAPH)
+    assert (await events(database)) == {}
+    await take(EXCERPT, f"{SLOT}.export.CSV")
+    event = (await events(database))[PAGE]
+    assert (event.title, event.title_basis) == (TITLE, "page")
+    (told,) = [story for story in await stories(database) if event.id in story.event_ids]
+    assert (told.title, told.tone) == (TITLE, -2.5)
+
+
+async def test_without_page_titles_an_event_is_told_in_the_words_of_its_address(take, database):
+    await take(EXCERPT, f"{SLOT}.export.CSV")
+    event = (await events(database))[PAGE]
+    assert event.title_basis == "url"
+    assert event.title.startswith("Five Turkish military personnel wounded")
+
+
+async def test_page_titles_taken_after_the_export_become_those_of_stories(take, database):
+    await take(EXCERPT, f"{SLOT}.export.CSV")
+    assert (await take(GRAPH))["articles"] == 1
+    event = (await events(database))[PAGE]
+    (told,) = [story for story in await stories(database) if event.id in story.event_ids]
+    assert told.title == TITLE
+
+
+async def test_pages_that_say_nothing_of_defense_are_left_out(take, database):
+    roses = gkg_line(c1=SLOT, c4="https://example.org/roses", c26="<PAGE_TITLE>How to prune roses</PAGE_TITLE>")
+    tanks = gkg_line(c1=SLOT, c4="https://example.org/tanks", c26="<PAGE_TITLE>Tanks cross the river</PAGE_TITLE>")
+    untitled = gkg_line(c1=SLOT, c4="https://example.org/army-tanks-missiles")
+    report = await take(b"\n".join([roses, tanks, untitled]))
+    assert (report["rows"], report["articles"]) == (3, 1)
+    assert list(await articles(database)) == ["https://example.org/tanks"]
+
+
+async def test_pages_that_mention_events_become_articles(take, database):
+    war = "https://example.org/2019/10/24/army-shells-rebel-town-near-border"
+    report = await take(mention(war) * 3 + mention("https://example.org/how-to-prune-old-roses-well"))
+    assert (report["rows"], report["articles"]) == (4, 1)
+    (found,) = (await articles(database)).values()
+    assert found.article.url == war
+    assert found.article.title == "Army shells rebel town near border"
+    assert (found.article.tone, found.article.source) == (-4.5, "gdelt")
+
+
+async def test_same_file_twice_changes_nothing(take, database):
+    assert (await take(GRAPH))["articles"] == 1
+    assert (await take(GRAPH))["articles"] == 0
+    await take(EXCERPT, f"{SLOT}.export.CSV")
+    again = await take(EXCERPT, f"{SLOT}.export.CSV")
+    assert (again["was_known"], again["events"]) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"", b"hello\n", b"\x00\xff" * 500, b"a\tb\tc\n" * 9, b"PK\x03\x04 and then nothing of a zip"]
+)
+async def test_garbage_is_refused_and_leaves_nothing(take, database, garbage):
+    with pytest.raises(ValueError, match=r"."):
+        await take(garbage)
+    assert await events(database) == {}
+    assert await articles(database) == {}
+
+
+async def test_file_that_is_not_there_is_the_operating_systems_error(database, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        await ingest_file(database, tmp_path / "gone.csv")

@@ -1,0 +1,81 @@
+"""Stored events as their stories and those who count the dead weigh them."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from tests.services.defense.test_ucdp import DAY, event
+from tollhouse.services.defense.events_stored import StoryOfEvent, by_country, by_event, weighed, with_fatalities
+from tollhouse.services.defense.ingest.scores import significance
+from tollhouse.services.defense.providers.fatalities import FatalityRecord
+
+COUNTED = FatalityRecord(
+    provider="ucdp", id="500001", date=DAY, days=1, country="SD", latitude=13.63, longitude=25.35, best=7, high=9,
+    low=5, headline="", where_precision=1, source_url="",
+)  # fmt: skip
+
+
+def counting(*records: FatalityRecord):
+    return by_country(msgspec.json.encode(record) for record in records)
+
+
+def test_counted_deaths_replace_those_of_the_headline_and_say_so():
+    told = with_fatalities(event(fatalities=3, fatalities_basis="headline", reasons={"geo": "kept"}), counting(COUNTED))
+    assert (told.fatalities, told.fatalities_basis) == (7, "ucdp")
+    assert told.reasons == {"geo": "kept", "fatalities": "ucdp record 500001 counts 7 (between 5 and 9)"}
+
+
+def test_other_provider_is_named_as_the_basis():
+    told = with_fatalities(event(), counting(replace(COUNTED, provider="acled", id="SUD1")))
+    assert told.fatalities_basis == "acled"
+    assert told.reasons["fatalities"].startswith("acled record SUD1")
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (),
+        (replace(COUNTED, country="TD"),),
+        (replace(COUNTED, date=DAY - timedelta(days=2)),),
+        (replace(COUNTED, latitude=15.0),),
+        (COUNTED, replace(COUNTED, id="500002")),
+    ],
+    ids=["nothing counted", "another country", "another day", "another place", "two that fit"],
+)
+def test_event_that_no_one_record_speaks_of_stays_as_it_is(records):
+    assert with_fatalities(event(fatalities=3), counting(*records)) == event(fatalities=3)
+
+
+def test_peaceful_event_gets_nobodys_deaths():
+    assert with_fatalities(event(is_violent=False), counting(COUNTED)).fatalities == 0
+
+
+def test_same_record_read_twice_is_one():
+    assert with_fatalities(event(), counting(COUNTED, COUNTED)).fatalities == 7
+
+
+def test_records_are_found_by_country():
+    chad = replace(COUNTED, country="TD", id="2")
+    assert counting(COUNTED, chad) == {"SD": [COUNTED], "TD": [chad]}
+
+
+def test_event_is_weighed_by_the_voices_of_its_story():
+    told = by_event([msgspec.json.encode(StoryOfEvent("story_1", 9, ["event_1", "event_2"]))])
+    shown, heard = weighed(event(publishers=2), told)
+    assert (heard, shown.story_id) == (9, "story_1")
+    assert shown.metrics.significance == significance(-10.0, 0, 0.5, 9)
+    assert told["event_2"] is told["event_1"]
+
+
+def test_event_without_a_story_is_weighed_by_the_providers_count():
+    shown, heard = weighed(event(publishers=2), {})
+    assert (heard, shown.story_id) == (2, None)
+    assert shown.metrics.significance == significance(-10.0, 0, 0.5, 2)
+
+
+def test_counted_deaths_raise_the_tier():
+    counted = with_fatalities(event(), counting(replace(COUNTED, best=30, high=30)))
+    assert weighed(event(), {})[0].metrics.severity_tier == "low"
+    assert weighed(counted, {})[0].metrics.severity_tier == "critical"

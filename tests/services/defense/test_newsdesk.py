@@ -1,0 +1,219 @@
+"""The newsdesk keeps the told news in step with what is stored, across updates, restarts and failures."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from tests.services.defense.test_cluster import MINISTER, SUBMARINE, TANKER, _stream, article
+from tests.services.defense.test_exports import EXCERPT
+from tests.services.defense.test_newsroom import APART, BRIDGING
+from tollhouse.errors import Problem
+from tollhouse.gate.operation import Asked
+from tollhouse.services.defense import store as events_store
+from tollhouse.services.defense.events_feed import EventsFeed
+from tollhouse.services.defense.ingest.slots import ingest_export
+from tollhouse.services.defense.news import store
+from tollhouse.services.defense.news.news_feeds import NewsFeeds
+from tollhouse.services.defense.news.newsdesk import Newsdesk
+from tollhouse.services.defense.news.pages import take_items
+from tollhouse.services.defense.store import NEWS_FEED
+from tollhouse.services.defense.stories.story import Story
+from tollhouse.settings import Settings
+from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import migrate
+
+SLOT = "20191024143000"
+AS_OF = datetime(2019, 10, 24, 14, 30, tzinfo=UTC)
+NEXT_WEEK = AS_OF + timedelta(days=10)
+RETENTION_DAYS = 8
+
+
+@pytest.fixture
+async def database(database_url):
+    database = open_database(Settings(database_url=database_url))
+    await migrate(database)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def slot(database):
+    await ingest_export(database, f"{SLOT}.export.CSV", EXCERPT, "provider")
+
+
+@pytest.fixture
+def desk(database):
+    return Newsdesk(database, RETENTION_DAYS)
+
+
+def items(titles, name, since_minute=0, begin=AS_OF - timedelta(hours=2)):
+    return [
+        replace(article(title, f"{name}{n}"), published=begin + timedelta(minutes=since_minute + n))
+        for n, title in enumerate(titles)
+    ]
+
+
+async def tell(database, desk, articles=()):
+    """Take articles in, and have the news told and remembered."""
+    await take_items(database, "provider", articles)
+    await desk.update("provider")
+    await desk.remember()
+
+
+async def stories(database, since=""):
+    async with database.reading() as connection:
+        packed = await store.told_since(connection, "story", "provider", since)
+    return {story.id: story for story in (msgspec.json.decode(body, type=Story) for body in packed)}
+
+
+async def revision(database):
+    async with database.reading() as connection:
+        return await events_store.revision(connection, NEWS_FEED)
+
+
+async def story_of(database, number):
+    told = await stories(database)
+    (found,) = [it for it in told.values() if f"https://news.example/{number}" in {a.url for a in it.articles}]
+    return found
+
+
+async def feeds(database):
+    events = EventsFeed(database, recorded=None)
+    await events.refresh()
+    news = NewsFeeds(database, events)
+    await news.refresh()
+    return news
+
+
+def asked(identity):
+    return Asked(None, None, {"id": identity}, None, "127.0.0.1", "application/json")
+
+
+async def test_nothing_stored_tells_nothing(database, desk):
+    await tell(database, desk)
+    assert await stories(database) == {}
+    assert desk.room("provider") is None
+    assert await revision(database) == 0
+
+
+async def test_articles_wait_for_the_first_slot(database, desk):
+    await tell(database, desk, items(TANKER, "n"))
+    assert await stories(database) == {}
+    await ingest_export(database, f"{SLOT}.export.CSV", EXCERPT, "provider")
+    await tell(database, desk)
+    assert (await story_of(database, "n0")).article_count == len(TANKER)
+
+
+async def test_every_event_is_told_by_a_story(database, slot, desk):
+    await tell(database, desk)
+    told = await stories(database)
+    async with database.reading() as connection:
+        packed = await events_store.records_between(connection, "provider", "", SLOT)
+        events = [msgspec.json.decode(body, type=dict)["id"] for body in packed]
+        assert events
+        for event_id in events:
+            of_event = await store.told_of_event(connection, "provider", event_id)
+            assert event_id in told[msgspec.json.decode(of_event, type=Story).id].event_ids
+
+
+async def test_update_without_news_writes_nothing(database, slot, desk):
+    await tell(database, desk, items(TANKER, "n"))
+    before, told = await revision(database), await stories(database)
+    await tell(database, desk, items(TANKER, "n"))
+    assert (await revision(database), await stories(database)) == (before, told)
+    await tell(database, desk, items(MINISTER, "m"))
+    assert await revision(database) == before + 1
+
+
+async def test_pools_do_not_mix(database, slot, desk):
+    await tell(database, desk, items(TANKER, "n"))
+    await desk.update("local")
+    async with database.reading() as connection:
+        assert await store.told_since(connection, "story", "local", "") == []
+
+
+async def test_restarted_desk_tells_the_same_stories_and_lets_them_grow(database, slot, desk):
+    await tell(database, desk, items([*TANKER, *MINISTER], "n"))
+    before = await stories(database)
+    late = items(["Burning tanker off Hodeidah sinks after drone attack"], "late", 60)
+    await tell(database, Newsdesk(database, RETENTION_DAYS), late)
+    after = await stories(database)
+    assert set(after) == set(before)
+    grown = await story_of(database, "late0")
+    assert grown.article_count == before[grown.id].article_count + 1
+    assert {identity: story for identity, story in after.items() if identity != grown.id} == {
+        identity: story for identity, story in before.items() if identity != grown.id
+    }
+
+
+async def test_story_merged_away_answers_with_its_successor(database, slot, desk):
+    await tell(database, desk, [*items(SUBMARINE, "background"), *items(APART, "apart", 10)])
+    first = {(await story_of(database, f"apart{number}")).id for number in (0, 1)}
+    assert len(first) == 2
+    await tell(database, desk, items([*BRIDGING, *TANKER, *MINISTER, *_stream(100)], "later", 15))
+    whole = await story_of(database, "apart0")
+    (ended,) = first - {whole.id}
+    assert ended not in await stories(database)
+    news = await feeds(database)
+    answer = await news.story(asked(ended))
+    assert (answer.id, answer.succeeds) == (whole.id, ended)
+    assert (await news.story(asked(whole.id))).succeeds is None
+    with pytest.raises(Problem):
+        await news.story(asked(f"story_{0:016x}"))
+
+
+async def test_successor_that_was_merged_too_answers_for_both(database, slot, desk):
+    await tell(database, desk, items(TANKER, "n"))
+    whole = await story_of(database, "n0")
+    oldest, old = f"story_{1:016x}", f"story_{2:016x}"
+    async with database.writing() as connection:
+        await store.write_successors(connection, "provider", "merged", {oldest: old, old: whole.id}, SLOT)
+    answer = await (await feeds(database)).story(asked(oldest))
+    assert (answer.id, answer.succeeds) == (whole.id, oldest)
+
+
+async def test_ids_that_lead_in_a_circle_are_not_found(database, slot, desk):
+    one, other = f"story_{1:016x}", f"story_{2:016x}"
+    async with database.writing() as connection:
+        await store.write_successors(connection, "provider", "merged", {one: other, other: one}, SLOT)
+    with pytest.raises(Problem) as raised:
+        await (await feeds(database)).story(asked(one))
+    assert raised.value.code == "not-found"
+
+
+async def test_failed_update_is_made_up_for_by_the_next(database, slot, desk):
+    await tell(database, desk, items(MINISTER, "m"))
+    before = await stories(database)
+    async with database.writing() as connection:
+        await connection.execute(text("ALTER TABLE successor RENAME TO hidden"))
+    with pytest.raises((Problem, DBAPIError)):
+        await tell(database, desk, items(TANKER, "n"))
+    assert await stories(database) == before
+    async with database.writing() as connection:
+        await connection.execute(text("ALTER TABLE hidden RENAME TO successor"))
+    await tell(database, desk)
+    assert (await story_of(database, "n0")).article_count == len(TANKER)
+
+
+async def test_retention_forgets_articles_stories_and_successors(database, slot, desk):
+    await tell(database, desk, items(TANKER, "n"))
+    old = await story_of(database, "n0")
+    async with database.writing() as connection:
+        await store.write_successors(connection, "provider", "merged", {f"story_{1:016x}": old.id}, SLOT)
+    day = NEXT_WEEK.strftime("%Y%m%d").encode()
+    later = EXCERPT.replace(b"20191024", day).replace(b"https://www.", b"https://later.")
+    await ingest_export(database, f"{NEXT_WEEK:%Y%m%d%H%M%S}.export.CSV", later, "provider")
+    await tell(database, desk, items(MINISTER, "m", begin=NEXT_WEEK - timedelta(hours=2)))
+    assert (await story_of(database, "m0")).article_count == len(MINISTER)
+    async with database.reading() as connection:
+        assert await store.told_by_id(connection, "story", "provider", old.id) is None
+        assert await store.articles_of(connection, "provider", ["article_n0"]) == {}
+        assert await store.successor_of(connection, "provider", f"story_{1:016x}") is None
+        assert await store.articles_of(connection, "provider", ["article_m0"])
+        oldest = (NEXT_WEEK - timedelta(days=RETENTION_DAYS)).strftime("%Y%m%d%H%M%S")
+        told = await store.told_since(connection, "entity", "provider", "")
+        assert len(told) == len(await store.told_since(connection, "entity", "provider", oldest))
