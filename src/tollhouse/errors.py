@@ -25,7 +25,6 @@ CODES: dict[str, tuple[int, str]] = {
     "upstream-unavailable": (502, "A provider this answer depends on is unavailable"),
     "not-configured": (503, "This feature is not configured here"),
     "storage-unavailable": (503, "The server cannot reach or write its storage"),
-    "shutting-down": (503, "The server is stopping"),
 }
 
 

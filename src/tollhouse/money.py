@@ -1,7 +1,6 @@
 """Money is whole micro-USD: what a decimal string means, and how one is written."""
 
 MICROS_PER_USD = 1_000_000
-MICROS_PER_CENT = 10_000
 
 
 def usd(micros: int) -> str:

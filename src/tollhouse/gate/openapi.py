@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 _REF = "#/components/schemas/{name}"
 _EVERYWHERE = ("invalid-request", "not-acceptable", "uri-too-long", "headers-too-large", "internal-error",
-               "storage-unavailable", "shutting-down")  # fmt: skip
+               "storage-unavailable")  # fmt: skip
 
 
 def description(service: Service, base_url: str) -> Json:
