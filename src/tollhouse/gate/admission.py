@@ -4,6 +4,7 @@ import hmac
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache, partial
 
+from tollhouse import clock
 from tollhouse.access.addresses import Network, client_address, is_loopback
 from tollhouse.access.keys import KeyRing
 from tollhouse.caller import AddressCaller, Caller, KeyCaller
@@ -118,7 +119,8 @@ def _invalid_key(detail: str) -> Problem:
 def _over_limit(caller: KeyCaller, reservation: Reservation) -> Problem:
     full = reservation.verdict.refused_by
     assert full is not None
-    wait = reservation.verdict.retry_after_seconds(reservation.at)
+    # Told from now, not from when the call came: others may have been counted in between.
+    wait = reservation.verdict.retry_after_seconds(clock.seconds())
     code = "quota-exceeded" if full.window == "day" else "rate-limited"
     problem = Problem(
         code,
