@@ -101,7 +101,7 @@ class KeysDesk:
             raise _other_tier(asked.body.tier)
         reservation = await self._meter.reserve(f"keys:{asked.address}", self._per_address)
         if reservation.verdict.refused_by:
-            raise _too_many_from(self._per_address, reservation.verdict.retry_after_seconds(reservation.at))
+            raise _too_many_from(self._per_address, reservation.verdict.retry_after_seconds(clock.seconds()))
         try:
             return issued(await self._keys.create(asked.body.email, label=asked.body.label))
         except Problem:
