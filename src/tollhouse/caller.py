@@ -1,4 +1,4 @@
-"""Who is calling: the holder of a key, or somebody at an address."""
+"""Who is calling: the holder of a key, a registered wallet, or somebody at an address."""
 
 from typing import Literal
 
@@ -23,6 +23,18 @@ class KeyCaller(Struct, frozen=True):
         return self.key_id
 
 
+class WalletCaller(Struct, frozen=True):
+    """A registered wallet that signed the call. Its address is checksummed."""
+
+    agent_id: str
+    address: str
+
+    @property
+    def subject(self) -> str:
+        """The name this caller's usage is counted under."""
+        return self.agent_id
+
+
 class AddressCaller(Struct, frozen=True):
     """Somebody at a network address (IPv6 folded to its /64)."""
 
@@ -34,4 +46,4 @@ class AddressCaller(Struct, frozen=True):
         return f"address:{self.address}"
 
 
-Caller = KeyCaller | AddressCaller
+Caller = KeyCaller | WalletCaller | AddressCaller

@@ -1,0 +1,57 @@
+"""A recoverable secp256k1 signature: its one accepted form, and the address that made it."""
+
+import re
+
+from coincurve import PublicKey
+from msgspec import Struct
+
+from tollhouse.evm.keccak import keccak256
+
+ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
+
+_SIGNATURE = re.compile(r"(?:0[xX])?([0-9a-fA-F]{130})")
+# Big-endian bytes of one length compare as the numbers do.
+_ZERO = bytes(32)
+_ORDER = ORDER.to_bytes(32, "big")
+_HIGHEST_S = (ORDER // 2).to_bytes(32, "big")
+_RECOVERY_IDS = {0: b"\0", 1: b"\1", 27: b"\0", 28: b"\1"}
+
+
+class Signature(Struct, frozen=True):
+    """r and s, 32 bytes each, then the recovery id 0 or 1. Only one such signature exists for each that was made."""
+
+    compact: bytes
+
+
+def parse_signature(text: str) -> Signature:
+    """Read `r || s || v` in hex, with or without 0x. Raises ValueError, with a reason fit for a stranger.
+
+    v is 0, 1, 27 or 28; r and s lie in 1..n-1; the upper half of s is refused, because whoever sees a signature can
+    make its twin there (EIP-2).
+    """
+    matched = _SIGNATURE.fullmatch(text)
+    if matched is None:
+        raise ValueError("a signature is 65 bytes in hexadecimal")
+    raw = bytes.fromhex(matched[1])
+    r, s, recovery_id = raw[:32], raw[32:64], _RECOVERY_IDS.get(raw[64])
+    if recovery_id is None:
+        raise ValueError("the signature's last byte must be 0, 1, 27 or 28")
+    if not (_ZERO < r < _ORDER and _ZERO < s < _ORDER):
+        raise ValueError("the signature's r and s must lie between 1 and the order of the curve")
+    if s > _HIGHEST_S:
+        raise ValueError("the signature's s is in the upper half, where any signature has a twin (EIP-2)")
+    return Signature(r + s + recovery_id)
+
+
+def recover(digest: bytes, signature: Signature) -> bytes:
+    """The 20 bytes of the address that signed this digest of 32 bytes. Raises ValueError when none can have."""
+    try:
+        key = PublicKey.from_signature_and_message(signature.compact, digest, hasher=None)
+    except ValueError:
+        raise ValueError("no key can have made this signature") from None
+    return address_of(key)
+
+
+def address_of(key: PublicKey) -> bytes:
+    """The 20 bytes of the address a public key stands behind."""
+    return keccak256(key.format(compressed=False)[1:])[12:]

@@ -1,0 +1,98 @@
+"""What a wallet signs when it authorises a token transfer: typed data (EIP-712) as EIP-3009 lays it out."""
+
+from functools import lru_cache
+
+from msgspec import Struct
+
+from tollhouse.evm.address import ADDRESS_BYTES
+from tollhouse.evm.keccak import keccak256
+
+NONCE_BYTES = 32
+
+_DOMAIN_TYPE = keccak256(b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
+_TRANSFER_TYPE = keccak256(
+    b"TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,"
+    b"bytes32 nonce)"
+)
+_UINT256_END = 1 << 256
+_ADDRESS_PADDING = bytes(32 - ADDRESS_BYTES)
+
+
+class Domain(Struct, frozen=True):
+    """The token contract a signature is good for, and no other: name, version, chain and address."""
+
+    name: str
+    version: str
+    chain_id: int
+    verifying_contract: bytes
+
+    def __post_init__(self) -> None:
+        _check_address("verifying contract", self.verifying_contract)
+        _check_number("chain id", self.chain_id)
+
+
+class TransferWithAuthorization(Struct, frozen=True):
+    """A transfer that anybody holding its signature may carry out, once, between two moments.
+
+    `value` is in the token's smallest unit, `valid_after` and `valid_before` are seconds since 1970, addresses are 20
+    bytes and the nonce 32. Raises ValueError when one does not fit.
+    """
+
+    sender: bytes
+    recipient: bytes
+    value: int
+    valid_after: int
+    valid_before: int
+    nonce: bytes
+
+    def __post_init__(self) -> None:
+        _check_address("sender", self.sender)
+        _check_address("recipient", self.recipient)
+        for name in ("value", "valid_after", "valid_before"):
+            _check_number(name, getattr(self, name))
+        if len(self.nonce) != NONCE_BYTES:
+            raise ValueError(f"the nonce has {NONCE_BYTES} bytes, not {len(self.nonce)}")
+
+
+@lru_cache(maxsize=64)
+def domain_separator(domain: Domain) -> bytes:
+    """The hash of a domain: 32 bytes, the same for every transfer of its token."""
+    return keccak256(
+        _DOMAIN_TYPE
+        + keccak256(domain.name.encode())
+        + keccak256(domain.version.encode())
+        + _number(domain.chain_id)
+        + _address(domain.verifying_contract)
+    )
+
+
+def transfer_digest(domain: Domain, transfer: TransferWithAuthorization) -> bytes:
+    """The 32 bytes that the sender signs."""
+    struct = keccak256(
+        _TRANSFER_TYPE
+        + _address(transfer.sender)
+        + _address(transfer.recipient)
+        + _number(transfer.value)
+        + _number(transfer.valid_after)
+        + _number(transfer.valid_before)
+        + transfer.nonce
+    )
+    return keccak256(b"\x19\x01" + domain_separator(domain) + struct)
+
+
+def _address(raw: bytes) -> bytes:
+    return _ADDRESS_PADDING + raw
+
+
+def _number(value: int) -> bytes:
+    return value.to_bytes(32, "big")
+
+
+def _check_address(name: str, raw: bytes) -> None:
+    if len(raw) != ADDRESS_BYTES:
+        raise ValueError(f"the {name} has {ADDRESS_BYTES} bytes, not {len(raw)}")
+
+
+def _check_number(name: str, value: int) -> None:
+    if not 0 <= value < _UINT256_END:
+        raise ValueError(f"{name} must lie in 0..2^256-1")
