@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 _SECRET_FIELD = re.compile(r"secret|token|authorization|api_key|password|private|signature", re.IGNORECASE)
-_SECRET_VALUE = re.compile(r"th_live_[0-9A-Za-z]+|(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
+_SECRET_VALUE = re.compile(r"th_live_[0-9A-Za-z]+|whsec_[A-Za-z0-9+/=]+|(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
 
 
 def configure(level: str) -> None:

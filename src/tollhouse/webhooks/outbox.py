@@ -1,0 +1,135 @@
+"""What there is to tell, written in the transaction of the change that caused it: both land, or neither."""
+
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse import clock
+from tollhouse.storage.database import Transaction
+from tollhouse.webhooks import store
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_DERIVED_HEX = 32
+_LONGEST_TYPE = 64
+_LONGEST_SUBJECT = 200
+_ROWS_AT_ONCE = 500
+
+
+class Event(Struct, frozen=True):
+    """Something that happened to `subject_id`. `data` is what receivers are told, as JSON.
+
+    `id` makes a repeated event one event; empty, it is derived from all the rest, so data that can recur must say
+    when it happened. `to` names the one endpoint to tell; empty, it is every endpoint subscribed to the type.
+    """
+
+    type: str
+    data: Any
+    subject_id: str
+    id: str = ""
+    to: str = ""
+
+
+async def put(  # noqa: PLR0913, PLR0917 - an event is these six things
+    transaction: Transaction,
+    service: str,
+    event_type: str,
+    data: Any,
+    subject_id: str,
+    event_id: str = "",
+    *,
+    to: str = "",
+) -> str:
+    """Tell of one event once the transaction lands; its id, which receivers see as `webhook-id`. See Event."""
+    event = Event(event_type, data, subject_id, event_id, to)
+    await put_all(transaction, service, [event])
+    return _id(service, event)
+
+
+async def put_all(transaction: Transaction, service: str, events: Sequence[Event]) -> int:
+    """Tell of many events; how many of them were new. Those put before, within the retention, change nothing.
+
+    Each goes to the endpoints subscribed at this moment, once to each; what a disabled one misses is parked for it.
+    """
+    now = clock.seconds()
+    named = {_id(service, event): event for event in events}
+    new: dict[str, Event] = {}
+    for ids in _portions(list(named)):
+        rows = [_row(event_id, service, named[event_id], now) for event_id in ids]
+        inserted = await store.insert_events(transaction, rows)
+        await _check_known(transaction, service, {name: named[name] for name in ids if name not in inserted})
+        new |= {name: named[name] for name in ids if name in inserted}
+    if new:
+        await _fan_out(transaction, service, new, now)
+    return len(new)
+
+
+async def _fan_out(transaction: Transaction, service: str, events: dict[str, Event], now: float) -> None:
+    directed = {event.to for event in events.values()}
+    receivers = await store.receivers(transaction, service, None if "" in directed else directed)
+    rows = [
+        _delivery(event_id, receiver, now)
+        for event_id, event in events.items()
+        for receiver in receivers
+        if _wants(receiver, event)
+    ]
+    for portion in _portions(rows):
+        await store.insert_deliveries(transaction, portion)
+
+
+def _wants(receiver: Any, event: Event) -> bool:
+    if event.to:
+        return bool(receiver.id == event.to)
+    return not receiver.types or event.type in receiver.types.split(",")
+
+
+def _delivery(event_id: str, receiver: Any, now: float) -> dict[str, object]:
+    is_disabled = receiver.disabled_at is not None
+    return {
+        "id": f"dlv_{secrets.token_hex(10)}",
+        "event_id": event_id,
+        "endpoint_id": receiver.id,
+        "state": "parked" if is_disabled else "pending",
+        "created_at": now,
+        "due_at": now,
+        "finished_at": now if is_disabled else None,
+        "last_error": "disabled" if is_disabled else None,
+    }
+
+
+async def _check_known(transaction: Transaction, service: str, events: dict[str, Event]) -> None:
+    """An id that stands for another event already would lose this one unseen."""
+    if events:
+        for row in await store.known_events(transaction, events):
+            assert (row.service, row.type) == (service, events[row.id].type), f"event id {row.id} is another event's"
+
+
+def _id(service: str, event: Event) -> str:
+    assert len(event.type) <= _LONGEST_TYPE, "the type of an event is short"
+    assert len(event.subject_id) <= _LONGEST_SUBJECT, "the subject of an event is an id"
+    if event.id:
+        assert _ID.fullmatch(event.id), "an event's id is 1 to 64 letters, digits, - and _"
+        return event.id
+    told = msgspec.json.encode([service, event.type, event.subject_id, event.to, event.data], order="deterministic")
+    return f"evt_{sha256(told).hexdigest()[:_DERIVED_HEX]}"
+
+
+def _row(event_id: str, service: str, event: Event, now: float) -> dict[str, object]:
+    body = {"type": event.type, "timestamp": clock.iso(clock.at(now)), "data": event.data}
+    return {
+        "id": event_id,
+        "service": service,
+        "type": event.type,
+        "subject_id": event.subject_id,
+        "body": msgspec.json.encode(body),
+        "created_at": now,
+    }
+
+
+def _portions(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        yield rows[start : start + _ROWS_AT_ONCE]

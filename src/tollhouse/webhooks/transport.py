@@ -1,0 +1,152 @@
+"""Calls that reach vetted addresses only: the name is resolved, vetted, and the vetted address itself connected to.
+
+TLS and the Host header keep the name, so a certificate is verified against it. Proxies named in the environment are
+not used, redirects not followed: both would call somewhere that nobody vetted.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpcore2
+import httpx2
+
+from tollhouse.webhooks.targets import Resolve, Rules, TargetRefused, read_target, vetted_addresses
+
+CONNECT_SECONDS = 5.0
+ADDRESSES_TRIED = 3
+# The pool looks at every idle connection with every request.
+KEPT_CONNECTIONS = 20
+KEPT_SECONDS = 5.0
+
+_ERRORS: tuple[tuple[type[Exception], type[httpx2.TransportError]], ...] = (
+    (httpcore2.ConnectTimeout, httpx2.ConnectTimeout),
+    (httpcore2.TimeoutException, httpx2.ReadTimeout),
+    (httpcore2.ConnectError, httpx2.ConnectError),
+    (httpcore2.NetworkError, httpx2.ReadError),
+    (httpcore2.ProtocolError, httpx2.RemoteProtocolError),
+)
+
+
+class TlsFailed(httpx2.ConnectError):
+    """The other end speaks no TLS, or shows no certificate that is good for the name."""
+
+
+class VettedTransport(httpx2.AsyncBaseTransport):
+    """For an `httpx2.AsyncClient(transport=…)`, or on its own. Raises TargetRefused where it may not call."""
+
+    def __init__(self, rules: Rules, resolve: Resolve, tls: ssl.SSLContext | None = None) -> None:
+        self._rules = rules
+        context = tls or httpx2.create_ssl_context()
+        self._pools = {scheme: _pool(scheme, rules, resolve, context) for scheme in ("https", "http")}
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """One answer, its body not yet read. Raises TargetRefused or httpx2.TransportError."""
+        url = read_target(str(request.url), self._rules)
+        assert isinstance(request.stream, httpx2.AsyncByteStream)
+        asked = httpcore2.Request(
+            method=request.method,
+            url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions=request.extensions,
+        )
+        with _as_httpx2():
+            answer = await self._pools[url.scheme].handle_async_request(asked)
+        return httpx2.Response(
+            answer.status, headers=answer.headers, stream=_Body(answer), extensions=answer.extensions
+        )
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for pool in self._pools.values():
+            await pool.aclose()
+
+
+class _VettedNetwork(httpcore2.AsyncNetworkBackend):
+    """Opens connections for one scheme. A pool keeps them by name: one name's are never used for another."""
+
+    def __init__(self, scheme: str, rules: Rules, resolve: Resolve) -> None:
+        self._scheme = scheme
+        self._rules = rules
+        self._resolve = resolve
+        self._network = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the overridden method's
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        within = CONNECT_SECONDS if timeout is None else min(timeout, CONNECT_SECONDS)
+        addresses = await vetted_addresses(self._scheme, host, self._rules, self._resolve)
+        failure: Exception = TargetRefused("the host name does not resolve")
+        for address in addresses[:ADDRESSES_TRIED]:
+            try:
+                opened = await self._network.connect_tcp(address, port, within, local_address, socket_options)
+                return _Opened(opened)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+
+class _Opened(httpcore2.AsyncNetworkStream):
+    """A connection that is closed, not leaked, when a deadline passes in the middle of its TLS handshake."""
+
+    def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
+        self._stream = stream
+        self.read = stream.read  # type: ignore[method-assign]
+        self.write = stream.write  # type: ignore[method-assign]
+        self.aclose = stream.aclose  # type: ignore[method-assign]
+        self.get_extra_info = stream.get_extra_info  # type: ignore[method-assign]
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the overridden method's
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            return await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        except httpcore2.ConnectError as error:
+            raise TlsFailed(str(error)) from error
+        except BaseException:
+            await self._stream.aclose()
+            raise
+
+
+class _Body(httpx2.AsyncByteStream):
+    def __init__(self, answer: httpcore2.Response) -> None:
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _as_httpx2():
+            async for part in self._answer.aiter_stream():
+                yield part
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
+def _pool(scheme: str, rules: Rules, resolve: Resolve, context: ssl.SSLContext) -> httpcore2.AsyncConnectionPool:
+    return httpcore2.AsyncConnectionPool(
+        ssl_context=context,
+        max_connections=None,
+        max_keepalive_connections=KEPT_CONNECTIONS,
+        keepalive_expiry=KEPT_SECONDS,
+        network_backend=_VettedNetwork(scheme, rules, resolve),
+    )
+
+
+@contextmanager
+def _as_httpx2() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        for ours, theirs in _ERRORS:
+            if isinstance(error, ours):
+                raise theirs(str(error)) from error
+        raise

@@ -1,0 +1,94 @@
+"""A webhook room over each kind of database, and a receiver on loopback that does as it is told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from tests.fakes.receiver import Receiver, Told, receiver
+from tollhouse.settings import Settings
+from tollhouse.storage.database import Database, open_database
+from tollhouse.storage.migrate import migrate
+from tollhouse.webhooks import outbox
+from tollhouse.webhooks.delivery.allotment import Capacity
+from tollhouse.webhooks.delivery.record import Delivery
+from tollhouse.webhooks.room import Webhooks, open_webhooks
+from tollhouse.webhooks.subscriptions import Endpoint, NewSecret
+
+QUICK = Capacity(attempt_seconds=0.5)
+
+
+class House:
+    """The room and its database, with what tests do again and again."""
+
+    def __init__(self, database: Database, open_room: Callable[..., Webhooks]) -> None:
+        self.database = database
+        self.open_room = open_room
+        self.room = open_room()
+
+    async def register(self, url: str, types: Sequence[str] = (), service: str = "mattress") -> NewSecret:
+        target = await self.room.subscriptions.vetted(url)
+        async with self.database.writing() as transaction:
+            return await self.room.subscriptions.add(transaction, service, target, "ada@example.org", types)
+
+    async def put(self, number: object = 1, kind: str = "product.created", **options: Any) -> str:
+        async with self.database.writing() as transaction:
+            return await outbox.put(transaction, "mattress", kind, {"number": number}, f"prod_{number}", **options)
+
+    async def deliveries(self, **options: Any) -> list[Delivery]:
+        return await self.room.deliveries.listed(**options)
+
+    async def endpoint(self, endpoint_id: str) -> Endpoint:
+        found = await self.room.subscriptions.found(endpoint_id)
+        assert found is not None
+        return found
+
+    async def change(self, method: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        async with self.database.writing() as transaction:
+            return await method(transaction, *arguments)
+
+
+@pytest.fixture
+async def database(database_url) -> AsyncIterator[Database]:
+    opened = open_database(Settings(database_url=database_url))
+    await migrate(opened)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def house(database) -> AsyncIterator[House]:
+    rooms = []
+
+    def open_room(**options: Any) -> Webhooks:
+        options = {"capacity": QUICK, **options}
+        loopback = options.pop("allow_loopback", True)
+        rooms.append(open_webhooks(Settings(webhook_allow_loopback=loopback), database, **options))
+        return rooms[-1]
+
+    yield House(database, open_room)
+    for room in rooms:
+        await room.close()
+
+
+@pytest.fixture
+def hook() -> Iterator[Receiver]:
+    with receiver() as running:
+        yield running
+
+
+async def until(claim: Callable[[], Any], seconds: float = 15.0) -> None:
+    """Wait until it is so; what a receiver's thread does tells no event of this one's."""
+    async with asyncio.timeout(seconds):
+        while not claim():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+def is_signed(told: Told, secret: str) -> bool:
+    """Whether one of the signatures is right for the time the headers say, however long ago that is."""
+    moment = datetime.fromtimestamp(int(told.headers["webhook-timestamp"]), UTC)
+    right = Webhook(secret).sign(told.id, moment, told.body.decode())
+    return right in told.headers["webhook-signature"].split(" ")
