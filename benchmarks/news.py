@@ -1,30 +1,38 @@
 """A day's articles told as stories and entities, and one more slot from its file to what is served.
 
+One process takes in, tells and serves, as a server with one worker does; the slot's time runs until its events, stories
+and entities are in the windows that calls are answered from. Its parts are given, too.
+
 The day is made from the bundled recording: 96 slots, about 45,000 articles, and in each turn through the recording the
 letters of the addresses' words are changed, so that one turn's headlines tell other stories than the next's. The
 baseline clusters the same headlines alone, with nothing named, told or stored. Goals: the day in at most 2 minutes and
-600 MB, the slot in at most 3 s.
+600 MB, what is served of it included, the slot in at most 3 s.
 """
 
 import asyncio
+import gc
 import json
 import resource
 import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
+from typing import Any
 
 from ingest import FIRST_SLOT, ROWS, SLOTS, recorded_rows, shifted
 
 from tollhouse import app, logs
+from tollhouse.services.defense.events_feed import EventsFeed
 from tollhouse.services.defense.ingest.slots import ingest_export
+from tollhouse.services.defense.news.news_feeds import NewsFeeds
 from tollhouse.services.defense.news.newsdesk import Newsdesk
 from tollhouse.services.defense.stories.cluster import Clusterer
 from tollhouse.settings import Settings
+from tollhouse.storage.database import Database
 
 MORE_SLOTS = 3
 GOAL_DAY_SECONDS = 120
@@ -55,24 +63,47 @@ def slots() -> Iterator[tuple[str, bytes]]:
         yield f"{slot:%Y%m%d%H%M%S}.export.CSV", ("\n".join(lines) + "\n").encode()
 
 
-async def measure(data_dir: Path) -> dict[str, float]:
+class Reader:
+    """The serving side: what calls for events, stories and entities are answered from."""
+
+    def __init__(self, database: Database) -> None:
+        self.events = EventsFeed(database, recorded=None)
+        self.news = NewsFeeds(database, self.events)
+
+    async def refresh(self) -> None:
+        await self.events.refresh()
+        await self.news.refresh()
+
+
+async def measure(data_dir: Path) -> dict[str, Any]:
     """Ingest the day, tell it, then each of a few more slots."""
     made = slots()
     settings = Settings(data_dir=str(data_dir), background_work=False)
+    # As a server does once it has started.
+    gc.set_threshold(app.COLLECT_AFTER_OBJECTS)
     async with app.rooms_of(settings, answers_calls=False) as rooms:
         begun = perf_counter()
         for name, raw in islice(made, SLOTS):
             await ingest_export(rooms.database, name, raw, "file")
         ingested = perf_counter()
-        desk = Newsdesk(rooms.database, settings.retention_days)
+        desk, reader = Newsdesk(rooms.database, settings.retention_days), Reader(rooms.database)
         await desk.update("local")
         told = perf_counter()
-        further = []
+        told_megabytes = peak_megabytes()
+        await reader.refresh()
+        served = perf_counter()
+        further, used = [], []
         for name, raw in made:
-            begun_slot = perf_counter()
+            parts, begun_using = [perf_counter()], process_time()
             await ingest_export(rooms.database, name, raw, "file")
+            parts.append(perf_counter())
             await desk.update("local")
-            further.append(perf_counter() - begun_slot)
+            parts.append(perf_counter())
+            await reader.refresh()
+            parts.append(perf_counter())
+            used.append(process_time() - begun_using)
+            further.append([later - sooner for sooner, later in pairwise(parts)])
+        megabytes = peak_megabytes()
         room = desk.room("local")
         headlines = room.articles() if room else []
     again_begun, again = perf_counter(), Clusterer()
@@ -84,10 +115,25 @@ async def measure(data_dir: Path) -> dict[str, float]:
         "ingest_seconds": round(ingested - begun, 1),
         "telling_seconds": round(told - ingested, 1),
         "articles_per_second": round(len(headlines) / (told - ingested)),
-        "slot_seconds": round(median(further), 2),
+        "reading_all_seconds": round(served - told, 2),
+        "slot_seconds": round(median(map(sum, further)), 2),
+        "slot_processor_seconds": round(median(used), 2),
+        "slot_parts": {
+            part: round(median(seconds), 2)
+            for part, seconds in zip(("ingest", "tell", "serve"), zip(*further, strict=True), strict=True)
+        },
+        "told_megabytes": told_megabytes,
+        "peak_megabytes": megabytes,
         "clustering_alone_seconds": round(alone, 1),
         "of_clustering_alone": round((told - ingested) / alone, 2),
     }
+
+
+def peak_megabytes() -> int:
+    """The most memory this process has held so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Kilobytes on Linux, bytes on macOS.
+    return round(peak / (1024 if sys.platform == "linux" else 1024 * 1024))
 
 
 def main() -> None:
@@ -95,15 +141,12 @@ def main() -> None:
     logs.configure("warning")
     with tempfile.TemporaryDirectory() as folder:
         figures = asyncio.run(measure(Path(folder) / "data"))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Kilobytes on Linux, bytes on macOS.
-    megabytes = peak / (1024 if sys.platform == "linux" else 1024 * 1024)
     is_met = (
         figures["telling_seconds"] <= GOAL_DAY_SECONDS
         and figures["slot_seconds"] <= GOAL_SLOT_SECONDS
-        and megabytes <= GOAL_MEGABYTES
+        and figures["peak_megabytes"] <= GOAL_MEGABYTES
     )
-    print(json.dumps({**figures, "peak_megabytes": round(megabytes), "is_met": is_met}, indent=2))
+    print(json.dumps({**figures, "is_met": is_met}, indent=2))
 
 
 if __name__ == "__main__":

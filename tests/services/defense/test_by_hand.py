@@ -9,6 +9,7 @@ import pytest
 from tests.services.defense.test_exports import EXCERPT, zipped
 from tests.services.defense.test_gkg import line as gkg_line
 from tollhouse.services.defense import store as events_store
+from tollhouse.services.defense import store_changes
 from tollhouse.services.defense.event import EventRecord
 from tollhouse.services.defense.ingest.by_hand import ingest_file, kind_of
 from tollhouse.services.defense.news import store
@@ -55,16 +56,21 @@ async def events(database) -> dict[str, EventRecord]:
     return {record.url: record for record in (msgspec.json.decode(body, type=EventRecord) for body in packed)}
 
 
+async def bodies(connection, source) -> list[bytes]:
+    rows = store_changes.rows_after(connection, source, "local", "")
+    return [body async for some in rows for _, _, body in some]
+
+
 async def articles(database) -> dict[str, Reported]:
     async with database.reading() as connection:
-        packed = await store.articles_since(connection, "local", "")
+        packed = await bodies(connection, store.ARTICLES)
     return {it.article.url: it for it in (msgspec.json.decode(body, type=Reported) for body in packed)}
 
 
 async def stories(database) -> list[Story]:
     await Newsdesk(database, 8).update("local")
     async with database.reading() as connection:
-        packed = await store.told_since(connection, "story", "local", "")
+        packed = await bodies(connection, store.TOLD["story"])
     return [msgspec.json.decode(body, type=Story) for body in packed]
 
 

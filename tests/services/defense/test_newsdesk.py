@@ -14,6 +14,7 @@ from tests.services.defense.test_newsroom import APART, BRIDGING
 from tollhouse.errors import Problem
 from tollhouse.gate.operation import Asked
 from tollhouse.services.defense import store as events_store
+from tollhouse.services.defense import store_changes
 from tollhouse.services.defense.events_feed import EventsFeed
 from tollhouse.services.defense.ingest.slots import ingest_export
 from tollhouse.services.defense.news import store
@@ -64,20 +65,28 @@ async def tell(database, desk, articles=()):
     await desk.remember()
 
 
-async def stories(database, since=""):
+async def told(connection, kind, pool="provider", after=""):
+    rows = store_changes.rows_after(connection, store.TOLD[kind], pool, after)
+    return [body async for some in rows for _, _, body in some]
+
+
+async def stories(database):
     async with database.reading() as connection:
-        packed = await store.told_since(connection, "story", "provider", since)
+        packed = await told(connection, "story")
     return {story.id: story for story in (msgspec.json.decode(body, type=Story) for body in packed)}
 
 
 async def revision(database):
     async with database.reading() as connection:
-        return await events_store.revision(connection, NEWS_FEED)
+        return await store_changes.revision(connection, NEWS_FEED)
 
 
 async def story_of(database, number):
-    told = await stories(database)
-    (found,) = [it for it in told.values() if f"https://news.example/{number}" in {a.url for a in it.articles}]
+    (found,) = [
+        it
+        for it in (await stories(database)).values()
+        if f"https://news.example/{number}" in {a.url for a in it.articles}
+    ]
     return found
 
 
@@ -110,21 +119,21 @@ async def test_articles_wait_for_the_first_slot(database, desk):
 
 async def test_every_event_is_told_by_a_story(database, slot, desk):
     await tell(database, desk)
-    told = await stories(database)
+    stored = await stories(database)
     async with database.reading() as connection:
         packed = await events_store.records_between(connection, "provider", "", SLOT)
         events = [msgspec.json.decode(body, type=dict)["id"] for body in packed]
         assert events
         for event_id in events:
             of_event = await store.told_of_event(connection, "provider", event_id)
-            assert event_id in told[msgspec.json.decode(of_event, type=Story).id].event_ids
+            assert event_id in stored[msgspec.json.decode(of_event, type=Story).id].event_ids
 
 
 async def test_update_without_news_writes_nothing(database, slot, desk):
     await tell(database, desk, items(TANKER, "n"))
-    before, told = await revision(database), await stories(database)
+    before, stored = await revision(database), await stories(database)
     await tell(database, desk, items(TANKER, "n"))
-    assert (await revision(database), await stories(database)) == (before, told)
+    assert (await revision(database), await stories(database)) == (before, stored)
     await tell(database, desk, items(MINISTER, "m"))
     assert await revision(database) == before + 1
 
@@ -133,7 +142,7 @@ async def test_pools_do_not_mix(database, slot, desk):
     await tell(database, desk, items(TANKER, "n"))
     await desk.update("local")
     async with database.reading() as connection:
-        assert await store.told_since(connection, "story", "local", "") == []
+        assert await told(connection, "story", "local") == []
 
 
 async def test_restarted_desk_tells_the_same_stories_and_lets_them_grow(database, slot, desk):
@@ -215,5 +224,4 @@ async def test_retention_forgets_articles_stories_and_successors(database, slot,
         assert await store.successor_of(connection, "provider", f"story_{1:016x}") is None
         assert await store.articles_of(connection, "provider", ["article_m0"])
         oldest = (NEXT_WEEK - timedelta(days=RETENTION_DAYS)).strftime("%Y%m%d%H%M%S")
-        told = await store.told_since(connection, "entity", "provider", "")
-        assert len(told) == len(await store.told_since(connection, "entity", "provider", oldest))
+        assert len(await told(connection, "entity")) == len(await told(connection, "entity", after=oldest))

@@ -20,9 +20,10 @@ from tollhouse.services.defense.events_formats import EventsPage, encoded
 from tollhouse.services.defense.events_query import EventsQuery
 from tollhouse.services.defense.events_stored import (
     COUNTED_BACK,
+    FollowedEvents,
+    Windows,
     by_country,
     by_event,
-    stored_windows,
     weighed,
     with_fatalities,
 )
@@ -31,7 +32,8 @@ from tollhouse.services.defense.ingest.scores import reasons
 from tollhouse.services.defense.ingest.slots import Pool
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.store import EVENTS_FEED, FATALITIES_FEED, NEWS_FEED
-from tollhouse.storage.database import Database
+from tollhouse.services.defense.store_changes import revision
+from tollhouse.storage.database import Database, Transaction
 
 log = logger("events")
 
@@ -69,6 +71,7 @@ class EventsFeed:
         self._database = database
         self._recorded = recorded
         self._window = EventWindow([], None, "recorded")
+        self._followed = FollowedEvents()
         self._seen: list[int] | None = None
         self._answers: dict[tuple[EventsQuery, str, bool], Answer] = {}
         self.pool: Pool = "local"
@@ -126,22 +129,29 @@ class EventsFeed:
             await asyncio.sleep(FOLLOW_EVERY_SECONDS)
 
     async def refresh(self) -> None:
-        """Read the windows anew if the events or their stories have changed."""
+        """Take in what changed of the events or their stories."""
         async with self._database.reading() as connection:
-            seen = [await store.revision(connection, feed) for feed in (EVENTS_FEED, NEWS_FEED, FATALITIES_FEED)]
+            seen = [await revision(connection, feed) for feed in (EVENTS_FEED, NEWS_FEED, FATALITIES_FEED)]
             if seen == self._seen:
                 return
             pool, newest = await self._serving(connection)
-            stored = await stored_windows(connection, pool, newest.slot) if newest else None
-        if stored is None:
+            windows = await self._looked(connection, pool, newest.slot) if newest else None
+        if windows is None:
             self._window = EventWindow([], None, "recorded")
         else:
-            entries, self.previous = await asyncio.to_thread(stored.read)
-            self._window = EventWindow(entries, stored.as_of, "live" if pool == "provider" else "recorded")
-            self.coverage = stored.coverage
+            source: Source = "live" if pool == "provider" else "recorded"
+            self._window = await asyncio.to_thread(EventWindow, windows.entries, windows.as_of, source)
+            self.previous, self.coverage = windows.previous, windows.coverage
         self.pool, self._seen = pool, seen
         self._answers.clear()
         log.info("events refreshed", events=len(self._window), source=self.source)
+
+    async def _looked(self, connection: Transaction, pool: Pool, newest: str) -> Windows:
+        try:
+            return await self._followed.look(connection, pool, newest)
+        except BaseException:
+            self._followed.forget()
+            raise
 
     def facts(self) -> dict[str, Any]:
         """What health says of the feed."""

@@ -68,7 +68,7 @@ class EventsQuery(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
         return f"?{urlencode(pairs)}"
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """An event in the window, with what filters and orders need beside its wire form."""
 
     event: Event

@@ -1,12 +1,14 @@
 """The defense feed's tables: ingested slots, the provider's rows by event, and the events made from them."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Column, Index, Integer, LargeBinary, String, Table, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tollhouse.services.defense.store_changes import CHUNK, Source, bump_revision, mark_removed, write_at
 from tollhouse.storage.database import metadata, upsert
 
 gdelt_slot = Table(
@@ -37,14 +39,9 @@ event = Table(
     Column("id", String(32), primary_key=True),
     Column("last_slot", String(14), nullable=False),
     Column("record", LargeBinary, nullable=False),
+    Column("revision", Integer, nullable=False, server_default="0"),
     Index("event_by_slot", "pool", "last_slot"),
-)
-
-feed_revision = Table(
-    "feed_revision",
-    metadata,
-    Column("feed", String(20), primary_key=True),
-    Column("revision", Integer, nullable=False),
+    Index("event_by_revision", "pool", "revision"),
 )
 
 source_health = Table(
@@ -77,23 +74,10 @@ EVENTS_FEED = "events"
 ARTICLES_FEED = "articles"
 NEWS_FEED = "news"
 
-CHUNK = 500
+# How far back any reader looks: the day that is served, and the day before it.
+WIDEST_WINDOW = timedelta(hours=48)
 
-
-async def revision(connection: AsyncConnection, feed: str) -> int:
-    """A number that grows whenever the feed's stored content changes."""
-    query = select(feed_revision.c.revision).where(feed_revision.c.feed == feed)
-    return (await connection.execute(query)).scalar() or 0
-
-
-async def bump_revision(connection: AsyncConnection, feed: str) -> None:
-    """Say that the feed's stored content changed."""
-    await set_revision(connection, feed, await revision(connection, feed) + 1)
-
-
-async def set_revision(connection: AsyncConnection, feed: str, number: int) -> None:
-    """Keep a feed's revision, or how far somebody has followed it."""
-    await upsert(connection, feed_revision, [{"feed": feed, "revision": number}])
+EVENTS = Source(EVENTS_FEED, event, "last_slot", "record")
 
 
 async def slot_named(connection: AsyncConnection, slot: str) -> Any:
@@ -145,23 +129,27 @@ async def write_rows(connection: AsyncConnection, rows: Sequence[dict[str, objec
     await upsert(connection, event_rows, rows)
 
 
-async def write_events(connection: AsyncConnection, rows: Sequence[dict[str, object]]) -> None:
-    """Keep events as their rows make them now."""
-    await upsert(connection, event, rows)
+async def write_events(connection: AsyncConnection, rows: Sequence[dict[str, object]], number: int) -> None:
+    """Keep events as their rows make them at that revision."""
+    await write_at(connection, event, rows, number)
 
 
-async def remove_events(connection: AsyncConnection, pool: str, ids: Sequence[str]) -> None:
-    """Drop events that their rows no longer make."""
+async def remove_events(connection: AsyncConnection, pool: str, ids: Sequence[str], number: int) -> None:
+    """Drop events that their rows no longer make at that revision."""
     for start in range(0, len(ids), CHUNK):
         chosen = event.c.id.in_(ids[start : start + CHUNK])
         await connection.execute(delete(event).where(event.c.pool == pool, chosen))
+    if ids:
+        await mark_removed(connection, EVENTS_FEED, number)
 
 
-async def purge_before(connection: AsyncConnection, pool: str, slot: str) -> None:
-    """Forget what a pool holds from before `slot`."""
-    await connection.execute(delete(event).where(event.c.pool == pool, event.c.last_slot < slot))
+async def purge_before(connection: AsyncConnection, pool: str, slot: str, *, is_seen: bool) -> None:
+    """Forget what a pool holds from before `slot`; `is_seen` where windows reach further back."""
+    gone = await connection.execute(delete(event).where(event.c.pool == pool, event.c.last_slot < slot))
     await connection.execute(delete(event_rows).where(event_rows.c.pool == pool, event_rows.c.slot < slot))
     await connection.execute(delete(gdelt_slot).where(gdelt_slot.c.pool == pool, gdelt_slot.c.slot < slot))
+    if gone.rowcount and is_seen:
+        await mark_removed(connection, EVENTS_FEED, await bump_revision(connection, EVENTS_FEED))
 
 
 async def records_between(connection: AsyncConnection, pool: str, after: str, until: str) -> list[bytes]:

@@ -11,7 +11,7 @@ import msgspec
 from tollhouse import __version__, clock
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.services.defense import store
+from tollhouse.services.defense import store, store_changes
 from tollhouse.services.defense.ingest import health
 from tollhouse.services.defense.providers.acled import AcledAccount, AcledRecords, acled_records
 from tollhouse.services.defense.providers.ucdp import UcdpRecords, ucdp_records
@@ -89,4 +89,4 @@ async def _keep(database: Database, found: UcdpRecords | AcledRecords) -> None:
     ]
     async with database.writing(lock="ingest") as connection:
         await store.write_fatalities(connection, rows)
-        await store.bump_revision(connection, store.FATALITIES_FEED)
+        await store_changes.bump_revision(connection, store.FATALITIES_FEED)

@@ -127,5 +127,7 @@ async def _pages(provider: Provider, slot: Slot) -> list[GkgRecord]:
 
 
 async def _forget_old(database: Database, newest: str, retention_days: int) -> None:
+    before = slot_before(newest, timedelta(days=retention_days))
+    is_seen = before > slot_before(newest, store.WIDEST_WINDOW)
     async with database.writing(lock="ingest") as connection:
-        await store.purge_before(connection, "provider", slot_before(newest, timedelta(days=retention_days)))
+        await store.purge_before(connection, "provider", before, is_seen=is_seen)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.logs import logger
-from tollhouse.services.defense import store
+from tollhouse.services.defense import store, store_changes
 from tollhouse.services.defense.event import EventRecord
 from tollhouse.services.defense.ingest.collapse import Rejected, collapse, event_id
 from tollhouse.services.defense.ingest.exports import BadRow, ParsedExport, parse_export, unpack_export
@@ -78,21 +78,21 @@ async def ingest_export(
             known = await store.slot_named(connection, slot)
             if known is not None and known.md5 == digest:
                 return SlotReport(slot, known.rows, 0, known.bad_rows, [], {}, was_known=True)
-            seen = await store.revision(connection, EVENTS_FEED)
+            seen = await store_changes.revision(connection, EVENTS_FEED)
             earlier = await store.rows_of_events(connection, pool, list(by_event)) if seen else {}
             known_titles = await headlines(connection, pool, [article_id(rows[0].url) for rows in by_event.values()])
         made = await asyncio.to_thread(_make, slot, pool, by_event, earlier, {**known_titles, **(titles or {})})
         async with database.writing(lock="ingest") as connection:
-            if await store.revision(connection, EVENTS_FEED) != seen:
+            if await store_changes.revision(connection, EVENTS_FEED) != seen:
                 continue  # somebody else ingested meanwhile: their rows belong to our events too
+            now = await store_changes.bump_revision(connection, EVENTS_FEED)
             await store.write_rows(connection, made.rows)
-            await store.write_events(connection, [_stored(record, pool) for record in made.records])
-            await store.remove_events(connection, pool, made.gone)
+            await store.write_events(connection, [_stored(record, pool) for record in made.records], now)
+            await store.remove_events(connection, pool, made.gone, now)
             await store.write_slot(
                 connection, slot=slot, pool=pool, origin=origin, md5=digest, rows=len(parsed.rows),
                 bad_rows=len(parsed.bad), ingested_at=clock.iso(clock.now()),
             )  # fmt: skip
-            await store.bump_revision(connection, EVENTS_FEED)
         report = SlotReport(slot, len(parsed.rows), len(made.records), len(parsed.bad), parsed.bad, made.unusable)
         log.info("ingested", slot=slot, origin=origin, rows=report.rows, events=report.events, bad_rows=report.bad_rows)
         return report

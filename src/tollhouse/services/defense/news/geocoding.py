@@ -10,7 +10,7 @@ from msgspec import Struct
 from tollhouse.services.defense.news.places import Place
 
 
-class Geocode(Struct, frozen=True):
+class Geocode(Struct, frozen=True, gc=False):
     """Decimal degrees; of a country or a region its middle."""
 
     latitude: float

@@ -1,7 +1,7 @@
 """The stories and entities feeds: pages, and single ones that answer even after they were merged into others."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import msgspec
@@ -11,18 +11,19 @@ from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.gate.operation import Asked
 from tollhouse.logs import logger
-from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.events_feed import EventsFeed
+from tollhouse.services.defense.events_followed import Followed
 from tollhouse.services.defense.events_window import WINDOW_HOURS, Source
-from tollhouse.services.defense.ingest.slots import compact
+from tollhouse.services.defense.ingest.slots import Pool, compact
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.news.news_query import EntitiesQuery, StoriesQuery, filters
 from tollhouse.services.defense.news.news_window import NewsWindow
 from tollhouse.services.defense.paging import Slice
 from tollhouse.services.defense.store import NEWS_FEED
+from tollhouse.services.defense.store_changes import revision
 from tollhouse.services.defense.stories.story import Story
-from tollhouse.storage.database import Database
+from tollhouse.storage.database import Database, Transaction
 
 log = logger("news")
 
@@ -74,7 +75,9 @@ class NewsFeeds:
     def __init__(self, database: Database, events: EventsFeed) -> None:
         self._database = database
         self._events = events
-        self._seen: tuple[str, int] | None = None
+        self._seen: tuple[Pool, datetime | None, int] | None = None
+        self._stories: Followed[Story] = Followed(store.TOLD["story"], msgspec.json.Decoder(Story).decode)
+        self._entities: Followed[Entity] = Followed(store.TOLD["entity"], msgspec.json.Decoder(Entity).decode)
         self.window = NewsWindow((), (), None)
 
     async def stories(self, asked: Asked[StoriesQuery, None]) -> StoriesPage:
@@ -107,18 +110,26 @@ class NewsFeeds:
             await asyncio.sleep(FOLLOW_EVERY_SECONDS)
 
     async def refresh(self) -> None:
-        """Read the window anew if the store, or the pool that is served, has changed."""
+        """Take in what changed in the store, and follow the events feed to another pool or a later moment."""
         async with self._database.reading() as connection:
-            seen = (self._events.pool, await events_store.revision(connection, NEWS_FEED))
             as_of = self._events.as_of
+            seen = (self._events.pool, as_of, await revision(connection, NEWS_FEED))
             if seen == self._seen or as_of is None:
                 return
-            since = compact(as_of - timedelta(hours=WINDOW_HOURS))
-            stories = await store.told_since(connection, "story", self._events.pool, since)
-            entities = await store.told_since(connection, "entity", self._events.pool, since)
-        self.window = await asyncio.to_thread(_window, stories, entities, as_of)
+            await self._look(connection, compact(as_of - timedelta(hours=WINDOW_HOURS)))
+        stories, entities = list(self._stories.items.values()), list(self._entities.items.values())
+        self.window = await asyncio.to_thread(NewsWindow, stories, entities, as_of)
         self._seen = seen
         log.info("news refreshed", stories=len(stories), entities=len(entities))
+
+    async def _look(self, connection: Transaction, since: str) -> None:
+        try:
+            await self._stories.look(connection, self._events.pool, since)
+            await self._entities.look(connection, self._events.pool, since)
+        except BaseException:
+            self._stories.forget()
+            self._entities.forget()
+            raise
 
     def facts(self) -> dict[str, Any]:
         """What health says of the feeds."""
@@ -155,14 +166,6 @@ class NewsFeeds:
             "next_cursor": page.next_cursor,
             "applied_filters": filters(query),
         }
-
-
-def _window(stories: list[bytes], entities: list[bytes], as_of: Any) -> NewsWindow:
-    return NewsWindow(
-        (msgspec.json.decode(packed, type=Story) for packed in stories),
-        (msgspec.json.decode(packed, type=Entity) for packed in entities),
-        as_of,
-    )
 
 
 def _members(told: Story | Entity) -> dict[str, Any]:

@@ -9,15 +9,15 @@ from msgspec.structs import replace
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.event import EventRecord
-from tollhouse.services.defense.news.entity import Entity, entities_of
+from tollhouse.services.defense.news.copies import Copies
+from tollhouse.services.defense.news.entity import Entity, EntityCount
 from tollhouse.services.defense.news.full_names import with_full_names
 from tollhouse.services.defense.news.reported import Reported, united
 from tollhouse.services.defense.news.story_context import context_of
 from tollhouse.services.defense.publishers import voices
 from tollhouse.services.defense.stories.cluster import WINDOW, Clusterer
 from tollhouse.services.defense.stories.snapshot import Snapshot, dump, load
-from tollhouse.services.defense.stories.story import Story, told
-from tollhouse.services.defense.wire_copies import with_copies_marked
+from tollhouse.services.defense.stories.story import LiveStory, Story, told
 
 TOLD_HOURS = 24
 
@@ -31,13 +31,29 @@ class Edition(Struct, frozen=True):
     split: list[tuple[str, str]]
 
 
+class _Told(Struct, frozen=True, gc=False):
+    """A story, and what it was told from: its articles, the events they report, and what these were then."""
+
+    articles: Sequence[str]
+    event_ids: tuple[str, ...]
+    events: tuple[EventRecord | None, ...]
+    story: Story
+
+    def is_by(self, events: Mapping[str, EventRecord]) -> bool:
+        """Whether the same is known of its events now."""
+        return self.events == tuple(map(events.get, self.event_ids))
+
+
 class Newsroom:
     """The live stories of one pool. Feed it in the order of time; `remembered` lets another process go on."""
 
     def __init__(self, remembered: bytes | None = None) -> None:
         self._clusterer = load(msgspec.msgpack.decode(remembered, type=Snapshot)) if remembered else Clusterer()
         self._reports: dict[str, Reported] = {}
-        self._told: dict[str, tuple[int, Story]] = {}
+        self._copies = Copies()
+        self._entities = EntityCount()
+        self._shown: dict[str, Reported] = {}
+        self._told: dict[str, _Told] = {}
         self._merged: list[tuple[str, str]] = []
         self._split: list[tuple[str, str]] = []
 
@@ -45,6 +61,10 @@ class Newsroom:
         """The articles of the clustering window, in their own words, in the order of time."""
         reports = sorted(self._reports.values(), key=lambda report: (report.article.published, report.article.id))
         return [_worded(report) for report in reports]
+
+    def report(self, article_id: str) -> Reported | None:
+        """What was reported of an article of the clustering window."""
+        return self._reports.get(article_id)
 
     def take(self, reports: Iterable[Reported]) -> int:
         """Put articles that are not in a story yet into one; tells how many."""
@@ -75,48 +95,50 @@ class Newsroom:
         since = as_of - timedelta(hours=TOLD_HOURS)
         told_now = [live for live in self._clusterer.stories() if live.last_seen > since]
         story_of = {identity: live.id for live in told_now for identity in live.articles if identity in self._reports}
-        reports, same_person = with_full_names(self._marked(story_of), story_of)
-        by_id = {report.article.id: report for report in reports}
-        grouped = ((live.id, [by_id[identity] for identity in live.articles if identity in by_id]) for live in told_now)
-        stories = self._told_anew([(story_id, members) for story_id, members in grouped if members], events)
-        entities = entities_of(reports, story_of)
+        marked = self._copies.marked({identity: self._reports[identity] for identity in story_of})
+        reports, same_person = with_full_names(marked, story_of)
+        moved = self._show(reports)
+        stories = [story for live in told_now if (story := self._told_anew(live, moved, events))]
+        self._told = {story.id: self._told[story.id] for story in stories}
+        entities = self._entities.told(self._shown.values(), story_of)
         merged, self._merged = self._merged, []
         split, self._split = self._split, []
         return Edition(stories, entities, [*merged, *same_person.items()], split)
 
-    def _told_anew(
-        self, grouped: Sequence[tuple[str, Sequence[Reported]]], events: Mapping[str, EventRecord]
-    ) -> list[Story]:
-        """The stories; those that nothing has changed in are not told a second time."""
-        told_before, self._told = self._told, {}
-        for story_id, members in grouped:
-            mine = [events[identity] for report in members if (identity := report.event_id) and identity in events]
-            fingerprint = _fingerprint(members, mine)
-            before = told_before.get(story_id)
-            story = before[1] if before and before[0] == fingerprint else _told(story_id, members, mine)
-            self._told[story_id] = (fingerprint, story)
-        return [story for _, story in self._told.values()]
+    def _show(self, reports: Iterable[Reported]) -> set[str]:
+        """Keep what is told of each article now; answers with the articles of which that changed."""
+        before, self._shown, moved = self._shown, {}, set()
+        for report in reports:
+            identity = report.article.id
+            known = before.pop(identity, None)
+            if known is None or (known is not report and known != report):
+                moved.add(identity)
+                known = report
+            self._shown[identity] = known
+        return moved.union(before)
+
+    def _told_anew(self, live: LiveStory, moved: set[str], events: Mapping[str, EventRecord]) -> Story | None:
+        """The story, told a second time only if something changed in it; None of one without articles."""
+        known = self._told.get(live.id)
+        if known and known.articles == live.articles and moved.isdisjoint(live.articles) and known.is_by(events):
+            return known.story
+        members = [self._shown[identity] for identity in live.articles if identity in self._shown]
+        if not members:
+            return None
+        reported = tuple(report.event_id for report in members if report.event_id)
+        mine = tuple(map(events.get, reported))
+        story = _told(live.id, members, [event for event in mine if event])
+        self._told[live.id] = _Told(live.articles, reported, mine, story)
+        return story
 
     def remembered(self) -> bytes:
         """The clusterer's state, for the next process."""
         return msgspec.msgpack.encode(dump(self._clusterer))
 
-    def _marked(self, wanted: Iterable[str]) -> list[Reported]:
-        """The wanted reports, copies of one agency's text under its family."""
-        articles = with_copies_marked(self._reports[identity].article for identity in wanted)
-        return [replace(self._reports[article.id], article=article) for article in articles]
-
 
 def _worded(report: Reported) -> Article:
     """The article in its own words."""
     return report.article if report.has_headline else replace(report.article, title="")
-
-
-def _fingerprint(reports: Sequence[Reported], events: Sequence[EventRecord]) -> int:
-    """A number that is another when anything a story is told from is."""
-    pages = [(report.article, *(named.id for named in report.names)) for report in reports]
-    told_of = [(e.id, e.category, e.confidence, e.geo.country, e.goldstein, e.fatalities, e.relevance) for e in events]
-    return hash((*pages, None, *told_of))
 
 
 def _told(story_id: str, reports: Sequence[Reported], events: Sequence[EventRecord]) -> Story:

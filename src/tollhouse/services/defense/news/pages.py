@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from tollhouse.services.defense import store as events_store
+from tollhouse.services.defense import store_changes
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.ingest.gkg import GkgRecord
 from tollhouse.services.defense.ingest.headline import title_from_url
@@ -17,7 +17,8 @@ from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.reported import Reported, reported, reported_by_gkg, united
 from tollhouse.services.defense.publishers import publisher_of
 from tollhouse.services.defense.store import ARTICLES_FEED
-from tollhouse.storage.database import Database
+from tollhouse.services.defense.store_changes import CHUNK
+from tollhouse.storage.database import Database, Transaction
 
 
 async def take_pages(database: Database, pool: Pool, records: Iterable[GkgRecord], pages: Collection[str]) -> int:
@@ -59,7 +60,29 @@ def _mentioning(mention: Mention) -> Article | None:
     )
 
 
-def packed_article(pool: Pool, report: Reported) -> dict[str, object]:
+async def keep(connection: Transaction, pool: Pool, reports: Sequence[Reported]) -> tuple[int, int]:
+    """Unite these with what is stored of the same pages; tells how many that changed, and at which revision.
+
+    In a transaction under the lock "articles", so that nobody else changes a page between the reading and the writing.
+    """
+    kept = number = 0
+    for start in range(0, len(reports), CHUNK):
+        changed = await _changed(connection, pool, reports[start : start + CHUNK])
+        if changed:
+            number = number or await store_changes.bump_revision(connection, ARTICLES_FEED)
+            await store.write_articles(connection, [_packed(pool, report) for report in changed], number)
+        kept += len(changed)
+    return kept, number
+
+
+async def _changed(connection: Transaction, pool: Pool, reports: Sequence[Reported]) -> list[Reported]:
+    stored = await store.articles_of(connection, pool, [report.article.id for report in reports])
+    known = {identity: msgspec.json.decode(packed, type=Reported) for identity, packed in stored.items()}
+    merged = [united(known[r.article.id], r) if r.article.id in known else r for r in reports]
+    return [report for report in merged if known.get(report.article.id) != report]
+
+
+def _packed(pool: Pool, report: Reported) -> dict[str, object]:
     """The row that keeps an article."""
     article = report.article
     packed = msgspec.json.encode(report)
@@ -70,11 +93,5 @@ async def _take(database: Database, pool: Pool, reports: Sequence[Reported]) -> 
     if not reports:
         return 0
     async with database.writing(lock="articles") as connection:
-        stored = await store.articles_of(connection, pool, [report.article.id for report in reports])
-        known = {identity: msgspec.json.decode(packed, type=Reported) for identity, packed in stored.items()}
-        merged = [united(known[r.article.id], r) if r.article.id in known else r for r in reports]
-        changed = [report for report in merged if known.get(report.article.id) != report]
-        if changed:
-            await store.write_articles(connection, [packed_article(pool, report) for report in changed])
-            await events_store.bump_revision(connection, ARTICLES_FEED)
-    return len(changed)
+        kept, _ = await keep(connection, pool, reports)
+    return kept

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Place(Struct, frozen=True):
+class Place(Struct, frozen=True, gc=False):
     """Decimal degrees."""
 
     name: str

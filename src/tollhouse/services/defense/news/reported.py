@@ -17,7 +17,7 @@ from tollhouse.services.defense.news.second_opinion import known_to_gkg
 from tollhouse.services.defense.publishers import publisher_of
 
 
-class Named(Struct, frozen=True):
+class Named(Struct, frozen=True, gc=False):
     """Somebody or something an article names: `text` is how, `name` what our lists or the article call it in full."""
 
     id: str
@@ -26,15 +26,15 @@ class Named(Struct, frozen=True):
     text: str
 
 
-class Reported(Struct, frozen=True):
+class Reported(Struct, frozen=True, gc=False):
     """A composed title (`has_headline` False) says nothing of its own: it names nobody and is like no other.
 
     `event_id` is the event that the same page is the source of, None where it is none's.
     """
 
     article: Article
-    names: list[Named]
-    places: list[Place] = []
+    names: tuple[Named, ...]
+    places: tuple[Place, ...] = ()
     event_id: str | None = None
     has_headline: bool = True
 
@@ -50,7 +50,7 @@ def reported(article: Article) -> Reported:
 
 def reported_by_gkg(record: GkgRecord) -> Reported:
     """A page of the Knowledge Graph, the names in its title and those that GDELT found in its text."""
-    places = [Place(place.name.split(",")[0].strip(), place.latitude, place.longitude) for place in record.places]
+    places = tuple(Place(it.name.split(",")[0].strip(), it.latitude, it.longitude) for it in record.places)
     names = known_to_gkg(find_names(_text(record.article)), record.persons, record.organizations)
     return Reported(record.article, _named(names), places)
 
@@ -67,7 +67,7 @@ def reported_by_event(record: EventRecord) -> Reported:
         published=record.first_reported_at,
         source="gdelt",
     )
-    found = reported(article) if record.has_headline else Reported(article, [], has_headline=False)
+    found = reported(article) if record.has_headline else Reported(article, (), has_headline=False)
     return found.linked_to(record.id)
 
 
@@ -100,10 +100,10 @@ def _text(article: Article) -> str:
     return f"{article.title}.\n{article.text}" if article.text else article.title
 
 
-def _named(mentions: Iterable[Mention]) -> list[Named]:
+def _named(mentions: Iterable[Mention]) -> tuple[Named, ...]:
     found = list(mentions)
-    return [
+    return tuple(
         Named(identity.id, identity.name, identity.type, mention.text)
         for mention, identity in zip(found, identify(found), strict=True)
         if identity is not None
-    ]
+    )

@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import Column, Index, LargeBinary, String, Table, delete, select
+from sqlalchemy import Column, Index, Integer, LargeBinary, String, Table, delete, select
 
+from tollhouse.services.defense.store import ARTICLES_FEED, NEWS_FEED
+from tollhouse.services.defense.store_changes import CHUNK, Source, bump_revision, mark_removed, write_at
 from tollhouse.storage.database import Transaction, metadata, upsert
 
 article = Table(
@@ -14,7 +16,9 @@ article = Table(
     Column("id", String(32), primary_key=True),
     Column("published", String(14), nullable=False),
     Column("body", LargeBinary, nullable=False),
+    Column("revision", Integer, nullable=False, server_default="0"),
     Index("article_by_time", "pool", "published"),
+    Index("article_by_revision", "pool", "revision"),
 )
 
 
@@ -26,7 +30,9 @@ def _told(name: str) -> Table:
         Column("id", String(32), primary_key=True),
         Column("last_seen", String(14), nullable=False),
         Column("body", LargeBinary, nullable=False),
+        Column("revision", Integer, nullable=False, server_default="0"),
         Index(f"{name}_by_time", "pool", "last_seen"),
+        Index(f"{name}_by_revision", "pool", "revision"),
     )
 
 
@@ -63,17 +69,8 @@ Kind = Literal["story", "entity"]
 
 _TOLD: dict[Kind, Table] = {"story": story, "entity": entity}
 
-CHUNK = 500
-
-
-async def articles_since(connection: Transaction, pool: str, moment: str) -> list[bytes]:
-    """The packed articles of a pool published from that moment on, in a fixed order."""
-    query = (
-        select(article.c.body)
-        .where(article.c.pool == pool, article.c.published >= moment)
-        .order_by(article.c.published, article.c.id)
-    )
-    return list((await connection.execute(query)).scalars())
+ARTICLES = Source(ARTICLES_FEED, article, "published", "body")
+TOLD: dict[Kind, Source] = {kind: Source(NEWS_FEED, table, "last_seen", "body") for kind, table in _TOLD.items()}
 
 
 async def articles_of(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
@@ -86,23 +83,9 @@ async def articles_of(connection: Transaction, pool: str, ids: Sequence[str]) ->
     return found
 
 
-async def write_articles(connection: Transaction, rows: Sequence[dict[str, object]]) -> None:
-    """Keep articles as they are known now."""
-    await upsert(connection, article, rows)
-
-
-async def told_since(connection: Transaction, kind: Kind, pool: str, moment: str) -> list[bytes]:
-    """The packed stories or entities of a pool last seen from that moment on."""
-    table = _TOLD[kind]
-    query = select(table.c.body).where(table.c.pool == pool, table.c.last_seen >= moment).order_by(table.c.id)
-    return list((await connection.execute(query)).scalars())
-
-
-async def told_ids_since(connection: Transaction, kind: Kind, pool: str, moment: str) -> list[str]:
-    """The ids of the stories or entities of a pool last seen from that moment on."""
-    table = _TOLD[kind]
-    query = select(table.c.id).where(table.c.pool == pool, table.c.last_seen >= moment)
-    return list((await connection.execute(query)).scalars())
+async def write_articles(connection: Transaction, rows: Sequence[dict[str, object]], number: int) -> None:
+    """Keep articles as they are known at that revision."""
+    await write_at(connection, article, rows, number)
 
 
 async def told_by_id(connection: Transaction, kind: Kind, pool: str, identity: str) -> bytes | None:
@@ -111,18 +94,19 @@ async def told_by_id(connection: Transaction, kind: Kind, pool: str, identity: s
     return (await connection.execute(select(table.c.body).where(table.c.pool == pool, table.c.id == identity))).scalar()
 
 
-async def write_told(connection: Transaction, kind: Kind, rows: Sequence[dict[str, object]]) -> None:
-    """Keep stories or entities as they are told now."""
-    table = _TOLD[kind]
-    await upsert(connection, table, rows)
+async def write_told(connection: Transaction, kind: Kind, rows: Sequence[dict[str, object]], number: int) -> None:
+    """Keep stories or entities as they are told at that revision."""
+    await write_at(connection, _TOLD[kind], rows, number)
 
 
-async def remove_told(connection: Transaction, kind: Kind, pool: str, ids: Sequence[str]) -> None:
-    """Drop stories or entities that are no longer told under their own id."""
+async def remove_told(connection: Transaction, kind: Kind, pool: str, ids: Sequence[str], number: int) -> None:
+    """Drop stories or entities that are no longer told under their own id at that revision."""
     table = _TOLD[kind]
     for start in range(0, len(ids), CHUNK):
         chosen = table.c.id.in_(ids[start : start + CHUNK])
         await connection.execute(delete(table).where(table.c.pool == pool, chosen))
+    if ids:
+        await mark_removed(connection, NEWS_FEED, number)
 
 
 async def write_stories_of_events(connection: Transaction, pool: str, pairs: Mapping[str, str]) -> None:
@@ -164,16 +148,20 @@ async def write_memory(connection: Transaction, pool: str, packed: bytes) -> Non
     await upsert(connection, newsroom, [{"pool": pool, "memory": packed}])
 
 
-async def forget_before(connection: Transaction, pool: str, moment: str) -> None:
-    """Drop what was last seen before that moment."""
-    await connection.execute(delete(article).where(article.c.pool == pool, article.c.published < moment))
-    await connection.execute(delete(entity).where(entity.c.pool == pool, entity.c.last_seen < moment))
+async def forget_before(connection: Transaction, pool: str, moment: str, number: int, *, is_seen: bool) -> None:
+    """Drop what was last seen before that moment, at that revision; `is_seen` where windows reach further back."""
+    old_articles = await connection.execute(delete(article).where(article.c.pool == pool, article.c.published < moment))
     await connection.execute(delete(successor).where(successor.c.pool == pool, successor.c.at < moment))
-    gone = await connection.execute(delete(story).where(story.c.pool == pool, story.c.last_seen < moment))
-    if gone.rowcount:
+    entities = await connection.execute(delete(entity).where(entity.c.pool == pool, entity.c.last_seen < moment))
+    stories = await connection.execute(delete(story).where(story.c.pool == pool, story.c.last_seen < moment))
+    if stories.rowcount:
         told = select(story.c.id).where(story.c.pool == pool)
         orphaned = event_story.c.story_id.not_in(told)
         await connection.execute(delete(event_story).where(event_story.c.pool == pool, orphaned))
+    if is_seen and (stories.rowcount or entities.rowcount):
+        await mark_removed(connection, NEWS_FEED, number)
+    if is_seen and old_articles.rowcount:
+        await mark_removed(connection, ARTICLES_FEED, await bump_revision(connection, ARTICLES_FEED))
 
 
 async def feed_states(connection: Transaction) -> dict[str, bytes]:
