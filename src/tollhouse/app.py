@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import gc
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from tollhouse import clock, logs
+from tollhouse import clock, failpoints, logs
 from tollhouse import settings as setting
 from tollhouse.access.keys import open_key_ring
+from tollhouse.access.wallets import WalletRing
 from tollhouse.console.api_docs import api_docs_pages
 from tollhouse.console.front import front_service
 from tollhouse.gate.admission import Admission
@@ -19,6 +21,8 @@ from tollhouse.gate.routing import Router
 from tollhouse.gate.server import Gate
 from tollhouse.gate.service import Service, Work
 from tollhouse.metering.meter import Meter, TallyMeter
+from tollhouse.payments.deposits import deposits_of
+from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.services import SERVICES
 from tollhouse.settings import SettingError, Settings
 from tollhouse.storage.database import Database, open_database
@@ -26,18 +30,21 @@ from tollhouse.storage.migrate import migrate
 from tollhouse.storage.tallies import NoTallies
 from tollhouse.storage.tallies_file import MemoryTallies, SharedFileTallies
 from tollhouse.storage.tallies_postgres import PostgresTallies
+from tollhouse.webhooks.room import open_webhooks
 
 log = logs.logger("app")
 
 RETRY_LEADING_SECONDS = 2.0
 COLLECT_AFTER_OBJECTS = 20_000
 RESTART_WORK_SECONDS = 5.0
+KEEP_LEDGER_SECONDS = 60.0
 
 
 def create() -> Application:
     """The ASGI application, from the settings in the environment: what a server's workers import."""
     settings = setting.load()
     logs.configure(settings.log_level)
+    failpoints.arm(settings.failpoint)
     return Application(lambda: serving(settings))
 
 
@@ -45,6 +52,7 @@ def create() -> Application:
 async def serving(settings: Settings) -> AsyncIterator[Gate]:
     """Everything built and running, until the block ends."""
     async with rooms_of(settings) as rooms:
+        await rooms.ledger.recover()
         services = [await SERVICES[name](rooms) for name in chosen(settings)]
         gate = _gate(rooms, services)
         tasks = [asyncio.create_task(_for_ever(work)) for service in services for work in service.follow]
@@ -61,17 +69,20 @@ async def serving(settings: Settings) -> AsyncIterator[Gate]:
 @contextlib.asynccontextmanager
 async def rooms_of(settings: Settings, *, answers_calls: bool = True) -> AsyncIterator[Rooms]:
     """The rooms every service shares, their storage migrated. Only a process that answers calls counts them."""
-    database = open_database(settings)
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        database = open_database(settings)
+        stack.push_async_callback(database.close)
         await migrate(database)
         meter = _meter(settings, database) if answers_calls else TallyMeter(NoTallies())
-        try:
-            keys = await open_key_ring(database, settings.key_hash_secret)
-            yield Rooms(settings, database, keys, meter, clock.seconds())
-        finally:
-            await meter.close()
-    finally:
-        await database.close()
+        stack.push_async_callback(meter.close)
+        ledger = await open_ledger(settings, database)
+        stack.push_async_callback(ledger.close)
+        keys = await open_key_ring(database, settings.key_hash_secret)
+        wallets = WalletRing(database, settings.agent_prefix)
+        deposits = await stack.enter_async_context(deposits_of(settings, ledger))
+        webhooks = open_webhooks(settings, database)
+        stack.push_async_callback(webhooks.close)
+        yield Rooms(settings, database, keys, wallets, meter, ledger, deposits, webhooks, clock.seconds())
 
 
 async def working(settings: Settings) -> None:
@@ -87,11 +98,22 @@ async def check(settings: Settings) -> None:
         pass
 
 
+async def _keep_the_ledger(rooms: Rooms) -> None:
+    """Give back what calls of dead processes had reserved, and forget answers nobody came back for."""
+    while True:
+        await rooms.ledger.recover()
+        await rooms.ledger.sweep()
+        await asyncio.sleep(KEEP_LEDGER_SECONDS)
+
+
 async def lead(rooms: Rooms, services: Sequence[Service]) -> None:
     """Do the background work in one process of all that share the database; another takes over when it ends."""
     folder = Path(rooms.settings.data_dir)
-    all_work = [work for service in services for work in service.work]
-    while all_work:
+    all_work: list[Work] = [partial(_keep_the_ledger, rooms), rooms.webhooks.deliver_for_ever]
+    all_work += [work for service in services for work in service.work]
+    if rooms.deposits is not None:
+        all_work.append(rooms.deposits.watch)
+    while True:
         async with rooms.database.leading("background-work", folder) as leads:
             if leads:
                 log.info("doing the background work")
@@ -134,9 +156,7 @@ def _gate(rooms: Rooms, services: Sequence[Service]) -> Gate:
         service = next(service for service in services if service.name == name)
         hosts[host.lower()].mount(with_housekeeping(service, "/", api_docs_pages()), "")
         hosts[host.lower()].mount(root, "")
-    return Gate(
-        settings, Admission(rooms.keys, rooms.meter, settings.trusted_networks(), settings.admin_token), router, hosts
-    )
+    return Gate(settings, Admission(rooms), router, hosts)
 
 
 def _spare_the_collector() -> None:

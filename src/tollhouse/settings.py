@@ -4,6 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +15,10 @@ PREFIX = "TOLLHOUSE_"
 LONGEST_FEED = 500
 _MEASUREMENTS = "PROMETHEUS_MULTIPROC_DIR"
 DEFAULT_FILE = "tollhouse.toml"
-SECRETS = frozenset({"key_hash_secret", "admin_token", "ucdp_token", "acled_password"})
+SECRETS = frozenset({
+    "key_hash_secret", "admin_token", "ucdp_token", "acled_password", "evm_rpc_url",
+    "x402_facilitator_auth", "x402_facilitator_key",
+})  # fmt: skip
 _URLS_WITH_PASSWORDS = frozenset({"database_url", "redis_url"})
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -70,12 +74,28 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     acled_username: str = ""
     acled_password: str = ""
     acled_url: str = "https://acleddata.com/"
+    evm_rpc_url: str = ""
+    evm_chain_id: int = 8453
+    usdc_address: str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+    treasury_address: str = ""
+    agent_prefix: str = "service"
+    deposit_confirmations: int = 10
+    webhook_allow_loopback: bool = False
+    x402_pay_to: str = ""
+    x402_price_usd: Decimal = Decimal("0.001")
+    x402_facilitator_url: str = ""
+    x402_facilitator_auth: str = ""
+    x402_facilitator_key: str = ""
+    free_per_ip_per_day: int = 100
     keys_per_address_per_hour: int = 60
+    infra_chat_per_minute: int = 30
+    studio_file: str = ""
     key_hash_secret: str = ""
     admin_token: str = ""
     request_deadline_seconds: float = 10.0
     body_limit_bytes: int = 1_048_576
     log_level: LogLevel = "info"
+    failpoint: str = ""
 
     @property
     def is_sqlite(self) -> bool:
@@ -172,25 +192,41 @@ def _check(settings: Settings) -> None:
         "feed_interval_seconds",
         "retention_days",
         "keys_per_address_per_hour",
+        "free_per_ip_per_day",
+        "infra_chat_per_minute",
+        "x402_price_usd",
         "request_deadline_seconds",
         "body_limit_bytes",
         "workers",
+        "evm_chain_id",
+        "deposit_confirmations",
     ):
         if not getattr(settings, name) > 0:  # nan is no number to wait for either
             raise SettingError(f"{name}: must be greater than zero")
     if any(len(url) > LONGEST_FEED or not url.startswith(("http://", "https://")) for url in settings.feeds):
         raise SettingError(f"feeds: each must be an http(s) address of at most {LONGEST_FEED} characters")
+    for name in ("usdc_address", "treasury_address", "x402_pay_to"):
+        if getattr(settings, name) and not _ADDRESS.fullmatch(getattr(settings, name)):
+            raise SettingError(f"{name}: must be an address, 0x and 40 hexadecimal digits")
+    if settings.x402_facilitator_key and not _PRIVATE_KEY.fullmatch(settings.x402_facilitator_key):
+        raise SettingError("x402_facilitator_key: must be a private key, 64 hexadecimal digits")
+    if settings.x402_price_usd * 1_000_000 % 1:
+        raise SettingError("x402_price_usd: must be whole millionths of a dollar")
     for name, schemes in _SCHEMES.items():
         value = getattr(settings, name)
         if value and not value.startswith(schemes):
             raise SettingError(f"{name}: must start with one of {', '.join(schemes)}")
 
 
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+_PRIVATE_KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 _SCHEMES = {
     "database_url": ("sqlite:///", "postgresql://", "postgresql+asyncpg://", "postgres://"),
     "redis_url": ("redis://", "rediss://", "unix://"),
     "public_url": ("http://", "https://"),
     "gdelt_url": ("http://", "https://"),
+    "evm_rpc_url": ("http://", "https://"),
+    "x402_facilitator_url": ("http://", "https://"),
 }
 
 

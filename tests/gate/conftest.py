@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 import httpx2
@@ -13,6 +14,7 @@ from tollhouse import app
 from tollhouse.gate.admission import Admission
 from tollhouse.gate.answering import etag_of
 from tollhouse.gate.operation import Answer, Asked, Operation
+from tollhouse.gate.rooms import Rooms
 from tollhouse.gate.routing import Router
 from tollhouse.gate.server import Gate
 from tollhouse.gate.service import Service
@@ -98,11 +100,12 @@ def things() -> Service:
 
 @pytest.fixture
 def gate(things) -> Gate:
-    """The gate over the tests' own service: nobody needs a key there, so no key ring and no meter."""
+    """The gate over the tests' own service: everything is free there, so its rooms stay empty."""
     router = Router()
     router.mount(things, "")
     settings = Settings(request_deadline_seconds=0.2, body_limit_bytes=10_000)
-    return Gate(settings, Admission(None, None, [], ""), router, {})
+    empty = dict.fromkeys((room.name for room in fields(Rooms)), None)
+    return Gate(settings, Admission(Rooms(**{**empty, "settings": settings})), router, {})
 
 
 @pytest.fixture

@@ -105,7 +105,10 @@ def test_keyed_operations_tell_what_may_refuse_them(description):
             assert {"401"} <= set(operation["responses"]), path
             assert "WWW-Authenticate" in operation["responses"]["401"]["headers"]
         if operation["x-price"]["model"] == "plan":
-            assert operation["security"] == [{"bearer": []}]
+            signed = {"agentAddress": [], "agentNonce": [], "agentSignature": []}
+            is_for_agents = "agent_price_usd" in operation["x-price"]
+            assert operation["security"] == [{"bearer": []}, *([signed] if is_for_agents else [])]
+            assert ("402" in operation["responses"]) == is_for_agents
             assert "Retry-After" in operation["responses"]["429"]["headers"]
             headers = operation["responses"]["200"]["headers"]
             assert {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-Credits-Tier", "RateLimit"} <= set(headers)

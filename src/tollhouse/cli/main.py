@@ -5,11 +5,14 @@ import sys
 from cyclopts import App
 
 from tollhouse import __version__
+from tollhouse.cli.demo import demo
 from tollhouse.cli.evaluate import evaluate
 from tollhouse.cli.ingest import ingest
 from tollhouse.cli.keys import keys
+from tollhouse.cli.ledger import ledger
 from tollhouse.cli.serve import serve, worker
 from tollhouse.cli.settings import settings
+from tollhouse.cli.webhooks import webhooks
 from tollhouse.errors import Problem
 from tollhouse.settings import SettingError
 from tollhouse.storage.migrate import NewerSchemaError
@@ -18,9 +21,12 @@ from tollhouse.storage.tallies_file import FolderInUseError
 app = App(name="tollhouse", version=__version__, help="Publish data feeds and catalogues, meter them, get paid.")
 app.command(serve)
 app.command(worker)
+app.command(demo)
 app.command(ingest)
 app.command(keys)
+app.command(ledger)
 app.command(evaluate)
+app.command(webhooks)
 app.command(settings)
 
 

@@ -1,100 +1,161 @@
 """The sequence every call goes through: identify, reserve, answer, settle or release."""
 
 import hmac
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from typing import TypeVar
 
 from tollhouse import clock
-from tollhouse.access.addresses import Network, client_address, is_loopback
-from tollhouse.access.keys import KeyRing
-from tollhouse.caller import AddressCaller, Caller, KeyCaller
+from tollhouse.access.addresses import client_address, is_loopback
+from tollhouse.access.wallets import nonce_of
+from tollhouse.caller import AddressCaller, KeyCaller, WalletCaller
 from tollhouse.errors import Problem
+from tollhouse.gate import credentials
+from tollhouse.gate.answering import is_unchanged
+from tollhouse.gate.call import Call
+from tollhouse.gate.credentials import Signed
+from tollhouse.gate.kept_answers import as_answer, as_kept, fingerprint
 from tollhouse.gate.operation import Answer
 from tollhouse.gate.request import Request
+from tollhouse.gate.rooms import Rooms
 from tollhouse.gate.terms import Terms
-from tollhouse.gate.usage_headers import usage_headers
-from tollhouse.metering.meter import Meter, Reservation
+from tollhouse.gate.usage_headers import Headers, plan_name, usage_headers
+from tollhouse.metering.meter import Reservation
 from tollhouse.metering.plans import RANK, windows_of
-from tollhouse.metering.windows import Verdict
+from tollhouse.payments import credit
+from tollhouse.payments.credit import Claim
+
+T = TypeVar("T")
 
 # A call refused for these reasons, or failed by the server, uses nothing of the caller's plan.
 _USES_NOTHING = frozenset({401, 402, 403, 429})
 
 
+def _nothing() -> None:
+    """Nobody waits to hear that the answer left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The answer, the headers about the caller's plan, and whom to tell once it was wholly sent."""
+
+    answer: Answer
+    usage: Headers = field(default_factory=list)
+    delivered: Callable[[], None] = _nothing
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether money was taken for this answer."""
+        return self.delivered is not _nothing
+
+
 class Admission:
-    """Who may come in, and what it takes from their plan."""
+    """Who may come in, and what it takes from their plan or their balance."""
 
-    def __init__(self, keys: KeyRing, meter: Meter, trusted: Sequence[Network], admin_token: str) -> None:
-        self._keys = keys
-        self._meter = meter
-        self._address = lru_cache(maxsize=8192)(partial(client_address, trusted=trusted))
-        self._admin_token = admin_token
+    def __init__(self, rooms: Rooms) -> None:
+        settings = rooms.settings
+        self._rooms = rooms
+        self._meter = rooms.meter
+        self._address = lru_cache(maxsize=8192)(partial(client_address, trusted=settings.trusted_networks()))
 
-    async def admit(
-        self, terms: Terms, request: Request, work: Callable[[Caller | None, str], Awaitable[Answer]]
-    ) -> tuple[Answer, list[tuple[bytes, bytes]]]:
-        """Run `work` for a caller the terms let in; the headers tell what is left of the plan.
+    async def admit(self, call: Call) -> Admitted:
+        """Answer a caller whom the operation's terms let in.
 
-        Raises Problem for whoever may not come in, and whatever `work` raises, with the same headers on it.
+        Raises Problem for whoever may not come in, and whatever the work raises, with the usage headers on it.
         """
+        terms, request = call.operation.terms, call.request
         address = self._address(request.peer, request.header(b"x-forwarded-for"))
         if terms.opens_to == "operator":
             self._check_operator(request, address)
         if terms.opens_to != "key":
-            return await work(AddressCaller(address), address), []
-        caller = await self._identify(request)
+            return Admitted(await call.work(AddressCaller(address), address))
+        signed = credentials.signed_call(request)
+        if signed is not None:
+            return await self._on_credit(call, signed, address)
+        return await self._on_plan(call, await self._holder(request), address)
+
+    async def _on_plan(self, call: Call, caller: KeyCaller, address: str) -> Admitted:
+        """A key's call uses one of its plan."""
+        terms = call.operation.terms
         _check_tier(terms, caller)
         if not terms.is_metered:
-            return await work(caller, address), usage_headers(caller, await self._look(caller))
-        return await self._metered(caller, address, work)
+            verdict = await self._meter.look(caller.subject, windows_of(caller))
+            return Admitted(await call.work(caller, address), usage_headers(caller, verdict))
+        reservation = await self._reserve(caller)
+        answer = await self._counted(reservation, caller, lambda: call.work(caller, address))
+        return Admitted(answer, usage_headers(caller, reservation.verdict))
 
-    async def _identify(self, request: Request) -> KeyCaller:
-        if not request.header(b"authorization"):
-            raise Problem(
-                "missing-credentials",
-                "Send your API key as `Authorization: Bearer <key>`; POST /api/keys/create gives one.",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
-        key = _bearer(request)
-        if not key:
-            raise _invalid_key("The Authorization header must be `Bearer <key>`.")
+    async def _on_credit(self, call: Call, signed: Signed, address: str) -> Admitted:
+        """A wallet's call takes its price from the balance, once, when the answer is ready to leave."""
+        price = call.operation.terms.agent_price_micros
+        if price is None:
+            raise credentials.missing("This operation needs an API key; a wallet's signature does not open it.")
+        caller = await self._signer(call, signed)
+        nonce = nonce_of(signed.nonce).hex()
+        print_of_call = fingerprint(call.request, await call.body())
+        claim = await credit.claim(self._rooms.ledger, caller.agent_id, nonce, price, print_of_call)
+        if claim.kept is not None:
+            verdict = await self._meter.look(caller.subject, windows_of(caller))
+            return Admitted(as_answer(claim.kept), usage_headers(caller, verdict), claim.delivered)
+        call.request.watch()
         try:
-            return await self._keys.holder(key)
+            reservation = await self._reserve(caller)
+            answer = await self._counted(reservation, caller, lambda: self._charged(claim, call, caller, address))
+        except BaseException:
+            await claim.release()
+            raise
+        return Admitted(answer, usage_headers(caller, reservation.verdict), claim.delivered)
+
+    async def _charged(self, claim: Claim, call: Call, caller: WalletCaller, address: str) -> Answer:
+        """The answer, paid for; what the caller has already costs nothing."""
+        answer = await call.work(caller, address)
+        if is_unchanged(answer, call.request):
+            await claim.release()
+        else:
+            await claim.charge(as_kept(answer))
+        return answer
+
+    async def _signer(self, call: Call, signed: Signed) -> WalletCaller:
+        query = call.request.query.decode("latin-1")
+        return await self._rooms.wallets.signer(call.path, query, signed.address, signed.nonce, signed.signature)
+
+    async def _holder(self, request: Request) -> KeyCaller:
+        key = credentials.shown_key(request)
+        try:
+            return await self._rooms.keys.holder(key)
         except Problem as problem:
-            raise _invalid_key(problem.detail) if problem.code == "invalid-key" else problem from None
+            raise credentials.invalid_key(problem.detail) if problem.code == "invalid-key" else problem from None
 
     def _check_operator(self, request: Request, address: str) -> None:
         """With `admin_token` set its bearer may come in; without it, only this machine."""
-        if self._admin_token:
-            if not hmac.compare_digest(_bearer(request).encode(), self._admin_token.encode()):
-                raise Problem(
-                    "missing-credentials",
-                    "This is the operator's: send the admin token as a Bearer token.",
-                    headers={"WWW-Authenticate": "Bearer"},
-                )
+        token = self._rooms.settings.admin_token
+        if token:
+            if not hmac.compare_digest(credentials.bearer(request).encode(), token.encode()):
+                raise credentials.missing("This is the operator's: send the admin token as a Bearer token.")
         elif not is_loopback(address):
             raise Problem("not-found", "There is nothing at this path.")
 
-    async def _metered(
-        self, caller: KeyCaller, address: str, work: Callable[[Caller | None, str], Awaitable[Answer]]
-    ) -> tuple[Answer, list[tuple[bytes, bytes]]]:
+    async def _reserve(self, caller: KeyCaller | WalletCaller) -> Reservation:
         reservation = await self._meter.reserve(caller.subject, windows_of(caller))
         if reservation.verdict.refused_by:
             raise _over_limit(caller, reservation)
+        return reservation
+
+    async def _counted(
+        self, reservation: Reservation, caller: KeyCaller | WalletCaller, work: Callable[[], Awaitable[T]]
+    ) -> T:
+        """Do the work that was reserved for; give the reservation back where it comes to nothing."""
         try:
-            answer = await work(caller, address)
+            return await work()
         except Problem as problem:
             problem.usage = usage_headers(caller, reservation.verdict)
             if problem.status >= 500 or problem.status in _USES_NOTHING:
                 problem.usage = usage_headers(caller, await self._meter.release(reservation))
             raise
-        except Exception:
+        except BaseException:
             await self._meter.release(reservation)
             raise
-        return answer, usage_headers(caller, reservation.verdict)
-
-    async def _look(self, caller: KeyCaller) -> Verdict:
-        return await self._meter.look(caller.subject, windows_of(caller))
 
 
 def _check_tier(terms: Terms, caller: KeyCaller) -> None:
@@ -106,17 +167,7 @@ def _check_tier(terms: Terms, caller: KeyCaller) -> None:
         )
 
 
-def _bearer(request: Request) -> str:
-    """The bearer token, empty when there is none."""
-    scheme, _, token = request.header(b"authorization").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _invalid_key(detail: str) -> Problem:
-    return Problem("invalid-key", detail, headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})
-
-
-def _over_limit(caller: KeyCaller, reservation: Reservation) -> Problem:
+def _over_limit(caller: KeyCaller | WalletCaller, reservation: Reservation) -> Problem:
     full = reservation.verdict.refused_by
     assert full is not None
     # Told from now, not from when the call came: others may have been counted in between.
@@ -124,7 +175,7 @@ def _over_limit(caller: KeyCaller, reservation: Reservation) -> Problem:
     code = "quota-exceeded" if full.window == "day" else "rate-limited"
     problem = Problem(
         code,
-        f"The {caller.tier} plan's {full.limit} requests per {full.window} are used; the next fits in {wait} s.",
+        f"The {plan_name(caller)} plan's {full.limit} requests per {full.window} are used; the next fits in {wait} s.",
         headers={"Retry-After": str(wait)},
         retry_after_seconds=wait,
         window=full.window,

@@ -15,6 +15,15 @@ from tollhouse.money import usd
 
 Json = dict[str, Any]
 
+_AGENT_SCHEMES: Json = {
+    name: {"type": "apiKey", "in": "header", "name": header, "description": text}
+    for name, header, text in (
+        ("agentAddress", "X-Agent-Address", "The registered wallet"),
+        ("agentNonce", "X-Agent-Nonce", "8 to 64 random bytes in hex, used once"),
+        ("agentSignature", "X-Agent-Signature", "EIP-191 signature over `<prefix>:<path>:<nonce>`"),
+    )
+}
+
 _REF = "#/components/schemas/{name}"
 _EVERYWHERE = ("invalid-request", "not-acceptable", "uri-too-long", "headers-too-large", "internal-error",
                "storage-unavailable")  # fmt: skip
@@ -41,7 +50,8 @@ def description(service: Service, base_url: str) -> Json:
         "components": {
             "schemas": {"Problem": problems.SCHEMA, **schemas},
             "securitySchemes": {
-                "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `th_live_…`"}
+                "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `th_live_…`"},
+                **_AGENT_SCHEMES,
             },
         },
         "x-plans": [_plan(tier) for tier in PLANS],
@@ -78,7 +88,7 @@ def _operation(operation: Operation, schemas: Json) -> Json:
         "description": f"{operation.description}\n\n{_price_sentence(operation.terms)}".strip(),
         "parameters": [*_path_parameters(operation), *_query_parameters(operation, schemas)],
         "responses": _responses(operation),
-        "security": [{"bearer": []}] if operation.terms.opens_to == "key" else [],
+        "security": _security(operation.terms),
         "x-price": _price(operation.terms),
     }
     if operation.tag:
@@ -89,6 +99,13 @@ def _operation(operation: Operation, schemas: Json) -> Json:
             media["example"] = operation.examples["body"]
         described["requestBody"] = {"required": True, "content": {"application/json": media}}
     return described
+
+
+def _security(terms: Terms) -> list[Json]:
+    if terms.opens_to != "key":
+        return []
+    signed: list[Json] = [] if terms.agent_price_micros is None else [{name: [] for name in _AGENT_SCHEMES}]
+    return [{"bearer": []}, *signed]
 
 
 def _path_parameters(operation: Operation) -> list[Json]:
@@ -151,6 +168,8 @@ def _codes_of(operation: Operation) -> list[str]:
         codes += ["invalid-body", "unsupported-media-type", "payload-too-large", "request-timeout"]
     if operation.terms.opens_to == "key":
         codes += ["missing-credentials", "invalid-key"]
+    if operation.terms.agent_price_micros is not None:
+        codes += ["ambiguous-credentials", "invalid-signature", "nonce-reused", "insufficient-balance"]
     if RANK[operation.terms.minimum_tier] > 0:
         codes.append("tier-required")
     if operation.terms.is_metered:
@@ -176,7 +195,7 @@ def _headers(operation: Operation) -> Json:
         headers |= {
             "X-RateLimit-Limit": _header("The plan's limit: of the day for free and pro, of the minute for enterprise"),
             "X-RateLimit-Remaining": _header("What is left of it"),
-            "X-Credits-Tier": _header("The key's tier"),
+            "X-Credits-Tier": _header("The key's tier; `agent` for a signed call"),
             "RateLimit-Policy": _header("All windows of the plan (IETF draft ratelimit-headers)"),
             "RateLimit": _header("What is left of each window and when it resets"),
         }
@@ -198,10 +217,16 @@ def _header(text: str) -> Json:
 def _price(terms: Terms) -> Json:
     if not terms.is_metered:
         return {"model": "free"}
-    return {"model": "plan", "requests": 1, "minimum_tier": terms.minimum_tier}
+    price: Json = {"model": "plan", "requests": 1, "minimum_tier": terms.minimum_tier}
+    if terms.agent_price_micros is not None:
+        price["agent_price_usd"] = usd(terms.agent_price_micros)
+    return price
 
 
 def _price_sentence(terms: Terms) -> str:
     if not terms.is_metered:
         return "Price: free, uses nothing of a plan."
-    return f"Price: one request of the key's plan ({terms.minimum_tier} or higher; see `x-plans`)."
+    plan = f"Price: one request of the key's plan ({terms.minimum_tier} or higher; see `x-plans`)"
+    if terms.agent_price_micros is None:
+        return f"{plan}."
+    return f"{plan}, or {usd(terms.agent_price_micros)} USD from a registered wallet's balance for a signed call."

@@ -1,5 +1,6 @@
 """One HTTP request as the gate sees it."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from random import getrandbits
@@ -16,7 +17,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 class Request:
     """Method, path, headers and the body's stream. Repeated headers are joined with a comma, as HTTP allows."""
 
-    __slots__ = ("headers", "headers_bytes", "id", "method", "path", "peer", "query", "receive")
+    __slots__ = ("_gone", "headers", "headers_bytes", "id", "method", "path", "peer", "query", "receive")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.method: str = scope["method"]
@@ -24,6 +25,7 @@ class Request:
         self.path: str = _path(scope)
         self.peer: str = scope["client"][0] if scope.get("client") else ""
         self.receive = receive
+        self._gone: asyncio.Task[None] | None = None
         headers: dict[bytes, str] = {}
         size = 0
         for name, value in scope["headers"]:
@@ -38,6 +40,21 @@ class Request:
     def header(self, name: bytes) -> str:
         """The header's value, empty when it was not sent."""
         return self.headers.get(name, "")
+
+    def watch(self) -> None:
+        """From now on, once the body was read, notice when the client leaves."""
+        self._gone = asyncio.ensure_future(self._until_gone())
+
+    def is_gone(self) -> bool:
+        """Whether the client was seen to leave since `watch`; stops watching."""
+        if self._gone is None:
+            return False
+        self._gone.cancel()
+        return self._gone.done()
+
+    async def _until_gone(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
 
 
 def _new_id() -> str:

@@ -4,19 +4,27 @@ from dataclasses import dataclass
 
 from tollhouse import clock
 from tollhouse.access.keys import KeyRing
+from tollhouse.access.wallets import WalletRing
 from tollhouse.metering.meter import Meter
+from tollhouse.payments.deposits import Deposits
+from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.settings import Settings
 from tollhouse.storage.database import Database
+from tollhouse.webhooks.room import Webhooks
 
 
 @dataclass(frozen=True, slots=True)
 class Rooms:
-    """What `app.py` hands to every service."""
+    """What `app.py` hands to every service. `deposits` is None where no chain is configured."""
 
     settings: Settings
     database: Database
     keys: KeyRing
+    wallets: WalletRing
     meter: Meter
+    ledger: Ledger
+    deposits: Deposits | None
+    webhooks: Webhooks
     started_at: float
 
     def uptime_seconds(self) -> int:

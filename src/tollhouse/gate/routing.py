@@ -13,10 +13,11 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An operation where it is mounted."""
+    """An operation where it is mounted: under `prefix`, empty at the root."""
 
     service: Service
     operation: Operation
+    prefix: str
 
 
 Methods = dict[str, Route]
@@ -33,7 +34,7 @@ class Router:
     def mount(self, service: Service, prefix: str) -> None:
         """Put a service's operations under `prefix` (empty for the root)."""
         for operation in service.operations:
-            self._methods(prefix + operation.path)[operation.method] = Route(service, operation)
+            self._methods(prefix + operation.path)[operation.method] = Route(service, operation, prefix)
 
     def find(self, request: Request) -> tuple[Route, dict[str, str]]:
         """The route and its path parameters. Raises Problem `not-found` or `method-not-allowed`."""

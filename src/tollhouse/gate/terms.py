@@ -5,20 +5,23 @@ from typing import Literal
 from msgspec import Struct
 
 from tollhouse.caller import Tier
+from tollhouse.metering.plans import AGENT_CALL_MICROS
 
 
 class Terms(Struct, frozen=True):
     """`opens_to` a key of at least `minimum_tier`, to the operator, or to anyone.
 
-    `is_metered`: one call of the caller's plan is used.
+    `is_metered`: one call of the caller's plan is used. `agent_price_micros`: what the same costs a registered
+    wallet that signs the call, in micro-USD; None where wallets may not call.
     """
 
     opens_to: Literal["anyone", "key", "operator"]
     minimum_tier: Tier = "free"
     is_metered: bool = False
+    agent_price_micros: int | None = None
 
 
 FREE = Terms("anyone")
 KEY_UNMETERED = Terms("key")
-KEY_METERED = Terms("key", is_metered=True)
+KEY_OR_AGENT = Terms("key", is_metered=True, agent_price_micros=AGENT_CALL_MICROS)
 OPERATOR = Terms("operator")

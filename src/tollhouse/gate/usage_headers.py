@@ -4,23 +4,28 @@ from functools import lru_cache
 from math import ceil
 
 from tollhouse import clock
-from tollhouse.caller import KeyCaller
+from tollhouse.caller import KeyCaller, WalletCaller
 from tollhouse.metering.windows import SECONDS_PER_DAY, Level, Verdict
 
 Headers = list[tuple[bytes, bytes]]
 
 
-def usage_headers(caller: KeyCaller, verdict: Verdict) -> Headers:
+def usage_headers(caller: KeyCaller | WalletCaller, verdict: Verdict) -> Headers:
     """X-RateLimit-* speak of the day where the plan has a daily limit, else of the minute."""
     day, sliding = verdict.day, verdict.sliding
     now = clock.seconds()
     told = sliding if day.limit is None else day
     left = [_left(level, now) for level in (day, sliding) if level.limit is not None]
     return [
-        *_fixed(caller.tier, day.limit, sliding.limit, sliding.window, sliding.seconds),
+        *_fixed(plan_name(caller), day.limit, sliding.limit, sliding.window, sliding.seconds),
         (b"x-ratelimit-remaining", b"%d" % (told.remaining or 0)),
         (b"ratelimit", ", ".join(left).encode()),
     ]
+
+
+def plan_name(caller: KeyCaller | WalletCaller) -> str:
+    """The tier of a key; `agent` for a wallet."""
+    return caller.tier if isinstance(caller, KeyCaller) else "agent"
 
 
 @lru_cache(maxsize=256)

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tollhouse.caller import KeyCaller, Tier
+from tollhouse.caller import KeyCaller, Tier, WalletCaller
 from tollhouse.metering.windows import Windows
 from tollhouse.money import MICROS_PER_USD
 
@@ -41,6 +41,10 @@ PLANS: dict[Tier, Plan] = {
     )
 }
 
+# What an agent's signed call costs, and the least it may deposit (document 1, section 8).
+AGENT_CALL_MICROS = 10_000
+MINIMUM_DEPOSIT_MICROS = MICROS_PER_USD
+
 RANK: dict[Tier, int] = {tier: rank for rank, tier in enumerate(PLANS)}
 
 
@@ -51,7 +55,9 @@ def limits_of(caller: KeyCaller) -> Limits:
 
 
 @lru_cache(maxsize=4096)
-def windows_of(caller: KeyCaller) -> Windows:
-    """The windows this key's calls are counted in."""
+def windows_of(caller: KeyCaller | WalletCaller) -> Windows:
+    """The windows this caller's calls are counted in: an agent has the enterprise tier's minute and no day."""
+    if isinstance(caller, WalletCaller):
+        return Windows(None, PLANS["enterprise"].limits.requests_per_minute)
     limits = limits_of(caller)
     return Windows(limits.requests_per_day, limits.requests_per_minute)

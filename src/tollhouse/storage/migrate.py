@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -14,42 +15,54 @@ log = logger("storage")
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
 
 
+class Chain(Struct, frozen=True):
+    """A row of migrations and the table that says how far a database has come along it."""
+
+    versions: Path
+    version_table: str
+
+
+MAIN = Chain(VERSIONS, "alembic_version")
+# Of its own, for the ledger's tables are in another file than the rest on SQLite, and in the same database elsewhere.
+LEDGER = Chain(Path(__file__).parent / "migrations" / "ledger" / "versions", "ledger_version")
+
+
 class NewerSchemaError(Exception):
     """The database was migrated by a later version of Tollhouse than this one."""
 
 
-async def migrate(database: Database) -> None:
+async def migrate(database: Database, chain: Chain = MAIN) -> None:
     """Apply what is missing, in one transaction, one process at a time. Raises NewerSchemaError."""
     async with database.writing(lock="migrate") as connection:
-        current = await connection.run_sync(_current)
-        newest = newest_version()
+        current = await connection.run_sync(_current, chain)
+        newest = newest_version(chain)
         if current == newest:
             return
         if current is not None and current > newest:
             raise NewerSchemaError(f"the database is at schema {current}, this version knows up to {newest}")
         log.info("migrating", from_version=current, to_version=newest)
-        await _upgrade(connection)
+        await _upgrade(connection, chain)
 
 
-def newest_version() -> str:
+def newest_version(chain: Chain = MAIN) -> str:
     """The last migration's number: files are called `0001_what_it_does.py`."""
-    return max(path.name for path in VERSIONS.glob("[0-9]*.py"))[:4]
+    return max(path.name for path in chain.versions.glob("[0-9]*.py"))[:4]
 
 
-def _current(connection: Connection) -> str | None:
-    if not inspect(connection).has_table("alembic_version"):
+def _current(connection: Connection, chain: Chain) -> str | None:
+    if not inspect(connection).has_table(chain.version_table):
         return None
-    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return connection.execute(text(f"SELECT version_num FROM {chain.version_table}")).scalar()  # noqa: S608 - our name
 
 
-async def _upgrade(connection: AsyncConnection) -> None:
+async def _upgrade(connection: AsyncConnection, chain: Chain) -> None:
     # Alembic takes a quarter of a second to import: only a start that migrates pays it.
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext
     from alembic.script import ScriptDirectory
 
     config = Config()
-    config.set_main_option("script_location", str(VERSIONS.parent))
+    config.set_main_option("script_location", str(chain.versions.parent))
     script = ScriptDirectory.from_config(config)
 
     def upgrade(plain: Connection) -> None:
@@ -57,7 +70,7 @@ async def _upgrade(connection: AsyncConnection) -> None:
             return list(script._upgrade_revs("head", revision))  # noqa: SLF001 - as Alembic's own commands do
 
         with EnvironmentContext(config, script, fn=steps) as environment:
-            environment.configure(connection=plain, transactional_ddl=False)
+            environment.configure(connection=plain, transactional_ddl=False, version_table=chain.version_table)
             environment.run_migrations()
 
     await connection.run_sync(upgrade)

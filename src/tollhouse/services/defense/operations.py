@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from tollhouse.gate.operation import Operation
-from tollhouse.gate.terms import FREE, KEY_METERED, KEY_UNMETERED
+from tollhouse.gate.terms import FREE, KEY_OR_AGENT, KEY_UNMETERED
+from tollhouse.services.defense.agents_desk import (
+    AgentBalance,
+    AgentRegistered,
+    AgentRequest,
+    AgentsDesk,
+    BalanceQuery,
+    DepositCredited,
+    DepositRequest,
+)
 from tollhouse.services.defense.brief.brief import Brief
 from tollhouse.services.defense.brief_feed import BriefFeed
 from tollhouse.services.defense.events_feed import EventDetail, EventsFeed
@@ -39,7 +48,7 @@ class Feeds:
     brief: BriefFeed
 
 
-def operations(feeds: Feeds, keys: KeysDesk) -> Sequence[Operation]:
+def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk) -> Sequence[Operation]:
     """Every operation, in the order the description shows them."""
     return [
         Operation(
@@ -50,7 +59,7 @@ def operations(feeds: Feeds, keys: KeysDesk) -> Sequence[Operation]:
             description="World events from The GDELT Project, one per source article, most significant first. "
             "Every filter narrows the list; `next_cursor` leads to the next page and is null on the last one.",
             handler=feeds.events.page,
-            terms=KEY_METERED,
+            terms=KEY_OR_AGENT,
             query=EventsQuery,
             answers={
                 JSON: EventsPage,
@@ -70,7 +79,7 @@ def operations(feeds: Feeds, keys: KeysDesk) -> Sequence[Operation]:
             summary="One event and its provenance",
             description="The provider's row ids, the source, and why each figure has its value.",
             handler=feeds.events.one,
-            terms=KEY_METERED,
+            terms=KEY_OR_AGENT,
             path_parameters=_id("conflict", example("event_detail")["id"]),
             answers={JSON: EventDetail},
             tag="feeds",
@@ -84,7 +93,7 @@ def operations(feeds: Feeds, keys: KeysDesk) -> Sequence[Operation]:
             description="Articles about the same thing, told once, most significant first. A story keeps its id "
             "while it grows; `source_count` counts independent voices, so that one agency's text is not ten.",
             handler=feeds.news.stories,
-            terms=KEY_METERED,
+            terms=KEY_OR_AGENT,
             query=StoriesQuery,
             answers={JSON: StoriesPage},
             problems=("upstream-unavailable",),
@@ -98,7 +107,7 @@ def operations(feeds: Feeds, keys: KeysDesk) -> Sequence[Operation]:
             summary="One story",
             description="An id that was merged into another answers with its successor; `succeeds` says so.",
             handler=feeds.news.story,
-            terms=KEY_METERED,
+            terms=KEY_OR_AGENT,
             path_parameters=_id("story", example("story_detail")["id"]),
             answers={JSON: StoryDetail},
             tag="feeds",
@@ -111,7 +120,7 @@ def operations(feeds: Feeds, keys: KeysDesk) -> Sequence[Operation]:
             summary="People, organizations, locations and platforms of the past 24 hours",
             description="Whom and what the articles name, most mentioned first.",
             handler=feeds.news.entities,
-            terms=KEY_METERED,
+            terms=KEY_OR_AGENT,
             query=EntitiesQuery,
             answers={JSON: EntitiesPage},
             problems=("upstream-unavailable",),
@@ -124,7 +133,7 @@ def operations(feeds: Feeds, keys: KeysDesk) -> Sequence[Operation]:
             path="/feeds/entities/{id}",
             summary="One entity",
             handler=feeds.news.entity,
-            terms=KEY_METERED,
+            terms=KEY_OR_AGENT,
             path_parameters=_id("entity", example("entity_detail")["id"]),
             answers={JSON: EntityDetail},
             tag="feeds",
@@ -137,7 +146,7 @@ def operations(feeds: Feeds, keys: KeysDesk) -> Sequence[Operation]:
             summary="Production, live events and capability gaps on one page",
             description="Every figure is cited; docs/defense-brief.md says what each covers and what it does not.",
             handler=feeds.brief.brief,
-            terms=KEY_METERED,
+            terms=KEY_OR_AGENT,
             answers={JSON: Brief},
             tag="feeds",
             examples={JSON: example("brief")},
@@ -190,6 +199,55 @@ def operations(feeds: Feeds, keys: KeysDesk) -> Sequence[Operation]:
             answers={JSON: KeyRevoked},
             tag="keys",
             examples={JSON: example("key_revoked")},
+        ),
+        Operation(
+            id="registerAgent",
+            method="POST",
+            path="/api/agent/register",
+            summary="Register a wallet as an agent",
+            description="Answers how to sign calls and where to deposit. Registering again gives the same `agent_id`.",
+            handler=agents.register,
+            terms=FREE,
+            body=AgentRequest,
+            answers={JSON: AgentRegistered},
+            problems=("rate-limited",),
+            tag="agents",
+            examples={"body": example("agent_request"), JSON: example("agent_registered")},
+        ),
+        Operation(
+            id="depositCredit",
+            method="POST",
+            path="/api/agent/deposit",
+            summary="Report a deposit",
+            description="Finds the USDC transfer from the wallet to the treasury on the chain and credits it, once.",
+            handler=agents.deposit,
+            terms=FREE,
+            body=DepositRequest,
+            answers={JSON: DepositCredited},
+            problems=(
+                "not-found",
+                "deposit-pending",
+                "deposit-invalid",
+                "deposit-conflict",
+                "rate-limited",
+                "upstream-unavailable",
+                "not-configured",
+            ),
+            tag="agents",
+            examples={"body": example("deposit_request"), JSON: example("deposit_credited")},
+        ),
+        Operation(
+            id="getAgentBalance",
+            method="GET",
+            path="/api/agent/balance",
+            summary="What a wallet has and what it did",
+            handler=agents.balance,
+            terms=FREE,
+            query=BalanceQuery,
+            answers={JSON: AgentBalance},
+            problems=("not-found",),
+            tag="agents",
+            examples={JSON: example("agent_balance")},
         ),
     ]
 

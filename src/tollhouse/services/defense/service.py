@@ -9,6 +9,7 @@ import msgspec
 from tollhouse import __version__
 from tollhouse.gate.rooms import Rooms
 from tollhouse.gate.service import Service, Work
+from tollhouse.services.defense.agents_desk import AgentsDesk
 from tollhouse.services.defense.brief_feed import BriefFeed
 from tollhouse.services.defense.events_feed import EventsFeed
 from tollhouse.services.defense.ingest import health as sources
@@ -25,10 +26,11 @@ INTERFACE_VERSION = "2.0"
 
 _DESCRIPTION = """World events for people and software agents who watch defense and security.
 
-Get a key with `POST /api/keys/create`, then send it as `Authorization: Bearer <key>`. Errors are
+Get a key with `POST /api/keys/create`, then send it as `Authorization: Bearer <key>`. An agent registers its wallet
+with `POST /api/agent/register`, deposits USDC and signs each call instead. Errors are
 `application/problem+json` (RFC 9457). Data: The GDELT Project, https://www.gdeltproject.org/."""
 
-_TAGS = {"feeds": "What happened", "keys": "Your access", "about": "This service"}
+_TAGS = {"feeds": "What happened", "keys": "Your access", "agents": "Wallets that pay per call", "about": "This service"}
 
 
 async def open_defense(rooms: Rooms) -> Service:
@@ -49,7 +51,7 @@ async def open_defense(rooms: Rooms) -> Service:
         title="Tollhouse: defense intelligence feed",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        operations=operations(feeds, keys),
+        operations=operations(feeds, keys, AgentsDesk(rooms)),
         health=partial(_health, rooms, feeds),
         health_schema=_HEALTH_SCHEMA,
         work=_work(rooms, desk),

@@ -1,0 +1,43 @@
+"""`tollhouse ledger`: prove that the books balance, and look into them."""
+
+import asyncio
+import json
+import sys
+
+import msgspec
+from cyclopts import App
+
+from tollhouse import app
+from tollhouse.cli.options import HERE, Where
+
+ledger = App(name="ledger", help="Prove that the books balance; show the newest entries.")
+
+
+@ledger.command
+def verify(*, where: Where = HERE) -> None:
+    """Derive every balance again and compare, with the chain too where one is configured; exit 1 if anything is off."""
+    report = asyncio.run(_verified(where))
+    print(json.dumps(report))
+    sys.exit(0 if report["balanced"] else 1)
+
+
+@ledger.command
+def show(account: str = "", *, limit: int = 20, where: Where = HERE) -> None:
+    """Print the newest transfers, of one account or of all, one JSON object a line."""
+
+    async def run() -> None:
+        async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
+            for transfer in await rooms.ledger.recent(limit, account or None):
+                print(msgspec.json.encode(transfer).decode())
+
+    asyncio.run(run())
+
+
+async def _verified(where: Where) -> dict[str, object]:
+    async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
+        report: dict[str, object] = msgspec.to_builtins(await rooms.ledger.verify())
+        if rooms.deposits is not None:
+            chain = await rooms.deposits.reconcile()
+            report["chain"] = msgspec.to_builtins(chain)
+            report["balanced"] = bool(report["balanced"]) and chain.agrees
+        return report

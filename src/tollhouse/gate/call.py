@@ -1,0 +1,62 @@
+"""One call on its way from the gate to its handler."""
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse.caller import Caller
+from tollhouse.gate import guard
+from tollhouse.gate.answering import etag_of
+from tollhouse.gate.media import wanted_media_type
+from tollhouse.gate.operation import Answer, Asked, Operation
+from tollhouse.gate.reading import read_body, read_query
+from tollhouse.gate.request import Request
+from tollhouse.gate.routing import Route
+from tollhouse.settings import Settings
+
+
+class Call:
+    """A request, the operation it means, and how that is answered."""
+
+    __slots__ = ("_body", "_parameters", "_route", "_settings", "request")
+
+    def __init__(self, settings: Settings, request: Request, route: Route, parameters: dict[str, str]) -> None:
+        self._settings = settings
+        self._route = route
+        self._parameters = parameters
+        self._body: bytes | None = None
+        self.request = request
+
+    @property
+    def operation(self) -> Operation:
+        """What is called."""
+        return self._route.operation
+
+    @property
+    def path(self) -> str:
+        """The path inside the service, as the documents write it."""
+        return self.request.path[len(self._route.prefix) :]
+
+    async def body(self) -> bytes:
+        """The whole body, read once; nothing where the operation takes none."""
+        if self._body is None:
+            limit, deadline = self._settings.body_limit_bytes, self._settings.request_deadline_seconds
+            self._body = await guard.whole_body(self.request, limit, deadline) if self.operation.body else b""
+        return self._body
+
+    async def work(self, caller: Caller, address: str) -> Answer:
+        """What the handler answers. Raises Problem."""
+        operation, request = self.operation, self.request
+        query = read_query(request.query, operation.query)
+        media_type = wanted_media_type(operation, request.header(b"accept"), getattr(query, "format", None))
+        body = None
+        if operation.body is not None:
+            body = read_body(await self.body(), request.header(b"content-type"), operation.body)
+        result = await operation.handler(Asked(query, body, self._parameters, caller, address, media_type))
+        return result if isinstance(result, Answer) else _encoded(result, operation)
+
+
+def _encoded(result: Struct, operation: Operation) -> Answer:
+    body = msgspec.json.encode(result)
+    if operation.method != "GET":
+        return Answer(body, cache_control="no-store")
+    return Answer(body, etag=etag_of(body))

@@ -1,0 +1,1 @@
+"""How calls are paid for: the ledger, agents' credit, deposits, x402, checkout."""

@@ -1,0 +1,1 @@
+"""The money: double entry in whole micro-USD, durable before anyone is told."""

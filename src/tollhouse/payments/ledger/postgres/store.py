@@ -1,0 +1,302 @@
+"""The ledger's rows in PostgreSQL: one connection that writes and holds this process's number, a few that read."""
+
+import asyncio
+import contextlib
+import secrets
+import zlib
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]  # it ships no types
+from sqlalchemy.engine import URL
+
+from tollhouse import clock
+from tollhouse.errors import Problem
+from tollhouse.logs import logger
+from tollhouse.payments.ledger import failures, rules
+from tollhouse.payments.ledger.audit import report
+from tollhouse.payments.ledger.operations import Changes, Entry, Kept, Known, Operation, Result
+from tollhouse.payments.ledger.store import (
+    ACCOUNT,
+    AUDIT,
+    ENTRY,
+    KEPT,
+    NEXT_SEQ,
+    PENDING,
+    account_row,
+    entry_of,
+    kept_of,
+    kept_rows,
+    row_of,
+)
+from tollhouse.payments.ledger.words import AccountState, LedgerReport, Transfer
+
+log = logger("ledger")
+
+RETRY_SECONDS = 8.0
+"""How long a batch is tried again while the database is out of reach, or nobody can tell whether it committed."""
+RETRY_EVERY_SECONDS = 0.1
+COMMAND_SECONDS = 10.0
+AUDIT_SECONDS = 3_600.0
+CLOSE_SECONDS = 5.0
+OLD_LOCK_SECONDS = 1.0
+"""How long a new connection waits for the server to notice that the old one is gone."""
+
+_BATCH_LOCK = zlib.crc32(b"ledger")
+_OWNERS = zlib.crc32(b"ledger-owners") >> 1
+BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({_BATCH_LOCK})"
+# Durable whatever the server's default is; and a process that hangs inside a batch must not hold up the others.
+_SESSION = f"""SET idle_in_transaction_session_timeout = {int(COMMAND_SECONDS * 1_000)};
+    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"""
+
+# Gone, going, not yet there, or busy: the same batch may succeed on another connection.
+_LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
+# Ours to correct, however often they are tried.
+_MISTAKES = (
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.SyntaxOrAccessError,
+    asyncpg.DataError,
+    asyncpg.PLPGSQLError,
+    ValueError,
+)
+
+
+class PostgresStore:
+    """See Store. The number of this process is an advisory lock of the session that writes."""
+
+    def __init__(self, url: URL) -> None:
+        _, self._options = url.get_dialect()().create_connect_args(url)
+        self.owner = secrets.randbits(31)
+        self._writer: asyncpg.Connection | None = None
+        self._readers = asyncpg.create_pool(min_size=0, max_size=4, **self._options, command_timeout=COMMAND_SECONDS)
+
+    async def open(self) -> None:
+        """Be reachable, and be counted among the living."""
+        await self._readers
+        try:
+            async with _as_problem():
+                await self._connected()
+        except Problem:
+            await self._readers.close()
+            raise
+
+    async def apply(self, operations: Sequence[Operation]) -> list[Result]:
+        """See Store. The outcome of a lost commit is found out by asking again: ids are taken once."""
+        elapsed = asyncio.get_running_loop().time
+        deadline = elapsed() + RETRY_SECONDS
+        async with _as_problem():
+            while True:
+                try:
+                    return await self._apply(operations)
+                except _MISTAKES:
+                    raise
+                except _LOST as error:
+                    self._drop()
+                    if elapsed() > deadline:
+                        raise
+                    log.warning("the ledger's connection was lost; asking again", error=repr(error))
+                    await asyncio.sleep(RETRY_EVERY_SECONDS)
+
+    async def account(self, name: str) -> AccountState:
+        """See Store."""
+        found = await self._read(f"{ACCOUNT} WHERE name = $1", name)
+        return AccountState(*found[0]) if found else AccountState(name)
+
+    async def find(self, transfer_id: str) -> Transfer | None:
+        """See Store."""
+        found = await self._transfers(" WHERE t.id = $1", transfer_id)
+        return found[0] if found else None
+
+    async def listed(self, kind: str, since: float) -> list[Transfer]:
+        """See Store."""
+        return await self._transfers(" WHERE t.kind = $1 AND t.at >= $2 ORDER BY t.seq", kind, since)
+
+    async def recent(self, limit: int, account: str | None) -> list[Transfer]:
+        """See Store."""
+        if account is None:
+            return await self._transfers(" ORDER BY t.seq DESC LIMIT $1", limit)
+        return await self._transfers(_NEWEST_OF_ACCOUNT, account, limit)
+
+    async def pending(self) -> list[Entry]:
+        """See Store."""
+        return [entry_of(row) for row in await self._read(PENDING)]
+
+    async def dead(self, owners: Iterable[int]) -> set[int]:
+        """See Store."""
+        async with _as_problem(), self._readers.acquire() as connection:
+            return {owner for owner in owners if await _is_dead(connection, owner)}
+
+    async def audit(self) -> LedgerReport:
+        """See Store."""
+        async with (
+            _as_problem(),
+            self._readers.acquire() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            answers = {
+                name: await connection.fetch(question, timeout=AUDIT_SECONDS) for name, question in AUDIT.items()
+            }
+        return report(answers)
+
+    async def close(self) -> None:
+        """See Store."""
+        with contextlib.suppress(*_LOST):
+            await asyncio.wait_for(self._readers.close(), CLOSE_SECONDS)
+        if self._writer:
+            with contextlib.suppress(*_LOST):
+                await self._writer.close(timeout=CLOSE_SECONDS)
+
+    async def _transfers(self, where: str, *values: object) -> list[Transfer]:
+        return [entry_of(row).transfer for row in await self._read(ENTRY + where, *values)]
+
+    async def _read(self, question: str, *values: object) -> list[asyncpg.Record]:
+        async with _as_problem():
+            try:
+                rows: list[asyncpg.Record] = await self._readers.fetch(question, *values)
+            except _LOST:
+                # An idle connection had died unnoticed: a fresh one says whether the server has.
+                rows = await self._readers.fetch(question, *values)
+        return rows
+
+    async def _apply(self, operations: Sequence[Operation]) -> list[Result]:
+        connection = await self._connected()
+        try:
+            await connection.execute(BEGIN)
+            changes = rules.apply(operations, await _known(connection, operations), clock.seconds())
+            await _write(connection, changes)
+            failures.before_commit(operations)
+            await connection.execute("COMMIT")
+        except BaseException:
+            # Closing ends the transaction wherever it stands; if it had committed, the next attempt will find so.
+            self._drop()
+            raise
+        failures.after_commit(operations)
+        return changes.results
+
+    async def _connected(self) -> asyncpg.Connection:
+        if self._writer is None or self._writer.is_closed():
+            limits = {"timeout": COMMAND_SECONDS, "command_timeout": COMMAND_SECONDS}
+            connection = await asyncpg.connect(**self._options, **limits)
+            try:
+                await connection.execute(_SESSION)
+                await self._take_number(connection)
+            except BaseException:
+                connection.terminate()
+                raise
+            self._writer = connection
+        return self._writer
+
+    async def _take_number(self, connection: asyncpg.Connection) -> None:
+        """The same number as before if the server knows that the old connection is gone, else another one.
+
+        Reservations under a number that was given up may be voided by `recover`; posting them then fails, loudly.
+        """
+        for _ in range(int(OLD_LOCK_SECONDS / RETRY_EVERY_SECONDS)):
+            if await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", _OWNERS, self.owner):
+                return
+            await asyncio.sleep(RETRY_EVERY_SECONDS)
+        self.owner = secrets.randbits(31)
+        await connection.execute("SELECT pg_advisory_lock($1, $2)", _OWNERS, self.owner)
+
+    def _drop(self) -> None:
+        if self._writer:
+            self._writer.terminate()
+            self._writer = None
+
+
+_NEWEST_OF_ACCOUNT = """ WHERE t.seq IN (
+    SELECT seq FROM (SELECT seq FROM transfer WHERE debit = $1 ORDER BY seq DESC LIMIT $2) AS paid
+    UNION SELECT seq FROM (SELECT seq FROM transfer WHERE credit = $1 ORDER BY seq DESC LIMIT $2) AS got)
+    ORDER BY t.seq DESC LIMIT $2"""
+# One round trip for all rows of a batch: each column is one array, and a part with no rows does nothing.
+_WRITE = """WITH
+    added AS (INSERT INTO transfer SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[],
+        $6::text[], $7::text[], $8::float8[], $9::bool[], $10::bigint[], $11::bigint[])),
+    resolved AS (INSERT INTO resolution SELECT * FROM unnest($12::bigint[], $13::text[], $14::float8[])),
+    opened AS (INSERT INTO open_reservation SELECT * FROM unnest($15::bigint[], $16::bytea[])),
+    closed AS (DELETE FROM open_reservation WHERE seq = ANY($17::bigint[])),
+    forgotten AS (DELETE FROM kept WHERE seq = ANY($18::bigint[]))
+    INSERT INTO account (name, balance, reserved, total_in, total_out, posted_count, last_at)
+    SELECT * FROM unnest($19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[],
+        $25::float8[])
+    ON CONFLICT (name) DO UPDATE SET balance = excluded.balance, reserved = excluded.reserved,
+    total_in = excluded.total_in, total_out = excluded.total_out, posted_count = excluded.posted_count,
+    last_at = excluded.last_at"""
+_KEEP = "INSERT INTO kept SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::float8[], $4::bytea[], $5::bytea[])"
+_KNOWN_BODIES = "SELECT hash FROM kept_body WHERE hash = ANY($1::bytea[])"
+_KEEP_BODIES = "INSERT INTO kept_body SELECT * FROM unnest($1::bytea[], $2::bytea[])"
+_FORGET_OLD = "DELETE FROM kept WHERE at < $1"
+_FORGET_BODIES = "DELETE FROM kept_body b WHERE NOT EXISTS (SELECT FROM kept k WHERE k.hash = b.hash)"
+
+
+@contextlib.asynccontextmanager
+async def _as_problem() -> AsyncIterator[None]:
+    try:
+        yield
+    except _MISTAKES:
+        raise
+    except (*_LOST, asyncpg.PostgresError) as error:
+        raise failures.unavailable(error) from error
+
+
+async def _is_dead(connection: asyncpg.Connection, owner: int) -> bool:
+    is_free = bool(await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", _OWNERS, owner))
+    if is_free:
+        await connection.execute("SELECT pg_advisory_unlock($1, $2)", _OWNERS, owner)
+    return is_free
+
+
+async def _known(connection: asyncpg.Connection, operations: Sequence[Operation]) -> Known:
+    rows = await connection.fetch(f"{ENTRY} WHERE t.id = ANY($1::text[])", rules.ids_of(operations))
+    entries = {entry.transfer.id: entry for entry in map(entry_of, rows)}
+    names = rules.accounts_of(operations, entries)
+    accounts = await connection.fetch(f"{ACCOUNT} WHERE name = ANY($1::text[])", names)
+    kept = await _kept(connection, rules.asked_again(operations, entries))
+    next_seq = await connection.fetchval(NEXT_SEQ)
+    return Known(entries, {row[0]: AccountState(*row) for row in accounts}, kept, next_seq)
+
+
+async def _kept(connection: asyncpg.Connection, seqs: list[int]) -> dict[int, Kept]:
+    if not seqs:
+        return {}
+    rows = await connection.fetch(f"{KEPT} WHERE k.seq = ANY($1::bigint[])", seqs)
+    return dict(map(kept_of, rows))
+
+
+async def _write(connection: asyncpg.Connection, changes: Changes) -> None:
+    await connection.execute(
+        _WRITE,
+        *_columns(11, [row_of(entry) for entry in changes.added]),
+        *_columns(3, changes.resolved),
+        *_columns(2, [(entry.seq, entry.fingerprint) for entry in changes.opened]),
+        changes.closed,
+        changes.forgotten,
+        *_columns(7, [account_row(account) for account in changes.accounts]),
+    )
+    if changes.kept:
+        await _keep(connection, changes.kept)
+    if changes.forget_before is not None:
+        await connection.execute(_FORGET_OLD, changes.forget_before)
+        await connection.execute(_FORGET_BODIES)
+
+
+def _columns(count: int, rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [[row[column] for row in rows] for column in range(count)]
+
+
+async def _keep(connection: asyncpg.Connection, kept: dict[int, Kept]) -> None:
+    rows, bodies = kept_rows(kept)
+    for known in await connection.fetch(_KNOWN_BODIES, list(bodies)):
+        del bodies[known[0]]
+    if bodies:
+        await connection.execute(_KEEP_BODIES, *_columns(2, list(bodies.items())))
+    await connection.execute(_KEEP, *_columns(5, rows))

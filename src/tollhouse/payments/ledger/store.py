@@ -1,0 +1,136 @@
+"""What a ledger's store is, and the SQL that both databases understand."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Protocol
+
+import msgspec
+
+from tollhouse.payments.kept import KeptAnswer
+from tollhouse.payments.ledger.operations import Entry, Kept, Operation, Result
+from tollhouse.payments.ledger.words import AccountState, LedgerReport, Transfer
+
+
+class Store(Protocol):
+    """Where a ledger is kept. `owner` is this process's number, alive for others as long as the process is.
+
+    Every method raises Problem `storage-unavailable` when the database cannot be reached or written.
+    """
+
+    owner: int
+
+    async def apply(self, operations: Sequence[Operation]) -> list[Result]:
+        """One transaction, durable when this returns. After an unknown outcome it may be called again: see rules."""
+
+    async def account(self, name: str) -> AccountState: ...
+
+    async def find(self, transfer_id: str) -> Transfer | None: ...
+
+    async def listed(self, kind: str, since: float) -> list[Transfer]: ...
+
+    async def recent(self, limit: int, account: str | None) -> list[Transfer]: ...
+
+    async def pending(self) -> list[Entry]:
+        """Every reservation that is open, whoever made it."""
+
+    async def dead(self, owners: Iterable[int]) -> set[int]:
+        """Those of the owners whose process is gone."""
+
+    async def audit(self) -> LedgerReport: ...
+
+    async def close(self) -> None: ...
+
+
+# A transfer's row, as `entry_of` reads it.
+ENTRY = """SELECT t.seq, t.id, t.debit, t.credit, t.amount, t.kind, t.memo, t.at, t.owner, t.number,
+    CASE WHEN NOT t.is_reservation THEN 'settled' ELSE coalesce(r.state, 'pending') END, o.fingerprint
+    FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq LEFT JOIN open_reservation o ON o.seq = t.seq"""
+ACCOUNT = "SELECT name, balance, reserved, total_in, total_out, posted_count, last_at FROM account"
+KEPT = "SELECT k.seq, k.head, b.body, k.fingerprint, k.at FROM kept k JOIN kept_body b ON b.hash = k.hash"
+NEXT_SEQ = "SELECT coalesce(max(seq), 0) + 1 FROM transfer"
+PENDING = f"{ENTRY} WHERE o.seq IS NOT NULL"
+
+# What every account must be, from the transfers alone; the last column is what reversals took from it.
+DERIVED = """SELECT name,
+    CAST(sum(CASE WHEN counts THEN signed ELSE 0 END) AS BIGINT),
+    CAST(sum(CASE WHEN is_pending THEN held ELSE 0 END) AS BIGINT),
+    CAST(sum(CASE WHEN counts AND signed > 0 THEN signed ELSE 0 END) AS BIGINT),
+    CAST(sum(CASE WHEN counts AND signed < 0 THEN -signed ELSE 0 END) AS BIGINT),
+    count(posted_at),
+    max(posted_at),
+    CAST(sum(CASE WHEN kind = 'reversal' AND signed < 0 THEN -signed ELSE 0 END) AS BIGINT)
+    FROM (SELECT t.debit AS name, -t.amount AS signed, t.amount AS held, t.kind,
+            NOT t.is_reservation OR r.state = 'posted' AS counts,
+            t.is_reservation AND r.seq IS NULL AS is_pending,
+            CASE WHEN t.is_reservation AND r.state = 'posted' THEN r.at END AS posted_at
+        FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq
+        UNION ALL
+        SELECT t.credit, t.amount, 0, t.kind,
+            NOT t.is_reservation OR r.state = 'posted',
+            t.is_reservation AND r.seq IS NULL,
+            CASE WHEN t.is_reservation AND r.state = 'posted' THEN r.at END
+        FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq) AS side
+    GROUP BY name"""
+COUNTS = """SELECT (SELECT count(*) FROM account), (SELECT count(*) FROM transfer),
+    (SELECT count(*) FROM open_reservation)"""
+
+# Rows that break a rule of the book: each answers the transfers that do, and its name says how.
+RULES: dict[str, str] = {
+    "is resolved and there is no such reservation": """SELECT r.seq FROM resolution r
+        LEFT JOIN transfer t ON t.seq = r.seq WHERE t.seq IS NULL OR NOT t.is_reservation""",
+    "is resolved more than once": "SELECT seq FROM resolution GROUP BY seq HAVING count(*) > 1",
+    "is resolved as neither posted nor voided": "SELECT seq FROM resolution WHERE state NOT IN ('posted', 'voided')",
+    "is pending and not listed as open": """SELECT t.id FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq
+        LEFT JOIN open_reservation o ON o.seq = t.seq
+        WHERE t.is_reservation AND r.seq IS NULL AND o.seq IS NULL""",
+    "is listed as open and not pending": """SELECT o.seq FROM open_reservation o LEFT JOIN transfer t ON t.seq = o.seq
+        LEFT JOIN resolution r ON r.seq = o.seq
+        WHERE t.seq IS NULL OR r.seq IS NOT NULL OR NOT t.is_reservation""",
+    "stands in the ledger more than once": "SELECT id FROM transfer GROUP BY id HAVING count(*) > 1",
+    "moves less than nothing, or nothing at all": """SELECT t.id FROM transfer t
+        LEFT JOIN resolution r ON r.seq = t.seq
+        WHERE t.amount < 0 OR t.amount = 0 AND (NOT t.is_reservation OR coalesce(r.state, '') <> 'voided')""",
+    "moves money from an account to itself": "SELECT id FROM transfer WHERE debit = credit",
+    "keeps an answer and was not posted": """SELECT k.seq FROM kept k LEFT JOIN resolution r ON r.seq = k.seq
+        WHERE coalesce(r.state, '') <> 'posted'""",
+}
+AUDIT = {"accounts": ACCOUNT, "derived": DERIVED, "counts": COUNTS, **RULES}
+
+
+def entry_of(row: Sequence[Any]) -> Entry:
+    """A row of ENTRY."""
+    seq, transfer_id, debit, credit, amount, kind, memo, at, owner, number, state, fingerprint = row
+    told = msgspec.json.decode(memo) if memo else None
+    transfer = Transfer(transfer_id, debit, credit, amount, kind, told, at, state)
+    return Entry(seq, transfer, owner, number, fingerprint or b"")
+
+
+def row_of(entry: Entry) -> tuple[Any, ...]:
+    """The columns of `transfer`, in their order."""
+    made = entry.transfer
+    memo = None if made.memo is None else msgspec.json.encode(made.memo).decode()
+    sides = (entry.seq, made.id, made.debit, made.credit, made.amount_micros, made.kind)
+    return (*sides, memo, made.at, made.state != "settled", entry.owner, entry.number)
+
+
+def account_row(account: AccountState) -> tuple[Any, ...]:
+    """The columns of `account`, in the order of ACCOUNT."""
+    return tuple(getattr(account, field) for field in AccountState.__struct_fields__)
+
+
+def kept_rows(kept: Mapping[int, Kept]) -> tuple[list[tuple[Any, ...]], dict[bytes, bytes]]:
+    """The rows of `kept`, and the bodies by their hash: calls that got the same body share it."""
+    rows, bodies = [], {}
+    for seq, item in kept.items():
+        digest = sha256(item.answer.body).digest()
+        bodies[digest] = item.answer.body
+        head = msgspec.msgpack.encode(msgspec.structs.replace(item.answer, body=b""))
+        rows.append((seq, item.fingerprint, item.at, head, digest))
+    return rows, bodies
+
+
+def kept_of(row: Sequence[Any]) -> tuple[int, Kept]:
+    """A row of KEPT, by its seq."""
+    seq, head, body, fingerprint, at = row
+    answer = msgspec.structs.replace(msgspec.msgpack.decode(head, type=KeptAnswer), body=bytes(body))
+    return seq, Kept(answer, fingerprint, at)

@@ -1,0 +1,1 @@
+"""The ledger's migrations, in the order of their numbers."""

@@ -1,0 +1,92 @@
+"""The real gate and the real books under a desk of the tests' own: what the crash simulation serves.
+
+`create` is what Tollhouse does. `create_mutant` forgets that a nonce was seen: the simulation must notice.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator
+from itertools import count
+
+from tollhouse import app, failpoints, logs
+from tollhouse import settings as setting
+from tollhouse.errors import Problem
+from tollhouse.gate.admission import Admission
+from tollhouse.gate.lifespan import Application
+from tollhouse.gate.operation import Answer, Operation
+from tollhouse.gate.routing import Router
+from tollhouse.gate.server import Gate
+from tollhouse.gate.service import Service
+from tollhouse.gate.terms import FREE, KEY_OR_AGENT
+from tollhouse.payments.ledger.ledger import Ledger
+
+_runs = count(1)
+
+
+async def _page(_asked) -> Answer:
+    await asyncio.sleep(0.001)
+    return Answer(b'{"process":"%s","run":%d}' % (_PROCESS, next(_runs)))
+
+
+async def _missing(_asked) -> Answer:
+    raise Problem("not-found", "There is no such thing.")
+
+
+async def _fails(_asked) -> Answer:
+    raise ZeroDivisionError
+
+
+async def _health(_asked) -> Answer:
+    return Answer(b"{}")
+
+
+async def _no_facts() -> dict[str, str]:
+    return {}
+
+
+_PROCESS = secrets.token_hex(4).encode()
+_KINDS = {"application/json": {}}
+OPERATIONS = [
+    Operation("page", "GET", "/page", "", _page, KEY_OR_AGENT, answers=_KINDS),
+    Operation("missing", "GET", "/missing", "", _missing, KEY_OR_AGENT, answers=_KINDS),
+    Operation("fails", "GET", "/fails", "", _fails, KEY_OR_AGENT, answers=_KINDS),
+    Operation("health", "GET", "/health", "", _health, FREE, answers=_KINDS),
+]
+
+
+def create():
+    settings = setting.load()
+    logs.configure(settings.log_level)
+    failpoints.arm(settings.failpoint)
+    return Application(lambda: _serving(settings))
+
+
+def create_mutant():
+    """A reservation's id is no longer its nonce's: a replay is a new call."""
+    reserve = Ledger.reserve
+
+    async def forgetful(self, transfer_id, *rest: object) -> object:
+        return await reserve(self, f"{transfer_id}:{secrets.token_hex(4)}", *rest)
+
+    Ledger.reserve = forgetful
+    post, void = Ledger.post, Ledger.void
+    # What was reserved under a longer id is settled under it too: the newest of that call.
+    Ledger.post = lambda self, transfer_id, kept: _of_newest(self, post, transfer_id, kept)
+    Ledger.void = lambda self, transfer_id: _of_newest(self, void, transfer_id)
+    return create()
+
+
+async def _of_newest(ledger, settle, transfer_id, *rest: object) -> None:
+    open_ones = [t.id for t in await ledger.recent(500) if t.id.startswith(transfer_id) and t.state == "pending"]
+    if open_ones:
+        await settle(ledger, open_ones[0], *rest)
+
+
+@contextlib.asynccontextmanager
+async def _serving(settings) -> AsyncIterator[Gate]:
+    async with app.rooms_of(settings) as rooms:
+        await rooms.ledger.recover()
+        router = Router()
+        router.mount(Service("desk", "Desk", "1", "", OPERATIONS, _no_facts, {}), "")
+        yield Gate(settings, Admission(rooms), router, {})
