@@ -52,10 +52,10 @@ def create() -> Application:
 async def serving(settings: Settings) -> AsyncIterator[Gate]:
     """Everything built and running, until the block ends."""
     async with rooms_of(settings) as rooms:
-        await rooms.ledger.recover()
         services = [await SERVICES[name](rooms) for name in chosen(settings)]
         gate = _gate(rooms, services)
-        tasks = [asyncio.create_task(_for_ever(work)) for service in services for work in service.follow]
+        following = [partial(_release_what_was_left, rooms), *(work for service in services for work in service.follow)]
+        tasks = [asyncio.create_task(_for_ever(work)) for work in following]
         if settings.background_work:
             tasks.append(asyncio.create_task(lead(rooms, services)))
         _spare_the_collector()
@@ -98,10 +98,16 @@ async def check(settings: Settings) -> None:
         pass
 
 
-async def _keep_the_ledger(rooms: Rooms) -> None:
-    """Give back what calls of dead processes had reserved, and forget answers nobody came back for."""
+async def _release_what_was_left(rooms: Rooms) -> None:
+    """Give back what calls of dead processes, and of this one, had reserved and nobody can settle any more."""
     while True:
+        await asyncio.sleep(KEEP_LEDGER_SECONDS)
         await rooms.ledger.recover()
+
+
+async def _forget_kept_answers(rooms: Rooms) -> None:
+    """Forget paid answers nobody came back for."""
+    while True:
         await rooms.ledger.sweep()
         await asyncio.sleep(KEEP_LEDGER_SECONDS)
 
@@ -109,7 +115,7 @@ async def _keep_the_ledger(rooms: Rooms) -> None:
 async def lead(rooms: Rooms, services: Sequence[Service]) -> None:
     """Do the background work in one process of all that share the database; another takes over when it ends."""
     folder = Path(rooms.settings.data_dir)
-    all_work: list[Work] = [partial(_keep_the_ledger, rooms), rooms.webhooks.deliver_for_ever]
+    all_work: list[Work] = [partial(_forget_kept_answers, rooms), rooms.webhooks.deliver_for_ever]
     all_work += [work for service in services for work in service.work]
     if rooms.deposits is not None:
         all_work.append(rooms.deposits.watch)

@@ -210,6 +210,8 @@ def _check(settings: Settings) -> None:
             raise SettingError(f"{name}: must be an address, 0x and 40 hexadecimal digits")
     if settings.x402_facilitator_key and not _PRIVATE_KEY.fullmatch(settings.x402_facilitator_key):
         raise SettingError("x402_facilitator_key: must be a private key, 64 hexadecimal digits")
+    if settings.failpoint and not _FAILPOINT.fullmatch(settings.failpoint):
+        raise SettingError("failpoint: must be the name of a place, and after a colon which time it is come to")
     if settings.x402_price_usd * 1_000_000 % 1:
         raise SettingError("x402_price_usd: must be whole millionths of a dollar")
     for name, schemes in _SCHEMES.items():
@@ -219,6 +221,7 @@ def _check(settings: Settings) -> None:
 
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+_FAILPOINT = re.compile(r"[a-z0-9.-]+(:[1-9][0-9]{0,8})?")
 _PRIVATE_KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 _SCHEMES = {
     "database_url": ("sqlite:///", "postgresql://", "postgresql+asyncpg://", "postgres://"),

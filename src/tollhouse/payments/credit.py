@@ -1,6 +1,5 @@
 """What a signed call takes from its agent's balance: claimed with its nonce, charged once, or given back."""
 
-import asyncio
 import contextlib
 from dataclasses import dataclass
 
@@ -16,7 +15,6 @@ from tollhouse.payments.ledger.words import (
     Insufficient,
     ReservationGoneError,
     Reserved,
-    Used,
     agent_account,
 )
 
@@ -65,10 +63,7 @@ async def claim(ledger: Ledger, agent_id: str, nonce: str, price_micros: int, fi
     `fingerprint` tells the request: a nonce that comes again with the very same one gets the kept answer, if any.
     """
     call_id = f"call:{agent_id}:{nonce}"
-    reserving = asyncio.ensure_future(
-        ledger.reserve(call_id, agent_account(agent_id), REVENUE, price_micros, CALL, fingerprint)
-    )
-    outcome = await _even_if_cancelled(reserving, ledger, call_id)
+    outcome = await ledger.reserve(call_id, agent_account(agent_id), REVENUE, price_micros, CALL, fingerprint)
     if isinstance(outcome, Reserved):
         return Claim(ledger, call_id)
     if isinstance(outcome, Insufficient):
@@ -95,18 +90,6 @@ async def standing(ledger: Ledger, agent_id: str) -> Standing:
         calls=account.posted_count,
         last_call_at=account.last_at,
     )
-
-
-async def _even_if_cancelled(
-    reserving: asyncio.Future[Reserved | Insufficient | Used], ledger: Ledger, call_id: str
-) -> Reserved | Insufficient | Used:
-    """Who stops waiting for a reservation must not leave it behind."""
-    try:
-        return await asyncio.shield(reserving)
-    except asyncio.CancelledError:
-        if isinstance(await reserving, Reserved):
-            await ledger.void(call_id)
-        raise
 
 
 def _insufficient(balance_micros: int, price_micros: int) -> Problem:
