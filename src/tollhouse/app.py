@@ -23,6 +23,7 @@ from tollhouse.gate.service import Service, Work
 from tollhouse.metering.meter import Meter, TallyMeter
 from tollhouse.payments.deposits import deposits_of
 from tollhouse.payments.ledger.ledger import open_ledger
+from tollhouse.payments.per_request import x402_of
 from tollhouse.services import SERVICES
 from tollhouse.settings import SettingError, Settings
 from tollhouse.storage.database import Database, open_database
@@ -54,7 +55,8 @@ async def serving(settings: Settings) -> AsyncIterator[Gate]:
     async with rooms_of(settings) as rooms:
         services = [await SERVICES[name](rooms) for name in chosen(settings)]
         gate = _gate(rooms, services)
-        following = [partial(_release_what_was_left, rooms), *(work for service in services for work in service.follow)]
+        following: list[Work] = [partial(_release_what_was_left, rooms)]
+        following += [work for service in services for work in service.follow]
         tasks = [asyncio.create_task(_for_ever(work)) for work in following]
         if settings.background_work:
             tasks.append(asyncio.create_task(lead(rooms, services)))
@@ -82,7 +84,8 @@ async def rooms_of(settings: Settings, *, answers_calls: bool = True) -> AsyncIt
         deposits = await stack.enter_async_context(deposits_of(settings, ledger))
         webhooks = open_webhooks(settings, database)
         stack.push_async_callback(webhooks.close)
-        yield Rooms(settings, database, keys, wallets, meter, ledger, deposits, webhooks, clock.seconds())
+        x402 = await stack.enter_async_context(x402_of(settings, database, ledger))
+        yield Rooms(settings, database, keys, wallets, meter, ledger, deposits, webhooks, x402, clock.seconds())
 
 
 async def working(settings: Settings) -> None:
@@ -119,6 +122,8 @@ async def lead(rooms: Rooms, services: Sequence[Service]) -> None:
     all_work += [work for service in services for work in service.work]
     if rooms.deposits is not None:
         all_work.append(rooms.deposits.watch)
+    if rooms.x402 is not None:
+        all_work.append(rooms.x402.resolve_for_ever)
     while True:
         async with rooms.database.leading("background-work", folder) as leads:
             if leads:

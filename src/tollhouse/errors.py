@@ -11,6 +11,7 @@ CODES: dict[str, tuple[int, str]] = {
     "tier-not-self-service": (400, "This tier is not given out by key creation"),
     "missing-credentials": (401, "This operation needs credentials"),
     "invalid-key": (401, "The API key is unknown, revoked or malformed"),
+    "payment-required": (402, "The free allowance is used up; a payment continues it"),
     "insufficient-balance": (402, "The agent's balance is too small"),
     "payment-required": (402, "The free allowance is used up; the next call costs money"),
     "payment-invalid": (402, "The payment will not do"),

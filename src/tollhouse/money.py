@@ -1,6 +1,13 @@
 """Money is whole micro-USD: what a decimal string means, and how one is written."""
 
+from decimal import Decimal
+
 MICROS_PER_USD = 1_000_000
+
+
+def micros(amount: Decimal) -> int:
+    """`Decimal("0.001")` USD -> `1_000`. The amount has at most six decimals."""
+    return int(amount * MICROS_PER_USD)
 
 
 def usd(micros: int) -> str:

@@ -205,6 +205,14 @@ def _check(settings: Settings) -> None:
             raise SettingError(f"{name}: must be greater than zero")
     if any(len(url) > LONGEST_FEED or not url.startswith(("http://", "https://")) for url in settings.feeds):
         raise SettingError(f"feeds: each must be an http(s) address of at most {LONGEST_FEED} characters")
+    _check_payments(settings)
+    for name, schemes in _SCHEMES.items():
+        value = getattr(settings, name)
+        if value and not value.startswith(schemes):
+            raise SettingError(f"{name}: must start with one of {', '.join(schemes)}")
+
+
+def _check_payments(settings: Settings) -> None:
     for name in ("usdc_address", "treasury_address", "x402_pay_to"):
         if getattr(settings, name) and not _ADDRESS.fullmatch(getattr(settings, name)):
             raise SettingError(f"{name}: must be an address, 0x and 40 hexadecimal digits")
@@ -214,10 +222,6 @@ def _check(settings: Settings) -> None:
         raise SettingError("failpoint: must be the name of a place, and after a colon which time it is come to")
     if settings.x402_price_usd * 1_000_000 % 1:
         raise SettingError("x402_price_usd: must be whole millionths of a dollar")
-    for name, schemes in _SCHEMES.items():
-        value = getattr(settings, name)
-        if value and not value.startswith(schemes):
-            raise SettingError(f"{name}: must start with one of {', '.join(schemes)}")
 
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")

@@ -9,9 +9,9 @@ from typing import TypeVar
 from tollhouse import clock
 from tollhouse.access.addresses import client_address, is_loopback
 from tollhouse.access.wallets import nonce_of
-from tollhouse.caller import AddressCaller, KeyCaller, WalletCaller
+from tollhouse.caller import AddressCaller, Caller, KeyCaller, WalletCaller
 from tollhouse.errors import Problem
-from tollhouse.gate import credentials
+from tollhouse.gate import credentials, per_request
 from tollhouse.gate.answering import is_unchanged
 from tollhouse.gate.call import Call
 from tollhouse.gate.credentials import Signed
@@ -23,10 +23,17 @@ from tollhouse.gate.terms import Terms
 from tollhouse.gate.usage_headers import Headers, plan_name, usage_headers
 from tollhouse.metering.meter import Reservation
 from tollhouse.metering.plans import RANK, windows_of
+from tollhouse.metering.windows import Windows
 from tollhouse.payments import credit
 from tollhouse.payments.credit import Claim
+from tollhouse.payments.x402.claims import Kept
+from tollhouse.payments.x402.responses import Headers as PaymentHeaders
+from tollhouse.payments.x402.words import Refused
 
 T = TypeVar("T")
+
+# Where no key is needed, only a paid one changes anything.
+_PAID_TIER = Terms("key", minimum_tier="pro")
 
 # A call refused for these reasons, or failed by the server, uses nothing of the caller's plan.
 _USES_NOTHING = frozenset({401, 402, 403, 429})
@@ -57,6 +64,8 @@ class Admission:
         settings = rooms.settings
         self._rooms = rooms
         self._meter = rooms.meter
+        # The meter's second window bounds nothing here.
+        self._allowance = Windows(settings.free_per_ip_per_day, None)
         self._address = lru_cache(maxsize=8192)(partial(client_address, trusted=settings.trusted_networks()))
 
     async def admit(self, call: Call) -> Admitted:
@@ -68,6 +77,8 @@ class Admission:
         address = self._address(request.peer, request.header(b"x-forwarded-for"))
         if terms.opens_to == "operator":
             self._check_operator(request, address)
+        if terms.opens_to == "anyone" and terms.is_metered:
+            return await self._on_allowance(call, address)
         if terms.opens_to != "key":
             return Admitted(await call.work(AddressCaller(address), address))
         signed = credentials.signed_call(request)
@@ -85,6 +96,46 @@ class Admission:
         reservation = await self._reserve(caller)
         answer = await self._counted(reservation, caller, lambda: call.work(caller, address))
         return Admitted(answer, usage_headers(caller, reservation.verdict))
+
+    async def _on_allowance(self, call: Call, address: str) -> Admitted:
+        """An address has its free requests a day, then pays for each. A paid tier's key has its own plan instead."""
+        if b"authorization" in call.request.headers:
+            caller = await self._holder(call.request)
+            _check_tier(_PAID_TIER, caller)
+            return await self._on_plan(call, caller, address)
+        visitor = AddressCaller(address)
+        reservation = await self._meter.reserve(visitor.subject, self._allowance)
+        usage = usage_headers(visitor, reservation.verdict)
+        if reservation.verdict.refused_by is None:
+            answer = await self._counted(reservation, visitor, lambda: call.work(visitor, address))
+            return Admitted(answer, usage)
+        try:
+            return await self._per_request(call, visitor, usage)
+        except Problem as problem:
+            problem.usage = usage
+            raise
+
+    async def _per_request(self, call: Call, visitor: AddressCaller, usage: Headers) -> Admitted:
+        """One payment buys one answer: claimed before the work, settled before the answer leaves."""
+        claimed = await per_request.claim(self._rooms, call)
+        x402 = self._rooms.x402
+        assert x402 is not None, "a payment was claimed"
+        delivered = partial(x402.delivered, claimed.payment)
+        if isinstance(claimed, Kept):
+            return Admitted(_with_headers(as_answer(claimed.answer), claimed.headers), usage, delivered)
+        call.request.watch()
+        try:
+            answer = await call.work(visitor, visitor.address)
+            if is_unchanged(answer, call.request):
+                await x402.release(claimed)
+                return Admitted(answer, usage)
+            settled = await x402.settle(claimed, as_kept(answer))
+        except BaseException:
+            await x402.release(claimed)
+            raise
+        if isinstance(settled, Refused):
+            raise per_request.refused(self._rooms, x402, call, settled)
+        return Admitted(_with_headers(answer, settled), usage, delivered)
 
     async def _on_credit(self, call: Call, signed: Signed, address: str) -> Admitted:
         """A wallet's call takes its price from the balance, once, when the answer is ready to leave."""
@@ -142,9 +193,7 @@ class Admission:
             raise _over_limit(caller, reservation)
         return reservation
 
-    async def _counted(
-        self, reservation: Reservation, caller: KeyCaller | WalletCaller, work: Callable[[], Awaitable[T]]
-    ) -> T:
+    async def _counted(self, reservation: Reservation, caller: Caller, work: Callable[[], Awaitable[T]]) -> T:
         """Do the work that was reserved for; give the reservation back where it comes to nothing."""
         try:
             return await work()
@@ -156,6 +205,14 @@ class Admission:
         except BaseException:
             await self._meter.release(reservation)
             raise
+
+
+def _with_headers(answer: Answer, headers: PaymentHeaders) -> Answer:
+    """The answer with headers about its payment; the one that is kept for others stays as it is."""
+    told = tuple((name.lower().encode(), value.encode()) for name, value in headers)
+    return Answer(
+        answer.body, answer.media_type, answer.etag, (*answer.headers, *told), answer.status, answer.cache_control
+    )
 
 
 def _check_tier(terms: Terms, caller: KeyCaller) -> None:

@@ -27,7 +27,7 @@ _CODINGS = ("zstd", "br", "gzip")
 
 _READABLE_BY_PAGES = (
     b"ETag, Link, Location, RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-Credits-Tier, "
-    b"X-RateLimit-Limit, X-RateLimit-Remaining, X-Request-Id"
+    b"X-RateLimit-Limit, X-RateLimit-Remaining, X-Request-Id, Payment-Required, Payment-Response, X-Payment-Response"
 )
 _ALWAYS = (
     (b"vary", b"Accept, Accept-Encoding"),

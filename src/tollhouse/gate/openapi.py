@@ -102,6 +102,8 @@ def _operation(operation: Operation, schemas: Json) -> Json:
 
 
 def _security(terms: Terms) -> list[Json]:
+    if terms.request_price_micros is not None:
+        return [{}, {"bearer": []}]
     if terms.opens_to != "key":
         return []
     signed: list[Json] = [] if terms.agent_price_micros is None else [{name: [] for name in _AGENT_SCHEMES}]
@@ -168,6 +170,8 @@ def _codes_of(operation: Operation) -> list[str]:
         codes += ["invalid-body", "unsupported-media-type", "payload-too-large", "request-timeout"]
     if operation.terms.opens_to == "key":
         codes += ["missing-credentials", "invalid-key"]
+    if operation.terms.request_price_micros is not None:
+        codes += ["invalid-key", "tier-required", "payment-required", "payment-invalid", "payment-pending"]
     if operation.terms.agent_price_micros is not None:
         codes += ["ambiguous-credentials", "invalid-signature", "nonce-reused", "insufficient-balance"]
     if RANK[operation.terms.minimum_tier] > 0:
@@ -191,9 +195,11 @@ def _headers(operation: Operation) -> Json:
     headers: Json = {"X-Request-Id": _header("The id of this request, also in the server's log")}
     if operation.method == "GET":
         headers["ETag"] = _header("Send it back in If-None-Match to learn cheaply whether anything changed")
-    if operation.terms.opens_to == "key":
+    if operation.terms.request_price_micros is not None:
+        headers["PAYMENT-RESPONSE"] = _header("How a payment was settled (x402 version 2; `X-PAYMENT-RESPONSE` for 1)")
+    if operation.terms.opens_to == "key" or operation.terms.is_metered:
         headers |= {
-            "X-RateLimit-Limit": _header("The plan's limit: of the day for free and pro, of the minute for enterprise"),
+            "X-RateLimit-Limit": _header("The limit: of the day, or of the minute where the day has none"),
             "X-RateLimit-Remaining": _header("What is left of it"),
             "X-Credits-Tier": _header("The key's tier; `agent` for a signed call"),
             "RateLimit-Policy": _header("All windows of the plan (IETF draft ratelimit-headers)"),
@@ -217,6 +223,8 @@ def _header(text: str) -> Json:
 def _price(terms: Terms) -> Json:
     if not terms.is_metered:
         return {"model": "free"}
+    if terms.request_price_micros is not None:
+        return {"model": "allowance", "requests": 1, "then_usd_per_request": usd(terms.request_price_micros)}
     price: Json = {"model": "plan", "requests": 1, "minimum_tier": terms.minimum_tier}
     if terms.agent_price_micros is not None:
         price["agent_price_usd"] = usd(terms.agent_price_micros)
@@ -226,6 +234,9 @@ def _price(terms: Terms) -> Json:
 def _price_sentence(terms: Terms) -> str:
     if not terms.is_metered:
         return "Price: free, uses nothing of a plan."
+    if terms.request_price_micros is not None:
+        price = usd(terms.request_price_micros)
+        return f"Price: one of the address's free requests a day; beyond them {price} USD a request (x402)."
     plan = f"Price: one request of the key's plan ({terms.minimum_tier} or higher; see `x-plans`)"
     if terms.agent_price_micros is None:
         return f"{plan}."

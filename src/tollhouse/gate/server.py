@@ -19,7 +19,7 @@ log = logger("gate")
 
 _SENT_BY_PAGES = (
     b"Accept, Authorization, Content-Type, If-None-Match, X-Agent-Address, X-Agent-Nonce, X-Agent-Signature, "
-    b"X-Request-Id"
+    b"X-Payment, Payment-Signature, X-Request-Id"
 )
 _PREFLIGHT = (
     (b"access-control-allow-headers", _SENT_BY_PAGES),

@@ -12,16 +12,23 @@ class Terms(Struct, frozen=True):
     """`opens_to` a key of at least `minimum_tier`, to the operator, or to anyone.
 
     `is_metered`: one call of the caller's plan is used. `agent_price_micros`: what the same costs a registered
-    wallet that signs the call, in micro-USD; None where wallets may not call.
+    wallet that signs the call, in micro-USD; None where wallets may not call. What anyone may call and is metered draws
+    on the free allowance of the client's address; `request_price_micros` is what each request beyond it costs (x402).
     """
 
     opens_to: Literal["anyone", "key", "operator"]
     minimum_tier: Tier = "free"
     is_metered: bool = False
     agent_price_micros: int | None = None
+    request_price_micros: int | None = None
 
 
 FREE = Terms("anyone")
 KEY_UNMETERED = Terms("key")
 KEY_OR_AGENT = Terms("key", is_metered=True, agent_price_micros=AGENT_CALL_MICROS)
 OPERATOR = Terms("operator")
+
+
+def free_then_paid(price_micros: int) -> Terms:
+    """Anyone, free within the address's allowance, then at this price a request."""
+    return Terms("anyone", is_metered=True, request_price_micros=price_micros)

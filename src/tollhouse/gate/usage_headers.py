@@ -4,13 +4,13 @@ from functools import lru_cache
 from math import ceil
 
 from tollhouse import clock
-from tollhouse.caller import KeyCaller, WalletCaller
+from tollhouse.caller import Caller, KeyCaller, WalletCaller
 from tollhouse.metering.windows import SECONDS_PER_DAY, Level, Verdict
 
 Headers = list[tuple[bytes, bytes]]
 
 
-def usage_headers(caller: KeyCaller | WalletCaller, verdict: Verdict) -> Headers:
+def usage_headers(caller: Caller, verdict: Verdict) -> Headers:
     """X-RateLimit-* speak of the day where the plan has a daily limit, else of the minute."""
     day, sliding = verdict.day, verdict.sliding
     now = clock.seconds()
@@ -23,9 +23,11 @@ def usage_headers(caller: KeyCaller | WalletCaller, verdict: Verdict) -> Headers
     ]
 
 
-def plan_name(caller: KeyCaller | WalletCaller) -> str:
-    """The tier of a key; `agent` for a wallet."""
-    return caller.tier if isinstance(caller, KeyCaller) else "agent"
+def plan_name(caller: Caller) -> str:
+    """The tier of a key; `agent` for a wallet; `free` for an address."""
+    if isinstance(caller, KeyCaller):
+        return caller.tier
+    return "agent" if isinstance(caller, WalletCaller) else "free"
 
 
 @lru_cache(maxsize=256)

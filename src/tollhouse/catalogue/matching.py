@@ -1,0 +1,160 @@
+"""Which items a text means: its words, what they may have been meant to be, and how many of them must be there.
+
+Every word that an item should have is a group: the word itself, its synonyms, the word it makes with its neighbour, or
+what it was mistyped for. Items with every group come first. Where they are fewer than 20, those that lack one follow,
+then those that lack two, and so on. Which items a text means never depends on filters, so a filter only ever narrows
+what is found, and a facet's count is the total that choosing it leads to.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations, pairwise
+from math import comb
+
+from msgspec import Struct
+from tantivy import Occur, Query
+
+from tollhouse.catalogue.columns import stems_column
+from tollhouse.catalogue.index import View
+from tollhouse.catalogue.schema import Schema
+from tollhouse.catalogue.spelling import Spelling
+from tollhouse.catalogue.words import FUNCTION_WORDS, MAX_CHARACTERS, Word, stem, words_asked
+
+ENOUGH = 20
+REMEMBERED = 1_000
+MOST_CHOICES = 30
+# Larger than any sum of scores: one word more outweighs everything. Small enough for a float's 24 bits beside it.
+A_WORD_MORE = 20_000.0
+
+Phrase = tuple[str, ...]
+Group = tuple[Phrase, ...]
+
+
+class Match(Struct, frozen=True):
+    """The items a text means, scored; what mistyped words were taken for; and the words as they are now."""
+
+    query: Query
+    corrected: dict[str, str]
+    groups: tuple[Group, ...]
+
+
+class Matcher:
+    """Reads texts against one view of a catalogue."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._spelling = Spelling(view)
+        self._synonyms = synonyms_of(view.schema)
+        self._fields = [(stems_column(field.name), field.weight) for field in view.schema.searched]
+        self._matches: dict[tuple[str, bool], Match] = {}
+
+    def match(self, text: str, *, every_word: bool = False) -> Match:
+        """The items a text means; only those that have all its words where `every_word` is asked for."""
+        asked = text[:MAX_CHARACTERS], every_word
+        if asked not in self._matches:
+            if len(self._matches) >= REMEMBERED:
+                self._matches.clear()
+            self._matches[asked] = self._match(words_asked(text), every_word=every_word)
+        return self._matches[asked]
+
+    def _match(self, words: Sequence[Word], *, every_word: bool) -> Match:
+        groups, corrected = self._groups(words)
+        query = self._levelled([self._any(group) for group in groups], every_word=every_word)
+        return Match(query, corrected, groups)
+
+    def score(self, stemmed: str) -> Query:
+        """Items that have a word in a searched field, scored by BM25 and the fields' weights."""
+        held = [
+            Query.boost_query(Query.term_query(self._view.columns, column, stemmed, index_option="freq"), weight)
+            for column, weight in self._fields
+            if self._view.holders(column, stemmed)
+        ]
+        return held[0] if len(held) == 1 else _any_of(held)
+
+    def _groups(self, words: Sequence[Word]) -> tuple[tuple[Group, ...], dict[str, str]]:
+        """One group for each different word that says something, and the corrections made."""
+        corrected: dict[str, str] = {}
+        alternatives: dict[str, list[Phrase]] = {}
+        meaning = [word for word in words if word.raw not in FUNCTION_WORDS] or words
+        for word in meaning:
+            if word.stem not in alternatives:
+                alternatives[word.stem] = list(self._readings(word, corrected))
+        for covered, phrase in (*self._joined(words), *self._synonymous(words)):
+            for stemmed in covered:
+                if stemmed in alternatives:
+                    alternatives[stemmed].append(phrase)
+        return tuple(tuple(dict.fromkeys(found)) for found in alternatives.values()), corrected
+
+    def _readings(self, word: Word, corrected: dict[str, str]) -> Iterable[Phrase]:
+        """The word, or what it must have been meant to be when no item has it."""
+        if self._spelling.is_known(word.stem):
+            return [(word.stem,)]
+        meant = self._spelling.readings(word)
+        if meant:
+            corrected[word.raw] = " ".join(meant[0])
+        return [tuple(map(stem, raws)) for raws in meant] or [(word.stem,)]
+
+    def _joined(self, words: Sequence[Word]) -> Iterable[tuple[Phrase, Phrase]]:
+        """Neighbours that some item writes as one word: head set, headset."""
+        for one, other in pairwise(words):
+            joined = stem(one.raw + other.raw)
+            if self._spelling.is_known(joined):
+                yield (one.stem, other.stem), (joined,)
+
+    def _synonymous(self, words: Sequence[Word]) -> Iterable[tuple[Phrase, Phrase]]:
+        stems = tuple(word.stem for word in words)
+        for start in range(len(stems)):
+            for phrase, others in self._synonyms.get(stems[start], ()):
+                if stems[start : start + len(phrase)] == phrase:
+                    yield from ((phrase, other) for other in others)
+
+    def _any(self, group: Group) -> Query:
+        read = [self._all(phrase) for phrase in group]
+        return read[0] if len(read) == 1 else Query.disjunction_max_query(read)
+
+    def _all(self, phrase: Phrase) -> Query:
+        read = [self.score(stemmed) for stemmed in phrase]
+        return read[0] if len(read) == 1 else Query.boolean_query([(Occur.Must, query) for query in read])
+
+    def _levelled(self, groups: Sequence[Query], *, every_word: bool) -> Query:
+        """Items with all groups, and with fewer while there are not enough."""
+        if not groups:
+            return Query.empty_query()
+        fuller: list[tuple[Occur, Query]] = []
+        for wanted in range(len(groups), 0, -1):
+            level = _at_least(groups, wanted)
+            if wanted == 1 or every_word:
+                break
+            found = self._view.count(level)
+            if found >= ENOUGH:
+                break
+            if found:
+                fuller.append((Occur.Should, Query.const_score_query(level, A_WORD_MORE)))
+        return Query.boolean_query([(Occur.Must, level), *fuller]) if fuller else level
+
+
+def synonyms_of(schema: Schema) -> dict[str, list[tuple[Phrase, list[Phrase]]]]:
+    """By the first stem of a phrase: the phrase, and those that mean the same."""
+    found: dict[str, list[tuple[Phrase, list[Phrase]]]] = {}
+    for group in schema.synonyms:
+        phrases = [tuple(word.stem for word in words_asked(text)) for text in group]
+        for phrase in filter(None, phrases):
+            others = [other for other in phrases if other and other != phrase]
+            found.setdefault(phrase[0], []).append((phrase, others))
+    return found
+
+
+def _at_least(groups: Sequence[Query], wanted: int) -> Query:
+    if len(groups) == 1:
+        return groups[0]
+    if wanted == len(groups):
+        return Query.boolean_query([(Occur.Must, group) for group in groups])
+    scored = [(Occur.Should, group) for group in groups]
+    if wanted == 1 or comb(len(groups), wanted) > MOST_CHOICES:
+        return Query.boolean_query(scored, minimum_number_should_match=wanted)
+    # Rare words that must meet rule out a common one's many items unread, where counting words would read them all.
+    choices = [Query.boolean_query([(Occur.Must, each) for each in some]) for some in combinations(groups, wanted)]
+    return Query.boolean_query([(Occur.Must, Query.const_score_query(_any_of(choices), 0.0)), *scored])
+
+
+def _any_of(queries: Sequence[Query]) -> Query:
+    return Query.boolean_query([(Occur.Should, query) for query in queries]) if queries else Query.empty_query()

@@ -1,0 +1,117 @@
+"""The catalogues' tables: what each thing is now, at which revision it changed last, and the prices it has had."""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, String, Table, func, select, tuple_
+from sqlalchemy import update as update_rows
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tollhouse.storage.database import Transaction, metadata, upsert
+
+catalogue = Table(
+    "catalogue",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("epoch", String(32), nullable=False),
+    Column("revision", Integer, nullable=False),
+)
+
+catalogue_item = Table(
+    "catalogue_item",
+    metadata,
+    Column("catalogue", String(40), primary_key=True),
+    Column("id", String(200), primary_key=True),
+    Column("revision", Integer, nullable=False),
+    Column("removed", Boolean, nullable=False),
+    Column("created_at", String(20), nullable=False),
+    Column("updated_at", String(20), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Index("catalogue_item_by_revision", "catalogue", "revision", "id"),
+)
+
+catalogue_price = Table(
+    "catalogue_price",
+    metadata,
+    Column("catalogue", String(40), primary_key=True),
+    Column("item_id", String(200), primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("at", String(20), nullable=False),
+    Column("price_micros", BigInteger, nullable=False),
+    Column("current_micros", BigInteger, nullable=False),
+)
+
+CHUNK = 500
+
+T = TypeVar("T")
+
+
+async def standing(connection: Transaction, name: str) -> tuple[str, int]:
+    """The catalogue's epoch, another in each database, and its revision; ("", 0) before the first change."""
+    query = select(catalogue.c.epoch, catalogue.c.revision).where(catalogue.c.name == name)
+    row: Any = (await connection.execute(query)).one_or_none()
+    return (row.epoch, row.revision) if row else ("", 0)
+
+
+async def locked_revision(connection: Transaction, name: str) -> int:
+    """The catalogue's revision; no other transaction changes the catalogue until this one ends."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    begun = dialect.insert(catalogue).values(name=name, epoch=secrets.token_hex(16), revision=0)
+    await connection.execute(begun.on_conflict_do_nothing())
+    query = select(catalogue.c.revision).where(catalogue.c.name == name).with_for_update()
+    return int((await connection.execute(query)).scalar_one())
+
+
+async def set_revision(connection: Transaction, name: str, revision: int) -> None:
+    """Tell those who follow that there is something new."""
+    await connection.execute(update_rows(catalogue).where(catalogue.c.name == name).values(revision=revision))
+
+
+async def items_of(connection: Transaction, name: str, identities: Sequence[str]) -> dict[str, Any]:
+    """The rows of these ids, those removed among them."""
+    found: dict[str, Any] = {}
+    for some in _chunks(identities):
+        query = select(catalogue_item).where(catalogue_item.c.catalogue == name, catalogue_item.c.id.in_(some))
+        found |= {row.id: row for row in await connection.execute(query)}
+    return found
+
+
+async def write_items(connection: Transaction, name: str, rows: Sequence[dict[str, object]]) -> None:
+    """Keep items, each in the place of the one of its id."""
+    for some in _chunks(rows):
+        await upsert(connection, catalogue_item, [{"catalogue": name, **row} for row in some])
+
+
+async def write_prices(connection: Transaction, name: str, rows: Sequence[dict[str, object]]) -> None:
+    """Keep what items cost from now on."""
+    for some in _chunks(rows):
+        await connection.execute(catalogue_price.insert(), [{"catalogue": name, **row} for row in some])
+
+
+async def changed_since(connection: Transaction, name: str, after: tuple[int, str], limit: int) -> list[Any]:
+    """The next rows after a (revision, id), in that order, those removed among them."""
+    at = tuple_(catalogue_item.c.revision, catalogue_item.c.id)
+    query = (
+        select(catalogue_item)
+        .where(catalogue_item.c.catalogue == name, at > tuple_(*after))
+        .order_by(catalogue_item.c.revision, catalogue_item.c.id)
+        .limit(limit)
+    )
+    return list(await connection.execute(query))
+
+
+async def prices_of(connection: Transaction, name: str, item_id: str) -> list[Any]:
+    """What an item has cost, the oldest price first."""
+    query = select(catalogue_price).where(catalogue_price.c.catalogue == name, catalogue_price.c.item_id == item_id)
+    return list(await connection.execute(query.order_by(catalogue_price.c.revision)))
+
+
+async def count_items(connection: Transaction, name: str) -> int:
+    """How many items there are, those removed not counted."""
+    query = select(func.count()).where(catalogue_item.c.catalogue == name, catalogue_item.c.removed.is_(False))
+    return int((await connection.execute(query)).scalar_one())
+
+
+def _chunks(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK))

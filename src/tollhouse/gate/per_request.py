@@ -1,0 +1,65 @@
+"""x402 at the gate: what a request beyond the allowance costs, and the payment it brings."""
+
+from tollhouse.errors import Problem
+from tollhouse.gate.call import Call
+from tollhouse.gate.kept_answers import fingerprint
+from tollhouse.gate.request import Request
+from tollhouse.gate.rooms import Rooms
+from tollhouse.payments.x402.challenge import NO_PAYMENT_TAKEN, challenge, refusal
+from tollhouse.payments.x402.claims import Claimed, Kept
+from tollhouse.payments.x402.reading import read_payment
+from tollhouse.payments.x402.words import Refused, Resource
+from tollhouse.payments.x402.x402 import X402
+
+ASKS_FOR_PAYMENT = "The free allowance is used up: pay for this request."
+
+
+async def claim(rooms: Rooms, call: Call) -> Claimed | Kept:
+    """The payment this call brings, verified and taken for it, before any work is done.
+
+    Raises Problem `payment-required` where there is none, `payment-invalid` where it will not do, and those of X402.
+    """
+    request = call.request
+    payment = read_payment(request.header(b"x-payment"), request.header(b"payment-signature"))
+    if rooms.x402 is None or payment is None:
+        raise _required(rooms.x402, call, _resource(rooms, call))
+    resource = _resource(rooms, call)
+    accepts = rooms.x402.accepts(_price(call))
+    print_of_call = fingerprint(request, await call.body())
+    outcome = await rooms.x402.claim(payment, accepts, print_of_call, resource.url)
+    if isinstance(outcome, Refused):
+        raise refusal(outcome, challenge(resource, accepts, outcome.reason))
+    return outcome
+
+
+def refused(rooms: Rooms, x402: X402, call: Call, outcome: Refused) -> Problem:
+    """The 402 for a payment whose settlement moved no money."""
+    return refusal(outcome, challenge(_resource(rooms, call), x402.accepts(_price(call)), outcome.reason))
+
+
+def _required(x402: X402 | None, call: Call, resource: Resource) -> Problem:
+    accepts = x402.accepts(_price(call)) if x402 else []
+    error = ASKS_FOR_PAYMENT if accepts else NO_PAYMENT_TAKEN
+    return challenge(resource, accepts, error).problem(
+        "payment-required",
+        f"The free requests of your address are used up for today. {'' if accepts else NO_PAYMENT_TAKEN}".strip(),
+    )
+
+
+def _price(call: Call) -> int:
+    price = call.operation.terms.request_price_micros
+    assert price is not None, "only operations with a price come here"
+    return price
+
+
+def _resource(rooms: Rooms, call: Call) -> Resource:
+    """What is for sale, at its full public address."""
+    operation, request = call.operation, call.request
+    root = rooms.settings.public_url.rstrip("/") or f"http://{_host(request)}"
+    query = f"?{request.query.decode('latin-1')}" if request.query else ""
+    media_type = next(iter(operation.answers), "application/json")
+    return Resource(f"{root}{request.path}{query}", operation.summary, media_type)
+
+
+def _host(request: Request) -> str:
+    return request.header(b"host") or "localhost"

@@ -1,0 +1,103 @@
+"""What became of a payment, from the chain alone: carried out, impossible for ever, still open, or not to be told."""
+
+from msgspec import Struct
+
+from tollhouse.evm.keccak import keccak256
+from tollhouse.payments.chain.answers import Block, Log, Receipt
+from tollhouse.payments.chain.client import LATEST, ChainClient
+from tollhouse.payments.chain.failures import ChainRefused, ChainUnavailable
+from tollhouse.payments.chain.token import Movement, movement
+from tollhouse.payments.x402 import reasons
+from tollhouse.payments.x402.calls import WORD, authorization_state
+from tollhouse.payments.x402.words import Payment, Requirement, Settled, Unknown
+
+USED_TOPIC = "0x" + keccak256(b"AuthorizationUsed(address,bytes32)").hex()
+CANCELLED_TOPIC = "0x" + keccak256(b"AuthorizationCanceled(address,bytes32)").hex()
+
+# Six blocks of Base: a reorganisation of the newest blocks does not bring back the time before.
+EXPIRED_MARGIN_SECONDS = 12
+BLOCKS_ASKED_AT_ONCE = 1_000
+BLOCKS_BEFORE = 32
+"""How many blocks before the claim are searched too: nodes behind one address are not all at the same height."""
+
+
+class Open(Struct, frozen=True):
+    """The authorization is unused and may still be carried out."""
+
+
+class Impossible(Struct, frozen=True):
+    """It was not carried out, and nobody can carry it out any more."""
+
+    reason: str
+
+
+Fate = Settled | Impossible | Unknown | Open
+
+
+async def fate(chain: ChainClient, payment: Payment, requirement: Requirement, since_block: int) -> Fate:
+    """What became of a payment that was unused at `since_block`. Raises ChainUnavailable.
+
+    A used nonce alone proves nothing: the payer may have cancelled it, or spent it on another transfer.
+    """
+    head = await chain.block(LATEST)
+    if head is None:
+        raise ChainUnavailable("a node without a newest block")
+    if await _is_used(chain, payment, requirement, head):
+        return await _how_used(chain, payment, requirement, max(0, since_block - BLOCKS_BEFORE), head.number)
+    if head.timestamp >= payment.authorization.valid_before + EXPIRED_MARGIN_SECONDS:
+        return Impossible(reasons.VALID_BEFORE)
+    return Open()
+
+
+def proves(receipt: Receipt, payment: Payment, requirement: Requirement) -> bool:
+    """Whether a transaction carried this payment out."""
+    moved = carried_by(receipt, requirement.asset, payment.payer, payment.nonce)
+    told = (requirement.pay_to.lower(), requirement.amount_micros)
+    return receipt.is_success and moved is not None and (moved.recipient, moved.amount_micros) == told
+
+
+def carried_by(receipt: Receipt, asset: str, payer: str, nonce: str) -> Movement | None:
+    """The transfer for which a transaction used that authorization: the token logs the use right before it."""
+    topics = _topics(USED_TOPIC, payer, nonce)
+    for used, after in zip(receipt.logs, receipt.logs[1:], strict=False):
+        if used.topics == topics and used.address == after.address == asset.lower():
+            moved = movement(after)
+            return moved if moved is not None and moved.sender == payer else None
+    return None
+
+
+async def _is_used(chain: ChainClient, payment: Payment, requirement: Requirement, head: Block) -> bool:
+    paid = payment.authorization
+    asked = authorization_state(paid.sender, paid.nonce)
+    try:
+        answer = await chain.call(requirement.asset, asked, at=head.number)
+    except ChainRefused:
+        answer = b""
+    if len(answer) != WORD:
+        raise ChainUnavailable("no token that knows authorizations is at the address")
+    return any(answer)
+
+
+async def _how_used(chain: ChainClient, payment: Payment, requirement: Requirement, first: int, last: int) -> Fate:
+    for start in range(first, last + 1, BLOCKS_ASKED_AT_ONCE):
+        end = min(start + BLOCKS_ASKED_AT_ONCE - 1, last)
+        for topic in (USED_TOPIC, CANCELLED_TOPIC):
+            logs = await chain.logs(requirement.asset, _topics(topic, payment.payer, payment.nonce), start, end)
+            if logs:
+                return await _told_by(chain, payment, requirement, logs[0])
+    return Unknown()
+
+
+async def _told_by(chain: ChainClient, payment: Payment, requirement: Requirement, log: Log) -> Fate:
+    if log.topics[0] == CANCELLED_TOPIC:
+        return Impossible(reasons.NONCE_USED)
+    receipt = await chain.receipt(log.tx_hash)
+    if receipt is None or receipt.block_hash != log.block_hash:
+        return Unknown(log.tx_hash)
+    if not proves(receipt, payment, requirement):
+        return Impossible(reasons.NONCE_USED)
+    return Settled(receipt.tx_hash, payment.payer, receipt.block_number, receipt)
+
+
+def _topics(topic: str, payer: str, nonce: str) -> tuple[str, ...]:
+    return topic, "0x" + payer[2:].zfill(2 * WORD), nonce

@@ -1,0 +1,165 @@
+"""Payments as rows: one for each (payer, nonce), which only its lease's holder changes. Moments are seconds since 1970.
+
+claimed -> settling (the answer is kept) -> settled -> delivered; or failed, which may be claimed again. A claim that
+is released, or whose payment can never be carried out any more, is no row.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    and_,
+    delete,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tollhouse.storage.database import Transaction, metadata
+
+CLAIMED, SETTLING, SETTLED, DELIVERED, FAILED = "claimed", "settling", "settled", "delivered", "failed"
+NOBODY = ""
+"""The lease of what nobody works on."""
+
+payment = Table(
+    "x402_payment",
+    metadata,
+    # Lower-case hex with 0x.
+    Column("payer", String(42), primary_key=True),
+    Column("nonce", String(66), primary_key=True),
+    Column("state", String(10), nullable=False),
+    Column("lease", String(32), nullable=False),
+    Column("lease_until", Double, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("payment", LargeBinary, nullable=False),
+    Column("requirement", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("payment_id", String(128)),
+    Column("resource_url", Text, nullable=False),
+    Column("since_block", BigInteger, nullable=False),
+    Column("claimed_at", Double, nullable=False),
+    Column("answer", LargeBinary),
+    Column("reason", String(100)),
+    Column("tx_hash", String(66)),
+    Column("block_number", BigInteger),
+    Column("receipt", Text),
+    Column("settled_at", Double),
+    Column("delivered_at", Double),
+    Index("x402_payment_id", "payer", "payment_id", unique=True),
+    Index("x402_payment_open", "state", "lease_until"),
+    Index("x402_payment_settled", "settled_at"),
+)
+
+Key = tuple[str, str]
+
+
+async def find(connection: AsyncConnection, key: Key) -> Any:
+    """The row of a payment, or None."""
+    return (await connection.execute(select(payment).where(_is(key)))).one_or_none()
+
+
+async def find_named(connection: AsyncConnection, payer: str, payment_id: str) -> Any:
+    """The row that the payer calls so, or None."""
+    query = select(payment).where(payment.c.payer == payer, payment.c.payment_id == payment_id)
+    return (await connection.execute(query)).one_or_none()
+
+
+async def insert_claim(transaction: Transaction, **values: object) -> bool:
+    """Claim a payment, failed before or never seen; False where somebody has it, or has its name."""
+    failed = delete(payment).where(payment.c.payer == values["payer"], payment.c.state == FAILED)
+    is_same = payment.c.nonce == values["nonce"]
+    if values["payment_id"] is not None:
+        is_same = or_(is_same, payment.c.payment_id == values["payment_id"])
+    await transaction.execute(failed.where(is_same))
+    dialect = sqlite if transaction.dialect.name == "sqlite" else postgresql
+    query = dialect.insert(payment).on_conflict_do_nothing().returning(payment.c.nonce)
+    return (await transaction.execute(query.values(state=CLAIMED, **values))).first() is not None
+
+
+async def release(transaction: Transaction, key: Key, lease: str) -> None:
+    """Forget a claim that came to nothing."""
+    await transaction.execute(delete(payment).where(_is(key), payment.c.lease == lease, payment.c.state == CLAIMED))
+
+
+async def keep_answer(transaction: Transaction, key: Key, lease: str, answer: bytes) -> bool:
+    """From here on the money may move; False where the claim is lost."""
+    query = update(payment).where(_is(key), payment.c.lease == lease, payment.c.state == CLAIMED)
+    return (await transaction.execute(query.values(state=SETTLING, answer=answer))).rowcount == 1
+
+
+async def mark_settled(transaction: Transaction, key: Key, **values: object) -> None:
+    """The money has moved and is in the ledger. Whoever finds that out is right, with a lease or without."""
+    query = update(payment).where(_is(key), payment.c.state.in_((SETTLING, FAILED)))
+    await transaction.execute(query.values(state=SETTLED, reason=None, **values))
+
+
+async def mark_failed(transaction: Transaction, key: Key, lease: str, reason: str, look_again_at: float) -> None:
+    """This attempt came to nothing. The answer stays until nobody can carry the payment out any more."""
+    query = update(payment).where(_is(key), payment.c.lease == lease, payment.c.state == SETTLING)
+    await transaction.execute(query.values(state=FAILED, reason=reason, lease=NOBODY, lease_until=look_again_at))
+
+
+async def forget(transaction: Transaction, key: Key, lease: str) -> None:
+    """The payment can never be carried out: forget it, and the answer it did not buy."""
+    states = payment.c.state.in_((SETTLING, FAILED))
+    await transaction.execute(delete(payment).where(_is(key), payment.c.lease == lease, states))
+
+
+async def mark_delivered(transaction: Transaction, key: Key, now: float) -> None:
+    """The answer was wholly sent."""
+    query = update(payment).where(_is(key), payment.c.state == SETTLED)
+    await transaction.execute(query.values(state=DELIVERED, delivered_at=now))
+
+
+async def renew(transaction: Transaction, leases: Collection[str], until: float) -> None:
+    """Hold on to what is being worked on."""
+    states = payment.c.state.in_((CLAIMED, SETTLING))
+    await transaction.execute(update(payment).where(payment.c.lease.in_(leases), states).values(lease_until=until))
+
+
+async def take(transaction: Transaction, key: Key, lapsed: str, lease: str, until: float) -> bool:
+    """Take over what its holder let lapse; False where another was quicker."""
+    query = update(payment).where(_is(key), payment.c.lease == lapsed)
+    return (await transaction.execute(query.values(lease=lease, lease_until=until))).rowcount == 1
+
+
+async def let_go(transaction: Transaction, key: Key, lease: str, look_again_at: float) -> None:
+    """Leave it to whoever asks for it, or looks for what is open after that moment."""
+    states = payment.c.state.in_((SETTLING, FAILED))
+    query = update(payment).where(_is(key), payment.c.lease == lease, states)
+    await transaction.execute(query.values(lease=NOBODY, lease_until=look_again_at))
+
+
+async def lapsed(connection: AsyncConnection, now: float, limit: int) -> list[Any]:
+    """Rows that nobody holds and that are not at their end, longest lapsed first."""
+    is_open = payment.c.state.in_((CLAIMED, SETTLING, FAILED))
+    query = select(payment).where(is_open, payment.c.lease_until < now).order_by(payment.c.lease_until)
+    return list(await connection.execute(query.limit(limit)))
+
+
+async def forget_answers(transaction: Transaction, before: float) -> None:
+    """Forget the answers of payments settled before that moment."""
+    query = update(payment).where(payment.c.settled_at < before, payment.c.answer.is_not(None))
+    await transaction.execute(query.values(answer=None))
+
+
+async def settled(connection: AsyncConnection, before: float, limit: int) -> list[Any]:
+    """The payments settled before that moment, newest first."""
+    query = select(payment).where(payment.c.settled_at < before)
+    return list(await connection.execute(query.order_by(payment.c.settled_at.desc(), payment.c.nonce).limit(limit)))
+
+
+def _is(key: Key) -> Any:
+    return and_(payment.c.payer == key[0], payment.c.nonce == key[1])

@@ -1,0 +1,76 @@
+"""What can be said of a payment without asking anybody: whether it is for what was asked, in time, and signed."""
+
+from collections.abc import Sequence
+
+from tollhouse.evm.address import parse_address
+from tollhouse.evm.signature import Signature, parse_signature, recover
+from tollhouse.evm.typed import transfer_digest
+from tollhouse.payments.x402 import reasons
+from tollhouse.payments.x402.reasons import refused
+from tollhouse.payments.x402.words import EXACT, Payment, Refused, Requirement
+
+SETTLING_SECONDS = 6
+"""An authorization must be valid for at least this long (the standard's rule): three blocks of Base."""
+
+
+def local_refusal(payment: Payment, requirement: Requirement, now: float) -> Refused | None:
+    """Why a payment from a key will not do, as far as that can be known here; None where nothing speaks against it.
+
+    A payer that is a contract is refused here for its signature: only the chain can tell.
+    """
+    chosen = chosen_from([requirement], payment)
+    if isinstance(chosen, Refused):
+        return chosen
+    if untimely := untimely_at(payment, now):
+        return untimely
+    if signed_by_key(payment, requirement) is None:
+        return refused(reasons.INVALID_SIGNATURE, payment.version)
+    return None
+
+
+def chosen_from(accepts: Sequence[Requirement], payment: Payment) -> Requirement | Refused:
+    """The requirement that the payment is for: same network, exactly the amount, to exactly the recipient."""
+    if payment.scheme != EXACT:
+        return refused(reasons.UNSUPPORTED_SCHEME, payment.version)
+    on_network = [one for one in accepts if payment.network == _network(one, payment.version)]
+    if not on_network:
+        return refused(reasons.INVALID_NETWORK, payment.version)
+    accepted = [one for one in on_network if payment.accepted is None or payment.accepted == one.v2()]
+    if not accepted:
+        return refused(reasons.INVALID_REQUIREMENTS, payment.version)
+    paid = payment.authorization
+    to_us = [one for one in accepted if parse_address(one.pay_to).raw == paid.recipient]
+    if not to_us:
+        return refused(reasons.RECIPIENT_MISMATCH, payment.version)
+    exact = [one for one in to_us if one.amount_micros == paid.value]
+    return exact[0] if exact else refused(reasons.VALUE_MISMATCH, payment.version)
+
+
+def untimely_at(payment: Payment, now: float) -> Refused | None:
+    """Why the authorization cannot be carried out at that moment (seconds since 1970)."""
+    if payment.authorization.valid_before < now + SETTLING_SECONDS:
+        return refused(reasons.VALID_BEFORE, payment.version)
+    if payment.authorization.valid_after > now:
+        return refused(reasons.VALID_AFTER, payment.version)
+    return None
+
+
+def signed_by_key(payment: Payment, requirement: Requirement) -> Signature | None:
+    """The signature, if it is one that the payer's own key made for this token; None where it is anything else."""
+    if len(payment.signature) != 65:
+        return None
+    try:
+        signature = parse_signature(payment.signature.hex())
+        signer = recover(digest_of(payment, requirement), signature)
+    except ValueError:
+        return None
+    return signature if signer == payment.authorization.sender else None
+
+
+def digest_of(payment: Payment, requirement: Requirement) -> bytes:
+    """The 32 bytes that the payer signed."""
+    return transfer_digest(requirement.domain, payment.authorization)
+
+
+def _network(requirement: Requirement, version: int) -> str | None:
+    return requirement.network_v1 if version == 1 else requirement.network
