@@ -1,6 +1,7 @@
 """What 20,000 singletons cost the story clusterer: quality on labelled headlines, and speed as live stories grow.
 
-`python benchmarks/stories.py [HEADLINES.jsonl]` prints one JSON object. Without a file of labelled articles (as
+`python benchmarks/stories.py [HEADLINES.jsonl]` prints one JSON object; its speeds are per second of processor time, so
+that neighbours on the machine do not count. Without a file of labelled articles (as
 `tollhouse evaluate stories` reads them) the stories are made up, like the singletons.
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.evaluate_stories import bcubed
@@ -96,12 +97,12 @@ def _article(article_id: str, title: str, text: str = "") -> Article:
 
 def _clustered(rows: list[Labelled]) -> tuple[dict[str, str], list[tuple[int, float]]]:
     """Each article's story, and for every ROUND of articles the live stories after it and its articles per second."""
-    clusterer, speeds, started = Clusterer(), [], perf_counter()
+    clusterer, speeds, started = Clusterer(), [], process_time()
     for number, (article, _) in enumerate(rows, 1):
         clusterer.add(article)
         if number % ROUND == 0:
-            speeds.append((len(clusterer), ROUND / (perf_counter() - started)))
-            started = perf_counter()
+            speeds.append((len(clusterer), ROUND / (process_time() - started)))
+            started = process_time()
     clusterer.settle()
     return {article.id: clusterer.story_of(article.id) or "" for article, _ in rows}, speeds
 

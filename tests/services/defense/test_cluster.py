@@ -2,14 +2,17 @@
 
 import random
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from tollhouse.services.defense.article import Article
+from tollhouse.services.defense.evaluate_stories import bcubed
 from tollhouse.services.defense.stories.cluster import Clusterer
 from tollhouse.services.defense.stories.snapshot import Snapshot, dump, load
 
+DATA = Path(__file__).parents[2] / "data"
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 TANKER = [
@@ -88,7 +91,8 @@ def test_reports_of_one_event_become_one_story():
     assert len(clusterer) == 4
 
 
-def test_a_chain_of_shared_words_does_not_tie_its_ends_together():
+@pytest.mark.parametrize("background", [[], BACKGROUND])
+def test_a_chain_of_shared_words_makes_no_story(background):
     chain = [
         "Storm Alba floods central Lisbon streets, closing metro stations and schools",
         "Lisbon metro drivers begin transport strike over night shifts and pensions",
@@ -100,12 +104,55 @@ def test_a_chain_of_shared_words_does_not_tie_its_ends_together():
         "Coffee greenhouse project wins climate prize in Bogota ceremony",
     ]
     clusterer = Clusterer()
-    tell(clusterer, BACKGROUND, "background")
+    tell(clusterer, background, "background")
     tell(clusterer, chain, "chain")
     clusterer.settle()
-    told = stories_of(clusterer, "chain", len(chain))
-    assert told[0] != told[-1]
+    assert len(set(stories_of(clusterer, "chain", len(chain)))) == len(chain)
+
+
+@pytest.mark.parametrize("background", [[], BACKGROUND])
+def test_one_actor_in_many_events_makes_no_story_of_the_actor(background):
+    doings = [
+        "Marta Kovac wins election in Ruritania",
+        "Pope congratulates Marta Kovac on election",
+        "What Marta Kovac's election win means for the steel industry",
+        "Kovac likely to name a woman to lead the army",
+        "Kovac could ban shark fishing off Ruritania",
+        "Marta Kovac and the future of the Alpine railway",
+        "Markets rise as Kovac promises stable taxes",
+        "Football federation invites Marta Kovac to final",
+        "Kovac visits flood victims in Sarn valley",
+        "Museum shows portraits of Marta Kovac's grandmother",
+        "Kovac legal team sues newspaper over leaked letters",
+        "Ruritania doctors ask Marta Kovac for vaccine priority",
+    ]
+    clusterer = Clusterer()
+    tell(clusterer, background, "background")
+    tell(clusterer, doings, "n")
+    clusterer.settle()
+    told = stories_of(clusterer, "n", len(doings))
+    # Two tell of her winning; who shares the land with them as well as the name may be taken for a third and fourth.
     assert max(told.count(story) for story in told) <= 4
+    assert len(set(told)) >= 8
+
+
+def test_the_recorded_days_are_told_as_one_reader_told_them():
+    """1,177 headlines, most of them made from addresses; docs/quality.md says how they were labelled."""
+    lines = (DATA / "recording_stories.jsonl").read_text(encoding="utf-8").splitlines()
+    read = [msgspec.json.decode(line, type=dict) for line in lines]
+    clusterer = Clusterer()
+    for row in read:
+        clusterer.add(article(row["title"], row["id"]))
+    clusterer.settle()
+    told = [clusterer.story_of(f"article_{row['id']}") or "" for row in read]
+    precision, recall = bcubed([row["cluster"] for row in read], told)
+    assert precision is not None
+    assert recall is not None
+    assert precision >= 0.88
+    assert recall >= 0.88
+    named = {row["title"]: story for row, story in zip(read, told, strict=True)}
+    biden = [story for title, story in named.items() if "Biden" in title]
+    assert max(biden.count(story) for story in biden) <= 10
 
 
 def test_instalments_of_one_template_are_different_stories():
@@ -150,19 +197,8 @@ def test_one_event_in_disjoint_words_becomes_one_story_once_somebody_uses_both()
     first = clusterer.add(article("Tremor levels mountain hamlets in Badghis", 1))
     second = clusterer.add(article("Earthquake destroys villages near Qala Naw", 2))
     assert first.story_id != second.story_id
-    bridging = [
-        "Earthquake tremor in Badghis destroys mountain villages and hamlets near Qala Naw",
-        "Badghis earthquake near Qala Naw: tremor levels villages and hamlets",
-        "Villages and mountain hamlets near Qala Naw levelled by Badghis earthquake",
-        "Earthquake destroys villages near Qala Naw, tremor felt across Badghis",
-        "Tremor near Qala Naw destroys Badghis villages; earthquake levels hamlets",
-    ]
-    merged = [
-        merge
-        for number, title in enumerate([*bridging, *TANKER, *MINISTER, *_stream(100)])
-        for merge in clusterer.add(article(title, f"later{number}")).merged
-    ]
-    merged += clusterer.settle().merged
+    bridging = "Earthquake tremor in Badghis destroys mountain villages and hamlets near Qala Naw"
+    merged = clusterer.add(article(bridging, "both")).merged + clusterer.settle().merged
     assert clusterer.story_of("article_1") == clusterer.story_of("article_2")
     assert {first.story_id, second.story_id} & {ended for ended, _ in merged}
     assert clusterer.current(first.story_id) == clusterer.current(second.story_id) == clusterer.story_of("article_1")
@@ -211,8 +247,22 @@ def test_unrelated_headlines_stay_alone():
     rng = random.Random(3)
     words = vocabulary(8_000, seed=4)
     clusterer = Clusterer()
-    tell(clusterer, [" ".join(rng.sample(words, 7)) for _ in range(400)], "n")
-    assert len(clusterer) >= 396
+    tell(clusterer, [" ".join(rng.sample(words, 7)) for _ in range(1_000)], "n")
+    clusterer.settle()
+    assert len(clusterer) == 1_000
+
+
+def test_unrelated_headlines_in_between_change_no_story():
+    rng, words = random.Random(9), vocabulary(9_000, seed=77)
+    alone, among = Clusterer(), Clusterer()
+    for number, title in enumerate(_stream(300)):
+        alone.add(article(title, number))
+        among.add(article(title, number))
+        for other in range(4):
+            among.add(article(" ".join(rng.sample(words, 7)), f"other{number}_{other}"))
+    alone.settle()
+    among.settle()
+    assert stories_of(among, "", 300) == stories_of(alone, "", 300)
 
 
 def test_articles_without_words_are_stories_of_their_own():

@@ -75,3 +75,14 @@ def test_an_id_is_of_the_type_and_the_name_alone():
     assert entity_id("person", "Jordan") != entity_id("location", "Jordan")
     assert entity_id("location", "Kyiv").startswith("entity_")
     assert len(entity_id("location", "Kyiv")) == len("entity_") + 16
+
+
+@pytest.mark.parametrize("written", ["S Africa", "S. Africa", "South Africa"])
+def test_a_country_shortened_by_a_headline_is_the_country(written):
+    assert called(mention(written, "location")) == ["South Africa"]
+
+
+def test_a_given_name_alone_is_nobody():
+    assert identify([mention("George", "person")]) == [None]
+    assert called(mention("Prince George", "person")) == ["George"]
+    assert called(mention("George", "person"), mention("George Barros", "person"))[1] == "George Barros"

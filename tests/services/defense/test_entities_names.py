@@ -141,3 +141,47 @@ def test_possessor_and_of_belong_to_one_mention():
         ("the Government of Peru", "organization"),
         ("Maduro 's brutal regime", "organization"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("headline", "told"),
+    [
+        (
+            "RCEP China ASEAN to sign worlds biggest trade pact today leave door open for India",
+            {("China", "location"), ("ASEAN", "organization"), ("India", "location")},
+        ),
+        (
+            "Royal rift between Prince Harry Prince William 72 birthday double act",
+            {("Prince Harry", "person"), ("Prince William", "person")},
+        ),
+        (
+            "Trump Pompeo's refusal concede election damage America's soft",
+            {("Trump", "person"), ("Pompeo", "person"), ("America", "location")},
+        ),
+        ("Denying Biden victory the party heads to Europe", {("Biden", "person"), ("Europe", "location")}),
+        ("5 countries visited as mike Pompeo leaves for Paris", {("mike Pompeo", "person"), ("Paris", "location")}),
+    ],
+)
+def test_names_that_an_address_ran_together_are_told_apart(headline, told):
+    assert names(headline) >= told
+    assert not {text for text, _ in names(headline)} & {
+        "RCEP China ASEAN",
+        "Prince Harry Prince William",
+        "Trump Pompeo",
+    }
+
+
+@pytest.mark.parametrize(
+    "whole",
+    ["Georgia Senate", "Iraq Survey Group", "African Development Bank", "Libyan National Army", "Michael Jordan"],
+)
+def test_a_name_that_holds_another_stays_whole(whole):
+    assert whole in {text for text, _ in names(f"Officials said that {whole} was of another mind.")}
+
+
+def test_a_company_of_medicine_is_no_person():
+    assert ("Pfizer", "organization") in names("Pfizer and the WHO discuss vaccine deliveries")
+
+
+def test_letters_that_an_address_lost_its_sign_between_name_nobody():
+    assert not names("M s board member reveals secrets of success")

@@ -9,12 +9,22 @@ from typing import Any
 
 from msgspec import Struct
 
+from tollhouse.services.defense.entities.mention import EntityType
 from tollhouse.services.defense.entities.tokens import tokenise
 from tollhouse.services.defense.places import COUNTRIES
 
 PLATFORM = "platform"
+# What a known name is where the tagger is silent. Lesser cities may be people's names: there the tagger decides.
+CERTAIN: dict[str, EntityType] = {
+    "body": "organization",
+    "company": "organization",
+    "capitals": "location",
+    "country": "location",
+    "platform": "platform",
+}
 # Shorter names, "IS" and "WHO" among them, are words in another case.
 _SHORT = 5
+_QUARTERS = ("North", "South", "East", "West", "Northern", "Southern", "Eastern", "Western")
 # A hyphen of a designator, not of a set of characters.
 _HYPHEN = re.compile(r"-(?![^\[\]]*\])")
 _APOSTROPHES = re.compile("(')")
@@ -91,6 +101,12 @@ def _designators(words: Sequence[str], text: str) -> Iterator[Known]:
             yield Known(start, end, PLATFORM)
 
 
+def shortened(country: str) -> list[str]:
+    """A country as headlines shorten it: "S Africa", "N. Korea"."""
+    first, _, rest = country.partition(" ")
+    return [f"{first[0]} {rest}", f"{first[0]}. {rest}"] if first in _QUARTERS and rest else []
+
+
 def _entries() -> Iterator[tuple[str, str]]:
     """Every known name with its label, those of weaker claim first."""
     for label, names in table("places")["places"].items():
@@ -102,6 +118,7 @@ def _entries() -> Iterator[tuple[str, str]]:
     for names in table("platforms")["names"].values():
         yield from ((name.strip(), PLATFORM) for line in names.splitlines() for name in line.split("|"))
     yield from ((name, "country") for country in COUNTRIES for name in (country.name, *country.aliases))
+    yield from ((short, "country") for country in COUNTRIES for short in shortened(country.name))
     yield from ((f"{name}.", "country") for name in ("U.S", "U.K", "U.S.A", "U.A.E"))
 
 

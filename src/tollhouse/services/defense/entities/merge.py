@@ -8,10 +8,10 @@ from functools import cache
 from msgspec import Struct
 
 from tollhouse.services.defense.entities.designators import platform_name
-from tollhouse.services.defense.entities.gazetteers import table
+from tollhouse.services.defense.entities.gazetteers import shortened, table
 from tollhouse.services.defense.entities.mention import EntityType, Mention
-from tollhouse.services.defense.entities.words import DEMONYMS, TITLES
-from tollhouse.services.defense.places import find_country
+from tollhouse.services.defense.entities.words import DEMONYMS, GIVEN, SURNAMES, TITLES
+from tollhouse.services.defense.places import COUNTRIES, find_country
 
 _ARTICLE = re.compile(r"^(?:the|The|THE)\s+")
 _POSSESSIVE = re.compile(r"['\u2019]s?$")
@@ -34,7 +34,7 @@ class Identity(Struct, frozen=True):
 
 
 def identify(mentions: Sequence[Mention]) -> list[Identity | None]:
-    """Per mention of one article who it is; None where a surname fits two people of the article."""
+    """Per mention of one article who it is; None where a surname fits two people of it, or a given name anybody."""
     context = _Context(mentions)
     return [context.identity(mention) for mention in mentions]
 
@@ -68,7 +68,7 @@ class _Context:
             type_, name = known
         elif type_ == "person":
             full = self._full(name, self.people)
-            if full is None:
+            if full is None or _is_given_alone(full, mention):
                 return None
             name = full
         elif type_ == "organization":
@@ -90,6 +90,11 @@ def bare_name(mention: Mention) -> str:
     if mention.type == "organization":
         return _COMPANY_ENDS.sub("", text)
     return " ".join(map(_cased, text.split())) if mention.type == "location" else text
+
+
+def _is_given_alone(name: str, mention: Mention) -> bool:
+    """Whether it is a given name and no more, which may be anybody's: "George", but not "Prince George"."""
+    return name in GIVEN and name not in SURNAMES and len(mention.text.split()) == 1
 
 
 def _without_owner(text: str) -> str:
@@ -121,7 +126,8 @@ def _is_initial(word: str) -> bool:
 
 
 def _cased(word: str) -> str:
-    return word.capitalize() if word.isupper() and len(word) > 3 else word
+    is_lost = word.islower() and word.capitalize() in GIVEN
+    return word.capitalize() if is_lost or (word.isupper() and len(word) > 3) else word
 
 
 def _known(name: str, type_: EntityType) -> tuple[EntityType, str] | None:
@@ -130,13 +136,18 @@ def _known(name: str, type_: EntityType) -> tuple[EntityType, str] | None:
         return None
     if type_ == "platform":
         return type_, platform_name(name)
-    country = find_country(name)
+    country = find_country(_shortened().get(_key(name), name))
     if country:
         return "location", country.name
     canonical = _aliases().get((type_, _key(name)))
     if canonical:
         return type_, canonical
     return ("location", name) if _key(name) in _places() else None
+
+
+@cache
+def _shortened() -> dict[str, str]:
+    return {_key(short): country.name for country in COUNTRIES for short in shortened(country.name)}
 
 
 @cache

@@ -6,6 +6,7 @@ from tollhouse.services.defense.entities.gazetteers import find_known
 from tollhouse.services.defense.entities.mention import Mention, Span
 from tollhouse.services.defense.entities.metonymy import as_governments
 from tollhouse.services.defense.entities.phrases import mentions
+from tollhouse.services.defense.entities.run_together import told_apart
 from tollhouse.services.defense.entities.tagger import tag
 from tollhouse.services.defense.entities.tokens import sentences
 from tollhouse.services.defense.entities.words import DEMONYMS, TITLES
@@ -28,7 +29,8 @@ def find_names(text: str) -> Iterator[Mention]:
 
 def sentence_names(words: Sequence[str]) -> list[Span]:
     """The names among a sentence's words. An office alone, "Foreign Secretary", names nobody."""
-    found = tag(words, find_known(words, _lowered(words)))
+    known = find_known(words, _lowered(words))
+    found = told_apart(tag(words, known), words, known)
     return [span for span in found if not _is_nobody(span, words[span.start : span.end])]
 
 

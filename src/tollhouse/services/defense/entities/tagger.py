@@ -6,18 +6,10 @@ from importlib.resources import files
 import pycrfsuite  # type: ignore[import-untyped]
 
 from tollhouse.services.defense.entities.features import features
-from tollhouse.services.defense.entities.gazetteers import PLATFORM, Known
+from tollhouse.services.defense.entities.gazetteers import CERTAIN, PLATFORM, Known
 from tollhouse.services.defense.entities.mention import EntityType, Span
 from tollhouse.services.defense.entities.words import EVENT_HEADS, HEADS
 
-# What a known name is where the tagger is silent. Lesser cities may be people's names: there the tagger decides.
-_CERTAIN: dict[str, EntityType] = {
-    "body": "organization",
-    "company": "organization",
-    "capitals": "location",
-    "country": "location",
-    "platform": "platform",
-}
 _TYPES: dict[str, EntityType] = {
     "person": "person",
     "organization": "organization",
@@ -95,7 +87,7 @@ def _is_designator(words: Sequence[str]) -> bool:
 def _with_known(names: list[Span], words: Sequence[str], known: Sequence[Known]) -> list[Span]:
     """The names, and the known ones that the tagger missed or found only a part of."""
     for found in known:
-        type_ = _CERTAIN.get(found.label)
+        type_ = CERTAIN.get(found.label)
         # "UN Security Council Resolution 1325" is a document.
         if type_ is None or (found.end < len(words) and words[found.end] in EVENT_HEADS):
             continue

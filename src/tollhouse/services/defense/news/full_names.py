@@ -36,7 +36,7 @@ def with_full_names(reports: Iterable[Reported], story_of: Mapping[str, str]) ->
 def _resolved(report: Reported, told: FullNames, clear: Mapping[str, Named]) -> Reported:
     if not any(map(_is_surname, report.names)):
         return report
-    return replace(report, names=[_whole(named, told, clear) for named in report.names])
+    return replace(report, names=tuple(_whole(named, told, clear) for named in report.names))
 
 
 def _whole(named: Named, told: FullNames, clear: Mapping[str, Named]) -> Named:

@@ -1,20 +1,22 @@
 """Puts each arriving article into a story, and mends what later articles show to be wrong.
 
-An article joins the story that explains its words best (likeness.py). Bounded repairs follow each arrival: a few
-recent articles are placed again, and a story that has doubled is held against its neighbours and tried for two stories
-in one (halves.py); `settle` does so for all that have changed. Nothing here reads a clock, draws lots or depends on
-hash order.
+An article joins the story that explains its words best (likeness.py). Bounded repairs follow each arrival: the small
+story next to it is placed again, and a story that has doubled is held against its neighbours, claims what is its own
+from the nearest, and is tried for two stories in one (halves.py); `settle` does so for all that have changed. Only
+articles that share words with the arrival are looked at, so that a thousand others in between change nothing. Nothing
+here reads a clock, draws lots or depends on hash order.
 """
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from math import log2
+from operator import itemgetter
 
 from msgspec import Struct
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.stories.halves import allotted, halves, parting
-from tollhouse.services.defense.stories.likeness import MISS, draw, likeness, query, shortlist
+from tollhouse.services.defense.stories.likeness import MISS, Query, draw, foretold, likeness, query, shortlist
 from tollhouse.services.defense.stories.postings import Cluster, Member
 from tollhouse.services.defense.stories.shelf import Changes, Shelf
 from tollhouse.services.defense.stories.story import LiveStory
@@ -24,20 +26,27 @@ WINDOW = timedelta(hours=36)
 
 
 class Tuning(Struct, frozen=True):
-    """Chosen on the development files of UCI's headlines and ECB+.
+    """Chosen on the development files of UCI's headlines and ECB+, and on the recording as we read it.
 
-    `join` and `merge` are nats per word, `part` nats per article; `revisit` counts later arrivals, `revisit_texts`
-    where they come with a text: fewer come then, and each says more. `growth` is a factor; the rest count articles.
+    To join takes `join` nats per word and `join_evidence` nats in all: a headline has few words to convince with. To
+    part takes `part` nats per article and `part_words` for each of its words, less by the share `part_large` for each
+    doubling of the story's size within `large`: a war's day grows larger than most events. `merge` is nats per word.
+    `growth` is a factor; the rest count articles.
     """
 
-    join: float = 0.7
+    join: float = 0.5
+    join_evidence: float = 2.8
     merge: float = 0.4
-    part: float = 0.35
-    revisit: tuple[int, ...] = (100,)
-    revisit_texts: tuple[int, ...] = (30, 200)
+    part: float = 0.7
+    part_words: float = 0.1
+    part_large: float = 0.15
+    large: tuple[int, int] = (24, 64)
     merge_sample: int = 8
+    claim_sample: int = 24
+    claim_from: int = 4
     part_sample: int = 24
     part_from: int = 6
+    straggling: int = 2
     growth: float = 2.0
 
 
@@ -59,7 +68,6 @@ class Clusterer:
     def __init__(self, tuning: Tuning | None = None) -> None:
         self.tuning = tuning or Tuning()
         self.shelf = Shelf()
-        self.recent: deque[str] = deque(maxlen=max((*self.tuning.revisit, *self.tuning.revisit_texts), default=0))
 
     def __len__(self) -> int:
         return len(self.shelf.clusters)
@@ -67,9 +75,10 @@ class Clusterer:
     def add(self, article: Article) -> Placement:
         if article.id not in self.shelf.home:
             member = Member(article.id, article.published, wording(article.title, article.text))
-            self._settle(member, self._nearest(member))
-            self._revisit(self.tuning.revisit_texts if article.text else self.tuning.revisit)
-            self.recent.append(article.id)
+            home, straggler = self._nearest(member)
+            self._settle(member, home)
+            if straggler:
+                self._place_again(next(iter(straggler.members.values())), straggler)
         changes = self.shelf.asked()
         return Placement(self.shelf.home[article.id].id, changes.moved, changes.merged, changes.split)
 
@@ -102,30 +111,36 @@ class Clusterer:
         self.shelf.put(home, member)
         self._mend(home)
 
-    def _nearest(self, member: Member, without: Cluster | None = None) -> Cluster | None:
+    def _nearest(self, member: Member, without: Cluster | None = None) -> tuple[Cluster | None, Cluster | None]:
+        """The story to join, if any is near enough, and the small one next to it: it may have missed just this."""
         postings, terms = self.shelf.postings, member.wording.terms
         if not terms:
-            return None
-        asked = query(terms, postings)
-        best, nearest = self.tuning.join, None
+            return None, None
+        asked = query(member.wording, postings)
+        best, nearest = self._to_join(asked), None
+        small: list[tuple[float, Cluster]] = []
         for cluster in shortlist(asked, postings, best, without):
-            score = likeness(asked, cluster) + draw(asked, cluster)
+            alike = likeness(asked, cluster)
+            if alike > 0.0 and len(cluster.members) <= self.tuning.straggling:
+                small.append((alike, cluster))
+            score = alike + draw(asked, cluster)
             if score > best and not cluster.disagrees(member.wording.serials):
-                best, nearest = score, cluster
-        return nearest
+                score -= foretold(asked, cluster, postings.stories)
+                if score > best:
+                    best, nearest = score, cluster
+        others = [(alike, cluster) for alike, cluster in small if cluster is not nearest]
+        return nearest, max(others, key=itemgetter(0), default=(0.0, None))[1]
 
-    def _revisit(self, backs: Sequence[int]) -> None:
-        for back in backs:
-            if back <= len(self.recent) and (cluster := self.shelf.home.get(self.recent[-back])):
-                self._place_again(cluster.members[self.recent[-back]], cluster)
+    def _to_join(self, asked: Query) -> float:
+        return self.tuning.join + self.tuning.join_evidence / asked.words
 
     def _place_again(self, member: Member, old: Cluster) -> None:
         if len(old.members) == 1:
-            if better := self._nearest(member, old):
+            if better := self._nearest(member, old)[0]:
                 self.shelf.merge(old, better)
             return
         self.shelf.postings.take(old, member.wording.terms)
-        better = self._nearest(member)
+        better, _ = self._nearest(member)
         self.shelf.postings.add(old, member.wording.terms)
         if better is None and member.wording.terms:
             self.shelf.split(old, [member])
@@ -148,33 +163,57 @@ class Clusterer:
             self._part(cluster)
 
     def _join_kin(self, cluster: Cluster) -> Cluster:
-        """The story it was merged into, or itself."""
+        """The story it was merged into, or itself, with what the story most like it had of its articles."""
         cluster.compared = len(cluster.members)
-        kin = self._kin(cluster)
-        if kin is None:
-            return cluster
-        self.shelf.merge(cluster, kin)
-        return kin
+        explained = self._explained(cluster)
+        if kin := self._kin(cluster, explained):
+            self.shelf.merge(cluster, kin)
+            return kin
+        if cluster.compared >= self.tuning.claim_from and explained:
+            self._claim(cluster, max(explained, key=explained.__getitem__))
+        return self.shelf.clusters.get(cluster.id, cluster)
 
-    def _kin(self, cluster: Cluster) -> Cluster | None:
-        """The larger story that explains this one's articles, on average, well enough to be the same story."""
+    def _explained(self, cluster: Cluster) -> dict[Cluster, float]:
+        """The other stories that explain some of its articles, and how well they do on average, in nats per word."""
         sample = cluster.sample(self.tuning.merge_sample)
         gained: dict[Cluster, float] = {}
         for member in sample:
-            asked = query(member.wording.terms, self.shelf.postings)
+            asked = query(member.wording, self.shelf.postings)
             for other in shortlist(asked, self.shelf.postings, MISS, cluster):
-                if len(other.members) >= len(cluster.members):
+                if len(other.members) > 1:
                     gained[other] = gained.get(other, 0.0) + likeness(asked, other) - MISS
-        kin = max(gained, key=gained.__getitem__, default=None)
-        if kin is None or gained[kin] / len(sample) + MISS <= self.tuning.merge or self._apart(cluster, kin):
+        return {other: gain / len(sample) + MISS for other, gain in gained.items()}
+
+    def _kin(self, cluster: Cluster, explained: dict[Cluster, float]) -> Cluster | None:
+        """The larger story that explains this one's articles well enough to be the same story."""
+        larger = [other for other in explained if len(other.members) >= len(cluster.members)]
+        kin = max(larger, key=explained.__getitem__, default=None)
+        if kin is None or explained[kin] <= self.tuning.merge or self._apart(cluster, kin):
             return None
         return kin
 
+    def _claim(self, cluster: Cluster, neighbour: Cluster) -> None:
+        """Places again what of the neighbour's would do here too: there may not have been this story when it came."""
+        for member in neighbour.sample(self.tuning.claim_sample):
+            if cluster.members and self.shelf.home[member.article_id] is neighbour and len(neighbour.members) > 1:
+                asked = query(member.wording, self.shelf.postings)
+                if likeness(asked, cluster) + draw(asked, cluster) > self._to_join(asked):
+                    self._place_again(member, neighbour)
+
     def _apart(self, one: Cluster, other: Cluster) -> bool:
+        if one.is_at_odds(other):
+            return True
         size = self.tuning.part_sample // 2
         ours, theirs = one.sample(size), other.sample(size)
         terms = [member.wording.terms for member in (*ours, *theirs)]
-        return parting(terms, [0] * len(ours) + [1] * len(theirs)) > self.tuning.part
+        return parting(terms, [0] * len(ours) + [1] * len(theirs)) > self._to_part(terms)
+
+    def _to_part(self, articles: Sequence[dict[str, int]], size: int = 1) -> float:
+        """Nats per article that telling two stories apart must gain, of a story of this size."""
+        words = sum(sum(terms.values()) for terms in articles) / len(articles)
+        least, most = self.tuning.large
+        doublings = log2(min(max(size, least), most) / least)
+        return (self.tuning.part + self.tuning.part_words * words) * (1 - self.tuning.part_large * doublings)
 
     def _part(self, cluster: Cluster) -> None:
         """The larger half keeps the id, or the half with the first article when they are equal."""
@@ -183,7 +222,7 @@ class Clusterer:
         cluster.parted = len(cluster.members)
         sample = cluster.sample(self.tuning.part_sample)
         sampled = [member.wording.terms for member in sample]
-        parts = halves(sampled, self.tuning.part)
+        parts = halves(sampled, self._to_part(sampled, cluster.parted))
         if parts is None:
             return
         side = dict(zip((member.article_id for member in sample), parts, strict=True))

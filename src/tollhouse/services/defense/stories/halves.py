@@ -1,8 +1,7 @@
 """Whether a story is two stories: whether telling its articles apart explains their words better than one does.
 
 Each half is scored on an article that it has not seen (leave one out), against the whole as the background: what both
-halves share says nothing, what only one of them says speaks for two. Longer articles say more, so the gain is taken
-per article: headlines are parted on strong evidence only.
+halves share says nothing, what only one of them says speaks for two, and a word that nobody else uses for none.
 """
 
 from collections.abc import Sequence
@@ -94,8 +93,11 @@ def _gain(terms: Terms, side: Counts, whole: Counts, *, own: bool) -> float:
         uses = counts.get(term, 0)
         if own:
             uses -= count
-        said = log(MIX + odds * uses / (uses_of[term] - count + 0.5)) if uses else _UNSAID
-        gain += min(count, INSISTED) * said
+        elsewhere = uses_of[term] - count
+        # What nobody else says speaks for no half.
+        if elsewhere:
+            said = log(MIX + odds * uses / (elsewhere + 0.5)) if uses else _UNSAID
+            gain += min(count, INSISTED) * said
     return gain
 
 

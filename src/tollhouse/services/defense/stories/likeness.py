@@ -2,18 +2,23 @@
 
 A unigram model per story, mixed with the background (Jelinek-Mercer) and held back while the story is small
 (Dirichlet): Zhai and Lafferty, "Two-stage language models for information retrieval", SIGIR 2002. The background
-counts stories, not articles, so that a story with 300 articles does not make its own words look common.
+counts stories, not articles, so that a story with 300 articles does not make its own words look common. Words that
+keep company in other stories too ("Joe Biden", "South China Sea") are not as many pieces of evidence as words.
 """
 
+from collections.abc import Mapping
 from heapq import nlargest
+from itertools import islice
 from math import log
 
 from msgspec import Struct
 
+from tollhouse.services.defense.stories.everyday import EVERYDAY
 from tollhouse.services.defense.stories.postings import Cluster, Postings
+from tollhouse.services.defense.stories.words import Wording
 
 BACKGROUND = 0.4
-HELD_BACK = 4.0
+HELD_BACK = 8.0
 # The background is as large at any time: in a busy window it takes more shared words to join, in a quiet one no fewer.
 UNSEEN_USES = 0.5
 USES = 8_000.0
@@ -21,38 +26,79 @@ USES = 8_000.0
 FEWEST_WORDS = 6
 SHORTLIST = 8
 # Nats that a story gains with the logarithm of its size.
-CROWD = 0.75
+CROWD = 0.95
 # The logarithm of the size from which a larger story draws no more.
 LARGEST = 5.0
 # A word of the article that the story does not use.
 MISS = log(BACKGROUND)
+# Of how many of the rarer word's stories, the newest, we ask whether they use the other word too.
+ASKED_STORIES = 32
+# Fewer stories with both words are chance, or this story's own fragments.
+CHANCE = 2
+# How many rarer words may foretell a word.
+FORETELLING = 6
+# The share of the stories with one word of a name that use its next word too, where we know too few to tell.
+NAMED = 0.3
+
+_ODDS = (1 - BACKGROUND) / BACKGROUND
+
+Stories = Mapping[str, dict[Cluster, None]]
 
 
 class Query(Struct, frozen=True, gc=False):
-    """Of each term its share of the article's words, and what it says when every word of a story is this term."""
+    """Of each term its share of the article's words, and what it says when every word of a story is this term.
+
+    `company` remembers in what share of the first word's stories the second is too; `named` are words of full names.
+    """
 
     terms: list[tuple[str, float, float]]
     words: int
+    company: dict[tuple[str, str], float]
+    named: frozenset[str]
 
 
-def query(terms: dict[str, int], postings: Postings) -> Query:
+def query(wording: Wording, postings: Postings) -> Query:
+    terms = wording.terms
     words = max(FEWEST_WORDS, sum(terms.values()))
-    stories = postings.stories
-    uses = (1 - BACKGROUND) / BACKGROUND * USES
-    return Query(
-        [(term, count / words, uses / (len(stories.get(term, ())) + UNSEEN_USES)) for term, count in terms.items()],
-        words,
-    )
+    stories, everyday = postings.stories, EVERYDAY.get
+    uses = _ODDS * USES
+    asked = [
+        (term, count / words, uses / (len(stories.get(term, ())) + everyday(term, 0.0) + UNSEEN_USES))
+        for term, count in terms.items()
+    ]
+    company = {pair: NAMED for one, other in wording.names for pair in ((one, other), (other, one))}
+    return Query(asked, words, company, frozenset(term for pair in wording.names for term in pair))
 
 
 def likeness(asked: Query, cluster: Cluster) -> float:
-    """Nats per word: MISS when no word is shared, above 0 when the story explains the article better."""
+    """Nats per word, each word taken for itself: MISS when none is shared, above 0 when the story explains better."""
     counts, held = cluster.counts, cluster.total + HELD_BACK
     score = MISS
     for term, share, speaks in asked.terms:
         if term in counts:
             score += share * log(1.0 + speaks * counts[term] / held)
     return score
+
+
+def foretold(asked: Query, cluster: Cluster, stories: Stories) -> float:
+    """Nats per word that the likeness owes to words that keep company anyway; 0 when each speaks for itself.
+
+    A word that a rarer shared word foretells is held against how often it follows, not against how rare it is.
+    """
+    counts, held = cluster.counts, cluster.total + HELD_BACK
+    shared = sorted(
+        [(len(stories[term]), term, share, speaks) for term, share, speaks in asked.terms if term in counts]
+    )
+    owed, rarer = 0.0, list[str]()
+    for spread, term, share, speaks in shared:
+        together = max([_company(asked, one, term, stories) for one in rarer], default=0.0)
+        foreseen = _ODDS * asked.words / together if together else speaks
+        if foreseen < speaks:
+            used = counts[term] / held
+            owed += share * log((1.0 + speaks * used) / (1.0 + foreseen * used))
+        if (spread > CHANCE or term in asked.named) and len(rarer) < FORETELLING:
+            rarer.append(term)
+    return owed
 
 
 def draw(asked: Query, cluster: Cluster) -> float:
@@ -67,21 +113,36 @@ def shortlist(asked: Query, postings: Postings, least: float, without: Cluster |
     """
     weights = {term: share * log(1 + speaks) for term, share, speaks in asked.terms}
     overlap: dict[Cluster, float] = {}
-    unread, needed = sum(weights.values()), least - MISS
+    unread, needed, most_drawn = sum(weights.values()), least - MISS, CROWD * LARGEST / asked.words
     for term, users in postings.users(weights):
         # Who shares only what is left cannot be near enough, and what is left is the longest to read.
-        if unread + CROWD * LARGEST / asked.words <= needed:
+        if unread + most_drawn <= needed:
             break
         weight = weights[term]
         unread -= weight
         for cluster in users:
-            overlap[cluster] = overlap.get(cluster, 0.0) + weight
+            if cluster in overlap:
+                overlap[cluster] += weight
+            else:
+                overlap[cluster] = weight
     # A word counts in full only where a story says nothing else, so that this is the most that a likeness can be.
     needed -= unread
+    if without is not None:
+        overlap.pop(without, None)
     able = [
         cluster
         for cluster, read in overlap.items()
-        if (read > needed or (len(cluster.members) > 1 and read + draw(asked, cluster) > needed))
-        and cluster is not without
+        if read > needed or (read + most_drawn > needed and read + draw(asked, cluster) > needed)
     ]
     return able if len(able) <= SHORTLIST else nlargest(SHORTLIST, able, key=overlap.__getitem__)
+
+
+def _company(asked: Query, one: str, other: str, stories: Stories) -> float:
+    """The share of the first word's stories that use the other too, but for a few that may do so by chance."""
+    pair = one, other
+    if pair not in asked.company:
+        users, others = stories[one], stories[other]
+        size = min(len(users), ASKED_STORIES)
+        both = sum([cluster in others for cluster in islice(reversed(users), size)])
+        asked.company[pair] = max(0, both - CHANCE) / (size + CHANCE)
+    return asked.company[pair]

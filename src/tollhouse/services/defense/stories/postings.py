@@ -1,6 +1,6 @@
 """Which live stories use which word, and what each of them is made of."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 
@@ -9,7 +9,6 @@ from msgspec import Struct
 from tollhouse.services.defense.stories.words import Wording
 
 RAREST_TERMS = 8
-NEWEST_STORIES = 128
 # The rarest terms decide; what only the commoner ones would bring in is not worth the walk.
 STEPS = 64
 
@@ -47,13 +46,25 @@ class Cluster:
             return members
         return [members[i * len(members) // size] for i in range(size)]
 
-    def disagrees(self, serials: dict[str, str]) -> bool:
+    def serials(self) -> dict[str, set[str]]:
+        """The numbers that its articles give to each kind of instalment."""
+        found: dict[str, set[str]] = {}
+        for member in self.members.values():
+            for label, number in member.wording.serials.items():
+                found.setdefault(label, set()).add(number)
+        return found
+
+    def disagrees(self, serials: Mapping[str, str]) -> bool:
         """It tells of numbered instalments of the same kind, and of none with this number."""
-        for label, number in serials.items():
-            numbers = {member.wording.serials.get(label, number) for member in self.members.values()}
-            if numbers and number not in numbers:
-                return True
-        return False
+        if not serials:
+            return False
+        ours = self.serials()
+        return any(number not in ours.get(label, (number,)) for label, number in serials.items())
+
+    def is_at_odds(self, other: "Cluster") -> bool:
+        """Both tell of numbered instalments of one kind, and no number is in both."""
+        ours, theirs = self.serials(), other.serials()
+        return any(not ours[label] & numbers for label, numbers in theirs.items() if label in ours)
 
 
 class Postings:
@@ -86,15 +97,22 @@ class Postings:
     def users(self, terms: Iterable[str]) -> Iterator[tuple[str, Iterable[Cluster]]]:
         """The newest users of the rarest of the terms, bounded however large the stories and the index are."""
         stories = self.stories
-        known = sorted([(len(stories[term]) if term in stories else 0, term) for term in terms])
+        known = sorted([(len(stories[term]), term) if term in stories else (0, term) for term in terms])
         walked, left = 0, STEPS
         for spread, term in known:
-            walked += spread > 0
+            if not spread:
+                yield term, ()
+                continue
+            walked += 1
             if walked > RAREST_TERMS or not left:
                 return
-            steps = min(spread, NEWEST_STORIES, left)
-            yield term, islice(reversed(stories[term]), steps) if spread else ()
-            left -= steps
+            users = stories[term]
+            if spread <= left:
+                left -= spread
+                yield term, reversed(users)
+            else:
+                yield term, islice(reversed(users), left)
+                left = 0
 
     def _forget(self, cluster: Cluster, term: str) -> None:
         users = self.stories[term]

@@ -1,9 +1,8 @@
 """The clusterer as plain data, so that a restart or another process goes on exactly where it stopped.
 
-Every order that decides a tie is kept: of articles in a story, of stories under a word, of the last arrivals.
+Every order that decides a tie is kept: of articles in a story, of stories under a word.
 """
 
-from collections import deque
 from heapq import heapify
 
 from msgspec import Struct
@@ -28,7 +27,6 @@ class Snapshot(Struct, frozen=True):
 
     stories: list[StoredStory]
     shared: dict[str, list[int]]
-    recent: list[str]
 
 
 def dump(clusterer: Clusterer) -> Snapshot:
@@ -41,7 +39,6 @@ def dump(clusterer: Clusterer) -> Snapshot:
             for term, users in clusterer.shelf.postings.stories.items()
             if len(users) > 1
         },
-        list(clusterer.recent),
     )
 
 
@@ -50,7 +47,6 @@ def load(snapshot: Snapshot, tuning: Tuning | None = None) -> Clusterer:
     clusters = [_restored(stored, clusterer.shelf) for stored in snapshot.stories]
     for term, users in snapshot.shared.items():
         clusterer.shelf.postings.stories[term] = {clusters[place]: None for place in users}
-    clusterer.recent = deque(snapshot.recent, maxlen=clusterer.recent.maxlen)
     heapify(clusterer.shelf.oldest)
     return clusterer
 

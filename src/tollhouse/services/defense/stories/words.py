@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -42,20 +43,26 @@ _RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _LETTER = r"[\w\u0300-\u036f\u064b-\u065f\u0900-\u0dff]"
 # Not at the start of a sentence, where every word has a capital.
 _NAME = re.compile(rf"(?<=[\w,;:'\"(] )[A-Z]{_LETTER}+")
+# At the start of a sentence, too, because the second word tells.
+_FULL_NAME = re.compile(rf"[A-Z]{_LETTER}+(?: [A-Z]{_LETTER}+)+")
 _WORD = re.compile(rf"\d+(?:[.,:]\d+)*\w*|{_LETTER}+(?:['\u2019]{_LETTER}+)*")
 
 
 class Wording(Struct, frozen=True, gc=False):
-    """How much each term counts, and the number behind each serial word (`{"day": "21"}`)."""
+    """How much each term counts, and the number behind each serial word (`{"day": "21"}`).
+
+    `names` are, of a headline, the terms next to each other in one name: ("joe", "biden").
+    """
 
     terms: dict[str, int]
     serials: dict[str, str]
+    names: list[tuple[str, str]] = []
 
 
 def wording(title: str, text: str = "") -> Wording:
     """Of a long title or text only the beginning counts. A text that repeats the title says it once.
 
-    A name in running text counts twice each time: who and where tell one fire from the next.
+    A name or a number in running text counts twice each time: who, where and how many tell one fire from the next.
     """
     title = title[:TITLE_CHARS]
     counts: dict[str, int] = {}
@@ -66,15 +73,25 @@ def wording(title: str, text: str = "") -> Wording:
                     counts[term] += 1
                 elif len(counts) < TERMS:
                     counts[term] = 1
-    return Wording(counts, {label.lower(): number for label, number in _SERIAL.findall(title)})
+    serials = {label.lower(): number for label, number in _SERIAL.findall(title)}
+    return Wording(counts, serials, _names(title) if sum(counts.values()) < SHORTEST_SENTENCE else [])
+
+
+def _names(title: str) -> list[tuple[str, str]]:
+    """The neighbours in its names, unless Most Words Are Written Like Names."""
+    words = _WORD.findall(title)
+    if 2 * sum(word[0].isupper() for word in words) > len(words):
+        return []
+    pairs = [pair for name in _FULL_NAME.findall(title) for pair in pairwise(name.split())]
+    return [(one, other) for first, second in pairs for one in _terms(first)[:1] for other in _terms(second)[:1]]
 
 
 def _words(said: str) -> list[str]:
-    """The words, and in running text the names once more, unless Most Words Are Written Like Names."""
+    """The words, and in running text names and numbers once more, unless Most Words Are Written Like Names."""
     words = _WORD.findall(said)
     if len(words) < SHORTEST_SENTENCE or 2 * sum(word[0].isupper() for word in words) > len(words):
         return words
-    return words + _NAME.findall(said)
+    return words + _NAME.findall(said) + [word for word in words if word[0].isdecimal()]
 
 
 @lru_cache(maxsize=1 << 16)
