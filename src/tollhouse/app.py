@@ -4,14 +4,18 @@ import asyncio
 import contextlib
 import gc
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import structs
 
 from tollhouse import clock, failpoints, logs
 from tollhouse import settings as setting
 from tollhouse.access.keys import open_key_ring
 from tollhouse.access.wallets import WalletRing
 from tollhouse.console.api_docs import api_docs_pages
+from tollhouse.console.discovery import discovery_pages
 from tollhouse.console.front import front_service
 from tollhouse.gate.admission import Admission
 from tollhouse.gate.housekeeping import with_housekeeping
@@ -154,20 +158,35 @@ def _meter(settings: Settings, database: Database) -> Meter:
 
 
 def _gate(rooms: Rooms, services: Sequence[Service]) -> Gate:
+    """Every service under its prefix, or the one that was asked for at the root; some hosts have one of their own."""
     settings = rooms.settings
-    public = settings.public_url.rstrip("/")
-    router, hosts = Router(), {}
-    root = front_service(settings, services)
-    for service in services:
-        prefix = "" if settings.service else f"/{service.name}"
-        router.mount(with_housekeeping(service, f"{public}{prefix}" or "/", api_docs_pages()), prefix)
-    router.mount(root, "")
-    for host, name in settings.hosts.items():
-        hosts[host.lower()] = Router()
-        service = next(service for service in services if service.name == name)
-        hosts[host.lower()].mount(with_housekeeping(service, "/", api_docs_pages()), "")
-        hosts[host.lower()].mount(root, "")
+    prefixes = ["" if settings.service else f"/{service.name}" for service in services]
+    front = front_service(settings, services)
+    router = Router()
+    for service, prefix in zip(services, prefixes, strict=True):
+        _mount(router, settings, service, prefix)
+        if prefix:
+            router.mount(replace(front, operations=discovery_pages(settings, [service], [prefix])), prefix)
+    router.mount(replace(front, operations=[*front.operations, *discovery_pages(settings, services, prefixes)]), "")
+    hosts = {host.lower(): _host(settings, front, _named(services, name)) for host, name in settings.hosts.items()}
     return Gate(settings, Admission(rooms), router, hosts)
+
+
+def _host(settings: Settings, front: Service, service: Service) -> Router:
+    """A host of a service's own: its addresses begin at the root of that host, whatever its name."""
+    router, own = Router(), structs.replace(settings, public_url="")
+    _mount(router, own, service, "")
+    router.mount(replace(front, operations=[*front.operations, *discovery_pages(own, [service], [""])]), "")
+    return router
+
+
+def _mount(router: Router, settings: Settings, service: Service, prefix: str) -> None:
+    base_url = f"{settings.public_url.rstrip('/')}{prefix}" or "/"
+    router.mount(with_housekeeping(service, base_url, api_docs_pages()), prefix)
+
+
+def _named(services: Sequence[Service], name: str) -> Service:
+    return next(service for service in services if service.name == name)
 
 
 def _spare_the_collector() -> None:

@@ -92,6 +92,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     studio_file: str = ""
     key_hash_secret: str = ""
     admin_token: str = ""
+    contact: str = ""
     request_deadline_seconds: float = 10.0
     body_limit_bytes: int = 1_048_576
     log_level: LogLevel = "info"
@@ -234,6 +235,7 @@ _SCHEMES = {
     "gdelt_url": ("http://", "https://"),
     "evm_rpc_url": ("http://", "https://"),
     "x402_facilitator_url": ("http://", "https://"),
+    "contact": ("mailto:", "https://", "tel:"),
 }
 
 

@@ -85,7 +85,7 @@ def _operation(operation: Operation, schemas: Json) -> Json:
     described: Json = {
         "operationId": operation.id,
         "summary": operation.summary,
-        "description": f"{operation.description}\n\n{_price_sentence(operation.terms)}".strip(),
+        "description": f"{operation.description}\n\n{price_sentence(operation.terms)}".strip(),
         "parameters": [*_path_parameters(operation), *_query_parameters(operation, schemas)],
         "responses": _responses(operation),
         "security": _security(operation.terms),
@@ -231,7 +231,8 @@ def _price(terms: Terms) -> Json:
     return price
 
 
-def _price_sentence(terms: Terms) -> str:
+def price_sentence(terms: Terms) -> str:
+    """What one call costs, in words."""
     if not terms.is_metered:
         return "Price: free, uses nothing of a plan."
     if terms.request_price_micros is not None:

@@ -1,0 +1,130 @@
+"""How the chain is spread over countries, and how well it is documented."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from tollhouse.services.infra.chain import Chain
+from tollhouse.services.infra.company import Company
+
+CAVEAT = (
+    "Shares count the companies of this catalogue, not output, revenue or capacity; companies that are not listed "
+    "here are not counted."
+)
+ABOUT_COVERAGE = (
+    "An edge is here because it is publicly known. Companies that report more show more edges, so a number of edges "
+    "measures documentation before it measures importance."
+)
+
+
+class CountryShare(Struct, frozen=True):
+    """A country's part of a group of companies."""
+
+    country: str
+    companies: int
+    share: float
+
+
+class Spread(Struct, frozen=True):
+    """A group of companies over countries. `hhi` is the sum of squared shares: 1 when all are in one country."""
+
+    category: str | None
+    companies: int
+    countries: tuple[CountryShare, ...]
+    hhi: float
+
+
+class Concentration(Struct, frozen=True):
+    """The whole catalogue and each category; `supply_edges_from` counts supply edges by the supplier's country."""
+
+    overall: Spread
+    categories: tuple[Spread, ...]
+    supply_edges_from: tuple[CountryShare, ...]
+    caveat: str
+
+
+class CategoryCoverage(Struct, frozen=True):
+    """How much is known about a category's companies."""
+
+    category: str
+    companies: int
+    edges_in: int
+    edges_out: int
+
+
+class Coverage(Struct, frozen=True):
+    """What is known, and what is plainly missing."""
+
+    companies: int
+    edges: int
+    supply_edges: int
+    edges_by_kind: dict[str, int]
+    edges_by_evidence_class: dict[str, int]
+    edges_with_slot: int
+    edges_with_url: int
+    edges_with_date: int
+    without_suppliers: tuple[str, ...]
+    without_customers: tuple[str, ...]
+    without_supply_edges: tuple[str, ...]
+    categories: tuple[CategoryCoverage, ...]
+    caveat: str
+
+
+def concentration_of(chain: Chain) -> Concentration:
+    """Companies and supply edges by country."""
+    suppliers = [chain.company(edge.source) for edge in chain.edges if edge.is_supply]
+    return Concentration(
+        overall=_spread(None, chain.companies),
+        categories=tuple(
+            _spread(category.id, [company for company in chain.companies if company.category == category.id])
+            for category in chain.categories
+        ),
+        supply_edges_from=_shares(suppliers),
+        caveat=CAVEAT,
+    )
+
+
+def coverage_of(chain: Chain) -> Coverage:
+    """What the catalogue knows about itself."""
+    companies, edges = chain.companies, chain.edges
+    return Coverage(
+        companies=len(companies),
+        edges=len(edges),
+        supply_edges=sum(edge.is_supply for edge in edges),
+        edges_by_kind=_counts(edge.kind for edge in edges),
+        edges_by_evidence_class=_counts(edge.evidence[0].evidence_class for edge in edges),
+        edges_with_slot=sum(bool(edge.slots) for edge in edges),
+        edges_with_url=sum(edge.evidence[0].url is not None for edge in edges),
+        edges_with_date=sum(edge.evidence[0].date is not None for edge in edges),
+        without_suppliers=tuple(company.id for company in companies if not company.suppliers),
+        without_customers=tuple(company.id for company in companies if not company.customers),
+        without_supply_edges=tuple(c.id for c in companies if not c.suppliers and not c.customers),
+        categories=tuple(_covered(chain, category.id) for category in chain.categories),
+        caveat=ABOUT_COVERAGE,
+    )
+
+
+def _spread(category: str | None, companies: Sequence[Company]) -> Spread:
+    shares = _shares(companies)
+    return Spread(category, len(companies), shares, round(sum(part.share**2 for part in shares), 4))
+
+
+def _shares(companies: Sequence[Company]) -> tuple[CountryShare, ...]:
+    counted = Counter(company.country for company in companies)
+    ordered = sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))
+    return tuple(CountryShare(country, count, round(count / len(companies), 4)) for country, count in ordered)
+
+
+def _covered(chain: Chain, category: str) -> CategoryCoverage:
+    members = [company.id for company in chain.companies if company.category == category]
+    return CategoryCoverage(
+        category,
+        len(members),
+        edges_in=sum(len(chain.into(member)) for member in members),
+        edges_out=sum(len(chain.out_of(member)) for member in members),
+    )
+
+
+def _counts(words: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(words).most_common())

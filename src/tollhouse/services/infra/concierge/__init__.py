@@ -1,0 +1,1 @@
+"""The concierge: questions in plain words, answered from the graph."""

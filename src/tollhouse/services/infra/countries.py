@@ -1,0 +1,71 @@
+"""What a country is called in the company graph: by ISO code, by name, by alias, and by what its people are called."""
+
+import csv
+import re
+import unicodedata
+from functools import cache
+from importlib.resources import files
+
+from msgspec import Struct
+from rapidfuzz import fuzz, process
+
+_BREAKS = re.compile(r"[\W_]+")
+
+
+class Country(Struct, frozen=True):
+    """`alpha2` and `alpha3` are ISO 3166-1; `demonyms` are the words for what comes from there."""
+
+    alpha2: str
+    alpha3: str
+    name: str
+    aliases: tuple[str, ...]
+    demonyms: tuple[str, ...]
+
+
+def find_country(text: str) -> Country | None:
+    """The country meant by a name, a code or an alias, in any case."""
+    return _by_key().get(plain(text))
+
+
+def country_of(alpha2: str) -> Country:
+    """The country of a code that is known to be one."""
+    return countries()[alpha2]
+
+
+def near_countries(text: str, limit: int = 5) -> list[str]:
+    """Names of countries spelt like `text`, the nearest first."""
+    names = [country.name for country in countries().values()]
+    found = process.extract(text, names, scorer=fuzz.WRatio, limit=limit, score_cutoff=60, processor=plain)
+    return [name for name, _, _ in found]
+
+
+@cache
+def countries() -> dict[str, Country]:
+    """Every country by its alpha-2 code."""
+    table = files("tollhouse.services.infra").joinpath("data", "countries.csv").read_text("utf-8")
+    rows = csv.DictReader(table.splitlines())
+    return {
+        row["alpha2"]: Country(
+            row["alpha2"], row["alpha3"], row["name"], listed(row["aliases"]), listed(row["demonyms"])
+        )
+        for row in rows
+    }
+
+
+def listed(cell: str) -> tuple[str, ...]:
+    """`a;b` -> (a, b): how a list is written in one cell."""
+    return tuple(part.strip() for part in cell.split(";") if part.strip())
+
+
+def plain(text: str) -> str:
+    """Lower case, without accents, every run of punctuation one blank."""
+    letters = unicodedata.normalize("NFKD", text[:200]).casefold()
+    return _BREAKS.sub(" ", "".join(letter for letter in letters if not unicodedata.combining(letter))).strip()
+
+
+@cache
+def _by_key() -> dict[str, Country]:
+    # Codes and names come last, so that no alias can hide one.
+    index = {plain(alias): country for country in countries().values() for alias in country.aliases}
+    index |= {plain(code): country for country in countries().values() for code in (country.alpha3, country.alpha2)}
+    return index | {plain(country.name): country for country in countries().values()}

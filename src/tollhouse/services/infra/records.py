@@ -1,0 +1,204 @@
+"""The catalogue's files as they are written, and the rules they must keep before anything is served from them."""
+
+import csv
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, TypeVar, get_args
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse.services.infra.company import CONFIDENCE, Kind, Listing
+from tollhouse.services.infra.countries import countries, listed, plain
+
+Row = TypeVar("Row", bound=Struct)
+
+KINDS: frozenset[str] = frozenset(get_args(Kind))
+DERIVED_KINDS = frozenset({"competes_with"})
+DERIVED_CLASSES = frozenset({"same_category"})
+_ID = re.compile(r"[a-z][a-z0-9_]{1,39}")
+_DATE = re.compile(r"20\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
+
+
+class CatalogueError(Exception):
+    """The files contradict themselves; the message lists every fault, one a line, and says where it stands."""
+
+
+class CategoryRow(Struct, frozen=True, forbid_unknown_fields=True):
+    """One `[[category]]`."""
+
+    id: str
+    name: str
+    aliases: tuple[str, ...] = ()
+
+
+class CompanyRow(Struct, frozen=True, forbid_unknown_fields=True):
+    """One `[[company]]`."""
+
+    id: str
+    name: str
+    category: str
+    country: str
+    listing: Listing
+    ticker: str | None = None
+    exchange: str | None = None
+    website: str | None = None
+    description: str | None = None
+    products: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    note: str | None = None
+
+
+class EdgeRow(Struct, frozen=True):
+    """One line of edges.csv; `line` is where it stands."""
+
+    line: int
+    source: str
+    target: str
+    kind: str
+    product: str | None
+    slots: tuple[str, ...]
+    evidence_class: str
+    evidence_url: str | None
+    evidence_date: str | None
+
+
+class Records(Struct, frozen=True):
+    """What the files say. `revised` is the day the operator last changed them."""
+
+    revised: str
+    categories: tuple[CategoryRow, ...]
+    companies: tuple[CompanyRow, ...]
+    edges: tuple[EdgeRow, ...]
+
+
+def bundled() -> Traversable:
+    """The folder of the catalogue that comes with the server."""
+    return files("tollhouse.services.infra").joinpath("data")
+
+
+def read_records(folder: Traversable) -> Records:
+    """The three files of a folder, checked. Raises CatalogueError with every fault found."""
+    categories = _toml(folder, "categories.toml")
+    records = Records(
+        revised=str(categories.get("revised", "")),
+        categories=_rows(categories, "category", CategoryRow, "categories.toml"),
+        companies=_rows(_toml(folder, "companies.toml"), "company", CompanyRow, "companies.toml"),
+        edges=tuple(_edges(folder)),
+    )
+    faults = faults_of(records)
+    if faults:
+        raise CatalogueError("\n".join(faults))
+    return records
+
+
+def faults_of(records: Records) -> list[str]:
+    """Everything that is wrong with the records, in words that name the row. Empty when they may be served."""
+    return [
+        *([] if _DATE.fullmatch(records.revised) else ["categories.toml: `revised` must be a date such as 2026-11-21"]),
+        *_category_faults(records.categories),
+        *_company_faults(records),
+        *_name_faults(records.companies),
+        *_edge_faults(records),
+    ]
+
+
+def _category_faults(categories: Sequence[CategoryRow]) -> Iterator[str]:
+    seen: dict[str, str] = {}
+    for row in categories:
+        if not _ID.fullmatch(row.id):
+            yield f"categories.toml: {row.id!r} is no id"
+        for name in {plain(text) for text in (row.id, row.name, *row.aliases)}:
+            if seen.setdefault(name, row.id) != row.id:
+                yield f"categories.toml: {row.id}: {name!r} already means {seen[name]}"
+    ids = [row.id for row in categories]
+    yield from (
+        f"categories.toml: the id {name} is given twice" for name in sorted({i for i in ids if ids.count(i) > 1})
+    )
+
+
+def _company_faults(records: Records) -> Iterator[str]:
+    categories = {row.id for row in records.categories}
+    for row in records.companies:
+        where = f"companies.toml: {row.id}"
+        if not _ID.fullmatch(row.id):
+            yield f"{where}: an id is 2 to 40 lower-case letters, digits and underscores"
+        if row.category not in categories:
+            yield f"{where}: there is no category {row.category!r}"
+        if row.country not in countries():
+            yield f"{where}: {row.country!r} is no ISO 3166-1 alpha-2 code"
+        if (row.ticker is not None) != (row.listing == "public"):
+            yield f"{where}: a company has a ticker exactly when its listing is public"
+        if row.website is not None and not row.website.startswith("https://"):
+            yield f"{where}: a website starts with https://"
+
+
+def _name_faults(companies: Sequence[CompanyRow]) -> Iterator[str]:
+    """Every id, name, ticker and alias must mean one company."""
+    ids: set[str] = set()
+    seen: dict[str, str] = {}
+    for row in companies:
+        if row.id in ids:
+            yield f"companies.toml: the id {row.id} is given twice"
+        ids.add(row.id)
+        for text in (row.id, row.name, row.ticker or "", *row.aliases):
+            name = plain(text)
+            if name and seen.setdefault(name, row.id) != row.id:
+                yield f"companies.toml: {row.id}: {text!r} already means {seen[name]}"
+
+
+def _edge_faults(records: Records) -> Iterator[str]:
+    ids = {row.id for row in records.companies}
+    seen: dict[tuple[str, str, str], int] = {}
+    for row in records.edges:
+        where = f"edges.csv:{row.line}"
+        yield from (f"{where}: there is no company {end!r}" for end in (row.source, row.target) if end not in ids)
+        if row.source == row.target:
+            yield f"{where}: an edge needs two companies"
+        if row.kind not in KINDS - DERIVED_KINDS:
+            yield f"{where}: {row.kind!r} is no kind of edge that is kept"
+        if row.evidence_class not in set(CONFIDENCE) - DERIVED_CLASSES:
+            yield f"{where}: {row.evidence_class!r} is no class of evidence"
+        if row.evidence_url is not None and not row.evidence_url.startswith("https://"):
+            yield f"{where}: evidence_url starts with https://"
+        if row.evidence_date is not None and not _DATE.fullmatch(row.evidence_date):
+            yield f"{where}: evidence_date is a year, a month or a day: 2025, 2025-10, 2025-10-31"
+        first = seen.setdefault((row.source, row.kind, row.target), row.line)
+        if first != row.line:
+            yield f"{where}: the same edge stands in line {first}"
+
+
+def _toml(folder: Traversable, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(folder.joinpath(name).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise CatalogueError(f"{name}: {error}") from None
+
+
+def _rows(document: dict[str, Any], table: str, shape: type[Row], name: str) -> tuple[Row, ...]:
+    try:
+        return msgspec.convert(document.get(table, []), tuple[shape, ...])  # type: ignore[valid-type]
+    except msgspec.ValidationError as error:
+        raise CatalogueError(f"{name}: [[{table}]]: {error}") from None
+
+
+def _edges(folder: Traversable) -> Iterator[EdgeRow]:
+    reader = csv.DictReader(folder.joinpath("edges.csv").read_text("utf-8").splitlines())
+    for cells in reader:
+        try:
+            yield EdgeRow(
+                line=reader.line_num,
+                source=cells["source"],
+                target=cells["target"],
+                kind=cells["kind"],
+                product=cells["product"] or None,
+                slots=listed(cells["slots"]),
+                evidence_class=cells["evidence_class"],
+                evidence_url=cells["evidence_url"] or None,
+                evidence_date=cells["evidence_date"] or None,
+            )
+        except (KeyError, AttributeError, TypeError):
+            raise CatalogueError(f"edges.csv:{reader.line_num}: a line has the eight columns of the first") from None

@@ -1,0 +1,1 @@
+"""The studio service: one document that the operator edits, served as it was last right."""

@@ -1,0 +1,192 @@
+"""The studio's catalogue: its form, and the reading of a file that tells line and reason of what is wrong."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+from msgspec import Meta, Struct, field
+
+LARGEST_BYTES = 1_048_576
+DEEPEST = 20
+
+Id = Annotated[
+    str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", description="Stable; lower-case letters, digits, hyphens")
+]
+Text = Annotated[str, Meta(min_length=1, max_length=4000)]
+Amount = Annotated[int, Meta(ge=0, description="Whole units of the document's currency")]
+
+
+class DocumentError(Exception):
+    """The file is no catalogue; `line` counts from 1, 0 where none can be named."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}" if line else reason)
+        self.line = line
+        self.reason = reason
+
+
+class Layer(Struct, frozen=True, forbid_unknown_fields=True):
+    """A layer the studio operates on, and the ids of its products."""
+
+    id: Id
+    name: Text
+    summary: Text
+    products: tuple[Id, ...]
+
+
+class IndicativePrice(Struct, frozen=True, forbid_unknown_fields=True):
+    """A range, not a quote; `to` is null where it is open."""
+
+    lowest: Amount = field(name="from")
+    highest: Amount | None = field(name="to")
+    unit: Text
+
+
+class Product(Struct, frozen=True, forbid_unknown_fields=True):
+    """Something the studio does, in one layer."""
+
+    id: Id
+    name: Text
+    layer: Id
+    summary: Text
+    deliverables: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    indicative_price: IndicativePrice
+    duration: Text
+
+
+class FirstEngagement(Struct, frozen=True, forbid_unknown_fields=True):
+    """The path to the first stage of working together."""
+
+    stage: Literal["Block 0"]
+    steps: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    outputs: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    next: Text
+
+
+class StudioCatalogue(Struct, frozen=True, forbid_unknown_fields=True):
+    """Operating layers, indicative products, and the path to Block 0. Prices in it are no quote."""
+
+    studio: Text
+    version: Text
+    currency: Annotated[str, Meta(pattern=r"^[A-Z]{3}$", description="ISO 4217")]
+    pricing_note: Text
+    operating_layers: Annotated[tuple[Layer, ...], Meta(min_length=1)]
+    products: tuple[Product, ...]
+    first_engagement: FirstEngagement
+
+
+def read_document(raw: bytes) -> StudioCatalogue:
+    """The catalogue in a YAML file. Raises DocumentError with the line of the first fault."""
+    root = _composed(raw)
+    try:
+        catalogue = msgspec.convert(_plain(root), StudioCatalogue)
+    except msgspec.ValidationError as error:
+        reason, _, where = str(error).partition(" - at `$")
+        path = where.rstrip("`")
+        raise DocumentError(_line_at(root, path), f"{path.lstrip('.') or 'the document'}: {_small(reason)}") from None
+    _check(catalogue, root)
+    return catalogue
+
+
+def _composed(raw: bytes) -> yaml.Node:
+    if len(raw) > LARGEST_BYTES:
+        raise DocumentError(0, f"the file may have at most {LARGEST_BYTES} bytes")
+    try:
+        root = yaml.compose(raw.decode("utf-8"), Loader=yaml.SafeLoader)
+    except UnicodeDecodeError as error:
+        raise DocumentError(raw[: error.start].count(b"\n") + 1, "the file is not UTF-8") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise DocumentError(line, error.problem or "the file is not YAML") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise DocumentError(0, f"the file is not YAML: {str(error).splitlines()[0]}") from None
+    if root is None:
+        raise DocumentError(1, "the file is empty")
+    return root
+
+
+def _plain(node: yaml.Node, depth: int = 0) -> Any:
+    """The node's value. Refuses what YAML allows and this file must not have: keys given twice, and deep nesting."""
+    if depth > DEEPEST:
+        raise DocumentError(_line(node), "nested too deeply")
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, depth + 1) for item in node.value]
+    if isinstance(node, yaml.MappingNode):
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            if key.value in found:
+                raise DocumentError(_line(key), f"{key.value}: given twice")
+            found[key.value] = _plain(value, depth + 1)
+        return found
+    return _scalar(node)
+
+
+def _scalar(node: yaml.Node) -> Any:
+    """Text, a whole number or null; a date or a yes without quotes is text here, as it was written."""
+    if node.tag == "tag:yaml.org,2002:null":
+        return None
+    text = str(node.value)
+    is_whole = node.tag == "tag:yaml.org,2002:int" and text.isascii() and text.isdigit() and len(text) < 16
+    return int(text) if is_whole else text
+
+
+def _check(catalogue: StudioCatalogue, root: yaml.Node) -> None:
+    """What the form alone cannot say: ids are used once, and layers and products name each other."""
+    layers = {layer.id: layer for layer in catalogue.operating_layers}
+    products = {product.id: product for product in catalogue.products}
+    _check_once([layer.id for layer in catalogue.operating_layers], "operating_layers", root)
+    _check_once([product.id for product in catalogue.products], "products", root)
+    for number, layer in enumerate(catalogue.operating_layers):
+        for place, name in enumerate(layer.products):
+            path = f".operating_layers[{number}].products[{place}]"
+            if name not in products:
+                raise DocumentError(_line_at(root, path), f"{path[1:]}: there is no product {name}")
+            if products[name].layer != layer.id:
+                raise DocumentError(_line_at(root, path), f"{path[1:]}: {name} says it is of {products[name].layer}")
+    for number, product in enumerate(catalogue.products):
+        path = f".products[{number}]"
+        if product.layer not in layers:
+            raise DocumentError(_line_at(root, f"{path}.layer"), f"{path[1:]}.layer: there is no layer {product.layer}")
+        if product.id not in layers[product.layer].products:
+            raise DocumentError(_line_at(root, path), f"{path[1:]}: layer {product.layer} does not list {product.id}")
+        price = product.indicative_price
+        if price.highest is not None and price.highest < price.lowest:
+            where = f"{path}.indicative_price.to"
+            raise DocumentError(_line_at(root, where), f"{where[1:]}: must not be less than from")
+
+
+def _check_once(ids: list[str], member: str, root: yaml.Node) -> None:
+    for number, name in enumerate(ids):
+        if name in ids[:number]:
+            path = f".{member}[{number}].id"
+            raise DocumentError(_line_at(root, path), f"{path[1:]}: {name} is given twice")
+
+
+def _line_at(root: yaml.Node, path: str) -> int:
+    """The line of a place such as `.products[2].layer`, or of the nearest thing around it that is there."""
+    node, line = root, _line(root)
+    for part in path.replace("[", ".[").split("."):
+        if not part:
+            continue
+        child = _child(node, part)
+        if child is None:
+            break
+        line, node = child
+    return line
+
+
+def _child(node: yaml.Node, part: str) -> tuple[int, yaml.Node] | None:
+    if part.startswith("[") and isinstance(node, yaml.SequenceNode):
+        item = node.value[int(part[1:-1])]
+        return _line(item), item
+    if isinstance(node, yaml.MappingNode):
+        return next(((_line(key), value) for key, value in node.value if key.value == part), None)
+    return None
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _small(reason: str) -> str:
+    return reason[:1].lower() + reason[1:]

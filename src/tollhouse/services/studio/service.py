@@ -1,0 +1,89 @@
+"""The studio service: one document, served as it was last right."""
+
+from functools import partial
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tollhouse import __version__
+from tollhouse.gate.operation import JSON, Answer, Asked, Operation
+from tollhouse.gate.rooms import Rooms
+from tollhouse.gate.service import Service
+from tollhouse.gate.terms import FREE
+from tollhouse.services.studio.document import StudioCatalogue
+from tollhouse.services.studio.shelf import Shelf
+
+INTERFACE_VERSION = "1.0.0"
+
+_DESCRIPTION = """A studio's catalogue for personal and consumer agents: operating layers, indicative products, and the
+path to a first engagement, Block 0. Prices are indicative and are not a quote. This service is read-only: it takes no
+payment, books no work and sends nothing."""
+
+_TAGS = {"catalogue": "The studio's document", "about": "This service"}
+
+
+async def open_studio(rooms: Rooms) -> Service:
+    """The service over the rooms it is given. Raises NoDocumentError when there is nothing it could serve."""
+    settings = rooms.settings
+    shelf = Shelf(Path(settings.studio_file) if settings.studio_file else bundled(), Path(settings.data_dir))
+    return Service(
+        name="studio",
+        title="Tollhouse: studio catalogue",
+        version=INTERFACE_VERSION,
+        description=_DESCRIPTION,
+        operations=[_catalogue(shelf)],
+        health=partial(_health, rooms, shelf),
+        health_schema=_HEALTH_SCHEMA,
+        follow=(shelf.follow,),
+        tags=_TAGS,
+    )
+
+
+def bundled() -> Path:
+    """The fictional studio that comes with the server."""
+    with as_file(files("tollhouse.services.studio").joinpath("data", "demo-studio.yaml")) as path:
+        return path
+
+
+def _catalogue(shelf: Shelf) -> Operation:
+    async def catalogue(_asked: Asked[None, None]) -> Answer:
+        return shelf.answer
+
+    return Operation(
+        id="getStudioCatalogue",
+        method="GET",
+        path="/api/catalogue",
+        summary="The studio's catalogue",
+        description="Prices are indicative and are not a quote.",
+        handler=catalogue,
+        terms=FREE,
+        answers={JSON: StudioCatalogue},
+        tag="catalogue",
+    )
+
+
+async def _health(rooms: Rooms, shelf: Shelf) -> dict[str, Any]:
+    standing = shelf.standing()
+    return {
+        "status": "degraded" if standing.problem else "ok",
+        "version": __version__,
+        "uptime_seconds": rooms.uptime_seconds(),
+        "document": msgspec.to_builtins(standing),
+    }
+
+
+_HEALTH_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["status", "version", "uptime_seconds", "document"],
+    "properties": {
+        "status": {"enum": ["ok", "degraded"], "description": "Degraded: the newest edit of the document was refused"},
+        "version": {"type": "string"},
+        "uptime_seconds": {"type": "integer"},
+        "document": {
+            "type": "object",
+            "description": "Which document is served, since when, and line and reason of a refused edit",
+        },
+    },
+}

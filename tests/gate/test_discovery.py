@@ -1,0 +1,66 @@
+"""What an agent finds without being told: the well-known files, at the root for all and under each prefix."""
+
+import json
+
+import pytest
+
+from tests.gate.conftest import asgi_client
+from tollhouse import app
+from tollhouse.services import SERVICES
+from tollhouse.settings import Settings
+
+
+async def found(client, path, media_type):
+    answer = await client.get(path)
+    assert answer.status_code == 200, path
+    assert answer.headers["content-type"].startswith(media_type)
+    return answer.text
+
+
+async def test_root_describes_every_service(server):
+    catalog = json.loads(await found(server, "/.well-known/api-catalog", "application/linkset+json"))
+    assert [entry["anchor"] for entry in catalog["linkset"]] == [f"/{name}/" for name in SERVICES]
+    llms = await found(server, "/llms.txt", "text/plain")
+    assert llms.startswith("# Tollhouse")
+    for name in SERVICES:
+        assert f"/{name}/api/openapi.json" in llms
+    assert "0.01 USD" in llms
+
+
+async def test_every_link_of_the_catalogue_leads_somewhere(server):
+    catalog = json.loads((await server.get("/.well-known/api-catalog")).content)
+    for entry in catalog["linkset"]:
+        for relation in ("service-desc", "service-doc", "status"):
+            for link in entry[relation]:
+                assert (await server.get(link["href"])).status_code == 200, link
+
+
+@pytest.mark.parametrize("name", list(SERVICES))
+async def test_prefix_describes_its_own_service_alone(server, name):
+    llms = await found(server, f"/{name}/llms.txt", "text/plain")
+    for other in SERVICES:
+        assert (f"/{other}/api/openapi.json" in llms) == (other == name)
+    card = json.loads(await found(server, f"/{name}/.well-known/agent-card.json", "application/json"))
+    assert all(skill["id"].startswith(f"{name}.") for skill in card["skills"])
+    assert card["skills"]
+
+
+async def test_security_contact_is_told_and_not_outdated(server):
+    lines = dict(
+        line.split(": ", 1) for line in (await found(server, "/.well-known/security.txt", "text/plain")).splitlines()
+    )
+    assert set(lines) >= {"Contact", "Expires"}
+    assert lines["Expires"] > "2026"
+
+
+async def test_unknown_well_known_path_is_a_json_404(server):
+    answer = await server.get("/.well-known/nothing")
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+
+
+async def test_single_service_describes_itself_at_the_root(tmp_path):
+    settings = Settings(data_dir=str(tmp_path), recorded=False, background_work=False, service="defense",
+                        public_url="https://feeds.example.org", contact="mailto:security@example.org")  # fmt: skip
+    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+        assert "https://feeds.example.org/feeds/events" in (await client.get("/llms.txt")).text
+        assert "mailto:security@example.org" in (await client.get("/.well-known/security.txt")).text

@@ -1,0 +1,34 @@
+"""The studio service alone behind the real gate, over a document that a test may edit."""
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.gate.conftest import asgi_client
+from tollhouse import app
+from tollhouse.services import SERVICES
+from tollhouse.services.studio.service import bundled, open_studio
+from tollhouse.settings import Settings
+
+
+@pytest.fixture
+def document(tmp_path):
+    return shutil.copy(bundled(), tmp_path / "studio.yaml")
+
+
+@pytest.fixture
+def studio(tmp_path, monkeypatch):
+    """Starts the service over a file."""
+    monkeypatch.setitem(SERVICES, "studio", open_studio)
+
+    @asynccontextmanager
+    async def start(file="") -> AsyncIterator[Any]:
+        data_dir = str(tmp_path / "data")
+        settings = Settings(data_dir=data_dir, service="studio", background_work=False, studio_file=str(file))
+        async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+            yield client
+
+    return start
