@@ -36,6 +36,9 @@ _SIDES: tuple[tuple[str, _Side], ...] = (
     (r"C0 buy", "suppliers"),
 )
 
+# "Which companies could stop everything?"
+_EVERYTHING_FAILS = r"(?:company|who)(?: do)?(?: fail)+(?: (?:most|of|supply|path))*$"
+
 # Ideas that a question about a company alone may hold.
 _HARMLESS = frozenset(
     {"what", "who", "do", "tell", "about", "make", "where", "based", "ticker", "company", "of", "from", "by", "list",
@@ -91,6 +94,8 @@ def _failing(sentence: Sentence) -> Query | None:
         return Query("fails_without", companies=tuple(sentence.companies[:5]))
     if sentence.countries and not sentence.has("list"):
         return Query("fails_without", country=sentence.countries[0])
+    if not sentence.countries and sentence.says(_EVERYTHING_FAILS):
+        return Query("chokepoints", limit=_ranks(sentence, USUAL_RANKS))
     return None
 
 
