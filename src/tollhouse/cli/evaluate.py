@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from cyclopts import App
 
+from tollhouse.catalogue import evaluate_search
 from tollhouse.services.defense import evaluate_conflict, evaluate_entities, evaluate_stories
 
 evaluate = App(name="evaluate", help="Measure the code that serves against labelled files.")
@@ -28,6 +29,12 @@ def stories(file: Path) -> None:
 def entities(file: Path) -> None:
     """Print strict F1, precision and recall of the entities, by type too, and tokens per second, as JSON."""
     _print(evaluate_entities.evaluate(file, _tell))
+
+
+@evaluate.command
+def search(products: Path, judgments: Path) -> None:
+    """Print nDCG@10 of a catalogue's search on rated queries, recall@100 and the time a query takes, as JSON."""
+    _print(evaluate_search.evaluate(products, judgments, _tell))
 
 
 def _tell(text: str) -> None:

@@ -1,0 +1,13 @@
+import pytest
+
+from tests.catalogue.plain_engine import PlainEngine
+from tests.catalogue.shop import SHOP
+from tollhouse.catalogue.engine import TantivyEngine
+
+
+@pytest.fixture(params=["tantivy", "tantivy folder", "plain"])
+def engine(request, tmp_path):
+    """An empty engine of each kind."""
+    if request.param == "plain":
+        return PlainEngine(SHOP)
+    return TantivyEngine(SHOP, tmp_path / "index" if request.param == "tantivy folder" else None)

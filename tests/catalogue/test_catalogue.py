@@ -1,0 +1,385 @@
+"""A catalogue over real databases: change sets, what they tell, and indexes that follow the store and never differ."""
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from tests.catalogue.shop import SHOP, ids
+from tollhouse.catalogue import catalogue as module
+from tollhouse.catalogue.catalogue import Catalogue, PricePoint, lowest
+from tollhouse.catalogue.items import BadItem
+from tollhouse.catalogue.query import Query, ValueCount
+from tollhouse.catalogue.schema import Schema
+from tollhouse.settings import Settings
+from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import migrate
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+PROCESS = """
+import asyncio, sys
+from pathlib import Path
+from tests.catalogue.shop import SHOP
+from tollhouse.catalogue.catalogue import Catalogue
+from tollhouse.catalogue.query import Query
+from tollhouse.settings import Settings
+from tollhouse.storage.database import open_database
+
+async def main():
+    database = open_database(Settings(database_url=sys.argv[1]))
+    catalogue = Catalogue("shop", SHOP, database, Path(sys.argv[3]) if len(sys.argv) > 3 else None)
+    await globals()[sys.argv[2]](catalogue, database)
+
+async def watch(catalogue, database):
+    following = asyncio.create_task(catalogue.follow())
+    seen = None
+    while True:
+        found = await catalogue.search(Query(text="cloud"))
+        if found.total != seen:
+            seen = found.total
+            print('says', seen, flush=True)
+        await asyncio.sleep(0.02)
+
+async def write(catalogue, database):
+    for number in range(100000):
+        async with database.writing() as transaction:
+            await catalogue.apply(transaction, [{"id": f"p{number % 40}", "title": f"Cloud {number}", "price": number}])
+        await catalogue.refresh()
+        print('says', number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+async def open_shop(database_url):
+    """Catalogues as several processes have them: each over connections of its own."""
+    opened = []
+
+    def another(folder: Path | None = None, schema: Schema = SHOP, name: str = "shop") -> Catalogue:
+        opened.append(Catalogue(name, schema, open_database(Settings(database_url=database_url)), folder))
+        return opened[-1]
+
+    first = another()
+    await migrate(first._database)
+    yield another
+    for shop in opened:
+        if hasattr(shop, "_engine"):
+            shop.close()
+        await shop._database.close()
+
+
+async def change(shop, upserts=(), removals=(), *, at=START):
+    async with shop._database.writing() as transaction:
+        changes = await shop.apply(transaction, upserts, removals, at=at)
+    await shop.refresh()
+    return changes
+
+
+async def history(shop, identity):
+    async with shop._database.reading() as transaction:
+        return await shop.price_history(transaction, identity)
+
+
+async def stored(shop):
+    async with shop._database.reading() as transaction:
+        return {item["id"]: item async for item in shop.stored(transaction)}
+
+
+def told(changes):
+    return {name: [each.id for each in getattr(changes, name)] for name in changes.__struct_fields__}
+
+
+def cloud(identity: str, **members: object):
+    return {"id": identity, "title": "Cloud", **members}
+
+
+async def test_change_set_tells_what_it_did(open_shop):
+    shop = open_shop()
+    first = [cloud("a", price=100), cloud("b", price=100, sale_price=90), cloud("c"), cloud("d", price=5)]
+    assert told(await change(shop, first)) == {
+        "created": ["a", "b", "c", "d"],
+        "price_changed": [],
+        "changed": [],
+        "removed": [],
+    }
+    second = [cloud("a", price=100, brand="Koala"), cloud("b", price=100, sale_price=80), cloud("c"), cloud("e")]
+    changes = await change(shop, second, ["d", "unknown"], at=START + timedelta(days=1))
+    assert told(changes) == {"created": ["e"], "price_changed": ["b"], "changed": ["a"], "removed": ["d"]}
+    assert len(changes) == 4
+    assert changes.price_changed[0].before["sale_price"] == 90
+    assert changes.price_changed[0].item["sale_price"] == 80
+    assert changes.removed[0].before["price"] == 5
+    assert changes.removed[0].item is None
+    assert ids((await shop.search(Query())).items) == ["a", "b", "c", "e"]
+
+
+async def test_second_import_of_the_same_rows_changes_nothing(open_shop):
+    shop = open_shop()
+    rows = [cloud(f"p{n}", price=n, tags=["x", "X"], listed_at="2026-01-01T00:00:00Z") for n in range(1_200)]
+    assert len(await change(shop, rows)) == 1_200
+    before = shop.revision, shop.get("p7")
+    assert len(await change(shop, rows, at=START + timedelta(days=9))) == 0
+    assert (shop.revision, shop.get("p7")) == before
+    assert await history(shop, "p7") == [PricePoint("2026-01-01T00:00:00Z", 7, 7)]
+
+
+async def test_item_is_stamped_when_it_came_and_when_it_changed(open_shop):
+    shop = open_shop()
+    await change(shop, [cloud("a", created_at="1999-01-01T00:00:00Z")])
+    await change(shop, [cloud("a", brand="Emma"), cloud("b")], at=START + timedelta(days=2))
+    found = shop.get("a")
+    assert (found["created_at"], found["updated_at"]) == ("2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z")
+    assert ids(await shop.search(Query(sort="-created_at"))) == ["b", "a"]
+
+
+async def test_price_history_and_lowest_price(open_shop):
+    shop = open_shop()
+    prices = [(100, None), (100, 70), (100, 70), (120, 95.5)]
+    for day, (price, sale) in enumerate(prices):
+        await change(shop, [cloud("a", price=price, sale_price=sale)], at=START + timedelta(days=10 * day))
+    points = await history(shop, "a")
+    assert points == [
+        PricePoint("2026-01-01T00:00:00Z", 100, 100),
+        PricePoint("2026-01-11T00:00:00Z", 100, 70),
+        PricePoint("2026-01-31T00:00:00Z", 120, 95.5),
+    ]
+    assert lowest(points, START + timedelta(days=20)) == 70
+    assert lowest(points, START + timedelta(days=31)) == 95.5
+    assert lowest(points, START - timedelta(days=1)) == 70
+    assert lowest([], START) is None
+    assert await history(shop, "unknown") == []
+
+
+async def test_removed_item_that_comes_back_is_created_and_keeps_its_history(open_shop):
+    shop = open_shop()
+    await change(shop, [cloud("a", price=10)])
+    await change(shop, removals=["a"], at=START + timedelta(days=1))
+    assert (len(shop), shop.get("a"), await stored(shop)) == (0, None, {})
+    assert len(await change(shop, removals=["a"])) == 0
+    changes = await change(shop, [cloud("a", price=10)], at=START + timedelta(days=2))
+    assert told(changes)["created"] == ["a"]
+    assert shop.get("a")["created_at"] == "2026-01-01T00:00:00Z"
+    assert [point.at for point in await history(shop, "a")] == ["2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z"]
+
+
+async def test_of_one_id_twice_the_last_counts_and_outweighs_its_removal(open_shop):
+    shop = open_shop()
+    changes = await change(shop, [cloud("a", price=1), cloud("a", price=2)], ["a"])
+    assert told(changes)["created"] == ["a"]
+    assert shop.get("a")["price"] == 2
+    assert len(await history(shop, "a")) == 1
+
+
+async def test_change_set_with_a_bad_row_writes_nothing(open_shop):
+    shop = open_shop()
+    with pytest.raises(BadItem, match="price"):
+        await change(shop, [cloud("a"), cloud("b", price="free")])
+    await shop.refresh()
+    assert (len(shop), await stored(shop)) == (0, {})
+
+
+async def test_transaction_that_fails_leaves_store_and_index_alone(open_shop):
+    shop = open_shop()
+    await change(shop, [cloud("a")])
+
+    async def fail() -> None:
+        async with shop._database.writing() as transaction:
+            await shop.apply(transaction, [cloud("b")], ["a"])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+    await shop.refresh()
+    assert ids(await shop.search(Query())) == list(await stored(shop)) == ["a"]
+
+
+async def test_odd_ids_to_remove_are_no_ids(open_shop):
+    assert len(await change(open_shop(), removals=["a\x00", "", "x" * 300, "' OR 1=1 --"])) == 0
+
+
+async def test_catalogues_of_other_names_are_apart(open_shop):
+    mattresses, companies = open_shop(name="mattress"), open_shop(name="infra")
+    await change(mattresses, [cloud("a", price=1)])
+    await change(companies, [cloud("a"), cloud("b")])
+    await mattresses.refresh()
+    assert (len(mattresses), len(companies)) == (1, 2)
+    assert await history(companies, "a") == []
+
+
+async def test_change_sets_at_once_take_turns_and_none_is_lost(open_shop):
+    shops = [open_shop() for _ in range(4)]
+
+    async def write(shop, number) -> None:
+        for step in range(5):
+            await change(shop, [cloud("shared", price=100 * number + step), cloud(f"p{number}-{step}")])
+
+    await asyncio.gather(*(write(shop, number) for number, shop in enumerate(shops)))
+    await asyncio.gather(*(shop.refresh() for shop in shops))
+    assert {len(shop) for shop in shops} == {21}
+    assert len({shop.revision for shop in shops}) == 1
+    assert shops[0].revision[1] == 20
+    prices = [point.price for point in await history(shops[0], "shared")]
+    assert len(prices) == 20
+    assert {shop.get("shared")["price"] for shop in shops} == {prices[-1]}
+
+
+async def test_every_process_shows_a_change_within_a_second(open_shop, database_url):
+    shop = open_shop()
+    watcher = process(database_url, "watch")
+    try:
+        assert await said(watcher) == "0"
+        await change(shop, [cloud("a"), cloud("b")])
+        # All of a change set at once: never 1.
+        assert await said(watcher) == "2"
+        await change(shop, [], ["a", "b"])
+        assert await said(watcher) == "0"
+    finally:
+        watcher.kill()
+        watcher.wait()
+        watcher.stdout.close()
+
+
+def process(*arguments: str) -> subprocess.Popen[str]:
+    """A process with a catalogue of its own."""
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", "."])}
+    return subprocess.Popen([sys.executable, "-c", PROCESS, *arguments], stdout=subprocess.PIPE, text=True, env=paths)
+
+
+async def said(process):
+    """The next thing a process says, among the lines of its log."""
+    while line := await asyncio.to_thread(process.stdout.readline):
+        if line.startswith("says "):
+            return line.removeprefix("says ").strip()
+    return None
+
+
+async def agree(shop):
+    """The index holds what the store holds, counted, found and shown alike."""
+    await shop.refresh()
+    kept = await stored(shop)
+    shown = {item["id"]: item for item in shop.items(Query())}
+    assert shown == {identity: {k: v for k, v in item.items() if k != "secret"} for identity, item in kept.items()}
+    found = await shop.search(Query(facets=("brand",), limit=0))
+    assert found.total == len(shop) == len(kept)
+    counted = {value.value: value.count for value in found.facets["brand"]}
+    brands = [item["brand"] for item in kept.values() if "brand" in item]
+    assert counted == {brand: brands.count(brand) for brand in set(brands)}
+
+
+@pytest.mark.parametrize("batch", [3, 2_000])
+async def test_long_history_leaves_every_index_as_the_store(open_shop, tmp_path, monkeypatch, batch):
+    monkeypatch.setattr(module, "BATCH", batch)
+    monkeypatch.setattr(module, "MANY", 10)
+    rng = random.Random(5)
+    writer, reader, kept = open_shop(), open_shop(), open_shop(tmp_path)
+    for step in range(12):
+        rows = [
+            cloud(f"p{rng.randrange(60)}", brand=rng.choice(["Emma", "Koala"]), price=rng.randrange(9), secret="s")
+            for _ in range(rng.randrange(12))
+        ]
+        await change(writer, rows, [f"p{rng.randrange(60)}" for _ in range(3)])
+        if step % 3 == 0:
+            await agree(reader)
+            await agree(kept)
+    for shop in (writer, reader, kept, open_shop(), open_shop(tmp_path)):
+        await agree(shop)
+
+
+async def test_kept_index_reads_only_what_changed_since(open_shop, tmp_path, monkeypatch):
+    first = open_shop(tmp_path)
+    await change(first, [cloud(f"p{n}") for n in range(50)])
+    first.close()
+    writer = open_shop()
+    await change(writer, [cloud("new")], ["p0"])
+    second = open_shop(tmp_path)
+    assert len(second) == 50
+    read = []
+    monkeypatch.setattr(Catalogue, "_put", counting(Catalogue._put, read))
+    await second.refresh()
+    assert read == [2]
+    await agree(second)
+
+
+def counting(put, read):
+    def counted(shop, rows, *, is_fresh) -> None:
+        read.append(len(rows))
+        put(shop, rows, is_fresh=is_fresh)
+
+    return counted
+
+
+async def test_two_processes_with_one_folder_each_keep_their_own(open_shop, tmp_path):
+    one, other = open_shop(tmp_path), open_shop(tmp_path)
+    await change(one, [cloud("a")])
+    await change(other, [cloud("b")])
+    await agree(one)
+    await agree(other)
+
+
+@pytest.mark.parametrize("damage", ["note gone", "note garbled", "index gone", "index garbled", "items lost"])
+async def test_damaged_folder_is_made_anew_from_the_store(open_shop, tmp_path, damage):
+    first = open_shop(tmp_path)
+    await change(first, [cloud(f"p{n}", brand="Emma") for n in range(30)])
+    place = first._shelf._place
+    if damage == "items lost":
+        first._engine.put([], ["p3", "p4"])
+        first._engine.publish()
+    first.close()
+    if damage.startswith("note"):
+        (place / "standing.json").unlink()
+    if damage == "note garbled":
+        (place / "standing.json").write_bytes(b"{\x00")
+    if damage == "index gone":
+        shutil.rmtree(place / "index")
+    if damage == "index garbled":
+        (place / "index" / "meta.json").write_text("{")
+    await agree(open_shop(tmp_path))
+
+
+async def test_folder_of_another_database_is_not_believed(open_shop, tmp_path):
+    first = open_shop(tmp_path)
+    await change(first, [cloud("a"), cloud("b")])
+    first.close()
+    second = open_shop(tmp_path)
+    async with second._database.writing() as transaction:
+        await transaction.execute(text("DELETE FROM catalogue_item"))
+        await transaction.execute(text("DELETE FROM catalogue"))
+    await change(second, [cloud("c"), cloud("d")])
+    await agree(second)
+    assert list(await stored(second)) == ["c", "d"]
+
+
+async def test_folder_of_another_schema_is_left_alone(open_shop, tmp_path):
+    await change(open_shop(tmp_path), [cloud("a", brand="Emma")])
+    plainer = Schema(fields=SHOP.fields, price="price")
+    other = open_shop(tmp_path, plainer)
+    await other.refresh()
+    assert (await other.search(Query(facets=("brand",)))).facets["brand"] == [ValueCount("Emma", 1)]
+
+
+async def test_killed_process_leaves_a_folder_that_catches_up(open_shop, database_url, tmp_path):
+    folder = tmp_path / "kept"
+    for seconds in (0.0, 0.01, 0.02):
+        writer = process(database_url, "write", str(folder))
+        try:
+            for _ in range(5):
+                assert await said(writer)
+            await asyncio.sleep(seconds)
+        finally:
+            writer.send_signal(signal.SIGKILL)
+            writer.wait()
+            writer.stdout.close()
+        shop = open_shop(folder)
+        await agree(shop)
+        assert len(shop) >= 5
+        shop.close()
