@@ -20,6 +20,7 @@ from tollhouse.console.front import front_service
 from tollhouse.gate.admission import Admission
 from tollhouse.gate.housekeeping import with_housekeeping
 from tollhouse.gate.lifespan import Application
+from tollhouse.gate.mcp.endpoint import McpEndpoint
 from tollhouse.gate.rooms import Rooms
 from tollhouse.gate.routing import Router
 from tollhouse.gate.server import Gate
@@ -161,28 +162,32 @@ def _gate(rooms: Rooms, services: Sequence[Service]) -> Gate:
     """Every service under its prefix, or the one that was asked for at the root; some hosts have one of their own."""
     settings = rooms.settings
     prefixes = ["" if settings.service else f"/{service.name}" for service in services]
-    front = front_service(settings, services)
+    front = front_service(settings, rooms, services, prefixes)
+    admission = Admission(rooms)
     router = Router()
     for service, prefix in zip(services, prefixes, strict=True):
-        _mount(router, settings, service, prefix)
+        _mount(router, settings, admission, service, prefix)
         if prefix:
             router.mount(replace(front, operations=discovery_pages(settings, [service], [prefix])), prefix)
     router.mount(replace(front, operations=[*front.operations, *discovery_pages(settings, services, prefixes)]), "")
-    hosts = {host.lower(): _host(settings, front, _named(services, name)) for host, name in settings.hosts.items()}
-    return Gate(settings, Admission(rooms), router, hosts)
+    hosts = {
+        host.lower(): _host(settings, admission, front, _named(services, name)) for host, name in settings.hosts.items()
+    }
+    return Gate(settings, admission, router, hosts)
 
 
-def _host(settings: Settings, front: Service, service: Service) -> Router:
+def _host(settings: Settings, admission: Admission, front: Service, service: Service) -> Router:
     """A host of a service's own: its addresses begin at the root of that host, whatever its name."""
     router, own = Router(), structs.replace(settings, public_url="")
-    _mount(router, own, service, "")
+    _mount(router, own, admission, service, "")
     router.mount(replace(front, operations=[*front.operations, *discovery_pages(own, [service], [""])]), "")
     return router
 
 
-def _mount(router: Router, settings: Settings, service: Service, prefix: str) -> None:
+def _mount(router: Router, settings: Settings, admission: Admission, service: Service, prefix: str) -> None:
     base_url = f"{settings.public_url.rstrip('/')}{prefix}" or "/"
-    router.mount(with_housekeeping(service, base_url, api_docs_pages()), prefix)
+    pages = [*api_docs_pages(), McpEndpoint(settings, admission, service, prefix).operation()]
+    router.mount(with_housekeeping(service, base_url, pages), prefix)
 
 
 def _named(services: Sequence[Service], name: str) -> Service:

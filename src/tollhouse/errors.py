@@ -13,7 +13,6 @@ CODES: dict[str, tuple[int, str]] = {
     "invalid-key": (401, "The API key is unknown, revoked or malformed"),
     "payment-required": (402, "The free allowance is used up; a payment continues it"),
     "insufficient-balance": (402, "The agent's balance is too small"),
-    "payment-required": (402, "The free allowance is used up; the next call costs money"),
     "payment-invalid": (402, "The payment will not do"),
     "invalid-signature": (401, "The call is not signed by a registered wallet"),
     "nonce-reused": (401, "The nonce was used before"),

@@ -80,7 +80,8 @@ class Admission:
         if terms.opens_to == "anyone" and terms.is_metered:
             return await self._on_allowance(call, address)
         if terms.opens_to != "key":
-            return Admitted(await call.work(AddressCaller(address), address))
+            answer = await call.work(AddressCaller(address), address)
+            return Admitted(answer, delivered=answer.delivered or _nothing)
         signed = credentials.signed_call(request)
         if signed is not None:
             return await self._on_credit(call, signed, address)

@@ -1,5 +1,7 @@
 """One call on its way from the gate to its handler."""
 
+from typing import Any
+
 import msgspec
 from msgspec import Struct
 
@@ -40,7 +42,8 @@ class Call:
         """The whole body, read once; nothing where the operation takes none."""
         if self._body is None:
             limit, deadline = self._settings.body_limit_bytes, self._settings.request_deadline_seconds
-            self._body = await guard.whole_body(self.request, limit, deadline) if self.operation.body else b""
+            has_body = self.operation.body is not None or self.operation.takes_bytes
+            self._body = await guard.whole_body(self.request, limit, deadline) if has_body else b""
         return self._body
 
     async def work(self, caller: Caller, address: str) -> Answer:
@@ -48,10 +51,10 @@ class Call:
         operation, request = self.operation, self.request
         query = read_query(request.query, operation.query)
         media_type = wanted_media_type(operation, request.header(b"accept"), getattr(query, "format", None))
-        body = None
+        body: Any = await self.body()
         if operation.body is not None:
-            body = read_body(await self.body(), request.header(b"content-type"), operation.body)
-        result = await operation.handler(Asked(query, body, self._parameters, caller, address, media_type))
+            body = read_body(body, request.header(b"content-type"), operation.body)
+        result = await operation.handler(Asked(query, body, self._parameters, caller, address, media_type, request))
         return result if isinstance(result, Answer) else _encoded(result, operation)
 
 

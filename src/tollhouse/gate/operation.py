@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 from msgspec import Struct
 
 from tollhouse.caller import Caller
+from tollhouse.gate.request import Request
 from tollhouse.gate.terms import Terms
 
 Query = TypeVar("Query")
@@ -18,7 +19,10 @@ JSON = "application/json"
 
 
 class Asked(Struct, Generic[Query, Body], frozen=True):
-    """What a caller asks, read and checked: the handler can trust it. `address` is the client's."""
+    """What a caller asks, read and checked: the handler can trust it. `address` is the client's.
+
+    `request` is for the endpoints of foreign protocols, which read headers of their own.
+    """
 
     query: Query
     body: Body
@@ -26,11 +30,15 @@ class Asked(Struct, Generic[Query, Body], frozen=True):
     caller: Caller | None
     address: str
     media_type: str
+    request: Request | None = None
 
 
 @dataclass(slots=True)
 class Answer:
-    """What goes back. `etag` is opaque; an answer kept and given again keeps its head and compressed forms too."""
+    """What goes back. `etag` is opaque; an answer kept and given again keeps its head and compressed forms too.
+
+    `delivered` is called once this answer was wholly sent, where somebody waits for that.
+    """
 
     body: bytes
     media_type: str = JSON
@@ -38,6 +46,7 @@ class Answer:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     status: int = 200
     cache_control: str = "no-cache"
+    delivered: Callable[[], None] | None = None
     compressed: dict[str, bytes] = field(default_factory=dict)
     head: tuple[tuple[bytes, bytes], ...] = ()
 
@@ -50,7 +59,8 @@ class Operation:
     """`answers` maps each media type offered to its schema: a type, or a plain JSON Schema. The first is the default.
 
     `formats` names the media types in the `format` parameter where there is one. `problems` are the codes this
-    operation raises itself; those of its terms and its reading are known from the rest of the declaration.
+    operation raises itself; those of its terms and its reading are known from the rest of the declaration. With
+    `takes_bytes` the body is handed over as it came. `is_tool`: agents may call it over MCP.
     """
 
     id: str
@@ -62,6 +72,7 @@ class Operation:
     description: str = ""
     query: type[Struct] | None = None
     body: type[Struct] | None = None
+    takes_bytes: bool = False
     path_parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)
     formats: dict[str, str] = field(default_factory=dict)
@@ -69,3 +80,4 @@ class Operation:
     tag: str = ""
     examples: dict[str, Any] = field(default_factory=dict)
     is_described: bool = True
+    is_tool: bool = False

@@ -13,21 +13,6 @@ SETTLING_SECONDS = 6
 """An authorization must be valid for at least this long (the standard's rule): three blocks of Base."""
 
 
-def local_refusal(payment: Payment, requirement: Requirement, now: float) -> Refused | None:
-    """Why a payment from a key will not do, as far as that can be known here; None where nothing speaks against it.
-
-    A payer that is a contract is refused here for its signature: only the chain can tell.
-    """
-    chosen = chosen_from([requirement], payment)
-    if isinstance(chosen, Refused):
-        return chosen
-    if untimely := untimely_at(payment, now):
-        return untimely
-    if signed_by_key(payment, requirement) is None:
-        return refused(reasons.INVALID_SIGNATURE, payment.version)
-    return None
-
-
 def chosen_from(accepts: Sequence[Requirement], payment: Payment) -> Requirement | Refused:
     """The requirement that the payment is for: same network, exactly the amount, to exactly the recipient."""
     if payment.scheme != EXACT:

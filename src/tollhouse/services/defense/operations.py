@@ -70,6 +70,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk) -> Sequence[Ope
             formats=FORMATS,
             problems=("upstream-unavailable",),
             tag="feeds",
+            is_tool=True,
             examples={JSON: example("events_page"), CSV: example("csv"), NDJSON: json.dumps(example("event")) + "\n"},
         ),
         Operation(
@@ -83,6 +84,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk) -> Sequence[Ope
             path_parameters=_id("conflict", example("event_detail")["id"]),
             answers={JSON: EventDetail},
             tag="feeds",
+            is_tool=True,
             examples={JSON: example("event_detail")},
         ),
         Operation(
@@ -98,6 +100,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk) -> Sequence[Ope
             answers={JSON: StoriesPage},
             problems=("upstream-unavailable",),
             tag="feeds",
+            is_tool=True,
             examples={JSON: example("stories_page")},
         ),
         Operation(
@@ -111,6 +114,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk) -> Sequence[Ope
             path_parameters=_id("story", example("story_detail")["id"]),
             answers={JSON: StoryDetail},
             tag="feeds",
+            is_tool=True,
             examples={JSON: example("story_detail")},
         ),
         Operation(
@@ -125,6 +129,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk) -> Sequence[Ope
             answers={JSON: EntitiesPage},
             problems=("upstream-unavailable",),
             tag="feeds",
+            is_tool=True,
             examples={JSON: example("entities_page")},
         ),
         Operation(
@@ -137,6 +142,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk) -> Sequence[Ope
             path_parameters=_id("entity", example("entity_detail")["id"]),
             answers={JSON: EntityDetail},
             tag="feeds",
+            is_tool=True,
             examples={JSON: example("entity_detail")},
         ),
         Operation(
@@ -149,6 +155,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk) -> Sequence[Ope
             terms=KEY_OR_AGENT,
             answers={JSON: Brief},
             tag="feeds",
+            is_tool=True,
             examples={JSON: example("brief")},
         ),
         Operation(

@@ -62,6 +62,7 @@ def _company_operations(desks: Desks) -> list[Operation]:
             query=CompaniesQuery,
             answers={JSON: CompaniesPage},
             tag="companies",
+            is_tool=True,
         ),
         Operation(
             id="searchCompanies",
@@ -73,6 +74,7 @@ def _company_operations(desks: Desks) -> list[Operation]:
             query=SearchQuery,
             answers={JSON: SearchPage},
             tag="companies",
+            is_tool=True,
         ),
         Operation(
             id="listCategories",
@@ -83,6 +85,7 @@ def _company_operations(desks: Desks) -> list[Operation]:
             terms=FREE,
             answers={JSON: Categories},
             tag="companies",
+            is_tool=True,
         ),
         Operation(
             id="getCompany",
@@ -94,6 +97,7 @@ def _company_operations(desks: Desks) -> list[Operation]:
             path_parameters=_ID,
             answers={JSON: CompanyDetail},
             tag="companies",
+            is_tool=True,
         ),
     ]
 
@@ -113,6 +117,7 @@ def _graph_operations(desks: Desks) -> list[Operation]:
             path_parameters=_ID,
             answers={JSON: Neighbours},
             tag="graph",
+            is_tool=True,
         ),
         Operation(
             id="findPaths",
@@ -124,6 +129,7 @@ def _graph_operations(desks: Desks) -> list[Operation]:
             query=PathsQuery,
             answers={JSON: Paths},
             tag="graph",
+            is_tool=True,
         ),
         Operation(
             id="getExposure",
@@ -135,6 +141,7 @@ def _graph_operations(desks: Desks) -> list[Operation]:
             query=ExposureQuery,
             answers={JSON: Exposure},
             tag="graph",
+            is_tool=True,
         ),
         Operation(
             id="listChokepoints",
@@ -148,6 +155,7 @@ def _graph_operations(desks: Desks) -> list[Operation]:
             query=ChokepointsQuery,
             answers={JSON: Chokepoints},
             tag="graph",
+            is_tool=True,
         ),
         Operation(
             id="getConcentration",
@@ -158,6 +166,7 @@ def _graph_operations(desks: Desks) -> list[Operation]:
             terms=FREE,
             answers={JSON: Concentration},
             tag="graph",
+            is_tool=True,
         ),
         Operation(
             id="getCoverage",
@@ -168,6 +177,7 @@ def _graph_operations(desks: Desks) -> list[Operation]:
             terms=FREE,
             answers={JSON: Coverage},
             tag="graph",
+            is_tool=True,
         ),
     ]
 
@@ -231,6 +241,7 @@ def _chat(desks: Desks) -> Operation:
         answers={JSON: ChatReply},
         problems=("rate-limited",),
         tag="concierge",
+        is_tool=True,
         examples={"body": EXAMPLE_REQUEST},
     )
 

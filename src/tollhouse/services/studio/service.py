@@ -61,6 +61,7 @@ def _catalogue(shelf: Shelf) -> Operation:
         terms=FREE,
         answers={JSON: StudioCatalogue},
         tag="catalogue",
+        is_tool=True,
     )
 
 

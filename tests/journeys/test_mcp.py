@@ -1,0 +1,121 @@
+"""The official MCP client against a real server: it lists tools, calls free ones, and pays with a wallet's credit."""
+
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+import pytest_asyncio
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from tollhouse.client import Agent
+from tollhouse.payments.chain.local import ACCOUNTS, LocalChain
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TREASURY, PAYER = ACCOUNTS[2], ACCOUNTS[3]
+BRIEF = "/feeds/defense-brief"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chain():
+    async with LocalChain.start() as chain:
+        yield chain
+
+
+@pytest.fixture(scope="module")
+def paid_server(start_server, chain):
+    return start_server(evm_rpc_url=chain.url, treasury_address=TREASURY.address, deposit_confirmations=1)
+
+
+@asynccontextmanager
+async def connected(server, service, mode="auto", **headers: str):
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+        transport = streamable_http_client(f"{server.root}/{service}/mcp", http_client=http)
+        async with Client(transport, mode=mode) as client:
+            yield client
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_client_of_either_era_lists_the_tools_with_their_prices(paid_server, mode):
+    async with connected(paid_server, "defense", mode) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert {"listEvents", "listStories", "listEntities", "getDefenseBrief"} <= set(tools)
+    assert not {"createKey", "revokeKey", "registerAgent", "mcp"} & set(tools)
+    assert "0.01 USD" in tools["listEvents"].description
+    assert "limit" in tools["listEvents"].input_schema["properties"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_free_tool_is_called_without_credentials(paid_server, mode):
+    async with connected(paid_server, "infra", mode) as client:
+        result = await client.call_tool("findPaths", {"from": "zeiss", "to": "openai"})
+        assert not result.is_error
+        assert result.structured_content
+        refused = await client.call_tool("findPaths", {"from": "zeiss", "to": "openai", "speed": 1})
+    assert refused.is_error
+    assert refused.structured_content["parameter"] == "speed"
+
+
+async def test_tool_is_called_with_a_key_within_its_limits(paid_server):
+    key = paid_server.new_key()["api_key"]
+    async with connected(paid_server, "defense", Authorization=f"Bearer {key}") as client:
+        for _ in range(10):
+            result = await client.call_tool("listEvents", {"limit": 2, "category": "Battles"})
+            assert not result.is_error
+            assert len(result.structured_content["events"]) == 2
+        refused = await client.call_tool("listEvents", {"limit": 2})
+    assert refused.is_error
+    assert refused.structured_content["code"] == "rate-limited"
+
+
+async def test_tool_without_credentials_says_what_is_missing(paid_server):
+    async with connected(paid_server, "defense") as client:
+        result = await client.call_tool("getDefenseBrief", {})
+    assert result.is_error
+    assert result.structured_content["code"] == "missing-credentials"
+
+
+async def test_tool_is_paid_with_signed_credit_and_a_replay_is_refused(paid_server, chain):
+    await chain.fund_usdc(PAYER.address, 2_000_000)
+    tx_hash = await chain.transfer_usdc(PAYER, TREASURY.address, 2_000_000)
+    await chain.mined(tx_hash)
+    wallet = {"wallet_address": PAYER.address}
+    httpx2.post(f"{paid_server.base}/api/agent/register", json=wallet).raise_for_status()
+    httpx2.post(f"{paid_server.base}/api/agent/deposit", json={**wallet, "tx_hash": tx_hash}).raise_for_status()
+    headers = Agent(PAYER.private_key).headers(BRIEF)
+    async with connected(paid_server, "defense", **headers) as client:
+        paid = await client.call_tool("getDefenseBrief", {})
+        assert not paid.is_error
+        assert paid.structured_content["events_live"]["battle_events_24h"] > 0
+        again = await client.call_tool("getDefenseBrief", {})
+    assert again.structured_content["code"] == "nonce-reused"
+    balance = httpx2.get(f"{paid_server.base}/api/agent/balance", params=wallet).json()
+    assert (balance["balance_usd"], balance["calls"]) == ("1.99", 1)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (b"", 400, -32700),
+        (b"[]", 400, -32600),
+        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', 400, -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"resources/list"}', 200, -32601),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"createKey"}}', 200, -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"listEvents","arguments":[]}}', 200, -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"getEvent"}}', 200, -32602),
+        (b"[" * 100_000, 400, -32600),
+    ],
+)
+async def test_what_is_no_proper_message_is_a_json_rpc_error(paid_server, sent, status, code):
+    answer = httpx2.post(f"{paid_server.base}/mcp", content=sent, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+async def test_notification_is_taken_and_other_revisions_are_refused(paid_server):
+    note = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+    assert httpx2.post(f"{paid_server.base}/mcp", content=note).status_code == 202
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    answer = httpx2.post(f"{paid_server.base}/mcp", content=ping, headers={"MCP-Protocol-Version": "1999-01-01"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32022)
+    assert httpx2.get(f"{paid_server.base}/mcp").status_code == 405

@@ -1,0 +1,65 @@
+"""What the tests do with an x402 room, and what they look at."""
+
+import asyncio
+
+import pytest
+from eth_abi import encode
+from eth_account import Account as Signer
+from eth_utils import keccak
+
+from tests.payments.x402.conftest import Room
+from tests.payments.x402.paying import ANSWER, OTHER, PAYER, PRICE, PRINT, RESOURCE, SELLER, Json, read
+from tollhouse import clock
+from tollhouse.payments.chain.local import LocalChain
+from tollhouse.payments.chain.token import token_balance
+from tollhouse.payments.x402.responses import Headers
+from tollhouse.payments.x402.words import Refused
+from tollhouse.payments.x402.x402 import Claimed, Kept
+
+USED = "invalid_exact_evm_nonce_already_used"
+NAME = "pay_7d5d747be160e280"
+OTHER_CALL = b"another-request!"
+
+
+async def claim(room: Room, sent: Json, fingerprint: bytes = PRINT) -> Claimed | Kept | Refused:
+    return await room.x402.claim(read(sent), room.x402.accepts(PRICE), fingerprint, RESOURCE.url)
+
+
+async def bought(room: Room, sent: Json, fingerprint: bytes = PRINT) -> Headers:
+    """The headers of a payment that was claimed and settled."""
+    claimed = await claim(room, sent, fingerprint)
+    assert isinstance(claimed, Claimed), claimed
+    headers = await room.x402.settle(claimed, ANSWER)
+    assert not isinstance(headers, Refused), headers
+    return headers
+
+
+async def reason(room: Room, sent: Json, fingerprint: bytes = PRINT) -> str:
+    refused = await claim(room, sent, fingerprint)
+    assert isinstance(refused, Refused), refused
+    return refused.reason
+
+
+async def seller_holds(chain: LocalChain) -> int:
+    return await token_balance(chain.client, chain.usdc_address, SELLER.address)
+
+
+async def delivered(room: Room, sent: Json) -> None:
+    room.x402.delivered(read(sent))
+    await asyncio.gather(*room.x402._tasks)
+
+
+def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """From now on it is so much later, for us and not for the chain."""
+    real = clock.seconds
+    monkeypatch.setattr(clock, "seconds", lambda: real() + seconds)
+
+
+async def cancel(chain: LocalChain, told: Json) -> None:
+    kinds = {"CancelAuthorization": [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}]}
+    domain = {"name": "USD Coin", "version": "2", "chainId": 8453, "verifyingContract": chain.usdc_address}
+    nonce = bytes.fromhex(told["nonce"][2:])
+    made = Signer.sign_typed_data(PAYER.private_key, domain, kinds, {"authorizer": told["from"], "nonce": nonce})
+    data = keccak(text="cancelAuthorization(address,bytes32,bytes)")[:4]
+    data += encode(["address", "bytes32", "bytes"], [told["from"], nonce, made.signature])
+    assert (await chain.mined(await chain.send(OTHER, chain.usdc_address, data))).is_success

@@ -1,0 +1,79 @@
+"""A chain whose payer holds tokens, and x402 rooms on one database, as many as there would be processes."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.payments.x402.paying import PAYER, SELLER, NodeSettler
+from tollhouse.payments.chain.local import LocalChain
+from tollhouse.payments.ledger.ledger import Ledger, open_ledger
+from tollhouse.payments.x402.x402 import X402, Terms
+from tollhouse.settings import Settings
+from tollhouse.storage.database import Database, open_database
+from tollhouse.storage.migrate import migrate
+
+KEY = (7).to_bytes(32)
+
+
+class Room(msgspec.Struct):
+    """One process's part: its x402, and what it is made of."""
+
+    x402: X402
+    settler: NodeSettler
+    ledger: Ledger
+    database: Database
+
+
+OpenRoom = Callable[..., Awaitable[Room]]
+
+
+@pytest.fixture
+async def chain(local_chain: LocalChain) -> LocalChain:
+    await local_chain.fund_usdc(PAYER.address, 100_000)
+    return local_chain
+
+
+@pytest.fixture
+async def open_room(database_url: str, tmp_path: Path, chain: LocalChain) -> AsyncIterator[OpenRoom]:
+    """A function that opens one more room on the test's database, as another server process would."""
+    async for opened in _rooms(Settings(database_url=database_url, data_dir=str(tmp_path)), chain):
+        yield opened
+
+
+@pytest.fixture
+async def room(open_room: OpenRoom) -> Room:
+    return await open_room()
+
+
+@pytest.fixture
+async def open_sqlite_room(tmp_path: Path, chain: LocalChain) -> AsyncIterator[OpenRoom]:
+    """For what the chain decides and the database only keeps."""
+    async for opened in _rooms(Settings(data_dir=str(tmp_path)), chain):
+        yield opened
+
+
+@pytest.fixture
+async def sqlite_room(open_sqlite_room: OpenRoom) -> Room:
+    return await open_sqlite_room()
+
+
+async def _rooms(settings: Settings, chain: LocalChain) -> AsyncIterator[OpenRoom]:
+    rooms: list[Room] = []
+
+    async def opened(**terms: object) -> Room:
+        database = open_database(settings)
+        await migrate(database)
+        ledger = await open_ledger(settings, database)
+        settler = NodeSettler(chain)
+        whole = {"pay_to": SELLER.address, "receipt_key": KEY} | terms
+        x402 = X402(Terms(8453, chain.usdc_address, **whole), database, ledger, chain.client, settler)
+        rooms.append(Room(x402, settler, ledger, database))
+        return rooms[-1]
+
+    yield opened
+    for room in rooms:
+        await room.x402.close()
+        await room.ledger.close()
+        await room.database.close()

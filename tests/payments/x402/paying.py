@@ -1,0 +1,131 @@
+"""A payer as the official clients are, signing with eth-account; and settlers that submit through the node itself."""
+
+import asyncio
+import json
+import os
+import time
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field
+from typing import Any
+
+from eth_account import Account as Signer
+
+from tollhouse.payments.chain.local import ACCOUNTS, Account, LocalChain
+from tollhouse.payments.kept import KeptAnswer
+from tollhouse.payments.x402.carrying import carrying
+from tollhouse.payments.x402.reading import payment_of, read_payment
+from tollhouse.payments.x402.words import Failed, Payment, Requirement, Resource, Settled, Unknown
+
+Json = dict[str, Any]
+
+PAYER, OTHER, RELAYER, SELLER = ACCOUNTS[:4]
+PRICE = 1_000
+RESOURCE = Resource("https://toll.example/mattress/api/products?limit=2", "A page of products", "application/json")
+REQUIREMENT = Requirement(8453, PRICE, LocalChain.usdc_address, SELLER.address, 60)
+ANSWER = KeptAnswer(200, "application/json", b'{"products": []}', ((b"x-served-by", b"test"),), '"etag"')
+PRINT = b"0123456789abcdef"
+ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+
+TYPES = {
+    "TransferWithAuthorization": [
+        {"name": "from", "type": "address"},
+        {"name": "to", "type": "address"},
+        {"name": "value", "type": "uint256"},
+        {"name": "validAfter", "type": "uint256"},
+        {"name": "validBefore", "type": "uint256"},
+        {"name": "nonce", "type": "bytes32"},
+    ]
+}
+
+
+def authorization(**changes: Any) -> Json:
+    now = int(time.time())
+    whole = {"from": PAYER.address, "to": SELLER.address, "value": str(PRICE), "validAfter": str(now - 600),
+             "validBefore": str(now + 60), "nonce": "0x" + os.urandom(32).hex()}  # fmt: skip
+    return whole | changes
+
+
+def signature(told: Json, key: str = PAYER.private_key, **domain: Any) -> str:
+    """65 bytes in hex, of the typed data that an authorization is."""
+    whole = {"name": "USD Coin", "version": "2", "chainId": 8453, "verifyingContract": LocalChain.usdc_address}
+    numbers = {name: int(told[name]) for name in ("value", "validAfter", "validBefore")}
+    message = told | numbers | {"nonce": bytes.fromhex(told["nonce"][2:])}
+    return Signer.sign_typed_data(key, whole | domain, TYPES, message).signature.to_0x_hex()
+
+
+def payload(told: Json, signed: str | None = None) -> Json:
+    return {"signature": signed or signature(told), "authorization": told}
+
+
+def v1(told: Json | None = None, signed: str | None = None, **changes: Any) -> Json:
+    sent = {"x402Version": 1, "scheme": "exact", "network": "base", "payload": payload(told or authorization(), signed)}
+    return sent | changes
+
+
+def v2(told: Json | None = None, signed: str | None = None, **changes: Any) -> Json:
+    sent = {
+        "x402Version": 2,
+        "resource": {"url": RESOURCE.url},
+        "accepted": REQUIREMENT.v2(),
+        "payload": payload(told or authorization(), signed),
+        "extensions": {},
+    }
+    return sent | changes
+
+
+def named(name: str) -> Json:
+    """The extensions of a payment that its payer gave a name."""
+    return {"payment-identifier": {"info": {"required": False, "id": name}}}
+
+
+def encoded(sent: Json) -> str:
+    return b64encode(json.dumps(sent).encode()).decode()
+
+
+def decoded(header: str) -> Json:
+    return json.loads(b64decode(header, validate=True))
+
+
+def read(sent: Json) -> Payment:
+    """The payment, through its header."""
+    headers = (encoded(sent), "") if sent["x402Version"] == 1 else ("", encoded(sent))
+    found = read_payment(*headers)
+    assert found is not None
+    assert found == payment_of(found.raw, found.version)
+    return found
+
+
+@dataclass
+class NodeSettler:
+    """Really submits each payment, from an account the node has the key of; then does as it is told to."""
+
+    chain: LocalChain
+    account: Account = RELAYER
+    attempts: list[str] = field(default_factory=list)
+    sends: bool = True
+    says: str = "truth"
+    """Or `unknown`, `failed`, `wrong`, or `raise`."""
+    gate: asyncio.Event | None = None
+    """What it waits for before it does anything."""
+    factories: tuple[str, ...] = ()
+
+    async def settle(self, payment: Payment, requirement: Requirement) -> Settled | Failed | Unknown:
+        self.attempts.append(payment.nonce)
+        if self.gate is not None:
+            await self.gate.wait()
+        found = await self._submitted(payment, requirement) if self.sends else Unknown()
+        if self.says == "raise":
+            raise ConnectionError("the facilitator hung up")
+        if self.says == "wrong":
+            return Settled("0x" + "ab" * 32, payment.payer, 1)
+        return {"unknown": Unknown(), "failed": Failed("insufficient_funds")}.get(self.says, found)
+
+    async def _submitted(self, payment: Payment, requirement: Requirement) -> Settled | Failed:
+        plan = carrying(payment, requirement, self.factories)
+        if plan.making is not None:
+            await self.chain.mined(await self.chain.send(self.account, plan.making.to, plan.making.data))
+        tx_hash = await self.chain.send(self.account, plan.transfer.to, plan.transfer.data, gas=300_000)
+        receipt = await self.chain.mined(tx_hash)
+        if not receipt.is_success:
+            return Failed("transaction_failed")
+        return Settled(tx_hash, payment.payer, receipt.block_number)

@@ -1,0 +1,130 @@
+import pytest
+from eth_abi import encode
+from eth_utils import keccak
+
+from tests.payments.x402.paying import OTHER, PAYER, REQUIREMENT, SELLER, authorization, read, signature, v1, v2
+from tests.servers.chain import deploy
+from tollhouse.payments.chain.artefacts import contracts
+from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.chain.endpoint import Bounds
+from tollhouse.payments.chain.failures import ChainUnavailable
+from tollhouse.payments.chain.local import LocalChain
+from tollhouse.payments.chain.token import token_balance
+from tollhouse.payments.x402.carrying import carrying
+from tollhouse.payments.x402.onchain import Sound, ask_chain
+from tollhouse.payments.x402.words import Requirement, Settled
+
+# Makes a contract of whatever code it is sent, at an address that follows from it; every node of this kind has it.
+FACTORY = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
+
+
+async def reason(chain: LocalChain, sent: dict, requirement: Requirement = REQUIREMENT, factories=()) -> str | None:
+    await chain.mine()
+    found = await ask_chain(chain.client, read(sent), requirement, factories)
+    return None if isinstance(found, Sound) else found.reason
+
+
+@pytest.mark.parametrize("sent", [v1, v2])
+async def test_payer_with_enough_and_a_fresh_nonce_is_sound(chain, sent):
+    found = await ask_chain(chain.client, read(sent()), REQUIREMENT)
+    assert found == Sound(await chain.client.block_number())
+
+
+async def test_asking_moves_nothing(chain):
+    told = authorization()
+    assert await reason(chain, v1(told)) is None
+    assert await reason(chain, v1(told)) is None
+
+
+async def test_payer_who_holds_too_little_is_refused(chain):
+    told = authorization(**{"from": OTHER.address})
+    assert await reason(chain, v1(told, signature(told, OTHER.private_key))) == "insufficient_funds"
+    await chain.fund_usdc(OTHER.address, 999)
+    assert await reason(chain, v1(told, signature(told, OTHER.private_key))) == "insufficient_funds"
+    await chain.fund_usdc(OTHER.address, 1)
+    assert await reason(chain, v1(told, signature(told, OTHER.private_key))) is None
+
+
+async def test_nonce_that_was_used_is_refused(sqlite_room, chain):
+    payment = read(v1())
+    await sqlite_room.settler.settle(payment, REQUIREMENT)
+    assert (await ask_chain(chain.client, payment, REQUIREMENT)).reason == "invalid_exact_evm_nonce_already_used"
+
+
+async def test_signature_of_nobody_is_refused_by_the_chain_too(chain):
+    told = authorization(**{"from": "0x" + "12" * 20})
+    assert await reason(chain, v1(told, "0x" + "11" * 65)) == "invalid_exact_evm_payload_signature"
+    assert await reason(chain, v1(signed="0x" + "11" * 64)) == "invalid_exact_evm_payload_signature"
+
+
+async def test_contract_wallet_pays_with_its_owners_signature(chain):
+    wallet = await deploy(chain, "ContractWallet", PAYER.address)
+    await chain.fund_usdc(wallet, 1_000)
+    told = authorization(**{"from": wallet})
+    assert await reason(chain, v1(told)) is None
+    of_other = v1(told, signature(told, OTHER.private_key))
+    assert await reason(chain, of_other) == "invalid_exact_evm_payload_signature"
+
+
+async def test_contract_that_knows_no_signatures_pays_nothing(chain):
+    told = authorization(**{"from": chain.usdc_address})
+    assert await reason(chain, v1(told)) == "invalid_exact_evm_payload_signature"
+
+
+async def test_authorization_that_the_chain_finds_too_early_is_refused(chain):
+    block = await chain.client.block()
+    told = authorization(validAfter=str(block.timestamp + 100), validBefore=str(block.timestamp + 500))
+    assert await reason(chain, v1(told)) == "invalid_exact_evm_payload_authorization_valid_after"
+
+
+async def test_token_without_authorizations_is_an_upstream_failure(chain):
+    elsewhere = Requirement(8453, 1_000, OTHER.address, SELLER.address, 60)
+    told = authorization()
+    payment = read(v1(told, signature(told, verifyingContract=OTHER.address)))
+    with pytest.raises(ChainUnavailable):
+        await ask_chain(chain.client, payment, elsewhere)
+
+
+async def test_node_of_another_chain_is_an_upstream_failure(chain):
+    elsewhere = Requirement(84532, 1_000, chain.usdc_address, SELLER.address, 60)
+    with pytest.raises(ChainUnavailable):
+        await ask_chain(chain.client, read(v1()), elsewhere)
+
+
+async def test_node_that_does_not_answer_is_an_upstream_failure():
+    gone = ChainClient("http://127.0.0.1:9", Bounds(attempt_seconds=0.2, deadline_seconds=0.5))
+    with pytest.raises(ChainUnavailable) as unavailable:
+        await ask_chain(gone, read(v1()), REQUIREMENT)
+    await gone.close()
+    assert (unavailable.value.status, unavailable.value.code) == (502, "upstream-unavailable")
+
+
+@pytest.fixture
+def counterfactual(chain):
+    """A contract wallet that is not there yet, and its owner's payment, which says how to make it (EIP-6492)."""
+    made = bytes.fromhex(contracts()["ContractWallet"].creation[2:]) + encode(["address"], [PAYER.address])
+    wallet = "0x" + keccak(b"\xff" + bytes.fromhex(FACTORY[2:]) + bytes(32) + keccak(made))[12:].hex()
+    told = authorization(**{"from": wallet})
+    inner = bytes.fromhex(signature(told)[2:])
+    wrapped = encode(["address", "bytes", "bytes"], [FACTORY, bytes(32) + made, inner]) + bytes.fromhex("6492" * 16)
+    return v1(told, "0x" + wrapped.hex())
+
+
+async def test_wallet_that_an_allowed_factory_makes_pays_before_it_is_there(sqlite_room, chain, counterfactual):
+    payment = read(counterfactual)
+    await chain.fund_usdc(payment.payer, 1_000)
+    assert await reason(chain, counterfactual) == "eip6492_factory_not_allowed"
+    assert await reason(chain, counterfactual, factories=[OTHER.address]) == "eip6492_factory_not_allowed"
+    assert await reason(chain, counterfactual, factories=[FACTORY]) is None
+    assert await chain.client.code(payment.payer) == b""
+    sqlite_room.settler.factories = (FACTORY,)
+    assert isinstance(await sqlite_room.settler.settle(payment, REQUIREMENT), Settled)
+    assert await token_balance(chain.client, chain.usdc_address, SELLER.address) == 1_000
+
+
+async def test_wallet_that_is_there_already_needs_no_factory(sqlite_room, chain, counterfactual):
+    payment = read(counterfactual)
+    await chain.fund_usdc(payment.payer, 1_000)
+    making = carrying(payment, REQUIREMENT, [FACTORY]).making
+    await chain.mined(await chain.send(OTHER, making.to, making.data))
+    assert await reason(chain, counterfactual) is None

@@ -1,0 +1,200 @@
+"""What is left when a process dies at the worst moment, and how the others find the truth, on each database."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.payments.x402.buying import bought, claim, later, reason, seller_holds
+from tests.payments.x402.paying import ANSWER, PRICE, read, v1, v2
+from tollhouse.errors import Problem
+from tollhouse.failpoints import EXIT_STATUS
+from tollhouse.payments.x402 import leases
+from tollhouse.payments.x402.leases import LEASE_SECONDS
+from tollhouse.payments.x402.reconciliation import reconcile
+from tollhouse.payments.x402.x402 import Claimed, Kept
+
+ROOT = Path(__file__).parents[3]
+PLACES = ["x402.claimed", "x402.before-settling", "x402.after-settling", "x402.after-ledger", "x402.after-settled"]
+EXPIRY_SECONDS = 90
+
+
+@pytest.fixture
+def crash(room, chain, database_url, tmp_path, monkeypatch):
+    """A function that has another process die at a place with a payment, and lets the dead one's lease lapse."""
+
+    def crashed(place: str, sent: dict) -> None:
+        told = {"database_url": database_url, "data_dir": str(tmp_path), "chain_url": chain.url, "sent": sent}
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.payments.x402.crash_client"],
+            input=json.dumps(told | {"failpoint": place}), text=True, cwd=ROOT, capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == EXIT_STATUS, done.stderr
+        later(monkeypatch, LEASE_SECONDS + 1)
+
+    return crashed
+
+
+async def kept(room, sent) -> Kept:
+    """The answer, as the payer gets it who asks again, once or twice, as he is told to."""
+    for _ in range(3):
+        with contextlib.suppress(Problem):
+            found = await claim(room, sent)
+            assert isinstance(found, Kept), found
+            return found
+    raise AssertionError("no answer came")
+
+
+async def test_claim_of_a_dead_process_is_free_again(room, chain, crash):
+    sent = v1()
+    crash("x402.claimed", sent)
+    await bought(room, sent)
+    assert await seller_holds(chain) == PRICE
+
+
+async def test_recovery_frees_the_claims_of_dead_processes(room, crash):
+    sent = v1()
+    crash("x402.claimed", sent)
+    await room.x402.recover()
+    assert isinstance(await claim(room, sent, b"another-request!"), Claimed)
+
+
+@pytest.mark.parametrize("place", PLACES[1:])
+async def test_payer_who_comes_back_pays_once_and_gets_the_answer(room, chain, crash, place):
+    sent = v2()
+    crash(place, sent)
+    assert (await kept(room, sent)).answer == ANSWER
+    assert await seller_holds(chain) == PRICE
+    [transfer] = await room.ledger.listed("x402", 0.0)
+    assert transfer.id == f"x402:{read(sent).payer}:{read(sent).nonce}"
+    assert (await reconcile(chain.client, room.ledger)).agrees
+    assert (await room.ledger.verify()).balanced
+
+
+@pytest.mark.parametrize("place", PLACES[2:])
+async def test_recovery_enters_what_the_chain_carried_out(room, chain, crash, place):
+    sent = v1()
+    crash(place, sent)
+    await room.x402.recover()
+    assert len(await room.ledger.listed("x402", 0.0)) == 1
+    assert room.settler.attempts == []
+    assert (await claim(room, sent)).answer == ANSWER
+
+
+async def test_payer_who_never_comes_back_is_not_charged(room, chain, crash, monkeypatch):
+    sent = v1()
+    crash("x402.before-settling", sent)
+    await room.x402.recover()
+    assert await seller_holds(chain) == 0
+    await pass_time(chain, monkeypatch)
+    await room.x402.recover()
+    assert await room.ledger.listed("x402", 0.0) == []
+    assert await reason(room, sent) == "invalid_exact_evm_payload_authorization_valid_before"
+    assert room.settler.attempts == []
+
+
+async def test_failed_settlement_that_the_chain_carried_out_later_is_entered_and_answered(room, chain, monkeypatch):
+    sent = v1()
+    room.settler.sends, room.settler.says = False, "failed"
+    claimed = await claim(room, sent)
+    await room.x402.settle(claimed, ANSWER)
+    await room.settler._submitted(claimed.payment, claimed.requirement)
+    await pass_time(chain, monkeypatch)
+    await room.x402.recover()
+    assert len(await room.ledger.listed("x402", 0.0)) == 1
+    assert (await claim(room, sent)).answer == ANSWER
+
+
+async def test_payer_who_comes_back_after_a_failure_that_was_none_gets_the_answer(room, chain):
+    sent = v1()
+    room.settler.sends, room.settler.says = False, "failed"
+    claimed = await claim(room, sent)
+    await room.x402.settle(claimed, ANSWER)
+    await room.settler._submitted(claimed.payment, claimed.requirement)
+    assert (await kept(room, sent)).answer == ANSWER
+    assert len(await room.ledger.listed("x402", 0.0)) == 1
+
+
+async def test_failure_that_stays_one_is_forgotten(room, chain, monkeypatch):
+    room.settler.sends, room.settler.says = False, "failed"
+    await room.x402.settle(await claim(room, v1()), ANSWER)
+    await pass_time(chain, monkeypatch)
+    await room.x402.recover()
+    assert await room.ledger.listed("x402", 0.0) == []
+
+
+async def test_unknown_outcome_is_resolved_by_the_chain_not_by_another_payment(room, chain, monkeypatch):
+    """The settler's transaction arrives after everybody stopped waiting."""
+    monkeypatch.setattr("tollhouse.payments.x402.settlement.CONFIRM_SECONDS", 0.3)
+    sent = v1()
+    room.settler.sends, room.settler.says = False, "unknown"
+    claimed = await claim(room, sent)
+    with pytest.raises(Problem) as pending:
+        await room.x402.settle(claimed, ANSWER)
+    assert pending.value.code == "payment-pending"
+    await room.settler._submitted(claimed.payment, claimed.requirement)
+    later(monkeypatch, 5)
+    await room.x402.recover()
+    assert (await claim(room, sent)).answer == ANSWER
+    assert len(await room.ledger.listed("x402", 0.0)) == 1
+
+
+async def test_process_that_lives_keeps_its_claims(open_room, monkeypatch):
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(leases, "RENEW_SECONDS", 0.1)
+    one, another = await open_room(), await open_room()
+    sent = v1()
+    claimed = await claim(one, sent)
+    await asyncio.sleep(1.5)
+    await another.x402.recover()
+    assert isinstance(await one.x402.settle(claimed, ANSWER), tuple)
+    assert (await claim(another, sent)).answer == ANSWER
+
+
+async def test_process_that_was_thought_dead_settles_nothing(open_room, chain, monkeypatch):
+    one, another = await open_room(), await open_room()
+    sent = v1()
+    lost = await claim(one, sent)
+    await one.x402._leases.close()
+    later(monkeypatch, LEASE_SECONDS + 1)
+    claimed = await claim(another, sent)
+    with pytest.raises(Problem) as pending:
+        await one.x402.settle(lost, ANSWER)
+    assert pending.value.code == "payment-pending"
+    await one.x402.release(lost)
+    assert isinstance(await another.x402.settle(claimed, ANSWER), tuple)
+    assert (len(one.settler.attempts), len(another.settler.attempts)) == (0, 1)
+    assert await seller_holds(chain) == PRICE
+
+
+async def test_two_recoveries_at_once_enter_a_payment_once(open_room, room, chain, crash):
+    sent = v1()
+    crash("x402.after-settling", sent)
+    another = await open_room()
+    await asyncio.gather(*(one.x402.recover() for one in (room, another) * 3))
+    assert len(await room.ledger.listed("x402", 0.0)) == 1
+    assert (await claim(another, sent)).answer == ANSWER
+
+
+async def test_recovery_survives_a_chain_that_is_gone(room, chain, crash):
+    sent = v1()
+    crash("x402.after-settling", sent)
+    working = room.x402._settlement._chain
+    room.x402._settlement._chain = type(chain.client)("http://127.0.0.1:9")
+    await room.x402.recover()
+    await room.x402._settlement._chain.close()
+    room.x402._settlement._chain = working
+    assert await room.ledger.listed("x402", 0.0) == []
+    assert (await kept(room, sent)).answer == ANSWER
+    assert await seller_holds(chain) == PRICE
+
+
+async def pass_time(chain, monkeypatch) -> None:
+    """Past the end of every authorization, here and on the chain."""
+    await chain.ask("evm_increaseTime", EXPIRY_SECONDS)
+    await chain.mine()
+    later(monkeypatch, EXPIRY_SECONDS)
