@@ -13,6 +13,8 @@ from typing import Any
 
 import httpx2
 
+from tollhouse.services import SERVICES
+
 PROGRAM = Path(sys.executable).parent / "tollhouse"
 START_SECONDS = 60.0
 STOP_SECONDS = 40.0
@@ -118,7 +120,7 @@ class Server(Program):
     def __init__(self, home: Path, *arguments: object, port: int = 0, **settings: object) -> None:
         self.port = port or free_port()
         self.root = f"http://127.0.0.1:{self.port}"
-        self.base = self.root if "defense" in arguments else f"{self.root}/defense"
+        self.base = self.root if SERVICES.keys() & set(arguments) else f"{self.root}/defense"
         self.data_dir = home / "data"
         command = ["serve", *arguments, "--port", self.port, "--data-dir", self.data_dir]
         super().__init__(command, home, settings)

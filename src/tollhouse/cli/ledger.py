@@ -7,8 +7,9 @@ import sys
 import msgspec
 from cyclopts import App
 
-from tollhouse import app
+from tollhouse import app, clock
 from tollhouse.cli.options import HERE, Where
+from tollhouse.settings import SettingError
 
 ledger = App(name="ledger", help="Prove that the books balance; show the newest entries.")
 
@@ -40,4 +41,22 @@ async def _verified(where: Where) -> dict[str, object]:
             chain = await rooms.deposits.reconcile()
             report["chain"] = msgspec.to_builtins(chain)
             report["balanced"] = bool(report["balanced"]) and chain.agrees
+        if rooms.x402 is not None:
+            payments = await rooms.x402.reconcile()
+            report["payments"] = msgspec.to_builtins(payments)
+            report["balanced"] = bool(report["balanced"]) and payments.agrees
         return report
+
+
+@ledger.command
+def receipts(*, limit: int = 20, where: Where = HERE) -> None:
+    """Print the newest payments per request with their signed receipts, one JSON object a line."""
+
+    async def run() -> None:
+        async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
+            if rooms.x402 is None:
+                raise SettingError("x402_pay_to: this server takes no payments per request")
+            for paid in await rooms.x402.receipts(clock.seconds(), limit):
+                print(msgspec.json.encode(paid).decode())
+
+    asyncio.run(run())

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.facilitator.settler import settler_of
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.x402.x402 import X402, Terms
 from tollhouse.settings import Settings
@@ -19,8 +20,6 @@ async def x402_of(settings: Settings, database: Database, ledger: Ledger) -> Asy
     if not settings.x402_pay_to or not settings.evm_rpc_url:
         yield None
         return
-    from tollhouse.payments.facilitator.settler import settler_of
-
     chain = ChainClient(settings.evm_rpc_url)
     try:
         async with settler_of(settings, database, chain) as settler:

@@ -30,6 +30,7 @@ from tollhouse.payments.x402.claims import (
 from tollhouse.payments.x402.leases import Leases
 from tollhouse.payments.x402.onchain import ask_chain
 from tollhouse.payments.x402.receipts import ReceiptSigner
+from tollhouse.payments.x402.reconciliation import Reconciliation, reconcile
 from tollhouse.payments.x402.responses import Headers
 from tollhouse.payments.x402.settlement import Settlement
 from tollhouse.payments.x402.verifying import chosen_from, digest_of, untimely_at
@@ -74,6 +75,7 @@ class X402:
         self._terms = terms
         self._database = database
         self._chain = chain
+        self._ledger = ledger
         self._leases = Leases(database)
         signer = ReceiptSigner(terms.receipt_key) if terms.receipt_key else None
         self._settlement = Settlement(database, ledger, chain, settler, self._leases, signer)
@@ -145,6 +147,10 @@ class X402:
         """The payments settled before that moment (seconds since 1970), newest first."""
         async with self._database.reading() as connection:
             return [receipted(row) for row in await store.settled(connection, before, limit)]
+
+    async def reconcile(self) -> Reconciliation:
+        """The ledger's payments against the chain. Raises ChainUnavailable."""
+        return await reconcile(self._chain, self._ledger)
 
     async def recover(self) -> None:
         """Free the claims that processes left behind, and find out what became of what they were settling, once."""

@@ -1,0 +1,65 @@
+"""The official clients of both versions of x402 pay a real server, which settles on a real chain."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.journeys.server import Server
+from tollhouse.payments.chain.local import ACCOUNTS
+from tollhouse.payments.chain.token import token_balance
+
+HERE = Path(__file__).parent
+PAYER, SELLER, RELAYER = ACCOUNTS[4], ACCOUNTS[5], ACCOUNTS[6]
+PRICE = 1_000
+PATH = "/api/products?limit=2"
+
+
+@pytest.fixture
+async def server(tmp_path, local_chain):
+    """A server that gives one request away and sells the rest."""
+    await local_chain.fund_usdc(PAYER.address, 1_000_000)
+    settings = {"evm_rpc_url": local_chain.url, "x402_pay_to": SELLER.address, "free_per_ip_per_day": 1,
+                "x402_facilitator_key": RELAYER.private_key, "recorded": "true"}  # fmt: skip
+    server = await asyncio.to_thread(Server, tmp_path, "mattress", **settings)
+    assert httpx2.get(f"{server.root}{PATH}").status_code == 200
+    assert httpx2.get(f"{server.root}{PATH}").status_code == 402
+    yield server
+    await asyncio.to_thread(server.kill)
+
+
+async def paid_by(command, server, **environment: str):
+    process = await asyncio.create_subprocess_exec(
+        *map(str, command),
+        env={**os.environ, "PAYER_KEY": PAYER.private_key, "URL": f"{server.root}{PATH}", **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    told, failed = await process.communicate()
+    assert process.returncode == 0, failed.decode()
+    return json.loads(told)
+
+
+async def check(paid, chain):
+    assert paid["status"] == 200
+    assert len(paid["body"]["products"]) == 2
+    assert paid["settled"]["success"] is True
+    assert (await chain.client.receipt(paid["settled"]["transaction"])).is_success
+    assert await token_balance(chain.client, chain.usdc_address, SELLER.address) == PRICE
+
+
+@pytest.mark.parametrize("client", ["pay_v1.mjs", "pay_v2.mjs"])
+async def test_official_javascript_client_pays(client, server, local_chain, node_modules, tmp_path):
+    # Packages are found beside the script.
+    (tmp_path / "node_modules").symlink_to(node_modules)
+    shutil.copy(HERE / client, tmp_path)
+    await check(await paid_by(["node", tmp_path / client], server), local_chain)
+
+
+async def test_official_python_client_pays(server, local_chain):
+    await check(await paid_by([sys.executable, HERE / "pay_sdk.py"], server), local_chain)
