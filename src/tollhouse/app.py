@@ -28,8 +28,8 @@ from tollhouse.gate.service import Service, Work
 from tollhouse.metering.meter import Meter, TallyMeter
 from tollhouse.payments.deposits import deposits_of
 from tollhouse.payments.ledger.ledger import open_ledger
-from tollhouse.payments.per_request import x402_of
-from tollhouse.services import SERVICES
+from tollhouse.payments.per_request import per_request_of
+from tollhouse.services import EVERY_SERVICE, SERVICES
 from tollhouse.settings import SettingError, Settings
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
@@ -58,7 +58,7 @@ def create() -> Application:
 async def serving(settings: Settings) -> AsyncIterator[Gate]:
     """Everything built and running, until the block ends."""
     async with rooms_of(settings) as rooms:
-        services = [await SERVICES[name](rooms) for name in chosen(settings)]
+        services = [await EVERY_SERVICE[name](rooms) for name in chosen(settings)]
         gate = _gate(rooms, services)
         following: list[Work] = [partial(_release_what_was_left, rooms)]
         following += [work for service in services for work in service.follow]
@@ -89,14 +89,14 @@ async def rooms_of(settings: Settings, *, answers_calls: bool = True) -> AsyncIt
         deposits = await stack.enter_async_context(deposits_of(settings, ledger))
         webhooks = open_webhooks(settings, database)
         stack.push_async_callback(webhooks.close)
-        x402 = await stack.enter_async_context(x402_of(settings, database, ledger))
-        yield Rooms(settings, database, keys, wallets, meter, ledger, deposits, webhooks, x402, clock.seconds())
+        per_request = await stack.enter_async_context(per_request_of(settings, database, ledger))
+        yield Rooms(settings, database, keys, wallets, meter, ledger, deposits, webhooks, per_request, clock.seconds())
 
 
 async def working(settings: Settings) -> None:
     """The background work alone, for ever."""
     async with rooms_of(settings, answers_calls=False) as rooms:
-        await lead(rooms, [await SERVICES[name](rooms) for name in chosen(settings)])
+        await lead(rooms, [await EVERY_SERVICE[name](rooms) for name in chosen(settings)])
 
 
 async def check(settings: Settings) -> None:
@@ -127,8 +127,8 @@ async def lead(rooms: Rooms, services: Sequence[Service]) -> None:
     all_work += [work for service in services for work in service.work]
     if rooms.deposits is not None:
         all_work.append(rooms.deposits.watch)
-    if rooms.x402 is not None:
-        all_work.append(rooms.x402.resolve_for_ever)
+    if rooms.per_request.x402 is not None:
+        all_work.append(rooms.per_request.x402.resolve_for_ever)
     while True:
         async with rooms.database.leading("background-work", folder) as leads:
             if leads:
@@ -140,8 +140,8 @@ async def lead(rooms: Rooms, services: Sequence[Service]) -> None:
 def chosen(settings: Settings) -> list[str]:
     """The services to offer. Raises SettingError for one that does not exist."""
     for name in [settings.service, *settings.hosts.values()]:
-        if name and name not in SERVICES:
-            raise SettingError(f"service: there is no service {name!r}; there are {', '.join(SERVICES)}")
+        if name and name not in EVERY_SERVICE:
+            raise SettingError(f"service: there is no service {name!r}; there are {', '.join(EVERY_SERVICE)}")
     return [settings.service] if settings.service else list(SERVICES)
 
 

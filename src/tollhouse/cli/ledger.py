@@ -41,8 +41,8 @@ async def _verified(where: Where) -> dict[str, object]:
             chain = await rooms.deposits.reconcile()
             report["chain"] = msgspec.to_builtins(chain)
             report["balanced"] = bool(report["balanced"]) and chain.agrees
-        if rooms.x402 is not None:
-            payments = await rooms.x402.reconcile()
+        if rooms.per_request.x402 is not None:
+            payments = await rooms.per_request.x402.reconcile()
             report["payments"] = msgspec.to_builtins(payments)
             report["balanced"] = bool(report["balanced"]) and payments.agrees
         return report
@@ -54,9 +54,9 @@ def receipts(*, limit: int = 20, where: Where = HERE) -> None:
 
     async def run() -> None:
         async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
-            if rooms.x402 is None:
+            if rooms.per_request.x402 is None:
                 raise SettingError("x402_pay_to: this server takes no payments per request")
-            for paid in await rooms.x402.receipts(clock.seconds(), limit):
+            for paid in await rooms.per_request.x402.receipts(clock.seconds(), limit):
                 print(msgspec.json.encode(paid).decode())
 
     asyncio.run(run())

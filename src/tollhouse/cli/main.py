@@ -7,6 +7,7 @@ from cyclopts import App
 from tollhouse import __version__
 from tollhouse.cli.demo import demo
 from tollhouse.cli.evaluate import evaluate
+from tollhouse.cli.import_ import import_
 from tollhouse.cli.ingest import ingest
 from tollhouse.cli.keys import keys
 from tollhouse.cli.ledger import ledger
@@ -23,6 +24,7 @@ app.command(serve)
 app.command(worker)
 app.command(demo)
 app.command(ingest)
+app.command(import_, name="import")
 app.command(keys)
 app.command(ledger)
 app.command(evaluate)

@@ -76,7 +76,7 @@ class Admission:
         terms, request = call.operation.terms, call.request
         address = self._address(request.peer, request.header(b"x-forwarded-for"))
         if terms.opens_to == "operator":
-            self._check_operator(request, address)
+            self._check_operator(terms, request, address)
         if terms.opens_to == "anyone" and terms.is_metered:
             return await self._on_allowance(call, address)
         if terms.opens_to != "key":
@@ -119,7 +119,7 @@ class Admission:
     async def _per_request(self, call: Call, visitor: AddressCaller, usage: Headers) -> Admitted:
         """One payment buys one answer: claimed before the work, settled before the answer leaves."""
         claimed = await per_request.claim(self._rooms, call)
-        x402 = self._rooms.x402
+        x402 = self._rooms.per_request.x402
         assert x402 is not None, "a payment was claimed"
         delivered = partial(x402.delivered, claimed.payment)
         if isinstance(claimed, Kept):
@@ -179,12 +179,14 @@ class Admission:
         except Problem as problem:
             raise credentials.invalid_key(problem.detail) if problem.code == "invalid-key" else problem from None
 
-    def _check_operator(self, request: Request, address: str) -> None:
-        """With `admin_token` set its bearer may come in; without it, only this machine."""
-        token = self._rooms.settings.admin_token
+    def _check_operator(self, terms: Terms, request: Request, address: str) -> None:
+        """With the operator's token set its bearer may come in; without it, only this machine."""
+        token = getattr(self._rooms.settings, terms.operator_token)
         if token:
             if not hmac.compare_digest(credentials.bearer(request).encode(), token.encode()):
-                raise credentials.missing("This is the operator's: send the admin token as a Bearer token.")
+                raise credentials.missing(
+                    f"This is the operator's: send the token `{terms.operator_token}` as a Bearer token."
+                )
         elif not is_loopback(address):
             raise Problem("not-found", "There is nothing at this path.")
 

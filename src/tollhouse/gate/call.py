@@ -52,7 +52,7 @@ class Call:
         query = read_query(request.query, operation.query)
         media_type = wanted_media_type(operation, request.header(b"accept"), getattr(query, "format", None))
         body: Any = await self.body()
-        if operation.body is not None:
+        if operation.body is not None and not operation.takes_bytes:
             body = read_body(body, request.header(b"content-type"), operation.body)
         result = await operation.handler(Asked(query, body, self._parameters, caller, address, media_type, request))
         return result if isinstance(result, Answer) else _encoded(result, operation)

@@ -21,12 +21,12 @@ async def claim(rooms: Rooms, call: Call) -> Claimed | Kept:
     """
     request = call.request
     payment = read_payment(request.header(b"x-payment"), request.header(b"payment-signature"))
-    if rooms.x402 is None or payment is None:
-        raise _required(rooms.x402, call, _resource(rooms, call))
+    if rooms.per_request.x402 is None or payment is None:
+        raise _required(rooms.per_request.x402, call, _resource(rooms, call))
     resource = _resource(rooms, call)
-    accepts = rooms.x402.accepts(_price(call))
+    accepts = rooms.per_request.x402.accepts(_price(call))
     print_of_call = fingerprint(request, await call.body())
-    outcome = await rooms.x402.claim(payment, accepts, print_of_call, resource.url)
+    outcome = await rooms.per_request.x402.claim(payment, accepts, print_of_call, resource.url)
     if isinstance(outcome, Refused):
         raise refusal(outcome, challenge(resource, accepts, outcome.reason))
     return outcome

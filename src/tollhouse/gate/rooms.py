@@ -8,7 +8,7 @@ from tollhouse.access.wallets import WalletRing
 from tollhouse.metering.meter import Meter
 from tollhouse.payments.deposits import Deposits
 from tollhouse.payments.ledger.ledger import Ledger
-from tollhouse.payments.x402.x402 import X402
+from tollhouse.payments.per_request import PerRequest
 from tollhouse.settings import Settings
 from tollhouse.storage.database import Database
 from tollhouse.webhooks.room import Webhooks
@@ -16,7 +16,7 @@ from tollhouse.webhooks.room import Webhooks
 
 @dataclass(frozen=True, slots=True)
 class Rooms:
-    """What `app.py` hands to every service. `deposits` and `x402` are None where not configured."""
+    """What `app.py` hands to every service. `deposits` is None where not configured."""
 
     settings: Settings
     database: Database
@@ -26,7 +26,7 @@ class Rooms:
     ledger: Ledger
     deposits: Deposits | None
     webhooks: Webhooks
-    x402: X402 | None
+    per_request: PerRequest
     started_at: float
 
     def uptime_seconds(self) -> int:

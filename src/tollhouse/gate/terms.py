@@ -14,6 +14,7 @@ class Terms(Struct, frozen=True):
     `is_metered`: one call of the caller's plan is used. `agent_price_micros`: what the same costs a registered
     wallet that signs the call, in micro-USD; None where wallets may not call. What anyone may call and is metered draws
     on the free allowance of the client's address; `request_price_micros` is what each request beyond it costs (x402).
+    `operator_token` names the setting whose Bearer the operator sends; while it is empty, only this machine may call.
     """
 
     opens_to: Literal["anyone", "key", "operator"]
@@ -21,6 +22,7 @@ class Terms(Struct, frozen=True):
     is_metered: bool = False
     agent_price_micros: int | None = None
     request_price_micros: int | None = None
+    operator_token: Literal["admin_token", "x402_facilitator_auth"] = "admin_token"  # noqa: S105 - a setting's name
 
 
 FREE = Terms("anyone")

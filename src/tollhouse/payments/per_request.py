@@ -1,12 +1,14 @@
 """Payment per request, put together from the settings: a chain, somebody who settles on it, and the claims."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.facilitator.settler import settler_of
 from tollhouse.payments.ledger.ledger import Ledger
+from tollhouse.payments.x402.words import Settler
 from tollhouse.payments.x402.x402 import X402, Terms
 from tollhouse.settings import Settings
 from tollhouse.storage.database import Database
@@ -14,26 +16,30 @@ from tollhouse.storage.database import Database
 log = logger("payments.x402")
 
 
+@dataclass(frozen=True, slots=True)
+class PerRequest:
+    """Each part is None where the settings do not describe it; `x402` needs both others and `x402_pay_to`."""
+
+    chain: ChainClient | None = None
+    settler: Settler | None = None
+    x402: X402 | None = None
+
+
 @asynccontextmanager
-async def x402_of(settings: Settings, database: Database, ledger: Ledger) -> AsyncIterator[X402 | None]:
-    """The payments the settings describe; None without `x402_pay_to`, a chain, and a facilitator or its key."""
-    if not settings.x402_pay_to or not settings.evm_rpc_url:
-        yield None
-        return
-    chain = ChainClient(settings.evm_rpc_url)
-    try:
-        async with settler_of(settings, database, chain) as settler:
-            if settler is None:
-                log.warning("no payment is taken: set x402_facilitator_key or x402_facilitator_url")
-                yield None
-                return
+async def per_request_of(settings: Settings, database: Database, ledger: Ledger) -> AsyncIterator[PerRequest]:
+    """The payments per request that the settings describe, while the block runs. Raises SettingError."""
+    async with AsyncExitStack() as stack:
+        chain = ChainClient(settings.evm_rpc_url) if settings.evm_rpc_url else None
+        if chain is not None:
+            stack.push_async_callback(chain.close)
+        settler = await stack.enter_async_context(settler_of(settings, database, chain))
+        x402 = None
+        if settings.x402_pay_to and (chain is None or settler is None):
+            log.warning("no payment is taken: set evm_rpc_url, and x402_facilitator_key or x402_facilitator_url")
+        elif settings.x402_pay_to and chain and settler:
             x402 = X402(_terms(settings), database, ledger, chain, settler)
-            try:
-                yield x402
-            finally:
-                await x402.close()
-    finally:
-        await chain.close()
+            stack.push_async_callback(x402.close)
+        yield PerRequest(chain, settler, x402)
 
 
 def _terms(settings: Settings) -> Terms:

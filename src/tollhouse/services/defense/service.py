@@ -30,7 +30,12 @@ Get a key with `POST /api/keys/create`, then send it as `Authorization: Bearer <
 with `POST /api/agent/register`, deposits USDC and signs each call instead. Errors are
 `application/problem+json` (RFC 9457). Data: The GDELT Project, https://www.gdeltproject.org/."""
 
-_TAGS = {"feeds": "What happened", "keys": "Your access", "agents": "Wallets that pay per call", "about": "This service"}
+_TAGS = {
+    "feeds": "What happened",
+    "keys": "Your access",
+    "agents": "Wallets that pay per call",
+    "about": "This service",
+}
 
 
 async def open_defense(rooms: Rooms) -> Service:

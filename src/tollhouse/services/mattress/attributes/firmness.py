@@ -1,0 +1,121 @@
+"""How firm a mattress is by its seller's words: 1, the softest, to 10."""
+
+import re
+from collections.abc import Iterable, Iterator
+from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
+
+from tollhouse.services.mattress.attributes.finding import DECLARED, DESCRIPTION, Finding, Texts
+from tollhouse.services.mattress.attributes.words import Hit, find, is_negated, normal, once, pattern, words
+
+SOFTEST, FIRMEST = 1, 10
+MEDIUM = 5
+
+_NUMBER = r"(\d{1,2}(?:\.\d)?)"
+_RATED = re.compile(
+    rf"\bfirmness(?:\s+(?:rating|level|scale|score))?\s*(?:is|of|at|:|=|-)?\s*(?:a\s+|an\s+)?{_NUMBER}"
+    rf"(?:\s*-\s*{_NUMBER})?(?:\s*(?:/|out of)\s*(\d{{1,3}}))?(?![\d.]*\d|\s*%)"
+)
+_RATES = re.compile(
+    rf"(?<![\d.]){_NUMBER}(?:\s*-\s*{_NUMBER})?\s*(?:/|out of)\s*(\d{{1,3}})"
+    r"\s+(?:(?:on|for|in)\s+(?:the|our)?\s*)?firmness"
+)
+_NEITHER = re.compile(
+    r"(?:\bnot|\bneither|\bnever|\b\w{1,10}n't)\s+(?:be\s+|feel\s+)?(?:too\s+|overly\s+)?(soft|plush|firm|hard)\b"
+    r"[^.;!?]{0,20}?\b(?:not|nor|or)\s+(?:too\s+|overly\s+)?(soft|plush|firm|hard)\b"
+)
+
+
+def firmness_of(texts: Texts) -> Finding | None:
+    """The firmness, or None where nothing is said of it. The first place that says anything decides."""
+    for place, said in texts.places("firmness"):
+        plain = [normal(text) for text in said if text]
+        if place == DECLARED:
+            # A bare number under the heading "firmness" is one.
+            plain = [f"firmness {text}" if text[:1].isdecimal() else text for text in plain]
+        found = list(_rated(plain)) or list(_worded(plain, is_prose=place == DESCRIPTION))
+        if found:
+            values = {value for value, _ in found}
+            return Finding(values.pop() if len(values) == 1 else None, once(text for _, text in found), place)
+    return None
+
+
+def _rated(texts: list[str]) -> Iterator[tuple[int, str]]:
+    for text in texts:
+        for rating in (*_RATED.finditer(text), *_RATES.finditer(text)):
+            scale = Decimal(rating[3] or FIRMEST)
+            stated = [Decimal(number) for number in (rating[1], rating[2]) if number]
+            if scale > 0 and all(0 < number <= scale for number in stated):
+                yield _whole(sum(stated, Decimal(0)) / len(stated) * FIRMEST / scale), rating[0]
+
+
+def _worded(texts: Iterable[str], *, is_prose: bool) -> Iterator[tuple[int, str]]:
+    for text in texts:
+        # Neither soft nor hard: the usual way to say medium.
+        if (neither := _NEITHER.search(text)) and (neither[1] in {"soft", "plush"}) != (
+            neither[2] in {"soft", "plush"}
+        ):
+            yield MEDIUM, neither[0]
+        yield from _phrases(text, is_prose=is_prose)
+
+
+def _phrases(text: str, *, is_prose: bool) -> Iterator[tuple[int, str]]:
+    hits = find(text, _meanings(), words().firmness.not_firmness)
+    for first, last in _ranges(text, hits):
+        if is_negated(text, first.start) or (is_prose and not _is_of_the_feel(text, first.start, last.end)):
+            continue
+        if _is_of_something_else(text, last.end):
+            continue
+        if abs(first.value - last.value) > words().firmness.widest_range:
+            yield from ((hit.value, hit.words) for hit in (first, last))
+        else:
+            yield _whole(Decimal(first.value + last.value) / 2), text[first.start : last.end]
+
+
+def _ranges(text: str, hits: list[Hit[int]]) -> Iterator[tuple[Hit[int], Hit[int]]]:
+    """Every word with itself, and two that a "to" joins with one another."""
+    position = 0
+    while position < len(hits):
+        first = last = hits[position]
+        if position + 1 < len(hits) and text[first.end : hits[position + 1].start].strip() in {"to", "/", "-"}:
+            position += 1
+            last = hits[position]
+        yield first, last
+        position += 1
+
+
+def _is_of_the_feel(text: str, start: int, end: int) -> bool:
+    return bool(_before().search(text[max(0, start - 60) : start]) or _after().match(text, end))
+
+
+def _is_of_something_else(text: str, end: int) -> bool:
+    """A soft mattress cover: one of the words that may follow, then one of those that must not."""
+    return bool(_else().match(text, end))
+
+
+@cache
+def _before() -> re.Pattern[str]:
+    return re.compile(rf"{pattern(words().firmness.before)}[\s:=-]*(?:(?:is|of|a|an|rated|rating|level|with)[\s:-]+)*$")
+
+
+@cache
+def _after() -> re.Pattern[str]:
+    known = words().firmness
+    return re.compile(rf"(?:[\s-]+{pattern(known.between)}){{0,4}}[\s-]+{pattern(known.after)}")
+
+
+@cache
+def _else() -> re.Pattern[str]:
+    known = words().firmness
+    between = tuple(dict.fromkeys((*known.between, *known.after, "knitted", "quilted", "removable", "breathable")))
+    return re.compile(rf"(?:[\s-]+{pattern(between)}){{0,4}}[\s-]+{pattern(known.not_followed_by)}")
+
+
+@cache
+def _meanings() -> dict[str, int]:
+    return {word: level.value for level in words().firmness.levels for word in level.words}
+
+
+def _whole(number: Decimal | int) -> int:
+    whole = int(Decimal(number).quantize(Decimal(1), ROUND_HALF_UP))
+    return max(SOFTEST, min(FIRMEST, whole))

@@ -1,0 +1,84 @@
+"""Which of the six Australian mattress sizes a text means."""
+
+import re
+from functools import cache
+
+from tollhouse.services.mattress.attributes.finding import DECLARED, DESCRIPTION, TITLE, Finding, Texts
+from tollhouse.services.mattress.attributes.words import SizeLabel, find, normal, once, words
+
+TOLERANCE_CM = 2
+
+_NUMBER = r"(\d{1,4}(?:\.\d{1,2})?)"
+_UNIT = r"\s*(cm|mm|m|centimet(?:re|er)s?|millimet(?:re|er)s?)?"
+_SIDE = r"(?:\s*\(?[wlhd]\)?|\s*(?:wide|long|width|length))?"
+_MEASURES = re.compile(
+    rf"(?<![\d.])(?:\b[wl]\s?)?{_NUMBER}{_UNIT}{_SIDE}\s*(?:x|by|\*)\s*[wl]?\s*{_NUMBER}{_UNIT}(?![\d.])", re.IGNORECASE
+)
+
+
+def size_of(texts: Texts) -> Finding | None:
+    """The size that the product is sold in; None where the seller does not say, or says several.
+
+    A description speaks of other sizes as well ("fits king sheets"), so only its measures count.
+    """
+    for text in texts.declared.get("size", ()):
+        if found := declared_size(text):
+            return found
+    title = _agreed(_measured(normal(texts.title))) or _agreed(_named(normal(texts.title), is_title=True))
+    if title:
+        return Finding(title[0], title[1], TITLE)
+    measured = _agreed(_measured(normal(texts.description)))
+    return Finding(measured[0], measured[1], DESCRIPTION) if measured else None
+
+
+def declared_size(text: str) -> Finding | None:
+    """The size that an option or a column names, in words, in letters or in measures."""
+    plain = normal(text).strip()
+    found = _agreed(_named(plain, is_title=False)) or _agreed(_measured(plain))
+    return Finding(found[0], found[1], DECLARED) if found else None
+
+
+def _agreed(found: list[tuple[str, str]]) -> tuple[str, tuple[str, ...]] | None:
+    return (found[0][0], once(text for _, text in found)) if len({label for label, _ in found}) == 1 else None
+
+
+def _named(text: str, *, is_title: bool) -> list[tuple[str, str]]:
+    known = words().size
+    hits = find(text, _meanings(), known.not_sizes)
+    if is_title:
+        # "S" and "K" stand for sizes at the end of a title; elsewhere they are initials.
+        hits = [hit for hit in hits if len(hit.words) > known.abbreviation or not text[hit.end :].strip(" )]-")]
+    whole = [hit for hit in hits if len(hit.words) > known.abbreviation]
+    return [(hit.value, hit.words) for hit in whole or hits]
+
+
+def _measured(text: str) -> list[tuple[str, str]]:
+    found = []
+    for match in _MEASURES.finditer(text):
+        label = _label_of(_centimetres(match[1], match[2] or match[4]), _centimetres(match[3], match[4] or match[2]))
+        if label:
+            found.append((label, match[0].strip()))
+    return found
+
+
+def _centimetres(number: str, unit: str | None) -> float:
+    """Without a unit: centimetres up to 300, metres below 3, millimetres from 600."""
+    value = float(number)
+    if unit:
+        return value / 10 if unit.startswith("mi") or unit == "mm" else value * 100 if unit == "m" else value
+    return value * 100 if value < 3 else value / 10 if value >= 600 else value
+
+
+def _label_of(one: float, other: float) -> str | None:
+    width, length = sorted((one, other))
+    near = [size for size in words().size.labels if _misfit(size, width, length) <= TOLERANCE_CM]
+    return min(near, key=lambda size: _misfit(size, width, length)).label if near else None
+
+
+def _misfit(size: SizeLabel, width: float, length: float) -> float:
+    return max(abs(size.width - width), abs(size.length - length))
+
+
+@cache
+def _meanings() -> dict[str, str]:
+    return {word: size.label for size in words().size.labels for word in size.words}

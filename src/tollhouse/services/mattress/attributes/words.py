@@ -1,0 +1,175 @@
+"""The words that decide, read from words.toml once, and where they stand in a text."""
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+Value = TypeVar("Value")
+
+_CLAUSE_END = re.compile(r"[.;!?,\n()|•]")
+_SPACE = re.compile(r"[^\S\n]+")
+_LINES = re.compile(r"\s*\n\s*")
+_QUOTES = str.maketrans(
+    {"\u2019": "'", "`": "'", "_": " ", "\u2013": "-", "\u2014": "-", "\u2011": "-", "\xd7": "x", "\xa0": " "}
+)
+
+
+class SizeLabel(Struct, frozen=True):
+    """Centimetres."""
+
+    label: str
+    width: int
+    length: int
+    words: tuple[str, ...]
+
+
+class Level(Struct, frozen=True):
+    value: int
+    words: tuple[str, ...]
+    negated: int | None = None
+
+
+class Label(Struct, frozen=True):
+    label: str
+    words: tuple[str, ...]
+
+
+class SizeWords(Struct, frozen=True):
+    labels: tuple[SizeLabel, ...]
+    abbreviation: int
+    not_sizes: tuple[str, ...]
+
+
+class FirmnessWords(Struct, frozen=True):
+    levels: tuple[Level, ...]
+    widest_range: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    between: tuple[str, ...]
+    not_followed_by: tuple[str, ...]
+    not_firmness: tuple[str, ...]
+
+
+class CoolingWords(Struct, frozen=True):
+    levels: tuple[Level, ...]
+
+
+class PositionWords(Struct, frozen=True):
+    labels: tuple[Label, ...]
+    behind: tuple[str, ...]
+    before: tuple[str, ...]
+    all_of: tuple[str, ...]
+
+
+class MaterialWords(Struct, frozen=True):
+    labels: tuple[Label, ...]
+    springs: tuple[str, ...]
+    fillings: tuple[str, ...]
+    not_materials: tuple[str, ...]
+
+
+class Words(Struct, frozen=True):
+    negators: tuple[str, ...]
+    clause_ends: tuple[str, ...]
+    size: SizeWords
+    firmness: FirmnessWords
+    cooling: CoolingWords
+    sleep_positions: PositionWords
+    material: MaterialWords
+
+
+class Hit(Struct, Generic[Value], frozen=True):
+    """A phrase that stands in a text, from `start` to before `end`, and what it means."""
+
+    start: int
+    end: int
+    value: Value
+    words: str
+
+
+@cache
+def words() -> Words:
+    """The file of words."""
+    text = files(__package__).joinpath("words.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), Words)
+
+
+@lru_cache(maxsize=128)
+def normal(text: str) -> str:
+    """The text as it is compared: one case, one kind of quote, dash and space; lines stay apart."""
+    plain = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
+    return _LINES.sub("\n", _SPACE.sub(" ", plain))
+
+
+@cache
+def pattern(phrases: tuple[str, ...]) -> str:
+    """A regular expression for any of the phrases as whole words, the longest first."""
+    longest_first = sorted(phrases, key=len, reverse=True)
+    return rf"(?<![\w'])(?:{'|'.join(map(_phrase, longest_first))})(?![\w'])" if phrases else "(?!)"
+
+
+@cache
+def compiled(phrases: tuple[str, ...]) -> re.Pattern[str]:
+    """`pattern`, compiled."""
+    return re.compile(pattern(phrases))
+
+
+def find(text: str, meanings: Mapping[str, Value], unlike: Sequence[str] = ()) -> list[Hit[Value]]:
+    """Where phrases stand in a normal text, except where they are part of one of those that they are unlike."""
+    spans = [match.span() for match in compiled(tuple(unlike)).finditer(text)]
+    return [
+        Hit(match.start(), match.end(), meanings[_spelt(match[0], meanings)], match[0])
+        for match in compiled(tuple(meanings)).finditer(text)
+        if not any(start < match.end() and match.start() < end for start, end in spans)
+    ]
+
+
+def is_negated(text: str, start: int) -> bool:
+    """Whether the clause before `start` turns round what stands there: "not too firm"."""
+    return bool(_negators().search(clause_before(text, start)))
+
+
+def clause_before(text: str, start: int) -> str:
+    """What stands between the beginning of the clause and `start`."""
+    before = text[max(0, start - 200) : start]
+    ends = [match.end() for pattern in (_CLAUSE_END, _restarts()) for match in pattern.finditer(before)]
+    return before[max(ends, default=0) :]
+
+
+def once(texts: Iterable[str]) -> tuple[str, ...]:
+    """Each text once, in the order of first appearance, on one line."""
+    return tuple(dict.fromkeys(" ".join(text.split()) for text in texts))
+
+
+def _phrase(phrase: str) -> str:
+    parts = [re.escape(part).replace(r"\*", r"\w*") for part in phrase.split(" ")]
+    return r"[\s-]+".join(parts)
+
+
+def _spelt(found: str, meanings: Mapping[str, Value]) -> str:
+    """The phrase of the list that was found, whose spelling may have other spaces, or a star."""
+    plain = " ".join(re.split(r"[\s-]+", found))
+    return plain if plain in meanings else _starred(plain, tuple(meanings))
+
+
+@cache
+def _starred(found: str, phrases: tuple[str, ...]) -> str:
+    return next(phrase for phrase in sorted(phrases, key=len, reverse=True) if compiled((phrase,)).fullmatch(found))
+
+
+@cache
+def _restarts() -> re.Pattern[str]:
+    return compiled(words().clause_ends)
+
+
+@cache
+def _negators() -> re.Pattern[str]:
+    whole = tuple(word for word in words().negators if not word.startswith("n't"))
+    return re.compile(rf"{pattern(whole)}|n't(?!\w)")

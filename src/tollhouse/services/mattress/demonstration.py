@@ -1,0 +1,50 @@
+"""The bundled demonstration: 165 mattresses that do not exist, loaded where there is no catalogue yet."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from tollhouse import clock
+from tollhouse.catalogue import store
+from tollhouse.catalogue.catalogue import Catalogue
+from tollhouse.catalogue.items import Item
+from tollhouse.logs import logger
+from tollhouse.services.mattress.importing import as_item
+from tollhouse.services.mattress.retailers import demo_retailers
+from tollhouse.storage.database import Database
+
+log = logger("mattress")
+
+
+async def load_demonstration(database: Database, catalogue: Catalogue) -> None:
+    """Store the demonstration with the prices it would have had, unless this catalogue ever held anything."""
+    async with database.writing(lock=f"import-{catalogue.name}") as transaction:
+        _, revision = await store.standing(transaction, catalogue.name)
+        if revision:
+            return
+        for at, items in _change_sets(clock.now()):
+            await catalogue.apply(transaction, items, at=at)
+    log.info("demonstration loaded", catalogue=catalogue.name)
+
+
+def _change_sets(now: datetime) -> Iterator[tuple[datetime, list[Item]]]:
+    """What was listed, or priced anew, on each day, the earliest day first."""
+    retailers = {retailer.id: retailer for retailer in demo_retailers()}
+    by_day: dict[int, list[Item]] = {}
+    for told in _bundled():
+        product = {name: value for name, value in told.items() if name not in ("id", "retailer", "prices")}
+        for cost in told["prices"]:
+            priced = {**product, "price": cost["price"], "sale_price": cost["sale_price"]}
+            item = as_item(retailers[told["retailer"]], told["id"], priced)
+            by_day.setdefault(cost["days_ago"], []).append(item)
+    for day in sorted(by_day, reverse=True):
+        yield now - timedelta(days=day), by_day[day]
+
+
+def _bundled() -> list[dict[str, Any]]:
+    raw = files("tollhouse.services.mattress").joinpath("data", "demo_products.json").read_bytes()
+    products: list[dict[str, Any]] = msgspec.json.decode(raw)["products"]
+    return products

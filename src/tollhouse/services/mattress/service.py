@@ -1,0 +1,91 @@
+"""The mattress service: its catalogue opened, its desks put together, and its health."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tollhouse import __version__
+from tollhouse.catalogue.catalogue import Catalogue
+from tollhouse.gate.rooms import Rooms
+from tollhouse.gate.service import Service
+from tollhouse.gate.terms import free_then_paid
+from tollhouse.money import micros
+from tollhouse.services.mattress.demonstration import load_demonstration
+from tollhouse.services.mattress.exports_desk import ExportsDesk
+from tollhouse.services.mattress.operations import Desks, operations
+from tollhouse.services.mattress.product import CATALOGUE, MATTRESSES, Storefront
+from tollhouse.services.mattress.product_desk import ProductDesk
+from tollhouse.services.mattress.products_desk import ProductsDesk
+from tollhouse.services.mattress.retailers import load_retailers
+from tollhouse.services.mattress.shop import Shop
+from tollhouse.services.mattress.ucp.desk import UcpDesk
+from tollhouse.storage.database import Database
+
+INTERFACE_VERSION = "1.0.0"
+
+_DESCRIPTION = """Mattresses of several Australian retailers: search, compare, and follow an affiliate link to buy.
+
+No key is needed: a free allowance per client address, and beyond it each request is paid for (HTTP 402, x402).
+Errors are `application/problem+json` (RFC 9457). Prices are in AUD. The bundled catalogue is demonstration data: its
+retailers, brands and products are made up, and each is tagged `demo data`."""
+
+_TAGS = {
+    "products": "What there is",
+    "retailers": "Who sells it",
+    "exports": "The whole catalogue",
+    "ucp": "The Universal Commerce Protocol",
+    "about": "This service",
+}
+
+
+async def open_mattress(rooms: Rooms) -> Service:
+    """The service over the rooms it is given; loads the demonstration where there is no catalogue yet.
+
+    Raises RetailersError for a malformed file of retailers.
+    """
+    settings = rooms.settings
+    catalogue = open_catalogue(rooms.database)
+    if settings.recorded is not False:
+        await load_demonstration(rooms.database, catalogue)
+    await catalogue.refresh()
+    shop = Shop(rooms.database, catalogue, load_retailers(Path(settings.data_dir)), Storefront.of(settings))
+    desks = Desks(ProductsDesk(shop), ProductDesk(shop), ExportsDesk(shop), UcpDesk(shop))
+    return Service(
+        name="mattress",
+        title="Tollhouse: mattress search",
+        version=INTERFACE_VERSION,
+        description=_DESCRIPTION,
+        operations=operations(desks, free_then_paid(micros(settings.x402_price_usd))),
+        health=partial(_health, rooms, shop),
+        health_schema=_HEALTH_SCHEMA,
+        follow=(catalogue.follow,),
+        tags=_TAGS,
+    )
+
+
+def open_catalogue(database: Database) -> Catalogue:
+    """The service's catalogue over a database; nothing of it shows before its first refresh."""
+    return Catalogue(CATALOGUE, MATTRESSES, database)
+
+
+async def _health(rooms: Rooms, shop: Shop) -> dict[str, Any]:
+    return {
+        "status": "ok",
+        "product_count": len(shop.catalogue),
+        "demo_product_count": await shop.demo_count(),
+        "uptime_seconds": rooms.uptime_seconds(),
+        "version": __version__,
+    }
+
+
+_HEALTH_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["status", "product_count", "demo_product_count", "uptime_seconds", "version"],
+    "properties": {
+        "status": {"enum": ["ok"]},
+        "product_count": {"type": "integer"},
+        "demo_product_count": {"type": "integer", "description": "How many of them are made up"},
+        "uptime_seconds": {"type": "integer"},
+        "version": {"type": "string"},
+    },
+}

@@ -1,0 +1,66 @@
+"""The facilitator service alone behind the real gate, settling on a real chain."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import httpx2
+import pytest
+
+from tests.gate.conftest import asgi_client
+from tests.payments.x402.paying import PAYER
+from tollhouse import app
+from tollhouse.gate.server import Gate
+from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.chain.local import ACCOUNTS
+from tollhouse.payments.facilitator.settler import settler_of
+from tollhouse.payments.per_request import PerRequest
+from tollhouse.services import EVERY_SERVICE
+from tollhouse.services.facilitator.service import open_facilitator
+from tollhouse.settings import Settings
+from tollhouse.storage.database import open_database
+
+SETTLING = ACCOUNTS[4]
+
+
+@pytest.fixture
+async def chain(local_chain):
+    await local_chain.fund_usdc(PAYER.address, 10_000_000)
+    return local_chain
+
+
+@pytest.fixture
+def serve(tmp_path, monkeypatch, chain):
+    """A function that serves with these settings, and gives the gate."""
+
+    @asynccontextmanager
+    async def served(node: ChainClient | None = None, **told: str) -> AsyncIterator[Gate]:
+        whole = {"x402_facilitator_key": SETTLING.private_key} | told
+        settings = Settings(
+            data_dir=str(tmp_path), service="facilitator", background_work=False, evm_rpc_url=chain.url, **whole
+        )
+        database = open_database(settings)
+        async with settler_of(settings, database, node or chain.client) as settler:
+            parts = PerRequest(node or chain.client, settler)
+            monkeypatch.setitem(
+                EVERY_SERVICE, "facilitator", lambda rooms: open_facilitator(replace(rooms, per_request=parts))
+            )
+            async with app.serving(settings) as gate:
+                yield gate
+        await database.close()
+
+    return served
+
+
+@pytest.fixture
+async def client(serve):
+    async with serve() as gate, asgi_client(gate.answer) as client:
+        yield client
+
+
+@asynccontextmanager
+async def from_afar(gate):
+    """A client at an address that is not this machine's."""
+    transport = httpx2.ASGITransport(app=gate.answer, client=("203.0.113.9", 4711))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
+        yield client

@@ -1,0 +1,107 @@
+"""The service as a whole: what it loads at start, what it costs, and how it follows the store."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.services.mattress.conftest import serving
+from tests.services.mattress.test_importing import row
+from tollhouse.services.mattress.importing import import_products
+from tollhouse.services.mattress.product import Storefront
+from tollhouse.services.mattress.retailers import demo_retailers, load_retailers
+from tollhouse.services.mattress.service import open_catalogue
+from tollhouse.settings import Settings
+from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import migrate
+
+FREE = ("/health", "/api/openapi.json", "/.well-known/ucp", "/images/nobody.svg")
+METERED = ("/api/products", "/api/search?q=latex", "/api/retailers", "/api/suggest?q=a", "/api/products.jsonld",
+           "/api/products.csv", "/api/products.ndjson", "/api/products.merchant.xml", "/api/products/nobody",
+           "/api/products/nobody/similar")  # fmt: skip
+
+
+async def test_demonstration_is_loaded_once_on_either_database(database_url, tmp_path):
+    for _ in range(2):
+        async with serving(data_dir=str(tmp_path), database_url=database_url) as client:
+            assert (await client.get("/health")).json()["product_count"] == 165
+            assert (await client.get("/api/retailers")).json()["total"] == 16
+
+
+async def test_a_catalogue_that_ever_held_anything_stays_the_operators(tmp_path):
+    await imported(tmp_path, [row("a")])
+    await imported(tmp_path, [], allow_shrink=True)
+    async with serving(data_dir=str(tmp_path)) as client:
+        assert (await client.get("/health")).json()["product_count"] == 0
+        page = (await client.get("/api/products", params={"facets": "brand,price"})).json()
+        assert (page["total"], page["facets"]["brand"]) == (0, [])
+        assert (await client.get("/api/search", params={"q": "firm queen mattress"})).json()["total"] == 0
+        assert (await client.get("/api/products.jsonld")).json()["numberOfItems"] == 0
+        assert (await client.get("/api/retailers")).json() == {"total": 0, "retailers": []}
+
+
+async def test_nothing_is_loaded_where_recordings_are_not_wanted(tmp_path):
+    async with serving(data_dir=str(tmp_path), recorded=False) as client:
+        assert (await client.get("/health")).json()["product_count"] == 0
+
+
+async def test_operators_products_are_not_said_to_be_made_up(tmp_path):
+    await imported(tmp_path, [row("a")])
+    async with serving(data_dir=str(tmp_path)) as client:
+        assert (await client.get("/health")).json()["demo_product_count"] == 0
+        assert "Demonstration" not in (await client.get("/api/products.jsonld")).text
+        [product] = (await client.get("/api/products")).json()["products"]
+        assert (product["firmness"], product["brand"], product["tags"]) == (None, None, [])
+
+
+async def test_import_shows_in_a_running_server_with_another_etag(tmp_path):
+    async with serving(data_dir=str(tmp_path)) as client:
+        first = await client.get("/api/products")
+        await imported(tmp_path, [row("new")], is_partial=True)
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            if (await client.get("/health")).json()["product_count"] == 166:
+                break
+        again = await client.get("/api/products", headers={"If-None-Match": first.headers["ETag"]})
+        assert again.status_code == 200
+        assert again.json()["total"] == 166
+        found = await client.get("/api/products/coastal-kip.new")
+        assert len(found.json()["price_history"]) == 1
+
+
+@pytest.mark.parametrize("path", METERED)
+async def test_metered_operation_uses_the_allowance_and_then_costs(tmp_path, path):
+    async with serving(data_dir=str(tmp_path), recorded=False, free_per_ip_per_day=1) as client:
+        assert (await client.get(path)).headers["X-RateLimit-Remaining"] == "0"
+        refused = await client.get(path)
+        assert (refused.status_code, refused.json()["code"]) == (402, "payment-required")
+
+
+@pytest.mark.parametrize("path", FREE)
+async def test_free_operation_uses_nothing(tmp_path, path):
+    async with serving(data_dir=str(tmp_path), recorded=False, free_per_ip_per_day=1) as client:
+        for _ in range(3):
+            answer = await client.get(path)
+            assert answer.status_code in (200, 404)
+            assert "X-RateLimit-Remaining" not in answer.headers
+
+
+async def test_links_are_under_the_prefix_on_the_shared_server():
+    shared = Storefront.of(Settings(public_url="https://a.example/"))
+    assert shared.image_url({"id": "x"}) == "https://a.example/mattress/images/x.svg"
+    assert Storefront.of(Settings(service="mattress")).base_url == "http://127.0.0.1:8000"
+
+
+def test_demonstration_names_only_reserved_domains():
+    hosts = [host for retailer in demo_retailers() for host in retailer.affiliate_domains]
+    assert len(hosts) > 16
+    assert all(host.endswith(".example") for host in hosts)
+
+
+async def imported(folder: Path, rows, **options: bool):
+    database = open_database(Settings(data_dir=str(folder)))
+    try:
+        await migrate(database)
+        await import_products(database, open_catalogue(database), load_retailers().of("coastal-kip"), rows, **options)
+    finally:
+        await database.close()
