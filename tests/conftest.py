@@ -1,6 +1,7 @@
 """What every test may ask for: real servers, and a database of each kind."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         shared.close_folder()
+
+
+@pytest.fixture(autouse=True)
+def _usual_recursion_limit() -> None:
+    """A library of the tests' own (py_ecc) raises the limit so far that deep nesting would overflow the C stack."""
+    sys.setrecursionlimit(1_000)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -26,6 +26,7 @@ from tollhouse.gate.routing import Router
 from tollhouse.gate.server import Gate
 from tollhouse.gate.service import Service, Work
 from tollhouse.metering.meter import Meter, TallyMeter
+from tollhouse.payments.checkout.opening import stripe_of
 from tollhouse.payments.deposits import deposits_of
 from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.payments.per_request import per_request_of
@@ -90,7 +91,10 @@ async def rooms_of(settings: Settings, *, answers_calls: bool = True) -> AsyncIt
         webhooks = open_webhooks(settings, database)
         stack.push_async_callback(webhooks.close)
         per_request = await stack.enter_async_context(per_request_of(settings, database, ledger))
-        yield Rooms(settings, database, keys, wallets, meter, ledger, deposits, webhooks, per_request, clock.seconds())
+        stripe = await stack.enter_async_context(stripe_of(settings))
+        yield Rooms(
+            settings, database, keys, wallets, meter, ledger, deposits, webhooks, per_request, stripe, clock.seconds()
+        )
 
 
 async def working(settings: Settings) -> None:
@@ -170,15 +174,14 @@ def _gate(rooms: Rooms, services: Sequence[Service]) -> Gate:
         if prefix:
             router.mount(replace(front, operations=discovery_pages(settings, [service], [prefix])), prefix)
     router.mount(replace(front, operations=[*front.operations, *discovery_pages(settings, services, prefixes)]), "")
-    hosts = {
-        host.lower(): _host(settings, admission, front, _named(services, name)) for host, name in settings.hosts.items()
-    }
+    hosts = {host.lower(): _host(rooms, admission, _named(services, name)) for host, name in settings.hosts.items()}
     return Gate(settings, admission, router, hosts)
 
 
-def _host(settings: Settings, admission: Admission, front: Service, service: Service) -> Router:
+def _host(rooms: Rooms, admission: Admission, service: Service) -> Router:
     """A host of a service's own: its addresses begin at the root of that host, whatever its name."""
-    router, own = Router(), structs.replace(settings, public_url="")
+    router, own = Router(), structs.replace(rooms.settings, public_url="")
+    front = front_service(own, rooms, [service], [""])
     _mount(router, own, admission, service, "")
     router.mount(replace(front, operations=[*front.operations, *discovery_pages(own, [service], [""])]), "")
     return router

@@ -16,8 +16,8 @@ LONGEST_FEED = 500
 _MEASUREMENTS = "PROMETHEUS_MULTIPROC_DIR"
 DEFAULT_FILE = "tollhouse.toml"
 SECRETS = frozenset({
-    "key_hash_secret", "admin_token", "ucdp_token", "acled_password", "evm_rpc_url",
-    "x402_facilitator_auth", "x402_facilitator_key",
+    "key_hash_secret", "admin_token", "llm_api_key", "ucdp_token", "acled_password", "evm_rpc_url",
+    "x402_facilitator_auth", "x402_facilitator_key", "stripe_secret_key", "stripe_webhook_secret",
 })  # fmt: skip
 _URLS_WITH_PASSWORDS = frozenset({"database_url", "redis_url"})
 
@@ -86,9 +86,19 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     x402_facilitator_url: str = ""
     x402_facilitator_auth: str = ""
     x402_facilitator_key: str = ""
+    stripe_secret_key: str = ""
+    stripe_webhook_secret: str = ""
+    stripe_api_base: str = "https://api.stripe.com"
+    stripe_prices: dict[str, Literal["pro", "enterprise"]] = {}
     free_per_ip_per_day: int = 100
     keys_per_address_per_hour: int = 60
     infra_chat_per_minute: int = 30
+    llm_base_url: str = ""
+    llm_api_key: str = ""
+    llm_timeout_seconds: float = 30.0
+    llm_tokens_per_day: int = 2_000_000
+    model_fast: str = "fast"
+    model_pro: str = "pro"
     studio_file: str = ""
     key_hash_secret: str = ""
     admin_token: str = ""
@@ -172,7 +182,7 @@ def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-_FROM_TEXT: dict[str, Callable[[str], Any]] = {"hosts": _table, "feeds": _listed}
+_FROM_TEXT: dict[str, Callable[[str], Any]] = {"hosts": _table, "feeds": _listed, "stripe_prices": _table}
 
 
 def _as_text(value: Any) -> str:
@@ -195,6 +205,7 @@ def _check(settings: Settings) -> None:
         "keys_per_address_per_hour",
         "free_per_ip_per_day",
         "infra_chat_per_minute",
+        "llm_timeout_seconds",
         "x402_price_usd",
         "request_deadline_seconds",
         "body_limit_bytes",
@@ -219,6 +230,10 @@ def _check_payments(settings: Settings) -> None:
             raise SettingError(f"{name}: must be an address, 0x and 40 hexadecimal digits")
     if settings.x402_facilitator_key and not _PRIVATE_KEY.fullmatch(settings.x402_facilitator_key):
         raise SettingError("x402_facilitator_key: must be a private key, 64 hexadecimal digits")
+    if not settings.model_fast or not settings.model_pro:
+        raise SettingError("model_fast, model_pro: must be names of models")
+    if settings.llm_tokens_per_day < 0:
+        raise SettingError("llm_tokens_per_day: must be zero or more")
     if settings.failpoint and not _FAILPOINT.fullmatch(settings.failpoint):
         raise SettingError("failpoint: must be the name of a place, and after a colon which time it is come to")
     if settings.x402_price_usd * 1_000_000 % 1:
@@ -235,6 +250,8 @@ _SCHEMES = {
     "gdelt_url": ("http://", "https://"),
     "evm_rpc_url": ("http://", "https://"),
     "x402_facilitator_url": ("http://", "https://"),
+    "llm_base_url": ("http://", "https://"),
+    "stripe_api_base": ("http://", "https://"),
     "contact": ("mailto:", "https://", "tel:"),
 }
 

@@ -1,4 +1,4 @@
-"""What stands at the host's root: the list of services, the pages about problems, and the operator's measurements."""
+"""What stands at the host's root: the services' list, the console's pages, problems, the operator's measurements."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -9,32 +9,27 @@ import msgspec
 from markdown_it import MarkdownIt
 
 from tollhouse import __version__
+from tollhouse.console.operator import operator_operations
+from tollhouse.console.pages import console_pages, frame_of, front_page
+from tollhouse.console.sheets import HTML, Frame
 from tollhouse.errors import CODES, Problem
 from tollhouse.gate.answering import etag_of
 from tollhouse.gate.observing import exposition
-from tollhouse.gate.operation import Answer, Asked, Operation
+from tollhouse.gate.operation import JSON, Answer, Asked, Operation
+from tollhouse.gate.rooms import Rooms
 from tollhouse.gate.service import Service
 from tollhouse.gate.terms import FREE, OPERATOR, Terms
 from tollhouse.settings import Settings
 
-HTML = "text/html; charset=utf-8"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}"
-    "code,pre{font-family:ui-monospace,monospace}pre{overflow:auto}"
-)
-_POLICY = ((b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),)
 
-
-def front_service(settings: Settings, services: Sequence[Service]) -> Service:
-    """The operations at the root, beside the services'."""
-
-    async def index(_asked: Asked[None, None]) -> Answer:
-        return _json({"name": "tollhouse", "version": __version__, "services": listed})
+def front_service(settings: Settings, rooms: Rooms, services: Sequence[Service], prefixes: Sequence[str]) -> Service:
+    """The operations at the root, beside those of the services mounted under `prefixes`."""
+    frame = frame_of(services, prefixes)
 
     async def problem(asked: Asked[None, None]) -> Answer:
-        return _page(asked.path["code"])
+        return _page(asked.path["code"], frame)
 
     async def metrics(_asked: Asked[None, None]) -> Answer:
         return Answer(exposition(), METRICS, cache_control="no-store")
@@ -42,17 +37,30 @@ def front_service(settings: Settings, services: Sequence[Service]) -> Service:
     async def health() -> dict[str, Any]:
         return {"status": "ok"}
 
-    listed = [_described(service, f"{settings.public_url.rstrip('/')}/{service.name}") for service in services]
     operations = [
+        _index(settings, services, frame),
         _plain("getMetrics", "/metrics", metrics, METRICS, OPERATOR),
         _plain("getProblem", "/problems/{code}", problem, HTML),
+        *console_pages(settings, services, frame),
+        *operator_operations(rooms, services),
     ]
-    if not settings.service:
-        operations += [
-            _plain("getServices", "/", index, "application/json"),
-            _plain("getFrontHealth", "/health", _answering(health), "application/json"),
-        ]
+    if all(prefixes):
+        operations += [_plain("getFrontHealth", "/health", _answering(health), "application/json")]
     return Service("front", "Tollhouse", __version__, "", operations, health, {"type": "object"})
+
+
+def _index(settings: Settings, services: Sequence[Service], frame: Frame) -> Operation:
+    """`/`: the list of services for a program, the front page for a browser, which asks for HTML by name."""
+    page = front_page(settings, services, frame)
+    root = settings.public_url.rstrip("/")
+    listed = [_described(service, f"{root}{frame.prefixes[service.name]}") for service in services]
+    listing = _json({"name": "tollhouse", "version": __version__, "services": listed})
+
+    async def index(asked: Asked[None, None]) -> Answer:
+        return listing if asked.media_type == JSON else page
+
+    answers: dict[str, Any] = {JSON: {}, "text/html": {}}
+    return Operation("getServices", "GET", "/", "The services", index, FREE, answers=answers, is_described=False)
 
 
 def _plain(name: str, path: str, handler: Any, media_type: str, terms: Terms = FREE) -> Operation:
@@ -84,18 +92,13 @@ def _json(members: dict[str, Any]) -> Answer:
     return Answer(body, etag=etag_of(body))
 
 
-@cache
-def _page(code: str) -> Answer:
+def _page(code: str, frame: Frame) -> Answer:
     """The section of docs/problems.md about one code. Raises Problem `not-found`."""
     if code not in CODES:
         raise Problem("not-found", "There is no problem of this code.")
     status, title = CODES[code]
-    html = MarkdownIt().render(f"# {title}\n\n`{code}`, status {status}\n\n{_sections().get(code, '')}")
-    body = (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{code}</title><style>{_STYLE}</style><main>{html}</main></html>"
-    ).encode()
-    return Answer(body, HTML, etag_of(body), _POLICY, cache_control="public, max-age=3600")
+    text = MarkdownIt().render(f"# {title}\n\n`{code}`, status {status}\n\n{_sections().get(code, '')}")
+    return frame.page(f"/problems/{code}", f"{code} · Tollhouse", f'<div class="prose">{text}</div>')
 
 
 @cache

@@ -180,7 +180,12 @@ class Admission:
             raise credentials.invalid_key(problem.detail) if problem.code == "invalid-key" else problem from None
 
     def _check_operator(self, terms: Terms, request: Request, address: str) -> None:
-        """With the operator's token set its bearer may come in; without it, only this machine."""
+        """With the operator's token set its bearer may come in; without it, only this machine.
+
+        A stranger's page in the operator's browser is on this machine too, and says so.
+        """
+        if request.header(b"sec-fetch-site") not in {"", "same-origin", "none"}:
+            raise Problem("not-found", "There is nothing at this path.")
         token = getattr(self._rooms.settings, terms.operator_token)
         if token:
             if not hmac.compare_digest(credentials.bearer(request).encode(), token.encode()):

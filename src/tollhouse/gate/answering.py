@@ -1,7 +1,8 @@
 """How an answer leaves: conditional, compressed, and with the headers every answer carries."""
 
+import asyncio
 import gzip
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -18,9 +19,6 @@ _COMPRESSIBLE = (
     "application/json",
     "application/problem+json",
     "application/geo+json",
-    "application/ld+json",
-    "application/linkset+json",
-    "application/xml",
     "application/yaml",
     "application/x-ndjson",
     "image/svg+xml",
@@ -60,6 +58,11 @@ def is_unchanged(answer: Answer, request: Request) -> bool:
 async def send_answer(answer: Answer, usage: Headers, request: Request, send: Send) -> int:
     """Send the answer, or 304 in its place; tells the status that went out."""
     headers: Headers = [(b"x-request-id", request.id.encode()), *_head(answer), *usage]
+    if answer.stream is not None:
+        headers.append((b"content-type", answer.media_type.encode()))
+        await _send(send, answer.status, headers, b"", more=True)
+        await _stream(answer.stream, request, send)
+        return answer.status
     if is_unchanged(answer, request):
         await _send(send, 304, headers, b"")
         return 304
@@ -74,9 +77,28 @@ async def send_answer(answer: Answer, usage: Headers, request: Request, send: Se
     return answer.status
 
 
-async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
+async def _send(send: Send, status: int, headers: Headers, body: bytes, *, more: bool = False) -> None:
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def _stream(pieces: AsyncGenerator[bytes, None], request: Request, send: Send) -> None:
+    """Send pieces as they come; stop making them once the client has left."""
+    sending = asyncio.ensure_future(_pieces(pieces, send))
+    left = asyncio.ensure_future(request.left())
+    try:
+        await asyncio.wait({sending, left}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (sending, left):
+            task.cancel()
+        await asyncio.gather(sending, left, return_exceptions=True)
+        await pieces.aclose()
+
+
+async def _pieces(pieces: AsyncGenerator[bytes, None], send: Send) -> None:
+    async for piece in pieces:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _head(answer: Answer) -> tuple[tuple[bytes, bytes], ...]:

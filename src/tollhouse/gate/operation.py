@@ -1,6 +1,6 @@
 """An operation, declared once: route, limits, description and price list all read this."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -47,6 +47,7 @@ class Answer:
     status: int = 200
     cache_control: str = "no-cache"
     delivered: Callable[[], None] | None = None
+    stream: AsyncGenerator[bytes, None] | None = None
     compressed: dict[str, bytes] = field(default_factory=dict)
     head: tuple[tuple[bytes, bytes], ...] = ()
 

@@ -45,6 +45,10 @@ class Request:
         """From now on, once the body was read, notice when the client leaves."""
         self._gone = asyncio.ensure_future(self._until_gone())
 
+    async def left(self) -> None:
+        """Wait until the client leaves; the body was read."""
+        await self._until_gone()
+
     def is_gone(self) -> bool:
         """Whether the client was seen to leave since `watch`; stops watching."""
         if self._gone is None:

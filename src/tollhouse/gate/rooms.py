@@ -6,6 +6,7 @@ from tollhouse import clock
 from tollhouse.access.keys import KeyRing
 from tollhouse.access.wallets import WalletRing
 from tollhouse.metering.meter import Meter
+from tollhouse.payments.checkout.words import Provider
 from tollhouse.payments.deposits import Deposits
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.per_request import PerRequest
@@ -27,6 +28,7 @@ class Rooms:
     deposits: Deposits | None
     webhooks: Webhooks
     per_request: PerRequest
+    stripe: Provider | None
     started_at: float
 
     def uptime_seconds(self) -> int:

@@ -4,9 +4,7 @@ import pytest
 
 from tests.gate.conftest import asgi_client
 from tollhouse import app
-from tollhouse.services import SERVICES
 from tollhouse.services.infra.chain import Chain, load_chain
-from tollhouse.services.infra.service import open_infra
 from tollhouse.settings import Settings
 
 
@@ -16,8 +14,7 @@ def chain() -> Chain:
 
 
 @pytest.fixture
-async def client(tmp_path, monkeypatch):
-    monkeypatch.setitem(SERVICES, "infra", open_infra)
+async def client(tmp_path):
     settings = Settings(data_dir=str(tmp_path), service="infra", background_work=False, infra_chat_per_minute=5)
     async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
         yield client

@@ -10,8 +10,6 @@ import pytest
 
 from tests.gate.conftest import asgi_client
 from tollhouse import app
-from tollhouse.services import SERVICES
-from tollhouse.services.mattress.service import open_mattress
 from tollhouse.settings import Settings
 
 # More than any test asks, so that nothing here is about the allowance.
@@ -20,7 +18,6 @@ PLENTY = 10_000_000
 
 @asynccontextmanager
 async def serving(**given: Any) -> AsyncIterator[Any]:
-    SERVICES.setdefault("mattress", open_mattress)
     options = {
         "service": "mattress",
         "background_work": False,

@@ -9,8 +9,7 @@ import pytest
 
 from tests.gate.conftest import asgi_client
 from tollhouse import app
-from tollhouse.services import SERVICES
-from tollhouse.services.studio.service import bundled, open_studio
+from tollhouse.services.studio.service import bundled
 from tollhouse.settings import Settings
 
 
@@ -20,9 +19,8 @@ def document(tmp_path):
 
 
 @pytest.fixture
-def studio(tmp_path, monkeypatch):
+def studio(tmp_path):
     """Starts the service over a file."""
-    monkeypatch.setitem(SERVICES, "studio", open_studio)
 
     @asynccontextmanager
     async def start(file="") -> AsyncIterator[Any]:

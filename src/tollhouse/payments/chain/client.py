@@ -84,9 +84,6 @@ class ChainClient:
         """The nonce of the address's next transaction."""
         return answers.quantity(await self._asked("eth_getTransactionCount", address, _height(at)))
 
-    async def gas_price(self) -> int:
-        return answers.quantity(await self._asked("eth_gasPrice"))
-
     async def fee_history(self, blocks: int, percentiles: Sequence[float]) -> FeeHistory:
         """What gas cost in the newest `blocks`, with the tips at the given percentiles."""
         return answers.fee_history(await self._asked("eth_feeHistory", hex(blocks), LATEST, list(percentiles)))

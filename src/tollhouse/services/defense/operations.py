@@ -18,6 +18,8 @@ from tollhouse.services.defense.agents_desk import (
 )
 from tollhouse.services.defense.brief.brief import Brief
 from tollhouse.services.defense.brief_feed import BriefFeed
+from tollhouse.services.defense.chat.chat_desk import ChatDesk
+from tollhouse.services.defense.chat.operation import chat_operation
 from tollhouse.services.defense.events_feed import EventDetail, EventsFeed
 from tollhouse.services.defense.events_formats import CSV, FORMATS, GEOJSON, JSON, NDJSON, EventsPage
 from tollhouse.services.defense.events_query import EventsQuery
@@ -48,9 +50,10 @@ class Feeds:
     brief: BriefFeed
 
 
-def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk) -> Sequence[Operation]:
+def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk, chat: ChatDesk) -> Sequence[Operation]:
     """Every operation, in the order the description shows them."""
     return [
+        chat_operation(chat),
         Operation(
             id="listEvents",
             method="GET",

@@ -10,7 +10,15 @@ from tollhouse import __version__
 from tollhouse.gate.rooms import Rooms
 from tollhouse.gate.service import Service, Work
 from tollhouse.services.defense.agents_desk import AgentsDesk
+from tollhouse.services.defense.alerts.desk import AlertsDesk
+from tollhouse.services.defense.alerts.operations import alert_operations
+from tollhouse.services.defense.alerts.watch import Watch
+from tollhouse.services.defense.analysis.desk import AnalysisDesk
+from tollhouse.services.defense.analysis.operations import analysis_operations
 from tollhouse.services.defense.brief_feed import BriefFeed
+from tollhouse.services.defense.chat.chat_desk import open_chat
+from tollhouse.services.defense.chat.picture import Pictures
+from tollhouse.services.defense.checkout_desk import CheckoutDesk, checkout_operations
 from tollhouse.services.defense.events_feed import EventsFeed
 from tollhouse.services.defense.ingest import health as sources
 from tollhouse.services.defense.ingest.following_fatalities import follow_fatalities
@@ -31,9 +39,12 @@ with `POST /api/agent/register`, deposits USDC and signs each call instead. Erro
 `application/problem+json` (RFC 9457). Data: The GDELT Project, https://www.gdeltproject.org/."""
 
 _TAGS = {
+    "chat": "Questions in plain words",
     "feeds": "What happened",
     "keys": "Your access",
     "agents": "Wallets that pay per call",
+    "alerts": "Told when it comes true",
+    "analysis": "Counts of your own",
     "about": "This service",
 }
 
@@ -50,27 +61,41 @@ async def open_defense(rooms: Rooms) -> Service:
     news = NewsFeeds(rooms.database, events)
     await news.refresh()
     feeds = Feeds(events, news, BriefFeed(rooms.database, events, news))
+    chat = await open_chat(rooms, Pictures(rooms.database, feeds.events, feeds.news, feeds.brief))
     keys = KeysDesk(rooms.keys, rooms.meter, settings.keys_per_address_per_hour)
+    checkout = CheckoutDesk(settings, rooms.database, rooms.keys, rooms.meter, rooms.stripe)
     return Service(
         name="defense",
         title="Tollhouse: defense intelligence feed",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        operations=operations(feeds, keys, AgentsDesk(rooms)),
+        operations=[
+            *operations(feeds, keys, AgentsDesk(rooms), chat),
+            *checkout_operations(checkout),
+            *alert_operations(AlertsDesk(rooms)),
+            *analysis_operations(AnalysisDesk(rooms)),
+        ],
         health=partial(_health, rooms, feeds),
         health_schema=_HEALTH_SCHEMA,
-        work=_work(rooms, desk),
+        work=_work(rooms, desk, checkout),
         follow=(events.follow, news.follow),
         tags=_TAGS,
     )
 
 
-def _work(rooms: Rooms, desk: Newsdesk) -> list[Work]:
-    """What is done in the background: telling the news, and following providers unless recordings are wanted."""
-    if rooms.settings.recorded:
-        return [desk.work]
-    following = (follow_provider, follow_feeds, follow_fatalities)
-    return [desk.work, *(partial(follow, rooms.database, rooms.settings) for follow in following)]
+def _work(rooms: Rooms, desk: Newsdesk, checkout: CheckoutDesk) -> list[Work]:
+    """What is done in the background: telling the news and who asked to be told, and following providers.
+
+    Providers are not followed where recordings are wanted.
+    """
+    alerts = Watch(rooms.database, recorded=rooms.settings.recorded)
+    work: list[Work] = [desk.work, alerts.work]
+    if rooms.stripe:
+        work.append(checkout.watch)
+    if not rooms.settings.recorded:
+        following = (follow_provider, follow_feeds, follow_fatalities)
+        work += [partial(follow, rooms.database, rooms.settings) for follow in following]
+    return work
 
 
 async def _health(rooms: Rooms, feeds: Feeds) -> dict[str, Any]:

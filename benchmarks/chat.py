@@ -1,0 +1,143 @@
+"""What a question to the chat costs: without a model, and what streaming adds to a model's first word.
+
+`python benchmarks/chat.py [--small]` prints one JSON object. The baseline of the streamed part is the same model server
+called directly with the official SDK in the same run: what is added is retrieval, the queries, and the checking of
+every word before it leaves. A sentence that opens with what it cites leaves as it comes; one that cites at its end is
+held until its end, which is measured as well (the server says 12 to 20 words a sentence, one every 5 ms).
+"""
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from openai import AsyncOpenAI
+
+from tests.services.defense.chat.conftest import load_recorded
+from tests.services.defense.chat.evaluating import questions
+from tollhouse import app
+from tollhouse.caller import KeyCaller
+from tollhouse.chat.grounding import Evidence
+from tollhouse.gate.operation import JSON, Asked
+from tollhouse.services.defense.brief_feed import BriefFeed
+from tollhouse.services.defense.chat.answerer import answer
+from tollhouse.services.defense.chat.asked import ChatRequest
+from tollhouse.services.defense.chat.chat_desk import ChatDesk, open_chat
+from tollhouse.services.defense.chat.picture import Picture, Pictures
+from tollhouse.services.defense.chat.tools import FeedTools
+from tollhouse.services.defense.events_feed import EventsFeed
+from tollhouse.services.defense.news.news_feeds import NewsFeeds
+from tollhouse.settings import Settings
+
+PAUSE_SECONDS = 0.005
+TIMES = 40
+CALLER = KeyCaller("key_bench", "enterprise", None, "2026-01-01T00:00:00Z")
+PROMPT = "How many battles were there in Ethiopia?"
+
+
+async def main() -> None:
+    times = 8 if "--small" in sys.argv else TIMES
+    with tempfile.TemporaryDirectory() as folder:
+        recorded = await load_recorded(Path(folder))
+        figures: dict[str, Any] = {"extractive": _extractive(recorded.picture)}
+        for name, flags in (("streamed", ()), ("streamed_citing_last", ("--cites-last",))):
+            with _fake(*flags) as url:
+                figures[name] = await _streamed(recorded.picture, Path(folder), url, times)
+    print(json.dumps(figures))
+
+
+def _extractive(picture: Picture) -> dict[str, float]:
+    """Milliseconds per question over every question of both halves, the first one's index left out."""
+    asked = [turn for half in ("dev", "held") for question in questions(half) for turn in question["turns"]]
+    began = perf_counter()
+    answer(picture, asked[0], None)
+    first = perf_counter() - began
+    took = sorted(_timed(picture, prompt) for prompt in asked * 5)
+    return {
+        "questions": len(took),
+        "p50_ms": round(statistics.median(took), 3),
+        "p99_ms": round(took[int(len(took) * 0.99)], 3),
+        "first_ms": round(first * 1_000, 1),
+    }
+
+
+def _timed(picture: Picture, prompt: str) -> float:
+    began = perf_counter()
+    answer(picture, prompt, None)
+    return (perf_counter() - began) * 1_000
+
+
+@contextmanager
+def _fake(*flags: str) -> Iterator[str]:
+    """The model server in a process of its own."""
+    command = [sys.executable, "-m", "tests.fakes.model", str(PAUSE_SECONDS), *flags]
+    root = Path(__file__).resolve().parent.parent
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
+        assert process.stdout
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
+
+
+async def _streamed(picture: Picture, folder: Path, url: str, times: int) -> dict[str, float]:
+    """Milliseconds to the first token of the server, and to the first text that a caller of the chat gets."""
+    settings = Settings(data_dir=str(folder), recorded=True, llm_base_url=url)
+    async with app.rooms_of(settings) as rooms:
+        events = EventsFeed(rooms.database, recorded=True)
+        await events.refresh()
+        news = NewsFeeds(rooms.database, events)
+        await news.refresh()
+        desk = await open_chat(rooms, Pictures(rooms.database, events, news, BriefFeed(rooms.database, events, news)))
+        client, messages = AsyncOpenAI(base_url=url, api_key="none", max_retries=0), _sent(picture)
+        direct, ours = [], []
+        for _ in range(times + 2):
+            direct.append(await _first_directly(client, messages))
+            ours.append(await _first_of_chat(desk))
+    # The first two open connections and build the index.
+    medians = statistics.median(direct[2:]), statistics.median(ours[2:])
+    added = statistics.median(our - their for our, their in zip(ours[2:], direct[2:], strict=True))
+    return {"direct_ms": round(medians[0], 2), "chat_ms": round(medians[1], 2), "added_ms": round(added, 2)}
+
+
+def _sent(picture: Picture) -> list[dict[str, Any]]:
+    """What the server has to be shown so that it reads out the same answer."""
+    finding = answer(picture, PROMPT, None).finding
+    assert finding is not None
+    shown = FeedTools(picture).shown(finding, Evidence())
+    return [{"role": "user", "content": f"{PROMPT}\n\nResults so far:\n{shown}"}]
+
+
+async def _first_directly(client: AsyncOpenAI, messages: list[dict[str, Any]]) -> float:
+    began = perf_counter()
+    stream = await client.chat.completions.create(model="fast", messages=messages, stream=True)
+    async for chunk in stream:
+        if chunk.choices and chunk.choices[0].delta.content:
+            break
+    took = (perf_counter() - began) * 1_000
+    await stream.close()
+    return took
+
+
+async def _first_of_chat(desk: ChatDesk) -> float:
+    began = perf_counter()
+    events = desk.events(Asked(None, ChatRequest(PROMPT, stream=True), {}, CALLER, "", JSON))
+    async for event in events:
+        if event.startswith(b"event: delta"):
+            break
+    took = (perf_counter() - began) * 1_000
+    await events.aclose()
+    return took
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,212 @@
+"""What the operator sees: revenue, the ledger, deliveries and the health of the sources, behind the admin token."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from tollhouse import clock
+from tollhouse.errors import Problem
+from tollhouse.gate.operation import Answer, Asked, Operation
+from tollhouse.gate.rooms import Rooms
+from tollhouse.gate.service import Service
+from tollhouse.gate.terms import OPERATOR
+from tollhouse.money import usd
+from tollhouse.payments.ledger.ledger import REVENUE, REVERSALS, TREASURY, AccountState, Transfer
+from tollhouse.payments.x402.settlement import X402
+from tollhouse.webhooks.delivery.store import State
+
+NEWEST_FOR_DAYS = 1_000
+
+_ACCOUNTS = {
+    REVENUE: "What callers have paid",
+    TREASURY: "What wallets have deposited; below zero, as it is owed to them",
+    X402: "What came in per request; below zero, as it went on to revenue",
+    REVERSALS: "Deposits that the chain took back",
+}
+_OURS = frozenset({"", "same-origin", "none"})
+
+
+class Account(Struct, frozen=True):
+    """One account of the book. Amounts are decimal strings in USD."""
+
+    name: str
+    meaning: str
+    balance_usd: str
+    reserved_usd: str
+    in_usd: str
+    out_usd: str
+    calls: int
+
+
+class Day(Struct, frozen=True):
+    """What one UTC day brought, as far as the newest transfers reach back."""
+
+    day: str
+    revenue_usd: str
+    payments: int
+
+
+class Revenue(Struct, frozen=True):
+    """`days` is made of the newest 1,000 payments; `days_are_whole` says whether those are all of them."""
+
+    as_of: str
+    revenue_usd: str
+    by_agents_usd: str
+    per_request_usd: str
+    accounts: list[Account]
+    days: list[Day]
+    days_are_whole: bool
+
+
+class Entry(Struct, frozen=True):
+    """One transfer, newest first in a list."""
+
+    id: str
+    at: str
+    kind: str
+    debit: str
+    credit: str
+    amount_usd: str
+    state: str
+    memo: dict[str, Any] | None
+
+
+class Entries(Struct, frozen=True):
+    """The newest transfers."""
+
+    count: int
+    transfers: list[Entry]
+
+
+class EntriesQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which transfers."""
+
+    account: Annotated[str, Meta(min_length=1, max_length=300)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=500)] = 50
+
+
+class DeliveriesQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which deliveries."""
+
+    state: State | None = None
+    limit: Annotated[int, Meta(ge=1, le=500)] = 50
+
+
+def operator_operations(rooms: Rooms, services: Sequence[Service]) -> list[Operation]:
+    """The operations behind the operator's page."""
+    desk = _Desk(rooms, services)
+    return [
+        _operation("GET", "/operator/api/revenue", desk.revenue),
+        _operation("GET", "/operator/api/transfers", desk.transfers, EntriesQuery),
+        _operation("GET", "/operator/api/audit", desk.audit),
+        _operation("GET", "/operator/api/deliveries", desk.deliveries, DeliveriesQuery),
+        _operation("POST", "/operator/api/deliveries/{id}/replay", desk.replay),
+        _operation("GET", "/operator/api/sources", desk.sources),
+    ]
+
+
+class _Desk:
+    """Reads the rooms; the one thing it changes is which delivery is sent again."""
+
+    def __init__(self, rooms: Rooms, services: Sequence[Service]) -> None:
+        self._rooms = rooms
+        self._services = services
+
+    async def revenue(self, _asked: Asked[Any, Any]) -> Answer:
+        ledger = self._rooms.ledger
+        states = {name: await ledger.account(name) for name in _ACCOUNTS}
+        newest = await ledger.recent(NEWEST_FOR_DAYS, REVENUE)
+        total, per_request = states[REVENUE].total_in_micros, states[X402].total_out_micros
+        return _answer(
+            Revenue(
+                as_of=clock.iso(clock.now()),
+                revenue_usd=usd(total),
+                by_agents_usd=usd(total - per_request),
+                per_request_usd=usd(per_request),
+                accounts=[_account(state) for state in states.values()],
+                days=_days(newest),
+                days_are_whole=len(newest) < NEWEST_FOR_DAYS,
+            )
+        )
+
+    async def transfers(self, asked: Asked[EntriesQuery, None]) -> Answer:
+        found = await self._rooms.ledger.recent(asked.query.limit, asked.query.account)
+        return _answer(Entries(len(found), [_entry(transfer) for transfer in found]))
+
+    async def audit(self, _asked: Asked[Any, Any]) -> Answer:
+        return _answer(await self._rooms.ledger.verify())
+
+    async def deliveries(self, asked: Asked[DeliveriesQuery, None]) -> Answer:
+        endpoints = await self._rooms.webhooks.subscriptions.listed()
+        found = await self._rooms.webhooks.deliveries.listed(state=asked.query.state, limit=asked.query.limit)
+        return _answer({"endpoints": endpoints, "count": len(found), "deliveries": found})
+
+    async def replay(self, asked: Asked[Any, Any]) -> Answer:
+        try:
+            async with self._rooms.database.writing() as transaction:
+                return _answer(await self._rooms.webhooks.deliveries.replay(transaction, asked.path["id"]))
+        except ValueError as error:
+            raise Problem("not-found", f"Nothing was sent again: {error}.") from None
+
+    async def sources(self, _asked: Asked[Any, Any]) -> Answer:
+        return _answer({"services": {service.name: await service.health() for service in self._services}})
+
+
+def _operation(
+    method: Any, path: str, handler: Callable[[Asked[Any, Any]], Awaitable[Answer]], query: type[Struct] | None = None
+) -> Operation:
+    async def own_pages_only(asked: Asked[Any, Any]) -> Answer:
+        _check_site(asked)
+        return await handler(asked)
+
+    name = f"operator {method} {path}"
+    return Operation(name, method, path, path, own_pages_only, OPERATOR, query=query, is_described=False)
+
+
+def _check_site(asked: Asked[Any, Any]) -> None:
+    """Without an admin token this machine alone is let in, and a stranger's page in its browser is not the operator."""
+    site = asked.request.header(b"sec-fetch-site") if asked.request else ""
+    if site not in _OURS:
+        raise Problem("not-found", "There is nothing at this path.")
+
+
+def _answer(found: Any) -> Answer:
+    return Answer(msgspec.json.encode(found), cache_control="no-store")
+
+
+def _account(state: AccountState) -> Account:
+    return Account(
+        name=state.name,
+        meaning=_ACCOUNTS[state.name],
+        balance_usd=usd(state.balance_micros),
+        reserved_usd=usd(state.reserved_micros),
+        in_usd=usd(state.total_in_micros),
+        out_usd=usd(state.total_out_micros),
+        calls=state.posted_count,
+    )
+
+
+def _days(transfers: Sequence[Transfer]) -> list[Day]:
+    """The payments among the transfers by day, oldest first."""
+    sums: dict[str, tuple[int, int]] = {}
+    for transfer in transfers:
+        if transfer.credit == REVENUE and transfer.state in ("settled", "posted"):
+            day = clock.iso(clock.at(transfer.at))[:10]
+            micros, payments = sums.get(day, (0, 0))
+            sums[day] = micros + transfer.amount_micros, payments + 1
+    return [Day(day, usd(micros), payments) for day, (micros, payments) in sorted(sums.items())]
+
+
+def _entry(transfer: Transfer) -> Entry:
+    return Entry(
+        id=transfer.id,
+        at=clock.iso(clock.at(transfer.at)),
+        kind=transfer.kind,
+        debit=transfer.debit,
+        credit=transfer.credit,
+        amount_usd=usd(transfer.amount_micros),
+        state=transfer.state,
+        memo=transfer.memo,
+    )

@@ -1,0 +1,98 @@
+"""Which pages a host has: one for each thing its services offer, and the address of each."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse.console.front_page import front_main, plan_facts
+from tollhouse.console.sheets import DRAWING, HTML, MAPPING, Frame, Link, files, fragment
+from tollhouse.gate.operation import Answer, Asked, Operation
+from tollhouse.gate.service import Service
+from tollhouse.gate.terms import FREE
+from tollhouse.settings import Settings
+
+CHECKOUT = "/api/stripe/checkout"
+
+
+class Page(Struct, frozen=True):
+    """One page: `service` must be there for it. `texts` and `lists` are the parameters its address may carry."""
+
+    name: str
+    path: str
+    link: str
+    title: str
+    service: str
+    scripts: tuple[str, ...]
+    texts: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+
+
+_BOARD_FILTERS = ("view", "category", "country", "severity", "q", "story", "event", "entity", "type")
+_SHOP_FILTERS = ("q", "sort", "min_price", "max_price", "firmness_min", "firmness_max", "cooling_min", "in_stock")
+_SHOP_LISTS = ("brand", "size", "material", "retailer", "sleep_position")
+
+PAGES = (
+    Page("board", "/board", "Defense board", "Defense board", "defense", (*MAPPING, "board.js"), _BOARD_FILTERS),
+    Page("mattresses", "/mattresses", "Mattresses", "Mattress search", "mattress", (*DRAWING, "mattresses.js"),
+         (*_SHOP_FILTERS, "offset", "product"), _SHOP_LISTS),
+    Page("chain", "/value-chain", "Value chain", "AI infrastructure value chain", "infra", (*DRAWING, "chain.js"),
+         ("company", "from", "to", "without", "category")),
+    Page("studio", "/studio-catalogue", "Studio", "Studio catalogue", "studio", ("studio.js",)),
+    Page("keys", "/keys", "Keys and plans", "Keys and plans", "defense", ("keys.js",), ("status",)),
+)  # fmt: skip
+OPERATOR_PAGE = Page("operator", "/operator", "Operator", "Operator", "", ("operator.js",), ("account", "state"))
+
+
+def frame_of(services: Sequence[Service], prefixes: Sequence[str]) -> Frame:
+    """What the pages of a host with these services have alike."""
+    there = {service.name: prefix for service, prefix in zip(services, prefixes, strict=True)}
+    links = [Link("/", "Overview"), *(Link(page.path, page.link) for page in _offered(there))]
+    return Frame(there, tuple(links))
+
+
+def console_pages(settings: Settings, services: Sequence[Service], frame: Frame) -> list[Operation]:
+    """Every page but the front page, and the files they load."""
+    facts = {"keys": _key_facts(settings, services)}
+    pages = [*_offered(frame.prefixes), OPERATOR_PAGE]
+    return [*(_operation(page, frame, facts.get(page.name)) for page in pages), *files()]
+
+
+def front_page(settings: Settings, services: Sequence[Service], frame: Frame) -> Answer:
+    """The page at `/`: what this server offers, how to call it and how to pay, in one screen."""
+    return frame.page("/", "Tollhouse", front_main(settings, services, frame), scripts=("front.js",))
+
+
+def _offered(there: Mapping[str, str]) -> list[Page]:
+    return [page for page in PAGES if page.service in there]
+
+
+def _operation(page: Page, frame: Frame, facts: Any) -> Operation:
+    answer = frame.page(page.path, f"{page.title} · Tollhouse", fragment(page.name), scripts=page.scripts, facts=facts)
+    query = _query(page)
+    return Operation(
+        f"page {page.path}", "GET", page.path, page.title, _serving(answer), FREE,
+        query=query, answers={HTML.partition(";")[0]: {}}, is_described=False,
+    )  # fmt: skip
+
+
+def _query(page: Page) -> type[Struct] | None:
+    """The page's script reads its address; the gate only has to know which parameters are its own."""
+    texts: list[tuple[str, Any, Any]] = [(name, str | None, None) for name in page.texts]
+    lists: list[tuple[str, Any, Any]] = [(name, list[str], msgspec.field(default_factory=list)) for name in page.lists]
+    return msgspec.defstruct(f"{page.name}_address", [*texts, *lists], frozen=True) if texts or lists else None
+
+
+def _serving(answer: Answer) -> Callable[[Asked[Any, Any]], Any]:
+    async def serve(_asked: Asked[Any, Any]) -> Answer:
+        return answer
+
+    return serve
+
+
+def _key_facts(settings: Settings, services: Sequence[Service]) -> dict[str, Any]:
+    """The plans, and the prices a visitor can buy here: none where no checkout is offered."""
+    sells = any(operation.path == CHECKOUT for service in services for operation in service.operations)
+    prices = settings.stripe_prices if sells else {}
+    return {"plans": plan_facts(), "prices": prices}

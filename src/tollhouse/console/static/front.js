@@ -1,0 +1,8 @@
+// The front page: examples with this server's own address, each copied with one click.
+import { copyButton } from "./dom.js";
+
+for (const box of document.querySelectorAll(".snippet")) {
+  const code = box.querySelector("code");
+  code.textContent = code.textContent.replaceAll("{origin}", location.origin);
+  box.append(copyButton(() => code.textContent));
+}

@@ -1,0 +1,115 @@
+// The keys page: get one, see what is left of its plan, replace it, give it back, upgrade it.
+import { state } from "./address.js";
+import { byId, el, facts as factsOf, fill, say } from "./dom.js";
+import { newKeyForm, ownKeyForm, shownOnce } from "./asking_key.js";
+import { call, facts, key } from "./server.js";
+import { moment, number, refusal } from "./words.js";
+
+const made = byId("made");
+const usage = byId("usage");
+
+fill(byId("new-key"), newKeyForm((created) => {
+  fill(made, shownOnce(created));
+  showUsage();
+}));
+showPlans();
+if (state().status === "paid") fill(made, el("p", { class: "notice", role: "status" }, "Thank you. The key's tier changes as soon as the payment is confirmed, mostly within seconds: use Refresh below."));
+showUsage();
+
+async function showUsage() {
+  if (!key.get()) return fill(usage, ownKeyForm(showUsage));
+  try {
+    const { members } = await call("defense", "/api/keys/verify", { bearer: key.get() });
+    fill(usage, ...usageOf(members));
+    showUpgrade(members);
+  } catch (error) {
+    fill(usage, refusal(error), ownKeyForm(showUsage), forgetButton());
+  }
+}
+
+function usageOf(status) {
+  const { day, minute } = status.usage;
+  return [
+    el("p", {}, "Key ", el("code", {}, status.key_id), status.label ? ` (${status.label})` : "", ", tier ", el("strong", {}, status.tier),
+      ", made ", moment(status.created_at)),
+    windowOf("Today", day), windowOf("This minute", minute),
+    el("p", { class: "actions" },
+      el("button", { type: "button", class: "quiet", onclick: showUsage }, "Refresh"),
+      el("button", { type: "button", class: "quiet", onclick: rotate }, "Replace this key"),
+      el("button", { type: "button", class: "quiet", onclick: revoke }, "Give it back"),
+      forgetButton()),
+  ];
+}
+
+function windowOf(name, window) {
+  const id = `use-${name.replace(" ", "-").toLowerCase()}`;
+  if (window.limit === null) return factsOf([[name, `${number(window.used)} used, no limit`]]);
+  return el("div", {},
+    el("label", { for: id }, `${name}: ${number(window.used)} of ${number(window.limit)} used, ${number(window.remaining)} left`),
+    el("meter", { id, min: 0, max: window.limit, value: window.used }),
+    el("p", { class: "small dim" }, `Begins anew at ${moment(window.resets_at)}`));
+}
+
+function forgetButton() {
+  return el("button", { type: "button", class: "quiet", onclick: () => { key.forget(); fill(made); showUsage(); say("Forgotten in this tab"); } }, "Forget it here");
+}
+
+async function rotate() {
+  if (!confirm("The old key stops working at once. Replace it?")) return;
+  try {
+    const { members } = await call("defense", "/api/keys/rotate", { method: "POST", bearer: key.get() });
+    key.set(members.api_key);
+    fill(made, shownOnce(members));
+    showUsage();
+  } catch (error) {
+    fill(made, refusal(error));
+  }
+}
+
+async function revoke() {
+  if (!confirm("The key opens nothing any more, and this cannot be undone. Give it back?")) return;
+  try {
+    await call("defense", "/api/keys/revoke", { method: "POST", bearer: key.get() });
+    key.forget();
+    fill(made, el("p", { class: "notice" }, "The key was given back."));
+    showUsage();
+  } catch (error) {
+    fill(made, refusal(error));
+  }
+}
+
+function showPlans() {
+  fill(byId("plans"), facts.plans.map((plan) => el("tr", {},
+    el("th", { scope: "row" }, plan.tier),
+    el("td", { class: "number" }, plan.per_day === null ? "unlimited" : number(plan.per_day)),
+    el("td", { class: "number" }, number(plan.per_minute)),
+    el("td", { class: "number" }, `${plan.month_usd} USD`),
+    el("td", { class: "number" }, plan.year_usd === null ? "–" : `${plan.year_usd} USD`),
+    el("td", {}, plan.includes.join(", ")))));
+}
+
+function showUpgrade(status) {
+  const prices = Object.entries(facts.prices);
+  if (!prices.length) return;
+  const email = el("input", { id: "pay-email", type: "email", required: true, autocomplete: "email" });
+  const price = el("select", { id: "pay-price" }, prices.map(([id, tier]) => el("option", { value: id }, `${tier} (${id})`)));
+  const failed = el("div");
+  fill(byId("upgrade"),
+    el("p", {}, `Your key's tier is ${status.tier}. You pay at our payment provider and come back; the key stays the same.`),
+    el("form", { onsubmit: pay },
+      el("div", { class: "row" },
+        el("div", { class: "field grow" }, el("label", { for: "pay-email" }, "The key's email"), email),
+        el("div", { class: "field" }, el("label", { for: "pay-price" }, "Plan"), price),
+        el("button", {}, "Go to checkout")), failed));
+
+  async function pay(event) {
+    event.preventDefault();
+    try {
+      const body = { price_id: price.value, email: email.value, api_key: key.get() };
+      const { members } = await call("defense", "/api/stripe/checkout", { method: "POST", body });
+      location.assign(members.checkout_url);
+    } catch (error) {
+      fill(failed, refusal(error));
+    }
+  }
+}

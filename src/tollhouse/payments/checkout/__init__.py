@@ -1,0 +1,1 @@
+"""Upgrades: a key's tier bought, kept, changed and ended through Stripe."""

@@ -1,0 +1,189 @@
+"""Alerts as rows: the rules of each key, what they last came to, when they were last told. Moments are since 1970."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Double,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
+
+from tollhouse.access.store import api_key
+from tollhouse.services.defense.news.store import successor
+from tollhouse.services.defense.store import gdelt_slot
+from tollhouse.services.defense.store_changes import CHUNK, bump_revision, mark_removed, removed_at
+from tollhouse.storage.database import Transaction, metadata
+from tollhouse.webhooks.store import delivery, endpoint
+
+alert = Table(
+    "alert",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("key_id", String(32), nullable=False, index=True),
+    Column("name", String(100), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("rule", LargeBinary, nullable=False),
+    Column("endpoint_id", String(40), nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("changed_at", Double, nullable=False),
+    Column("stated_at", Double, nullable=False),
+    Column("revision", Integer, nullable=False, index=True),
+    Column("is_met", Boolean, nullable=False),
+    Column("value", Double),
+    Column("is_met_since", Double),
+    Column("told_at", Double),
+    Column("told_state", String(100)),
+)
+
+ALERTS = "alerts"
+
+_ENDPOINT = (
+    endpoint.c.url,
+    endpoint.c.disabled_at,
+    endpoint.c.disabled_reason,
+    endpoint.c.failing_since,
+    endpoint.c.failures,
+    endpoint.c.last_error,
+    endpoint.c.last_success_at,
+)
+
+
+async def insert_alert(transaction: Transaction, **values: object) -> None:
+    """Keep a new alert."""
+    number = await bump_revision(transaction, ALERTS)
+    await transaction.execute(alert.insert().values(is_met=False, revision=number, **values))
+
+
+async def change_alert(transaction: Transaction, identity: str, **values: object) -> None:
+    """Alter an alert."""
+    number = await bump_revision(transaction, ALERTS)
+    await transaction.execute(update(alert).where(alert.c.id == identity).values(revision=number, **values))
+
+
+async def delete_alert(transaction: Transaction, identity: str) -> None:
+    """Forget an alert."""
+    await mark_removed(transaction, ALERTS, await bump_revision(transaction, ALERTS))
+    await transaction.execute(delete(alert).where(alert.c.id == identity))
+
+
+async def alerts_of(connection: Transaction, key_id: str, identity: str | None = None) -> list[Any]:
+    """The key's alerts with their endpoint's url and health, oldest first; or the one of this id."""
+    query = (
+        select(alert, *_ENDPOINT)
+        .join(endpoint, endpoint.c.id == alert.c.endpoint_id)
+        .where(alert.c.key_id == key_id)
+        .order_by(alert.c.created_at, alert.c.id)
+    )
+    if identity is not None:
+        query = query.where(alert.c.id == identity)
+    return list(await connection.execute(query))
+
+
+async def parked_for(connection: Transaction, endpoint_ids: Collection[str]) -> dict[str, int]:
+    """How many deliveries are parked for each of these endpoints, where any are."""
+    query = (
+        select(delivery.c.endpoint_id, func.count())
+        .where(delivery.c.endpoint_id.in_(endpoint_ids), delivery.c.state == "parked")
+        .group_by(delivery.c.endpoint_id)
+    )
+    return {identity: int(number) for identity, number in await connection.execute(query)}
+
+
+async def number_of(connection: Transaction, key_id: str) -> int:
+    """How many alerts the key has."""
+    query = select(func.count()).where(alert.c.key_id == key_id)
+    return int((await connection.execute(query)).scalar_one())
+
+
+async def changed_since(connection: Transaction, number: int) -> list[Any]:
+    """The alerts that were made or altered after that revision."""
+    return list(await connection.execute(select(alert).where(alert.c.revision > number)))
+
+
+async def ids_if_removed(connection: Transaction, number: int) -> set[str] | None:
+    """The ids of all alerts where any was removed after that revision, else None."""
+    if await removed_at(connection, ALERTS) <= number:
+        return None
+    return set((await connection.execute(select(alert.c.id))).scalars())
+
+
+async def write_values(transaction: Transaction, rows: Sequence[Mapping[str, object]]) -> None:
+    """Keep what rules came to, each with the members b_id, b_version, b_is_met, b_value and b_since.
+
+    What a later version came to is left alone.
+    """
+    query = (
+        update(alert)
+        .where(alert.c.id == bindparam("b_id"), alert.c.version == bindparam("b_version"))
+        .values(is_met=bindparam("b_is_met"), value=bindparam("b_value"), is_met_since=bindparam("b_since"))
+    )
+    if rows:
+        await transaction.execute(query, list(rows))
+
+
+class Claim(Struct, frozen=True):
+    """To tell at `at` what stands behind a window state of a version, if nothing was told after `not_after`."""
+
+    id: str
+    version: int
+    window_state: str
+    at: float
+    not_after: float
+
+
+async def claim_telling(transaction: Transaction, claim: Claim) -> bool:
+    """Say that it is told; False where it was already, within the cool-down, or the alert is another by now."""
+    query = update(alert).where(
+        alert.c.id == claim.id,
+        alert.c.version == claim.version,
+        or_(alert.c.told_state.is_(None), alert.c.told_state != claim.window_state),
+        or_(alert.c.told_at.is_(None), alert.c.told_at <= claim.not_after),
+    )
+    told = await transaction.execute(query.values(told_at=claim.at, told_state=claim.window_state))
+    return told.rowcount == 1
+
+
+async def tellings(connection: Transaction, ids: Collection[str]) -> dict[str, Any]:
+    """When each of these alerts was last told, and what of, as told_at and told_state."""
+    query = select(alert.c.id, alert.c.told_at, alert.c.told_state).where(alert.c.id.in_(ids))
+    return {row.id: row for row in await connection.execute(query)}
+
+
+async def entitled(connection: Transaction, ids: Collection[str]) -> set[str]:
+    """Of these alerts, those whose key is active and of the tier that alerts need."""
+    query = (
+        select(alert.c.id)
+        .join(api_key, api_key.c.id == alert.c.key_id)
+        .where(alert.c.id.in_(ids), api_key.c.tier == "enterprise", api_key.c.revoked_at.is_(None))
+    )
+    return set((await connection.execute(query)).scalars())
+
+
+async def successors(connection: Transaction, pool: str, ids: Collection[str]) -> dict[str, str]:
+    """What each of these ids was merged into, where it was."""
+    found: dict[str, str] = {}
+    listed = sorted(ids)
+    for start in range(0, len(listed), CHUNK):
+        query = select(successor.c.id, successor.c.successor).where(
+            successor.c.pool == pool, successor.c.kind == "merged", successor.c.id.in_(listed[start : start + CHUNK])
+        )
+        found |= {row.id: row.successor for row in await connection.execute(query)}
+    return found
+
+
+async def slots_after(connection: Transaction, pool: str, after: str) -> list[str]:
+    """The slots read of a pool after that moment, oldest first."""
+    query = select(gdelt_slot.c.slot).where(gdelt_slot.c.pool == pool, gdelt_slot.c.slot > after)
+    return list((await connection.execute(query.order_by(gdelt_slot.c.slot))).scalars())

@@ -1,0 +1,1 @@
+"""Counts over stored events that callers put together themselves."""

@@ -1,0 +1,60 @@
+"""Saved analysis queries as rows, and the names of entities that groups are called by."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Column, Double, LargeBinary, String, Table, delete, func, select
+
+from tollhouse.services.defense.news.store import entity
+from tollhouse.services.defense.store_changes import CHUNK
+from tollhouse.storage.database import Transaction, metadata
+
+analysis_query = Table(
+    "analysis_query",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("key_id", String(32), nullable=False, index=True),
+    Column("name", String(100), nullable=False),
+    Column("query", LargeBinary, nullable=False),
+    Column("created_at", Double, nullable=False),
+)
+
+
+async def insert_query(transaction: Transaction, **values: object) -> None:
+    """Keep a query."""
+    await transaction.execute(analysis_query.insert().values(**values))
+
+
+async def queries_of(connection: Transaction, key_id: str) -> list[Any]:
+    """The key's queries, oldest first."""
+    query = select(analysis_query).where(analysis_query.c.key_id == key_id)
+    return list(await connection.execute(query.order_by(analysis_query.c.created_at, analysis_query.c.id)))
+
+
+async def query_by_id(connection: Transaction, key_id: str, identity: str) -> Any:
+    """The key's query of this id, or None."""
+    query = select(analysis_query).where(analysis_query.c.key_id == key_id, analysis_query.c.id == identity)
+    return (await connection.execute(query)).one_or_none()
+
+
+async def number_of(connection: Transaction, key_id: str) -> int:
+    """How many queries the key has saved."""
+    query = select(func.count()).where(analysis_query.c.key_id == key_id)
+    return int((await connection.execute(query)).scalar_one())
+
+
+async def delete_query(transaction: Transaction, key_id: str, identity: str) -> bool:
+    """Forget a query; False when there was none."""
+    query = delete(analysis_query).where(analysis_query.c.key_id == key_id, analysis_query.c.id == identity)
+    return (await transaction.execute(query)).rowcount == 1
+
+
+async def entities_of(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
+    """The packed entities of these ids, as far as they are stored."""
+    found: dict[str, bytes] = {}
+    for start in range(0, len(ids), CHUNK):
+        query = select(entity.c.id, entity.c.body).where(
+            entity.c.pool == pool, entity.c.id.in_(ids[start : start + CHUNK])
+        )
+        found |= {row.id: row.body for row in await connection.execute(query)}
+    return found

@@ -1,0 +1,1 @@
+"""Questions in plain words about what the feeds hold."""

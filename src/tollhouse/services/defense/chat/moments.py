@@ -1,0 +1,146 @@
+"""Times in a question: "since 10:00", "last 3 hours", "yesterday", "on 14 November", and those outside the window."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+WINDOW_HOURS = 24
+
+_MONTHS = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
+_MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS)
+_NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "eight": 8, "ten": 10, "twelve": 12}
+_HOURS = re.compile(r"\b(?:in |within |over |during )?(?:the )?(?:last|past|previous) (\d{1,3}|[a-z]+ )?\s*hours?\b")
+_CLOCK = r"(\d{1,2})(?::(\d{2}))?\s*(am|pm|h|o'clock)?(?:\s*(?:utc|gmt))?"
+_SINCE = re.compile(rf"\b(?:since|after)\s+{_CLOCK}(?![\d-])(?!\s*(?:{_MONTH})\b)")
+_UNTIL = re.compile(rf"\b(?:before|until|till|up to)\s+{_CLOCK}(?![\d-])(?!\s*(?:{_MONTH})\b)")
+_BETWEEN = re.compile(rf"\b(?:between|from)\s+{_CLOCK}\s+(?:and|to|until|till)\s+{_CLOCK}(?![\d-])")
+_ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
+_YEAR = r"(?:,? (\d{4}))?"
+_DAY_MONTH = re.compile(rf"\b(?:on )?(?:the )?(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH})\b{_YEAR}")
+_MONTH_DAY = re.compile(rf"\b(?:on )?({_MONTH}) (\d{{1,2}})(?:st|nd|rd|th)?\b{_YEAR}")
+_DAYS = re.compile(r"\b(today|yesterday|this morning|so far today)\b")
+_WHOLE = re.compile(r"\b(?:in |within |over |during )?(?:the )?(?:last|past) (?:24 hours|24h|day)\b|\bright now\b")
+_OUTSIDE = re.compile(
+    r"\b(?:(?:last|past|previous|this|next) (?:\w+ )?(?:week|month|year|decade|century|weekend)s?"
+    r"|(?:last|past) \w+ days|tomorrow|(?:in|since|during|of|year) (?:1[0-9]{3}|20[0-9]{2})"
+    r"|\w+ (?:days|weeks|months|years) ago|ever since|in history|of all time)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What a text says of time, and the text without it. `outside` are words that lead out of the window."""
+
+    text: str
+    day: date | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    outside: str = ""
+
+
+def moments_in(text: str, as_of: datetime) -> Moments:
+    """The times in a lower-case text, read from the end of the window, which is taken for now."""
+    found: dict[str, Any] = {}
+    for pattern, read in _READERS:
+        match = pattern.search(text)
+        if match:
+            try:
+                said = read(match, as_of)
+            except ValueError:
+                said = {"outside": match[0].strip()}
+            found = {**said, **found}
+            text = f"{text[: match.start()]} {text[match.end() :]}"
+    return Moments(text, **found)
+
+
+def _whole(_match: re.Match[str], _as_of: datetime) -> dict[str, Any]:
+    return {}
+
+
+def _hours(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
+    said = (match[1] or "1").strip()
+    hours = int(said) if said.isdigit() else _NUMBERS.get(said, 0)
+    if hours == WINDOW_HOURS:
+        return {}
+    if not 0 < hours < WINDOW_HOURS:
+        return {"outside": match[0].strip()}
+    return {"since": as_of - timedelta(hours=hours)}
+
+
+def _clock(match: re.Match[str], as_of: datetime, group: int = 1) -> datetime:
+    """The last time before now that a clock showed this: its hour, minute and half of the day are three groups."""
+    hour, minute = int(match[group]), int(match[group + 1] or 0)
+    if match[group + 2] == "pm" and hour < 12:
+        hour += 12
+    moment = datetime.combine(as_of.date(), time(hour, minute), UTC)
+    return moment if moment <= as_of else moment - timedelta(days=1)
+
+
+def _since(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
+    return {"since": _clock(match, as_of)}
+
+
+def _until(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
+    return {"until": _clock(match, as_of)}
+
+
+def _between(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
+    return {"since": _clock(match, as_of), "until": _clock(match, as_of, group=4)}
+
+
+def _iso(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
+    return _on(date(int(match[1]), int(match[2]), int(match[3])), as_of, match)
+
+
+def _day_month(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
+    return _on(date(int(match[3] or as_of.year), _month(match[2]), int(match[1])), as_of, match)
+
+
+def _month_day(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
+    return _on(date(int(match[3] or as_of.year), _month(match[1]), int(match[2])), as_of, match)
+
+
+def _month(name: str) -> int:
+    return next(number for number, full in enumerate(_MONTHS, 1) if full.startswith(name[:3]))
+
+
+def _on(day: date, as_of: datetime, match: re.Match[str]) -> dict[str, Any]:
+    if not as_of.date() - timedelta(days=1) <= day <= as_of.date():
+        return {"outside": match[0].strip()}
+    return {"day": day}
+
+
+def _named_day(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
+    return {"day": as_of.date() - timedelta(days=1) if match[1] == "yesterday" else as_of.date()}
+
+
+def _outside(match: re.Match[str], _as_of: datetime) -> dict[str, Any]:
+    return {"outside": match[0].strip()}
+
+
+_READERS = (
+    (_WHOLE, _whole),
+    (_HOURS, _hours),
+    (_ISO, _iso),
+    (_DAY_MONTH, _day_month),
+    (_MONTH_DAY, _month_day),
+    (_BETWEEN, _between),
+    (_SINCE, _since),
+    (_UNTIL, _until),
+    (_DAYS, _named_day),
+    (_OUTSIDE, _outside),
+)

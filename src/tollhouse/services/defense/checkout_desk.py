@@ -1,0 +1,253 @@
+"""Where a key is upgraded: the way to the checkout, to the customer's portal, and what Stripe tells us."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from tollhouse import clock
+from tollhouse.access import store as key_store
+from tollhouse.access.keys import KeyRing
+from tollhouse.caller import KeyCaller, Tier
+from tollhouse.errors import Problem
+from tollhouse.gate.operation import JSON, Asked, Operation
+from tollhouse.gate.terms import FREE, KEY_UNMETERED
+from tollhouse.metering.meter import Meter
+from tollhouse.metering.windows import Windows
+from tollhouse.payments.checkout.buying import Buying, Returning
+from tollhouse.payments.checkout.following import Following
+from tollhouse.payments.checkout.opening import settings_missing
+from tollhouse.payments.checkout.words import Provider, ProviderFailed, WebhookRefused
+from tollhouse.settings import Settings
+from tollhouse.storage.database import Database, Transaction
+
+SECONDS_PER_MINUTE = 60
+# Each way to the checkout asks Stripe several questions.
+CHECKOUTS_PER_ADDRESS_PER_MINUTE = 60
+RETRY_SECONDS = 5
+
+
+class CheckoutRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of `POST /api/stripe/checkout`."""
+
+    price_id: Annotated[
+        str, Meta(max_length=255, description="One of the prices this server sells", examples=["price_pro_month"])
+    ]
+    email: Annotated[str, Meta(max_length=254, description="The email the key was made for, in any case")]
+    api_key: Annotated[str, Meta(max_length=100, description="The key to upgrade")]
+
+
+class CheckoutBegun(Struct, frozen=True):
+    """Where to pay. The key changes its tier once Stripe says that the payment went through."""
+
+    checkout_url: str
+    session_id: str
+
+
+class PortalOpened(Struct, frozen=True):
+    """Where to change or end the subscription, see invoices and give another card. Good for a short while."""
+
+    portal_url: str
+
+
+class WebhookReceived(Struct, frozen=True):
+    """The event needs not be sent again; `is_new` is false for one that was heard before."""
+
+    received: Literal[True]
+    is_new: bool
+
+
+class KeysOnFile:
+    """The keys, moved in a transaction of the checkout's; key rings see it within a second, as any other change."""
+
+    async def is_active(self, transaction: Transaction, key_id: str) -> bool:
+        """Whether the key was not revoked."""
+        row = await key_store.key_by_id(transaction, key_id)
+        return row is not None and row.revoked_at is None
+
+    async def set_tier(self, transaction: Transaction, key_id: str, tier: Tier) -> None:
+        """Move the key."""
+        await key_store.change_key(transaction, key_id, tier=tier)
+
+
+class CheckoutDesk:
+    """The operations under `/api/stripe`. `provider` is None where nothing is sold."""
+
+    def __init__(
+        self, settings: Settings, database: Database, keys: KeyRing, meter: Meter, provider: Provider | None
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._keys = keys
+        self._meter = meter
+        self._provider = provider
+        self._per_address = Windows(None, CHECKOUTS_PER_ADDRESS_PER_MINUTE, SECONDS_PER_MINUTE)
+        if provider is not None:
+            self._buying = Buying(provider, database, _returning(settings))
+            self._following = Following(provider, database, settings.stripe_prices, KeysOnFile())
+
+    async def checkout(self, asked: Asked[None, CheckoutRequest]) -> CheckoutBegun:
+        """Lead to where the key is paid for. Raises Problem for a body that fits no key or price, and Stripe's."""
+        self._open()
+        await self._count(asked.address)
+        body = asked.body
+        holder = await self._holder(body)
+        if body.price_id not in self._settings.stripe_prices:
+            allowed = sorted(self._settings.stripe_prices)
+            raise Problem(
+                "invalid-body", "`price_id` is no price of this server.", parameter="price_id", allowed=allowed
+            )
+        async with _stripe_asked():
+            session = await self._buying.begin(holder.key_id, body.email.strip().casefold(), body.price_id)
+        return CheckoutBegun(session.url, session.id)
+
+    async def portal(self, asked: Asked[None, None]) -> PortalOpened:
+        """Lead to the customer's portal. Raises Problem `not-found` for a key that never was at the checkout."""
+        self._open()
+        await self._count(asked.address)
+        assert isinstance(asked.caller, KeyCaller), "the terms let nobody else in"
+        async with _stripe_asked():
+            return PortalOpened(await self._buying.portal(asked.caller.key_id))
+
+    async def webhook(self, asked: Asked[None, bytes]) -> WebhookReceived:
+        """Act on what Stripe tells; its signature is over the body as it came.
+
+        Raises Problem `invalid-webhook`, or `upstream-unavailable`, after which Stripe sends the event again.
+        """
+        provider = self._open()
+        try:
+            event = provider.read_webhook(asked.body, _signature(asked))
+        except WebhookRefused as refusal:
+            raise Problem("invalid-webhook", str(refusal)) from None
+        async with _stripe_asked():
+            return WebhookReceived(received=True, is_new=await self._following.hear(event))
+
+    async def watch(self) -> None:
+        """Notice for ever what no webhook told, where something is sold."""
+        await self._following.watch()
+
+    def _open(self) -> Provider:
+        if self._provider is None:
+            missing = ", ".join(settings_missing(self._settings))
+            detail = "This server sells no upgrades: its operator has not set up Stripe."
+            raise Problem("not-configured", detail, setting=missing)
+        return self._provider
+
+    async def _holder(self, body: CheckoutRequest) -> KeyCaller:
+        try:
+            holder = await self._keys.holder(body.api_key)
+        except Problem as problem:
+            if problem.code == "invalid-key":
+                raise Problem("invalid-body", f"`api_key`: {problem.detail}", parameter="api_key") from None
+            raise
+        async with self._database.reading() as connection:
+            row = await key_store.key_by_id(connection, holder.key_id)
+        if row.email != body.email.strip().casefold():
+            raise Problem("invalid-body", "`email` is not the one this key was made for.", parameter="email")
+        return holder
+
+    async def _count(self, address: str) -> None:
+        verdict = (await self._meter.reserve(f"checkout:{address}", self._per_address)).verdict
+        if verdict.refused_by:
+            wait = verdict.retry_after_seconds(clock.seconds())
+            raise Problem(
+                "rate-limited",
+                f"Too many of these come from one address; the next fits in {wait} s.",
+                headers={"Retry-After": str(wait)},
+                retry_after_seconds=wait,
+                window=verdict.refused_by.window,
+                limit=verdict.refused_by.limit,
+            )
+
+
+def checkout_operations(desk: CheckoutDesk) -> Sequence[Operation]:
+    """What a key's holder calls, and what Stripe calls."""
+    return [
+        Operation(
+            id="beginCheckout",
+            method="POST",
+            path="/api/stripe/checkout",
+            summary="Upgrade a key",
+            description="Answers the address of a page of Stripe's where the price is paid. The key moves to the "
+            "price's tier when the payment went through, and back to free when the subscription ends.",
+            handler=desk.checkout,
+            terms=FREE,
+            body=CheckoutRequest,
+            answers={JSON: CheckoutBegun},
+            problems=("already-subscribed", "rate-limited", "upstream-unavailable", "not-configured"),
+            tag="keys",
+            examples={"body": _EXAMPLE_REQUEST, JSON: _EXAMPLE_BEGUN},
+        ),
+        Operation(
+            id="openPortal",
+            method="POST",
+            path="/api/stripe/portal",
+            summary="Change or end what is paid for the key",
+            description="Answers the address of the customer's portal at Stripe: plan, card, invoices, end.",
+            handler=desk.portal,
+            terms=KEY_UNMETERED,
+            answers={JSON: PortalOpened},
+            problems=("not-found", "rate-limited", "upstream-unavailable", "not-configured"),
+            tag="keys",
+            examples={JSON: {"portal_url": "https://billing.stripe.com/p/session/live_YWNjdF8x"}},
+        ),
+        Operation(
+            id="hearStripe",
+            method="POST",
+            path="/api/stripe/webhook",
+            summary="What Stripe tells",
+            description="For Stripe alone: the event must carry its signature. Each is acted on once, in any order.",
+            handler=desk.webhook,
+            terms=FREE,
+            takes_bytes=True,
+            answers={JSON: WebhookReceived},
+            problems=(
+                "invalid-webhook",
+                "payload-too-large",
+                "request-timeout",
+                "upstream-unavailable",
+                "not-configured",
+            ),
+            tag="keys",
+            examples={JSON: {"received": True, "is_new": True}},
+        ),
+    ]
+
+
+_EXAMPLE_REQUEST = {
+    "price_id": "price_pro_month",
+    "email": "ada@example.org",
+    "api_key": "th_live_0000000000000000000000000000000000",
+}
+_EXAMPLE_BEGUN = {
+    "checkout_url": "https://checkout.stripe.com/c/pay/cs_live_a1b2c3",
+    "session_id": "cs_live_a1b2c3",
+}
+
+
+@asynccontextmanager
+async def _stripe_asked() -> AsyncIterator[None]:
+    """Stripe's failures as the caller sees them."""
+    try:
+        yield
+    except ProviderFailed:
+        raise Problem(
+            "upstream-unavailable",
+            "Stripe did not answer as it should. Nothing was charged; try again shortly.",
+            headers={"Retry-After": str(RETRY_SECONDS)},
+            upstream="stripe",
+            retry_after_seconds=RETRY_SECONDS,
+        ) from None
+
+
+def _signature(asked: Asked[None, bytes]) -> str:
+    assert asked.request is not None, "what came over HTTP has headers"
+    return asked.request.header(b"stripe-signature")
+
+
+def _returning(settings: Settings) -> Returning:
+    """The service's own pages, which buyers come back to."""
+    prefix = "" if settings.service == "defense" else "/defense"
+    docs = f"{settings.public_url.rstrip('/') or 'http://127.0.0.1:8000'}{prefix}/docs"
+    return Returning(paid_url=f"{docs}#paid", left_url=docs)

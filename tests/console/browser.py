@@ -1,0 +1,145 @@
+"""A real Chromium for the journeys through the pages; where there is none, it says loudly that they were left out."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+LISTED = Path(__file__).parent / "npm"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+LEFT_OUT = "browser journeys were left out: no Chromium on the PATH (apt install chromium), nor named by CHROMIUM"
+# Nothing but the server is reached, and nothing is phoned home.
+FLAGS = (
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+SERIOUS = ("serious", "critical")
+
+
+class Visitor:
+    """One person's tab on one server. What the console said, and every request that went elsewhere, is kept."""
+
+    def __init__(self, page: Page, root: str, axe: str) -> None:
+        self.page = page
+        self.root = root
+        self.complaints: list[str] = []
+        self.strangers: list[str] = []
+        self._axe = axe
+        page.on("console", lambda message: self._hear(message.type, message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self._see(request.url))
+
+    def open(self, path: str) -> None:
+        self.page.goto(self.root + path)
+        self.page.wait_for_load_state("networkidle")
+
+    def key(self, text: str) -> None:
+        """Have this key in the tab, as if it had been made there."""
+        self.page.add_init_script(f"sessionStorage.setItem('tollhouse-key', '{text}')")
+
+    def barriers(self) -> list[str]:
+        """What axe-core finds serious or worse in the page as it stands now."""
+        self.page.evaluate(self._axe)
+        found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        return [
+            f"{rule['id']}: {rule['nodes'][0]['html'][:200]}"
+            for rule in found["violations"]
+            if rule["impact"] in SERIOUS
+        ]
+
+    def overflow(self) -> int:
+        """By how many pixels the page is wider than the window."""
+        return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+    def check(self) -> None:
+        """Nothing serious for anyone who reads otherwise, nothing in the console, nothing from elsewhere."""
+        assert self.barriers() == []
+        assert self.complaints == []
+        assert self.strangers == []
+        assert self.overflow() <= 0
+
+    def _hear(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.complaints.append(text)
+
+    def _see(self, url: str) -> None:
+        if not url.startswith((self.root, "data:")):
+            self.strangers.append(url)
+
+
+Visit = Callable[..., Visitor]
+
+
+def chromium() -> str | None:
+    """The browser's program, or None."""
+    named = os.environ.get("CHROMIUM")
+    return named or next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One for a module: while it is open no event loop of another test can run in this process."""
+    program = chromium()
+    if program is None:
+        pytest.skip(LEFT_OUT)
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """axe-core's script, from the packages listed in `npm/package-lock.json`, installed once beside this Python."""
+    if chromium() is None:
+        pytest.skip(LEFT_OUT)
+    npm = shutil.which("npm")
+    assert npm, "the journeys check the pages with axe-core and need npm on the PATH (apt install npm)"
+    home = Path(sys.prefix) / "npm-console"
+    home.mkdir(exist_ok=True)
+    with (home / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _install(npm, home)
+    return (home / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+
+
+@pytest.fixture
+def visit(browser: Browser, axe: str, server) -> Iterator[Visit]:
+    """Opens a tab of the width and colours asked for."""
+    contexts: list[BrowserContext] = []
+
+    def start(*, width: int = 1280, scheme: str = "light", root: str = "") -> Visitor:
+        context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+        contexts.append(context)
+        return Visitor(context.new_page(), root or server.root, axe)
+
+    yield start
+    for context in contexts:
+        context.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    if any(LEFT_OUT in str(report.longrepr) for report in skipped):
+        terminalreporter.write_line(LEFT_OUT.upper(), red=True, bold=True)
+
+
+def _install(npm: str, home: Path) -> None:
+    stamp = home / "installed.json"
+    listed = (LISTED / "package-lock.json").read_bytes()
+    if stamp.exists() and stamp.read_bytes() == listed:
+        return
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(LISTED / name, home)
+    command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    done = subprocess.run(command, cwd=home, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr
+    stamp.write_bytes(listed)

@@ -1,0 +1,266 @@
+"""What a person does in the pages, in a real browser with nothing but this server to reach."""
+
+import re
+
+import pytest
+
+PAGES = (
+    "/", "/keys", "/board", "/board?view=stories", "/board?view=entities", "/board?view=brief",
+    "/mattresses", "/mattresses?q=firm+queen&sort=price", "/value-chain", "/value-chain?company=nvidia",
+    "/value-chain?without=tsmc", "/studio-catalogue", "/operator", "/problems/rate-limited",
+)  # fmt: skip
+LOOKS = ((1280, "light"), (390, "dark"))
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+@pytest.mark.parametrize("path", PAGES)
+def test_page_is_whole_for_everyone_and_asks_nobody_else(visit, key, path, width, scheme):
+    visitor = visit(width=width, scheme=scheme)
+    visitor.key(key)
+    visitor.open(path)
+    assert visitor.page.locator("main h1").count() == 1
+    visitor.check()
+
+
+def test_visitor_gets_a_key_and_calls_with_it(visit, server):
+    visitor = visit()
+    visitor.open("/keys")
+    page = visitor.page
+    page.get_by_label("Email", exact=True).fill("ada@example.org")
+    page.get_by_role("button", name="Make a free key").click()
+    shown = page.locator("#shown-key .key")
+    shown.wait_for()
+    made = shown.inner_text()
+    assert re.fullmatch(r"th_live_[0-9A-Za-z]+", made)
+    command = page.locator("#shown-key pre").inner_text()
+    assert made in command
+    with server.client(made) as client:
+        assert client.get("/feeds/events?limit=5").status_code == 200
+    page.get_by_role("button", name="Refresh").click()
+    page.get_by_text("1 of 100 used").wait_for()
+    visitor.check()
+    assert made not in page.url
+    visitor.open("/keys")
+    assert made not in page.content()
+
+
+def test_key_is_copied_with_one_click(visit):
+    visitor = visit()
+    visitor.page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=visitor.root)
+    visitor.open("/keys")
+    page = visitor.page
+    page.get_by_label("Email", exact=True).fill("eve@example.org")
+    page.get_by_role("button", name="Make a free key").click()
+    page.get_by_role("button", name="Copy the key").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.locator("#shown-key .key").inner_text()
+
+
+def test_mistyped_email_is_told_in_the_servers_words(visit):
+    visitor = visit()
+    visitor.open("/keys")
+    visitor.page.get_by_label("Email", exact=True).fill("ada@example")
+    visitor.page.get_by_role("button", name="Make a free key").click()
+    assert "email" in visitor.page.get_by_role("alert").inner_text().lower()
+    assert visitor.barriers() == []
+
+
+def test_board_makes_a_key_and_leads_from_a_story_to_its_event(visit):
+    visitor = visit()
+    visitor.open("/board")
+    page = visitor.page
+    page.get_by_label("Email", exact=True).fill("grace@example.org")
+    page.get_by_role("button", name="Make a free key").click()
+    page.get_by_role("button", name="Open the board").click()
+    page.locator("#map .place").first.wait_for()
+    page.get_by_role("link", name="Stories", exact=True).click()
+    page.locator("#stories a.title").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.locator("h3", has_text="Articles").wait_for()
+    article = dialog.locator("ul a").first
+    assert set(article.get_attribute("rel").split()) == {"noopener", "noreferrer", "nofollow"}
+    assert "story=story_" in page.url
+    assert visitor.barriers() == []
+    dialog.get_by_text(re.compile(r"^\d+ events?$")).click()
+    dialog.get_by_role("link", name="Event 1", exact=True).click()
+    page.get_by_role("dialog").locator("h3", has_text="Why these figures").wait_for()
+    assert "event=conflict_" in page.url
+    visitor.check()
+    page.keyboard.press("Escape")
+    page.wait_for_function("!location.search.includes('event')")
+
+
+def test_board_opens_with_two_requests_and_says_when_the_plan_is_used(visit, server):
+    made = server.new_key("frugal@example.org")["api_key"]
+    visitor = visit()
+    visitor.key(made)
+    visitor.open("/board")
+    visitor.page.locator("#map .place").first.wait_for()
+    assert server.used(made)["day"]["used"] == 2
+    visitor.page.get_by_role("link", name="Brief", exact=True).click()
+    visitor.page.locator("h2", has_text="Capability gaps").wait_for()
+    assert server.used(made)["day"]["used"] == 2
+    for _ in range(8):
+        with server.client(made) as client:
+            assert client.get("/feeds/events?limit=1").status_code == 200
+    visitor.page.get_by_role("link", name="Entities", exact=True).click()
+    told = visitor.page.get_by_role("alert").inner_text()
+    assert "Try again in" in told
+
+
+def test_filter_stands_in_the_address_and_survives_a_reload(visit, key):
+    visitor = visit()
+    visitor.key(key)
+    visitor.open("/board")
+    page = visitor.page
+    page.get_by_label("Category", exact=True).select_option("Battles")
+    page.get_by_text("78 events").first.wait_for()
+    page.get_by_role("button", name=re.compile(r"^critical")).click()
+    page.wait_for_url("**severity=critical**")
+    page.get_by_text(re.compile(r"^24 events")).first.wait_for()
+    page.reload()
+    page.get_by_text(re.compile(r"^24 events")).first.wait_for()
+    assert page.get_by_label("Category", exact=True).input_value() == "Battles"
+    page.go_back()
+    page.get_by_text(re.compile(r"^78 events")).first.wait_for()
+
+
+def test_map_is_zoomed_and_a_place_opened_by_keyboard(visit, key):
+    visitor = visit()
+    visitor.key(key)
+    visitor.open("/board")
+    page = visitor.page
+    layer = page.locator("#map svg > g")
+    before = layer.get_attribute("transform")
+    page.get_by_role("button", name="Zoom in").press("Enter")
+    assert layer.get_attribute("transform") != before
+    place = page.locator("#map .place").first
+    place.focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").locator("a.title").first.wait_for()
+    assert visitor.barriers() == []
+
+
+def test_entity_leads_to_its_stories_and_to_others(visit, key):
+    visitor = visit()
+    visitor.key(key)
+    visitor.open("/board?view=entities")
+    page = visitor.page
+    page.get_by_role("link", name="Ethiopia", exact=True).click()
+    page.locator("h2", has_text="Ethiopia").wait_for()
+    assert page.locator(".list a.title").count() > 0
+    other = page.locator("aside .bars button").first
+    name = other.locator("span").first.inner_text()
+    other.click()
+    page.locator("h2", has_text=name).first.wait_for()
+    visitor.check()
+
+
+def test_search_narrows_by_facet_and_opens_a_product_with_its_prices(visit):
+    visitor = visit()
+    visitor.open("/mattresses")
+    page = visitor.page
+    page.get_by_label("What are you looking for?").fill("latex")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_url("**q=latex**")
+    page.locator("#goods li").first.wait_for()
+    page.get_by_label("Sort").select_option("price")
+    page.wait_for_url("**sort=price**")
+    size = page.get_by_role("group", name="Size").get_by_role("checkbox").first
+    size.check()
+    page.wait_for_url("**size=**")
+    page.wait_for_load_state("networkidle")
+    prices = [
+        float(text.split()[0].strip("$").replace(",", "")) for text in page.locator("#goods .price").all_inner_texts()
+    ]
+    assert prices
+    assert prices == sorted(prices)
+    page.locator("#goods h3 a").first.click()
+    page.get_by_role("dialog").locator("h3", has_text="Price history").wait_for()
+    assert visitor.barriers() == []
+    assert "product=" in page.url
+    page.get_by_role("button", name="Close").click()
+    page.wait_for_function("!location.search.includes('product')")
+    visitor.check()
+
+
+def test_used_up_allowance_is_told_in_words(visit, start_server):
+    server = start_server("mattress", free_per_ip_per_day=1)
+    visitor = visit(root=server.root, width=390)
+    visitor.open("/mattresses")
+    assert visitor.page.locator("#goods li").count() > 0
+    visitor.open("/mattresses?q=latex")
+    assert "midnight" in visitor.page.get_by_role("alert").inner_text()
+    assert visitor.barriers() == []
+    server.stop()
+
+
+def test_graph_shows_neighbours_then_a_path_then_what_fails(visit):
+    visitor = visit()
+    visitor.open("/value-chain")
+    page = visitor.page
+    page.locator("#chokepoints a").first.wait_for()
+    page.get_by_label("Company", exact=True).fill("NVDA")
+    page.get_by_role("button", name="Show", exact=True).click()
+    page.locator("#company-panel h2", has_text="NVIDIA").wait_for()
+    assert page.locator("#graph .edge.on").count() > 10
+    page.get_by_label("From", exact=True).fill("ASML")
+    page.get_by_label("To", exact=True).fill("OpenAI")
+    page.get_by_role("button", name="Find paths").click()
+    page.locator("#paths-panel li").first.wait_for()
+    assert page.locator("#graph .node.chosen").get_attribute("data-company") == "asml"
+    assert page.locator("#graph .edge.on").count() >= 2
+    visitor.check()
+    page.locator("#paths-panel").get_by_role("link", name="ASML").first.click()
+    page.get_by_role("link", name="What fails without it?").click()
+    page.locator("#fails-panel", has_text="30 companies fail").wait_for()
+    assert page.locator("#graph .node.fails").count() == 30
+    visitor.check()
+
+
+def test_concierge_answers_and_lights_up_who_is_meant(visit):
+    visitor = visit()
+    visitor.open("/value-chain")
+    page = visitor.page
+    page.get_by_label("A question in plain words").fill("Who supplies HBM to NVIDIA?")
+    page.get_by_role("button", name="Ask").click()
+    page.locator("#answers", has_text="SK hynix").wait_for()
+    assert page.locator("#graph .node.on").count() >= 2
+    visitor.check()
+
+
+def test_theme_is_chosen_and_kept(visit):
+    visitor = visit(scheme="light")
+    visitor.open("/studio-catalogue")
+    page = visitor.page
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    for _ in range(2):
+        page.locator("#theme").click()
+    assert page.locator("#theme").inner_text() == "Theme: dark"
+    assert page.evaluate(ground) != light
+    page.reload()
+    assert page.evaluate(ground) != light
+    visitor.check()
+
+
+def test_headline_that_looks_like_markup_stays_text(visit, key):
+    visitor = visit()
+    visitor.key(key)
+    visitor.page.route("**/feeds/stories*", lambda route: route.fulfill(json=_hostile()))
+    visitor.open("/board?view=stories&story=story_1")
+    visitor.page.get_by_role("dialog").get_by_text("<img src=x onerror=alert(1)>").first.wait_for()
+    assert visitor.page.locator("dialog img, #stories img").count() == 0
+    assert visitor.page.locator("dialog a[href^=javascript]").count() == 0
+    visitor.check()
+
+
+def _hostile() -> dict[str, object]:
+    text, at = "<img src=x onerror=alert(1)>", "2020-11-15T10:00:00Z"
+    article = {"title": text, "url": "javascript:alert(1)", "publisher": text, "published": at}
+    told = dict.fromkeys(("title", "summary", "category"), text) | {"countries": [text], "sources": [text]}
+    counts = {"article_count": 1, "source_count": 1, "significance": 0.5, "tone": 0}
+    lists = {"articles": [article], "entities": [], "event_ids": []}
+    story = {"id": "story_1", "first_seen": at, "last_seen": at, **told, **counts, **lists}
+    page = {"total": 1, "count": 1, "as_of": at, "window_hours": 24, "source": "recorded", "stale": False}
+    return {"stories": [story], "next_cursor": None, "applied_filters": {}, **page}

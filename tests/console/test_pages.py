@@ -1,0 +1,123 @@
+"""What the pages are made of: their policy, their files, their navigation, and which of them a server has."""
+
+import re
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gate.conftest import asgi_client
+from tollhouse import app
+from tollhouse.console import sheets
+from tollhouse.console.pages import OPERATOR_PAGE, PAGES
+from tollhouse.services import SERVICES
+from tollhouse.settings import Settings
+
+HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+CONSOLE = Path(sheets.__file__).parent
+VENDORED = ("d3", "topojson-client", "world-atlas")
+MOST_VENDORED_BYTES = 600_000
+
+
+@asynccontextmanager
+async def served(tmp_path, **options: Any):
+    settings = Settings(data_dir=str(tmp_path), recorded=False, background_work=False, **options)
+    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+        yield client
+
+
+def addresses(html: str) -> set[str]:
+    """Every address of this server that a page names."""
+    return {found.partition("?")[0] for found in re.findall(r'(?:href|src)="(/[^"#]*)"', html)}
+
+
+async def test_front_page_is_json_for_programs_and_html_for_browsers(tmp_path):
+    async with served(tmp_path) as client:
+        for accept in ({}, {"Accept": "application/json"}, {"Accept": "*/*"}):
+            listed = (await client.get("/", headers=accept)).json()
+            assert [service["name"] for service in listed["services"]] == list(SERVICES)
+        page = await client.get("/", headers=HTML)
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        for name in ("defense", "mattress", "infra", "studio"):
+            assert f"/{name}/docs" in page.text
+        assert "100 requests a day" in page.text
+        assert "0.001 USDC" in page.text
+
+
+async def test_every_page_has_the_strict_policy_and_nothing_inline_and_no_link_is_dead(tmp_path):
+    async with served(tmp_path) as client:
+        for path in ("/", "/problems/rate-limited", OPERATOR_PAGE.path, *(page.path for page in PAGES)):
+            page = await client.get(path, headers=HTML)
+            assert page.status_code == 200, path
+            policy = page.headers["content-security-policy"]
+            assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+            assert "unsafe" not in policy
+            assert "frame-ancestors 'none'" in policy
+            assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", page.text), path
+            assert page.text.count("<h1") == 1, path
+            for address in addresses(page.text):
+                assert (await client.get(address)).status_code == 200, (path, address)
+
+
+async def test_unknown_parameter_of_a_page_is_refused_and_its_own_are_not(tmp_path):
+    async with served(tmp_path) as client:
+        assert (await client.get("/board?category=Battles&country=SD&view=stories")).status_code == 200
+        assert (await client.get("/mattresses?brand=A&brand=B&q=firm")).status_code == 200
+        assert (await client.get("/board?colour=red")).json()["parameter"] == "colour"
+
+
+@pytest.mark.parametrize(
+    ("service", "own"),
+    [("defense", {"/board", "/keys"}), ("studio", {"/studio-catalogue"}), ("infra", {"/value-chain"})],
+)
+async def test_single_service_has_its_own_pages_alone(tmp_path, service, own):
+    async with served(tmp_path, service=service) as client:
+        assert (await client.get("/", headers=HTML)).status_code == 200
+        for page in PAGES:
+            status = (await client.get(page.path, headers=HTML)).status_code
+            assert status == (200 if page.path in own else 404), page.path
+        assert (await client.get("/health")).json()["version"]
+
+
+async def test_host_of_a_service_has_its_pages_and_its_own_health(tmp_path):
+    async with served(tmp_path, hosts={"chain.example": "infra"}) as client:
+        there = {"Host": "chain.example"}
+        assert (await client.get("/value-chain", headers=there)).status_code == 200
+        assert (await client.get("/board", headers=there)).status_code == 404
+        assert "company_count" in (await client.get("/health", headers=there)).json()
+        assert (await client.get("/health")).json() == {"status": "ok"}
+
+
+async def test_every_module_a_page_imports_is_served(tmp_path):
+    async with served(tmp_path) as client:
+        page = await client.get("/board", headers=HTML)
+        (files,) = set(re.findall(r'data-files="([^"]+)"', page.text))
+        for script in (CONSOLE / "static").glob("*.js"):
+            answer = await client.get(f"{files}/{script.name}")
+            assert answer.headers["content-type"].startswith("text/javascript")
+            for imported in re.findall(r'from "\./([^"]+)"', answer.text):
+                assert (CONSOLE / "static" / imported).exists(), (script.name, imported)
+
+
+def test_scripts_never_make_markup_of_text():
+    for script in (CONSOLE / "static").glob("*.js"):
+        text = script.read_text("utf-8")
+        for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", ".html(", "eval(", "Function("):
+            assert way not in text, (script.name, way)
+
+
+def test_scripts_and_styles_name_no_other_host():
+    for file in (CONSOLE / "static").iterdir():
+        for url in re.findall(r"https?://[^\s\"'`)]+", file.read_text("utf-8")):
+            assert url.startswith("http://www.w3.org/"), (file.name, url)
+
+
+def test_vendored_files_are_small_and_come_with_licence_and_version():
+    folders = [CONSOLE / "vendor" / name for name in VENDORED]
+    for folder in folders:
+        assert re.fullmatch(r"\d+\.\d+\.\d+\n", (folder / "VERSION").read_text())
+        assert (folder / "LICENSE").read_text().startswith("Copyright")
+    notice = (CONSOLE.parents[2] / "NOTICE").read_text("utf-8")
+    assert all(f"vendor/{name}" in notice for name in VENDORED)
+    assert sum(file.stat().st_size for folder in folders for file in folder.iterdir()) < MOST_VENDORED_BYTES

@@ -1,0 +1,173 @@
+"""Alerts and analysis behind the real gate, over each kind of database, with events that a test makes up."""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from tests.fakes.receiver import Receiver, receiver
+from tests.gate.conftest import asgi_client
+from tollhouse import app
+from tollhouse.gate.rooms import Rooms
+from tollhouse.gate.service import Service
+from tollhouse.services import EVERY_SERVICE
+from tollhouse.services.defense import store
+from tollhouse.services.defense.alerts.desk import AlertsDesk
+from tollhouse.services.defense.alerts.operations import alert_operations
+from tollhouse.services.defense.alerts.watch import Watch
+from tollhouse.services.defense.analysis.desk import AnalysisDesk
+from tollhouse.services.defense.analysis.operations import analysis_operations
+from tollhouse.services.defense.event import EventRecord, Geo
+from tollhouse.services.defense.ingest.slots import compact
+from tollhouse.services.defense.news import store as news
+from tollhouse.services.defense.places import find_country
+from tollhouse.services.defense.store import EVENTS_FEED, NEWS_FEED
+from tollhouse.services.defense.store_changes import bump_revision
+from tollhouse.settings import Settings
+from tollhouse.storage.database import Database
+
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+SLOT = timedelta(minutes=15)
+
+
+def record(number, moment=NOON, category="Battles", country="Ethiopia", deaths=0, **members: Any) -> EventRecord:
+    """An event as stored, last reported at that moment."""
+    found = find_country(country)
+    values = {
+        "id": f"conflict_{blake2b(str(number).encode(), digest_size=8).hexdigest()}",
+        "url": f"https://news.example/{number}",
+        "title": f"Report number {number}",
+        "title_basis": "url",
+        "event_date": moment.date(),
+        "category": category,
+        "subcategory": "Use of force",
+        "geo": Geo(found.name, "", 9.0, 39.0),
+        "country_code": found.alpha2,
+        "fatalities": deaths,
+        "fatalities_basis": "headline" if deaths else "not_reported",
+        "confidence": 0.9,
+        "goldstein": -5.0,
+        "is_state_on_state": False,
+        "is_violent": False,
+        "relevance": 0.5,
+        "publishers": 1,
+        "first_reported_at": moment,
+        "last_reported_at": moment,
+        "row_ids": [],
+        "reasons": {},
+    }
+    return EventRecord(**{**values, **members})
+
+
+@dataclass
+class House:
+    """The server, its rooms and a key; what tests do again and again."""
+
+    client: httpx2.AsyncClient
+    rooms: Rooms
+    key: str
+    watch: Watch
+    services: list[Any] = field(default_factory=list)
+
+    @property
+    def database(self) -> Database:
+        return self.rooms.database
+
+    async def ask(self, method: str, path: str, body: Any = None, key: str | None = None) -> httpx2.Response:
+        headers = {"Authorization": f"Bearer {key or self.key}"}
+        return await self.client.request(method, path, json=body, headers=headers)
+
+    async def make(self, url: str, **members: Any) -> dict[str, Any]:
+        answer = await self.ask("POST", "/api/alerts", {**rule(), "name": "Fighting", "url": url, **members})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def alert(self, identity: str) -> dict[str, Any]:
+        answer = await self.ask("GET", f"/api/alerts/{identity}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def put(self, *records: EventRecord, slot: datetime = NOON, pool: str = "provider") -> None:
+        """Store events, and the slot in which they came, as taking in an export does."""
+        async with self.database.writing(lock="ingest") as connection:
+            number = await bump_revision(connection, EVENTS_FEED)
+            rows = [
+                {
+                    "pool": pool,
+                    "id": one.id,
+                    "last_slot": compact(one.last_reported_at),
+                    "record": msgspec.json.encode(one),
+                }
+                for one in records
+            ]
+            await store.write_events(connection, rows, number)
+            await store.write_slot(
+                connection, slot=compact(slot), pool=pool, origin="file", md5=str(number), rows=1, bad_rows=0,
+                ingested_at="2026-03-10T12:00:00Z",
+            )  # fmt: skip
+
+    async def remove(self, *records: EventRecord, pool: str = "provider") -> None:
+        async with self.database.writing(lock="ingest") as connection:
+            number = await bump_revision(connection, EVENTS_FEED)
+            await store.remove_events(connection, pool, [one.id for one in records], number)
+
+    async def tell_story(
+        self, number: int, records: list[EventRecord], entities: list[dict[str, Any]], voices=1
+    ) -> None:
+        """Store a story that tells these events and names these entities."""
+        async with self.database.writing() as connection:
+            now = await bump_revision(connection, NEWS_FEED)
+            identity = f"story_{number:016x}"
+            story = {
+                "id": identity, "source_count": voices, "event_ids": [one.id for one in records],
+                "entities": [entity["id"] for entity in entities],
+            }  # fmt: skip
+            row = {"pool": "provider", "last_seen": compact(NOON)}
+            await news.write_told(
+                connection, "story", [{**row, "id": identity, "body": msgspec.json.encode(story)}], now
+            )
+            rows = [{**row, "id": entity["id"], "body": msgspec.json.encode(entity)} for entity in entities]
+            await news.write_told(connection, "entity", rows, now)
+
+
+def rule(**members: Any) -> dict[str, Any]:
+    return {"metric": "event_count", "operator": ">=", "threshold": 2, **members}
+
+
+@pytest.fixture
+def hook() -> Iterator[Receiver]:
+    with receiver() as running:
+        yield running
+
+
+@pytest.fixture
+def settings(tmp_path, database_url) -> Settings:
+    return Settings(
+        data_dir=str(tmp_path), database_url=database_url, service="defense", background_work=False,
+        webhook_allow_loopback=True,
+    )  # fmt: skip
+
+
+@pytest.fixture
+async def house(settings, monkeypatch) -> AsyncIterator[House]:
+    held: list[Rooms] = []
+
+    async def opened(rooms: Rooms) -> Service:
+        held.append(rooms)
+        operations = [*alert_operations(AlertsDesk(rooms)), *analysis_operations(AnalysisDesk(rooms))]
+        return Service("defense", "", "2.0", "", operations, _health, {"type": "object"})
+
+    monkeypatch.setitem(EVERY_SERVICE, "defense", opened)
+    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+        rooms = held[0]
+        key = (await rooms.keys.create("ada@example.org", tier="enterprise")).text
+        yield House(client, rooms, key, Watch(rooms.database, recorded=settings.recorded))
+
+
+async def _health() -> dict[str, Any]:
+    return {"status": "ok"}

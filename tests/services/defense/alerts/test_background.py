@@ -1,0 +1,61 @@
+"""The whole of it as a server does it: watch and deliveries in the background, told once whoever leads."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from tests.gate.conftest import asgi_client
+from tests.services.defense.alerts.conftest import House, record, rule
+from tests.webhooks.conftest import is_signed, until
+from tollhouse import app
+from tollhouse.gate.service import Service
+from tollhouse.services import EVERY_SERVICE
+from tollhouse.services.defense.alerts.desk import AlertsDesk
+from tollhouse.services.defense.alerts.operations import alert_operations
+from tollhouse.services.defense.alerts.watch import Watch
+from tollhouse.settings import Settings
+
+
+async def _health() -> dict[str, str]:
+    return {"status": "ok"}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+async def test_server_tells_by_itself_once_whoever_leads(tmp_path, database_url, hook, monkeypatch, number):
+    rooms_of = []
+
+    async def opened(rooms) -> Service:
+        rooms_of.append(rooms)
+        watch = Watch(rooms.database, recorded=None)
+        operations = alert_operations(AlertsDesk(rooms))
+        return Service("defense", "", "2.0", "", operations, _health, {"type": "object"}, work=[watch.work])
+
+    monkeypatch.setitem(EVERY_SERVICE, "defense", opened)
+    settings = Settings(
+        data_dir=str(tmp_path), database_url=database_url, service="defense", webhook_allow_loopback=True
+    )
+    monkeypatch.setattr(app, "RETRY_LEADING_SECONDS", 0.1)
+    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+        key = (await rooms_of[0].keys.create("ada@example.org", tier="enterprise")).text
+        house = House(client, rooms_of[0], key, Watch(rooms_of[0].database, recorded=None))
+        made = await house.make(hook.url(), **rule())
+        for _ in range(number - 1):
+            # Another leader over the same database, as when the first one's host hangs.
+            other = asyncio.create_task(_for_ever(Watch(house.database, recorded=None)))
+        await house.put(record(1), record(2))
+        await until(lambda: hook.taken)
+        await asyncio.sleep(1.5)
+        (told,) = hook.taken
+        assert is_signed(told, made["secret"])
+        assert msgspec.json.decode(told.body)["data"]["value"] == 2
+        assert (await house.alert(made["id"]))["state"]["status"] == "met"
+        if number > 1:
+            other.cancel()
+            await asyncio.gather(other, return_exceptions=True)
+
+
+async def _for_ever(watch: Watch) -> None:
+    while True:
+        await watch.once()
+        await asyncio.sleep(0.05)
