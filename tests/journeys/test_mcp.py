@@ -1,5 +1,7 @@
 """The official MCP client against a real server: it lists tools, calls free ones, and pays with a wallet's credit."""
 
+import json
+from base64 import b64decode, b64encode
 from contextlib import asynccontextmanager
 
 import httpx2
@@ -8,8 +10,9 @@ import pytest_asyncio
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tollhouse.client import Agent
+from tollhouse.client import Agent, Payer
 from tollhouse.payments.chain.local import ACCOUNTS, LocalChain
+from tollhouse.payments.chain.token import token_balance
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -119,3 +122,26 @@ async def test_notification_is_taken_and_other_revisions_are_refused(paid_server
     answer = httpx2.post(f"{paid_server.base}/mcp", content=ping, headers={"MCP-Protocol-Version": "1999-01-01"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32022)
     assert httpx2.get(f"{paid_server.base}/mcp").status_code == 405
+
+
+async def test_tool_past_the_allowance_is_paid_for_with_x402(start_server, chain):
+    payer, seller, relayer = ACCOUNTS[4], ACCOUNTS[5], ACCOUNTS[6]
+    await chain.fund_usdc(payer.address, 1_000_000)
+    server = start_server(evm_rpc_url=chain.url, x402_pay_to=seller.address, free_per_ip_per_day=1,
+                          x402_facilitator_key=relayer.private_key)  # fmt: skip
+    async with connected(server, "mattress") as client:
+        assert not (await client.call_tool("searchProducts", {"q": "latex", "limit": 1})).is_error
+        asked = await client.call_tool("searchProducts", {"q": "latex", "limit": 1})
+        assert asked.is_error
+        required = asked.structured_content
+        assert (required["x402Version"], required["accepts"][0]["amount"]) == (2, "1000")
+        assert json.loads(asked.content[0].text) == required
+        header = b64encode(json.dumps(required).encode()).decode()
+        signed = Payer(payer.private_key).headers(header, 1_000)["Payment-Signature"]
+        payment = json.loads(b64decode(signed))
+        paid = await client.call_tool("searchProducts", {"q": "latex", "limit": 1}, meta={"x402/payment": payment})
+        assert not paid.is_error
+        assert paid.meta["x402/payment-response"]["success"] is True
+        again = await client.call_tool("searchProducts", {"q": "latex", "limit": 1}, meta={"x402/payment": payment})
+        assert again.is_error
+    assert await token_balance(chain.client, chain.usdc_address, seller.address) == 1_000

@@ -19,7 +19,7 @@ class Agent:
 
     def __init__(self, private_key: str | bytes, prefix: str = "service") -> None:
         """Take the key as 32 bytes or as hex, with or without 0x. Raises ValueError, which never shows the key."""
-        self._key = _private_key(private_key)
+        self._key = private_key_of(private_key)
         self._prefix = prefix
         self.address = checksummed(address_of(self._key.public_key))
 
@@ -44,7 +44,8 @@ class Agent:
         }
 
 
-def _private_key(given: str | bytes) -> PrivateKey:
+def private_key_of(given: str | bytes) -> PrivateKey:
+    """A key of 32 bytes, or its hex with or without 0x. Raises ValueError, which never shows the key."""
     matched = _KEY.fullmatch(given.hex() if isinstance(given, bytes) else given)
     if matched is None:
         raise ValueError("a private key is 32 bytes, or 64 hexadecimal digits")

@@ -17,7 +17,8 @@ from tollhouse import settings as setting
 from tollhouse.payments.chain.local import ACCOUNTS, Account, LocalChain
 from tollhouse.settings import Settings
 
-AGENT, OPERATOR = ACCOUNTS[1], ACCOUNTS[2]
+AGENT, OPERATOR, RELAYER = ACCOUNTS[1], ACCOUNTS[2], ACCOUNTS[3]
+FREE_REQUESTS = 3
 FUNDS_MICROS = 100_000_000
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
@@ -53,6 +54,9 @@ async def set_stage(folder: Path, port: int) -> AsyncIterator[Stage]:
             evm_rpc_url=chain.url,
             treasury_address=OPERATOR.address,
             deposit_confirmations=1,
+            x402_pay_to=OPERATOR.address,
+            x402_facilitator_key=RELAYER.private_key,
+            free_per_ip_per_day=FREE_REQUESTS,
             public_url=root,
         )
         async with _server(staged, root) as ended, httpx2.AsyncClient(base_url=root, timeout=30) as client:

@@ -1,0 +1,41 @@
+"""Our own payer signs what the server's verification accepts, and never more than it was told to."""
+
+import json
+from base64 import b64encode
+
+import pytest
+
+from tests.payments.x402.paying import PAYER, REQUIREMENT, RESOURCE
+from tollhouse.client import Payer
+from tollhouse.payments.x402.challenge import challenge
+from tollhouse.payments.x402.reading import read_payment
+from tollhouse.payments.x402.verifying import chosen_from, signed_by_key
+
+REQUIRED = challenge(RESOURCE, [REQUIREMENT], "pay").headers["PAYMENT-REQUIRED"]
+
+
+def test_signed_payment_fulfils_the_requirement():
+    payment = read_payment("", Payer(PAYER.private_key).headers(REQUIRED, 1_000)["Payment-Signature"])
+    assert payment.payer == PAYER.address.lower()
+    assert chosen_from([REQUIREMENT], payment) == REQUIREMENT
+    assert signed_by_key(payment, REQUIREMENT) is not None
+
+
+def test_each_payment_has_a_nonce_of_its_own():
+    payer = Payer(PAYER.private_key)
+    assert payer.headers(REQUIRED, 1_000) != payer.headers(REQUIRED, 1_000)
+
+
+def test_payer_pays_no_more_than_it_was_told_to():
+    with pytest.raises(ValueError, match="more than 999"):
+        Payer(PAYER.private_key).headers(REQUIRED, 999)
+
+
+def test_server_that_takes_no_payment_is_not_paid():
+    empty = b64encode(json.dumps({"accepts": []}).encode()).decode()
+    with pytest.raises(ValueError, match="no payment"):
+        Payer(PAYER.private_key).headers(empty, 1_000)
+
+
+def test_key_is_not_shown():
+    assert PAYER.private_key[2:] not in repr(Payer(PAYER.private_key))
