@@ -47,7 +47,7 @@ FILES = {
         CAFE.encode("utf-32"),
         CAFE.encode("cp1252"),
         gzip.compress(CAFE.encode("cp1252"), mtime=0),
-        gzip.compress(CAFE[:20].encode(), mtime=0) + gzip.compress(CAFE[20:].encode()),
+        gzip.compress(CAFE[:20].encode(), mtime=0) + gzip.compress(CAFE[20:].encode(), mtime=0),
         CAFE.replace("\n", "\r\n").encode(),
         CAFE.replace("\n", "\r").encode(),
     ],
