@@ -10,6 +10,7 @@ from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.evm.address import Address, parse_address
 from tollhouse.gate.operation import Asked
 from tollhouse.gate.rooms import Rooms
+from tollhouse.metering.limiting import count_or_refuse
 from tollhouse.metering.meter import Meter
 from tollhouse.metering.plans import AGENT_CALL_MICROS, MINIMUM_DEPOSIT_MICROS
 from tollhouse.metering.windows import Windows
@@ -135,7 +136,7 @@ class AgentsDesk:
         wallet = _body_address(body.wallet_address)
         agent = await self._wallets.agent_of(wallet.raw)
         if agent is None:
-            await self._count(f"agents:{asked.address}", self._registrations)
+            await count_or_refuse(self._meter, f"agents:{asked.address}", self._registrations, "registrations")
             agent = await self._wallets.register(wallet.text, body.label, body.email)
         return self._registered(agent)
 
@@ -149,7 +150,7 @@ class AgentsDesk:
                 "This server takes no deposits: its operator has not set `evm_rpc_url` and `treasury_address`.",
                 setting="evm_rpc_url, treasury_address",
             )
-        await self._count(f"deposits:{asked.address}", self._reports)
+        await count_or_refuse(self._meter, f"deposits:{asked.address}", self._reports, "reports")
         credited = await self._deposits.credit(agent.agent_id, agent.wallet_address, asked.body.tx_hash)
         return DepositCredited(
             credited_usd=usd(credited.credited_micros),
@@ -183,19 +184,6 @@ class AgentsDesk:
         if agent is None:
             raise Problem("not-found", "This wallet is not registered; POST /api/agent/register does that.")
         return agent
-
-    async def _count(self, subject: str, windows: Windows) -> None:
-        verdict = (await self._meter.reserve(subject, windows)).verdict
-        if verdict.refused_by:
-            wait = verdict.retry_after_seconds(clock.seconds())
-            raise Problem(
-                "rate-limited",
-                f"Too many of these come from one address; the next fits in {wait} s.",
-                headers={"Retry-After": str(wait)},
-                retry_after_seconds=wait,
-                window=verdict.refused_by.window,
-                limit=verdict.refused_by.limit,
-            )
 
     def _registered(self, agent: Agent) -> AgentRegistered:
         settings = self._settings

@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from tollhouse import clock
 from tollhouse.access import store as key_store
 from tollhouse.access.keys import KeyRing
 from tollhouse.caller import KeyCaller, Tier
 from tollhouse.errors import Problem
 from tollhouse.gate.operation import JSON, Asked, Operation
 from tollhouse.gate.terms import FREE, KEY_UNMETERED
+from tollhouse.metering.limiting import count_or_refuse
 from tollhouse.metering.meter import Meter
 from tollhouse.metering.windows import Windows
 from tollhouse.payments.checkout.buying import Buying, Returning
@@ -148,17 +148,7 @@ class CheckoutDesk:
         return holder
 
     async def _count(self, address: str) -> None:
-        verdict = (await self._meter.reserve(f"checkout:{address}", self._per_address)).verdict
-        if verdict.refused_by:
-            wait = verdict.retry_after_seconds(clock.seconds())
-            raise Problem(
-                "rate-limited",
-                f"Too many of these come from one address; the next fits in {wait} s.",
-                headers={"Retry-After": str(wait)},
-                retry_after_seconds=wait,
-                window=verdict.refused_by.window,
-                limit=verdict.refused_by.limit,
-            )
+        await count_or_refuse(self._meter, f"checkout:{address}", self._per_address, "checkouts")
 
 
 def checkout_operations(desk: CheckoutDesk) -> Sequence[Operation]:

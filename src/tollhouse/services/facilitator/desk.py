@@ -10,6 +10,7 @@ from tollhouse.errors import Problem
 from tollhouse.evm.address import parse_address
 from tollhouse.gate.operation import Answer, Asked
 from tollhouse.logs import logger
+from tollhouse.metering.limiting import count_or_refuse
 from tollhouse.metering.meter import Meter, Reservation
 from tollhouse.metering.windows import Windows
 from tollhouse.payments.chain.client import ChainClient
@@ -142,17 +143,8 @@ class FacilitatorDesk:
         return _failed(told, no.reason, no.detail)
 
     async def _admit(self, kind: str, address: str) -> None:
-        verdict = (await self._meter.reserve(f"facilitator-{kind}:{address}", Windows(None, PER_MINUTE))).verdict
-        if verdict.refused_by:
-            wait = verdict.retry_after_seconds(clock.seconds())
-            raise Problem(
-                "rate-limited",
-                f"{PER_MINUTE} payments a minute are taken from one address; the next one in {wait} s.",
-                headers={"Retry-After": str(wait)},
-                retry_after_seconds=wait,
-                window="minute",
-                limit=PER_MINUTE,
-            )
+        windows = Windows(None, PER_MINUTE)
+        await count_or_refuse(self._meter, f"facilitator-{kind}:{address}", windows, "payments")
 
     def _configured(self) -> Settling:
         if self._settling is None:

@@ -4,9 +4,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tollhouse import clock
-from tollhouse.errors import Problem
 from tollhouse.gate.operation import Asked
+from tollhouse.metering.limiting import count_or_refuse
 from tollhouse.metering.meter import Meter
 from tollhouse.metering.windows import Windows
 from tollhouse.services.infra.company import Edge
@@ -56,7 +55,7 @@ class ChatDesk:
         """Answer one message. Raises Problem `rate-limited`."""
         given = asked.body.conversation_id
         focus = self._conversations.focus_of(given) if given else None
-        await self._admit(asked.address)
+        await count_or_refuse(self._meter, f"infra-chat:{asked.address}", self._per_address, "messages")
         # `reply` is a finding put into words. A configured model may put the same finding into other words here.
         reply, focus = self._concierge.reply(asked.body.message, focus)
         return ChatReply(
@@ -69,20 +68,6 @@ class ChatDesk:
             model=MODEL,
             conversation_id=self._conversations.id_of(focus),
         )
-
-    async def _admit(self, address: str) -> None:
-        verdict = (await self._meter.reserve(f"infra-chat:{address}", self._per_address)).verdict
-        if verdict.refused_by:
-            wait = verdict.retry_after_seconds(clock.seconds())
-            raise Problem(
-                "rate-limited",
-                f"The concierge answers {self._per_address.per_sliding} messages a minute from one address; "
-                f"the next one in {wait} s.",
-                headers={"Retry-After": str(wait)},
-                retry_after_seconds=wait,
-                window="minute",
-                limit=self._per_address.per_sliding,
-            )
 
 
 EXAMPLE_REQUEST: dict[str, Any] = {"message": "Who supplies HBM to NVIDIA?"}
