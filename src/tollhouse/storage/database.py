@@ -34,6 +34,7 @@ class Database:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self.is_sqlite = engine.dialect.name == "sqlite"
+        self._writers = asyncio.Lock()
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
@@ -47,12 +48,25 @@ class Database:
     @asynccontextmanager
     async def writing(self, lock: str | None = None) -> AsyncIterator[AsyncConnection]:
         """One transaction: all of it lands or none. `lock` makes writers of the same name take turns."""
-        async with _as_problem(), self._engine.connect() as plain:
+        async with _as_problem(), self._turn_to_write(), self._engine.connect() as plain:
             connection = await plain.execution_options(tollhouse_writes=True)
             async with connection.begin():
                 if lock and not self.is_sqlite:
                     await connection.execute(text("SELECT pg_advisory_xact_lock(:name)"), {"name": _number(lock)})
                 yield connection
+
+    @asynccontextmanager
+    async def _turn_to_write(self) -> AsyncIterator[None]:
+        """On SQLite the writers of one process go in the order they came: its own way to wait lets some starve."""
+        if not self.is_sqlite:
+            yield
+            return
+        async with asyncio.timeout(BUSY_TIMEOUT_SECONDS):
+            await self._writers.acquire()
+        try:
+            yield
+        finally:
+            self._writers.release()
 
     @asynccontextmanager
     async def leading(self, role: str, lock_dir: Path) -> AsyncIterator[bool]:

@@ -10,7 +10,7 @@ async def shop(database_url, tmp_path):
 
 
 @pytest.fixture
-async def small_shop(tmp_path):
+async def small_shop(data_dir):
     """On SQLite: for what the kind of the database has no part in."""
-    async with opened(f"sqlite:///{tmp_path}/tollhouse.db", tmp_path) as shop:
+    async with opened(f"sqlite:///{data_dir}/tollhouse.db", data_dir) as shop:
         yield shop

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,20 @@ PATIENT = Bounds(attempt_seconds=20.0, deadline_seconds=20.0, retries=0)
 IMPATIENT = Bounds(attempt_seconds=20.0, deadline_seconds=SLOW_SECONDS / 3, retries=0)
 
 EMAIL = "ada@example.org"
+PUBLIC_URL = "https://tolls.example"
 SOLD = {"price_pro": "pro", "price_pro_year": "pro", "price_ent": "enterprise", "price_ent_year": "enterprise"}
+
+
+@dataclass
+class Pauses:
+    """How long each next answer takes; then none."""
+
+    seconds: list[float]
+    has_begun: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def pause(self) -> float:
+        self.has_begun.set()
+        return self.seconds.pop(0) if self.seconds else 0.0
 
 
 @dataclass
@@ -40,6 +54,7 @@ class Shop:
     stripe: Stripe
     api: StripeApi
     desk: CheckoutDesk
+    other_desk: CheckoutDesk
     key: NewKey
     told: int = 0
 
@@ -72,17 +87,19 @@ class Shop:
         """One after the other; whether each was new."""
         return [(await self.hear(event)).is_new for event in (self.untold() if events is None else events)]
 
-    async def deliver_at_once(self, events: Iterable[dict[str, Any]]) -> None:
-        await asyncio.gather(*map(self.hear, events))
+    async def deliver_at_once(self, events: Iterable[dict[str, Any]], workers: int = 1) -> None:
+        """To so many workers in turn: two that know nothing of each other share the database."""
+        desks = [self.desk, self.other_desk][:workers]
+        await asyncio.gather(*(self.hear(event, desk) for event, desk in zip(events, cycle(desks), strict=False)))
 
-    async def hear(self, event: dict[str, Any]) -> Any:
-        return await self.webhook(*signed(event))
+    async def hear(self, event: dict[str, Any], desk: CheckoutDesk | None = None) -> Any:
+        return await self.webhook(*signed(event), desk)
 
-    async def webhook(self, raw: bytes, signature: str) -> Any:
+    async def webhook(self, raw: bytes, signature: str, desk: CheckoutDesk | None = None) -> Any:
         headers = [(b"stripe-signature", signature.encode())] if signature else []
         scope = {"method": "POST", "path": "/api/stripe/webhook", "query_string": b"", "headers": headers}
         asked = Asked(None, raw, {}, None, "127.0.0.1", "application/json", Request(scope, _nothing))
-        return await self.desk.webhook(asked)
+        return await (desk or self.desk).webhook(asked)
 
     async def tier(self, key: NewKey | None = None) -> str:
         """As a server sees it that has not seen the key before."""
@@ -94,6 +111,7 @@ class Shop:
 async def opened(database_url: str, folder: Path) -> AsyncIterator[Shop]:
     async with stripe() as fake:
         settings = Settings(
+            public_url=PUBLIC_URL,
             database_url=database_url.replace("sqlite+aiosqlite", "sqlite"),
             data_dir=str(folder),
             stripe_secret_key=SECRET_KEY,
@@ -106,10 +124,10 @@ async def opened(database_url: str, folder: Path) -> AsyncIterator[Shop]:
         ring = await open_key_ring(database, "")
         meter = TallyMeter(MemoryTallies(folder))
         api = StripeApi(SECRET_KEY, WEBHOOK_SECRET, fake.url, PATIENT)
-        desk = CheckoutDesk(settings, database, ring, meter, api)
+        desk, other_desk = (CheckoutDesk(settings, database, ring, meter, api) for _ in range(2))
         try:
             key = await ring.create(EMAIL)
-            yield Shop(settings, database, ring, meter, fake, api, desk, key)
+            yield Shop(settings, database, ring, meter, fake, api, desk, other_desk, key)
         finally:
             await api.close()
             await meter.close()

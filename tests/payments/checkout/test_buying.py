@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.payments.checkout.shop import EMAIL, refused
+from tests.payments.checkout.shop import EMAIL, PUBLIC_URL, refused
 from tollhouse import clock
 
 
@@ -115,6 +115,15 @@ async def test_portal_opens_for_a_key_that_was_at_the_checkout(shop):
     await shop.begin()
     (customer,) = shop.stripe.customers
     assert await shop.portal() == f"{shop.stripe.url}/portal/{customer}"
+
+
+async def test_buyers_come_back_to_the_page_about_keys_which_says_what_became_of_it(small_shop):
+    await small_shop.begin()
+    checkout = small_shop.stripe.asked[-1].form
+    assert checkout["success_url"] == f"{PUBLIC_URL}/keys?status=paid"
+    assert checkout["cancel_url"] == f"{PUBLIC_URL}/keys?status=cancelled"
+    await small_shop.portal()
+    assert small_shop.stripe.asked[-1].form["return_url"] == f"{PUBLIC_URL}/keys"
 
 
 async def test_too_many_checkouts_of_one_address_are_told_to_wait(small_shop):

@@ -2,26 +2,14 @@
 
 import asyncio
 import random
-from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-from tests.payments.checkout.shop import Shop
+from tests.payments.checkout.shop import Pauses, Shop
 
 SEEDS = 100
 BATCHES = 4
-
-
-@dataclass
-class Pauses:
-    """How long each next answer takes; then none."""
-
-    seconds: list[float]
-    has_begun: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def pause(self) -> float:
-        self.has_begun.set()
-        return self.seconds.pop(0) if self.seconds else 0.0
 
 
 async def test_key_goes_from_free_to_pro_to_yearly_enterprise_and_back_to_free(shop):
@@ -216,16 +204,20 @@ async def _life(shop: Shop, chance: random.Random, email: str) -> str:
         now = len(late) if number == len(steps) else chance.randint(0, len(late))
         # One answer is on its way while the subscription moves on and newer answers overtake it.
         fake.jitter = Pauses([chance.random() / 4])
-        first = shop.deliver_at_once([event for event in late[:now] for _ in range(2)])
+        first = shop.deliver_at_once(_doubled(late[:now]), workers=2)
         hearing = asyncio.gather(first, asyncio.sleep(0))
         await asyncio.sleep(chance.random() / 20)
         worth, is_over = _lived(fake, subscription, step, worth, is_over=is_over)
         fresh = shop.untold()
         is_told_now = number == len(steps) or chance.random() < 0.5
-        await asyncio.gather(hearing, shop.deliver_at_once(fresh * 2 if is_told_now else []))
+        await asyncio.gather(hearing, shop.deliver_at_once(_doubled(fresh if is_told_now else []), workers=2))
         late = late[now:] + late[: now // 2] + ([] if is_told_now else fresh)
     assert await shop.tier() == ("free" if is_over else worth)
     return await shop.tier()
+
+
+def _doubled(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [event for event in events for _ in range(2)]
 
 
 def _lived(fake, subscription: str, step: str, worth: str, *, is_over: bool) -> tuple[str, bool]:

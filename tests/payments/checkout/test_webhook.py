@@ -1,12 +1,13 @@
 """What is believed of what comes as a webhook, and that nothing is done twice or lost."""
 
+import asyncio
 import sys
 import time
 
 import pytest
 
 from tests.fakes.stripe import signed
-from tests.payments.checkout.shop import refused
+from tests.payments.checkout.shop import Pauses, refused
 from tollhouse.payments.checkout.opening import stripe_of
 from tollhouse.services.defense.checkout_desk import CheckoutDesk
 from tollhouse.settings import SettingError, Settings, load, shown
@@ -84,6 +85,57 @@ async def test_webhook_that_could_not_be_acted_on_is_asked_for_again(shop, mode)
     shop.trouble("ok")
     assert (await shop.hear(event)).is_new
     assert await shop.tier() == "pro"
+
+
+async def test_storm_of_events_about_one_subscription_is_one_reason_to_look(shop):
+    subscription = await shop.buy("price_pro")
+    for _ in range(40):
+        shop.stripe.renew(subscription)
+    shop.stripe.change_plan(subscription, "price_ent")
+    storm = shop.untold() * 2
+    asked = len(shop.stripe.asked)
+    await shop.deliver_at_once(storm)
+    assert len(shop.stripe.asked) - asked == 1
+    assert await shop.tier() == "enterprise"
+    assert not any(await shop.deliver(storm[:5]))
+
+
+async def test_event_that_comes_while_stripe_is_asked_has_a_look_of_its_own(small_shop):
+    subscription = await small_shop.buy("price_pro")
+    small_shop.stripe.renew(subscription)
+    asked = len(small_shop.stripe.asked)
+    small_shop.stripe.jitter = Pauses([0.3])
+    early = asyncio.ensure_future(small_shop.deliver_at_once(small_shop.untold()))
+    await small_shop.stripe.jitter.has_begun.wait()
+    small_shop.stripe.change_plan(subscription, "price_ent")
+    await small_shop.deliver_at_once(small_shop.untold())
+    await early
+    assert len(small_shop.stripe.asked) - asked == 2
+    assert await small_shop.tier() == "enterprise"
+
+
+async def test_events_that_came_together_are_all_asked_for_again_when_stripe_is_away(small_shop):
+    subscription = await small_shop.buy("price_pro")
+    small_shop.stripe.change_plan(subscription, "price_ent")
+    events = small_shop.untold()
+    small_shop.trouble("error")
+    told = await asyncio.gather(*map(small_shop.hear, events), return_exceptions=True)
+    assert [getattr(one, "code", one) for one in told] == ["upstream-unavailable"] * len(events)
+    small_shop.trouble("ok")
+    assert all(await small_shop.deliver(events))
+    assert await small_shop.tier() == "enterprise"
+
+
+async def test_who_hangs_up_takes_the_look_from_nobody_else(small_shop):
+    subscription = await small_shop.buy("price_pro")
+    small_shop.stripe.change_plan(subscription, "price_ent")
+    first, *others = small_shop.untold()
+    impatient = asyncio.ensure_future(small_shop.hear(first))
+    patient = asyncio.gather(*map(small_shop.hear, others))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    assert all(answer.is_new for answer in await patient)
+    assert await small_shop.tier() == "enterprise"
 
 
 async def test_where_nothing_is_sold_all_of_it_is_503_and_names_the_settings(small_shop):

@@ -15,10 +15,11 @@ LOOK_AFTER_SECONDS = 3_600.0
 
 
 class Returning(Struct, frozen=True):
-    """Where buyers come back to: after paying, and after leaving without."""
+    """Where buyers come back to: after paying, after leaving without, and from the portal."""
 
     paid_url: str
     left_url: str
+    portal_url: str
 
 
 class Buying:
@@ -59,7 +60,7 @@ class Buying:
             account = await store.account_of_key(connection, key_id)
         if account is None or account.customer_id is None:
             raise Problem("not-found", "This key has never been at the checkout: POST /api/stripe/checkout begins.")
-        return await self._provider.portal(account.customer_id, self._returning.left_url)
+        return await self._provider.portal(account.customer_id, self._returning.portal_url)
 
     async def _with_customer(self, account: Any, email: str, *, may_exist: bool) -> Any:
         """The account with a customer. Asked for at the same time or again after a crash, it is the same customer."""

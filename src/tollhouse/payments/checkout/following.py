@@ -18,7 +18,7 @@ from tollhouse.logs import logger
 from tollhouse.payments.checkout import store
 from tollhouse.payments.checkout.buying import LOOK_AFTER_SECONDS
 from tollhouse.payments.checkout.deciding import Verdict, decide
-from tollhouse.payments.checkout.words import Happening, Keys, Provider, ProviderFailed, Subscription
+from tollhouse.payments.checkout.words import Keys, Provider, ProviderFailed, Subscription
 from tollhouse.storage.database import Database, Transaction
 
 log = logger("payments.checkout")
@@ -32,28 +32,13 @@ REMEMBER_EVENTS_SECONDS = 30 * SECONDS_PER_DAY
 
 
 class Following:
-    """What is done about changes at Stripe, told by webhooks or found by looking."""
+    """How a key comes to what is paid for it: by a look whenever there is a reason, and now and then without one."""
 
     def __init__(self, provider: Provider, database: Database, prices: Mapping[str, Tier], keys: Keys) -> None:
         self._provider = provider
         self._database = database
         self._prices = prices
         self._keys = keys
-
-    async def hear(self, event: Happening) -> bool:
-        """Act on an event; False when that was done before. Raises ProviderFailed, and the event may be sent again."""
-        async with self._database.reading() as connection:
-            if await store.was_heard(connection, event.id):
-                return False
-            key_id = await store.key_of_customer(connection, event.customer_id) if event.customer_id else None
-        if key_id is not None:
-            await self.look(key_id)
-        async with self._database.writing() as transaction:
-            # Only now: after a crash on the way here, Stripe sends the event again.
-            await store.keep_event(
-                transaction, id=event.id, type=event.type[:100], created=event.created, heard_at=clock.seconds()
-            )
-        return True
 
     async def look(self, key_id: str) -> None:
         """Bring the key to what its customer pays for at this moment. Raises ProviderFailed."""

@@ -1,5 +1,6 @@
 """Who pays for which key, and which events were heard, as rows. Moments are seconds since 1970."""
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Boolean, Column, Double, Integer, String, Table, select, update
@@ -102,9 +103,9 @@ async def due_for_a_look(connection: AsyncConnection, moment: float) -> list[str
     return list((await connection.execute(query)).scalars())
 
 
-async def was_heard(connection: AsyncConnection, event_id: str) -> bool:
-    """Whether all that the event asks for was done."""
-    return (await connection.execute(select(event.c.id).where(event.c.id == event_id))).first() is not None
+async def heard_among(connection: AsyncConnection, event_ids: Collection[str]) -> set[str]:
+    """Those of the events that were heard before: all that they ask for was done."""
+    return set((await connection.execute(select(event.c.id).where(event.c.id.in_(event_ids)))).scalars())
 
 
 async def keep_event(transaction: Transaction, **values: object) -> None:

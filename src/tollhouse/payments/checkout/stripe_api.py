@@ -120,8 +120,8 @@ class StripeApi:
         )
         await self._asked(work)
 
-    async def portal(self, customer_id: str, left_url: str) -> str:
-        work = self._client.v1.billing_portal.sessions.create_async({"customer": customer_id, "return_url": left_url})
+    async def portal(self, customer_id: str, return_url: str) -> str:
+        work = self._client.v1.billing_portal.sessions.create_async({"customer": customer_id, "return_url": return_url})
         return str((await self._asked(work))["url"])
 
     def read_webhook(self, raw: bytes, signature: str) -> Happening:

@@ -102,7 +102,7 @@ class Provider(Protocol):
     async def cancel(self, subscription_id: str) -> None:
         """End a subscription now; what was paid ahead becomes the customer's credit."""
 
-    async def portal(self, customer_id: str, left_url: str) -> str:
+    async def portal(self, customer_id: str, return_url: str) -> str:
         """Where the customer changes or ends what they pay, sees invoices and gives another card."""
 
     def read_webhook(self, raw: bytes, signature: str) -> Happening:

@@ -10,13 +10,14 @@ from tollhouse.access import store as key_store
 from tollhouse.access.keys import KeyRing
 from tollhouse.caller import KeyCaller, Tier
 from tollhouse.errors import Problem
-from tollhouse.gate.operation import JSON, Asked, Operation
+from tollhouse.gate.operation import JSON, Asked, Example, Operation
 from tollhouse.gate.terms import FREE, KEY_UNMETERED
 from tollhouse.metering.limiting import count_or_refuse
 from tollhouse.metering.meter import Meter
 from tollhouse.metering.windows import Windows
 from tollhouse.payments.checkout.buying import Buying, Returning
 from tollhouse.payments.checkout.following import Following
+from tollhouse.payments.checkout.hearing import Hearing
 from tollhouse.payments.checkout.opening import settings_missing
 from tollhouse.payments.checkout.words import Provider, ProviderFailed, WebhookRefused
 from tollhouse.settings import Settings
@@ -86,6 +87,7 @@ class CheckoutDesk:
         if provider is not None:
             self._buying = Buying(provider, database, _returning(settings))
             self._following = Following(provider, database, settings.stripe_prices, KeysOnFile())
+            self._hearing = Hearing(database, self._following.look)
 
     async def checkout(self, asked: Asked[None, CheckoutRequest]) -> CheckoutBegun:
         """Lead to where the key is paid for. Raises Problem for a body that fits no key or price, and Stripe's."""
@@ -121,7 +123,7 @@ class CheckoutDesk:
         except WebhookRefused as refusal:
             raise Problem("invalid-webhook", str(refusal)) from None
         async with _stripe_asked():
-            return WebhookReceived(received=True, is_new=await self._following.hear(event))
+            return WebhookReceived(received=True, is_new=await self._hearing.hear(event))
 
     async def watch(self) -> None:
         """Notice for ever what no webhook told, where something is sold."""
@@ -168,6 +170,7 @@ def checkout_operations(desk: CheckoutDesk) -> Sequence[Operation]:
             problems=("already-subscribed", "rate-limited", "upstream-unavailable", "not-configured"),
             tag="keys",
             examples={"body": _EXAMPLE_REQUEST, JSON: _EXAMPLE_BEGUN},
+            sample=Example(body={"price_id": "$PRICE_ID", "email": "$EMAIL", "api_key": "$TOLLHOUSE_KEY"}),
         ),
         Operation(
             id="openPortal",
@@ -201,6 +204,7 @@ def checkout_operations(desk: CheckoutDesk) -> Sequence[Operation]:
             ),
             tag="keys",
             examples={JSON: {"received": True, "is_new": True}},
+            sample=Example(body="$STRIPE_EVENT", headers={"Stripe-Signature": "$STRIPE_SIGNATURE"}),
         ),
     ]
 
@@ -237,7 +241,6 @@ def _signature(asked: Asked[None, bytes]) -> str:
 
 
 def _returning(settings: Settings) -> Returning:
-    """The service's own pages, which buyers come back to."""
-    prefix = "" if settings.service == "defense" else "/defense"
-    docs = f"{settings.public_url.rstrip('/') or 'http://127.0.0.1:8000'}{prefix}/docs"
-    return Returning(paid_url=f"{docs}#paid", left_url=docs)
+    """The console's page about keys, which buyers come back to; the page says what became of it."""
+    keys = f"{settings.root_url}/keys"
+    return Returning(paid_url=f"{keys}?status=paid", left_url=f"{keys}?status=cancelled", portal_url=keys)
