@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.facilitator.settler import settler_of
+from tollhouse.payments.facilitator.settler import factories_of, settler_of
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.x402.words import Settler
 from tollhouse.payments.x402.x402 import X402, Terms
@@ -49,4 +49,5 @@ def _terms(settings: Settings) -> Terms:
         asset=settings.usdc_address,
         pay_to=settings.x402_pay_to,
         receipt_key=bytes.fromhex(settings.x402_facilitator_key.removeprefix("0x")),
+        factories=factories_of(settings),
     )

@@ -29,12 +29,12 @@ async def chain(local_chain: LocalChain) -> LocalChain:
 
 
 @pytest.fixture
-def open_facilitator(tmp_path: Path, chain: LocalChain) -> OpenFacilitator:
+def open_facilitator(data_dir: Path, chain: LocalChain) -> OpenFacilitator:
     """A function that opens one over the chain itself, or over another address that stands before it."""
 
     @asynccontextmanager
     async def opened(url: str | None = None, **settings: object) -> AsyncIterator[BuiltInFacilitator]:
-        whole = Settings(**{"data_dir": str(tmp_path), "x402_facilitator_key": SETTLING.private_key, **settings})
+        whole = Settings(**{"data_dir": str(data_dir), "x402_facilitator_key": SETTLING.private_key, **settings})
         client, database = ChainClient(url or chain.url, IMPATIENT), open_database(whole)
         try:
             async with settler_of(whole, database, client) as settler:

@@ -2,16 +2,14 @@
 
 import asyncio
 import time
-from contextlib import nullcontext
 
 import pytest
-from eth_abi import encode
-from eth_utils import keccak
 
 from tests.payments.facilitator.conftest import SETTLING
 from tests.payments.facilitator.looking import reverted, seller_holds, sent
 from tests.payments.x402.buying import cancel
 from tests.payments.x402.paying import (
+    FACTORY,
     OTHER,
     PAYER,
     PRICE,
@@ -19,24 +17,21 @@ from tests.payments.x402.paying import (
     REQUIREMENT,
     SELLER,
     authorization,
+    from_unmade_wallet,
     read,
     signature,
     v1,
     v2,
 )
 from tests.servers.chain import deploy
-from tollhouse.payments.chain.artefacts import contracts
 from tollhouse.payments.chain.local import Account
 from tollhouse.payments.chain.token import token_balance
 from tollhouse.payments.facilitator import traffic
-from tollhouse.payments.facilitator.built_in import BuiltInFacilitator, FacilitatorTerms
-from tollhouse.payments.facilitator.transaction import Wallet
+from tollhouse.payments.x402.calls import MULTICALL3
 from tollhouse.payments.x402.carrying import carrying
 from tollhouse.payments.x402.evidence import proves
 from tollhouse.payments.x402.words import Failed, Requirement, Settled
 
-# Makes a contract of whatever code it is sent; every node of this kind has it.
-FACTORY = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
 NONCE_USED = "invalid_exact_evm_nonce_already_used"
 
 
@@ -60,7 +55,7 @@ async def test_payment_of_either_version_is_settled_and_proven_by_its_receipt(ch
     assert settled.receipt == await chain.client.receipt(settled.tx_hash)
     assert (settled.payer, await seller_holds(chain)) == (PAYER.address.lower(), PRICE)
     [transaction] = await sent(chain)
-    assert transaction["to"].lower() == chain.usdc_address.lower()
+    assert transaction["to"].lower() == MULTICALL3.lower()
 
 
 async def test_hundred_payments_at_once_share_transactions(chain, facilitator):
@@ -223,7 +218,7 @@ async def test_front_runner_of_a_batch_settles_in_our_place(chain, facilitator):
     assert await reverted(chain) == []
 
 
-async def test_front_runner_of_a_single_payment_settles_in_our_place_though_ours_reverts(chain, facilitator):
+async def test_front_runner_of_a_single_payment_settles_in_our_place_and_ours_does_not_revert(chain, facilitator):
     await chain.mine_every(0)
     payment = read(v1())
     settling = asyncio.create_task(facilitator.settle(payment, REQUIREMENT))
@@ -233,8 +228,26 @@ async def test_front_runner_of_a_single_payment_settles_in_our_place_though_ours
     settled = await settling
     assert isinstance(settled, Settled)
     assert settled.tx_hash == theirs
-    assert len(await reverted(chain)) == 1
+    assert len(await sent(chain)) == 1
+    assert await reverted(chain) == []
     assert await seller_holds(chain) == PRICE
+
+
+async def test_front_runner_of_a_contract_wallet_settles_in_our_place_and_ours_does_not_revert(chain, facilitator):
+    wallet = await deploy(chain, "ContractWallet", OTHER.address)
+    await chain.fund_usdc(wallet, PRICE)
+    await chain.mine_every(0)
+    told = authorization(**{"from": wallet})
+    payment = read(v1(told, signature(told, OTHER.private_key)))
+    settling = asyncio.create_task(facilitator.settle(payment, REQUIREMENT))
+    await until_sent(chain)
+    theirs = await sent_dearly(chain, carrying(payment, REQUIREMENT).transfer.data)
+    await chain.mine()
+    settled = await settling
+    assert isinstance(settled, Settled)
+    assert settled.tx_hash == theirs
+    assert len(await sent(chain)) == 1
+    assert await reverted(chain) == []
 
 
 async def test_payment_cancelled_while_it_waited_to_be_mined_has_failed(chain, facilitator):
@@ -248,6 +261,7 @@ async def test_payment_cancelled_while_it_waited_to_be_mined_has_failed(chain, f
     await cancelling
     assert await settling == Failed(NONCE_USED)
     assert await seller_holds(chain) == 0
+    assert await reverted(chain) == []
 
 
 async def test_payer_who_promises_more_than_it_holds_is_carried_out_as_far_as_it_goes(chain, facilitator):
@@ -295,20 +309,17 @@ async def test_contract_wallets_are_settled_each_alone(chain, facilitator):
     assert await token_balance(chain.client, chain.usdc_address, wallets[0]) == 0
 
 
-async def test_wallet_that_is_not_there_yet_is_made_where_its_factory_is_allowed(chain, facilitator):
-    made = bytes.fromhex(contracts()["ContractWallet"].creation[2:]) + encode(["address"], [PAYER.address])
-    wallet = "0x" + keccak(b"\xff" + bytes.fromhex(FACTORY[2:]) + bytes(32) + keccak(made))[12:].hex()
-    await chain.fund_usdc(wallet, PRICE)
-    told = authorization(**{"from": wallet})
-    inner = bytes.fromhex(signature(told)[2:])
-    wrapped = encode(["address", "bytes", "bytes"], [FACTORY, bytes(32) + made, inner]) + bytes.fromhex("6492" * 16)
-    payment = read(v1(told, "0x" + wrapped.hex()))
-    assert await facilitator.settle(payment, REQUIREMENT) == Failed("eip6492_factory_not_allowed")
-    terms = FacilitatorTerms(8453, chain.usdc_address, (FACTORY,))
-    async with BuiltInFacilitator(chain.client, Wallet(RELAYER.private_key), terms, nullcontext) as allowing:
+async def test_wallet_that_is_not_there_yet_is_made_where_the_settings_name_its_factory(chain, open_facilitator):
+    payment = read(from_unmade_wallet())
+    await chain.fund_usdc(payment.payer, PRICE)
+    for factories in ((), (OTHER.address,)):
+        async with open_facilitator(x402_6492_factories=factories) as refusing:
+            assert await refusing.settle(payment, REQUIREMENT) == Failed("eip6492_factory_not_allowed")
+    async with open_facilitator(x402_6492_factories=(OTHER.address, FACTORY.lower())) as allowing:
         assert isinstance(await allowing.settle(payment, REQUIREMENT), Settled)
-    assert await chain.client.code(wallet)
+    assert await chain.client.code(payment.payer)
     assert await seller_holds(chain) == PRICE
+    assert await reverted(chain) == []
 
 
 @pytest.mark.parametrize("speaks_for", [RELAYER, OTHER])

@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 
 from tollhouse.payments.chain.answers import FeeHistory
 from tollhouse.payments.chain.local import ACCOUNTS
-from tollhouse.payments.facilitator.fees import LEAST_TIP, quoted, replacing, risen
+from tollhouse.payments.facilitator.fees import LEAST_TIP, MOST_TIP, quoted, replacing, risen
 from tollhouse.payments.facilitator.rlp import rlp
 from tollhouse.payments.facilitator.transaction import Errand, Fees, Wallet
 
@@ -60,6 +60,12 @@ def test_quote_leaves_room_for_six_full_blocks():
     quote = quoted(FeeHistory((10**9, 10**9), ((2 * 10**6,), (3 * 10**6,), (10**9,))))
     assert quote == Fees(2 * 10**9 + 3 * 10**6, 3 * 10**6)
     assert quote.max_fee >= 10**9 * 1.125**5
+
+
+@pytest.mark.parametrize(("base_fee", "most"), [(10**7, MOST_TIP), (30 * 10**9, 30 * 10**9)])
+def test_tip_stays_within_its_bound_whatever_others_offer_or_a_node_says(base_fee, most):
+    absurd = ((10**15,), (10**16,), (10**17,))
+    assert quoted(FeeHistory((base_fee,), absurd)) == Fees(2 * base_fee + most, most)
 
 
 def test_quote_on_a_chain_without_tips_offers_the_least():

@@ -48,9 +48,9 @@ async def room(open_room: OpenRoom) -> Room:
 
 
 @pytest.fixture
-async def open_sqlite_room(tmp_path: Path, chain: LocalChain) -> AsyncIterator[OpenRoom]:
+async def open_sqlite_room(data_dir: Path, chain: LocalChain) -> AsyncIterator[OpenRoom]:
     """For what the chain decides and the database only keeps."""
-    async for opened in _rooms(Settings(data_dir=str(tmp_path)), chain):
+    async for opened in _rooms(Settings(data_dir=str(data_dir)), chain):
         yield opened
 
 

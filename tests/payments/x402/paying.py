@@ -8,8 +8,11 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import Any
 
+from eth_abi import encode
 from eth_account import Account as Signer
+from eth_utils import keccak
 
+from tollhouse.payments.chain.artefacts import contracts
 from tollhouse.payments.chain.local import ACCOUNTS, Account, LocalChain
 from tollhouse.payments.kept import KeptAnswer
 from tollhouse.payments.x402.carrying import carrying
@@ -24,6 +27,8 @@ RESOURCE = Resource("https://toll.example/mattress/api/products?limit=2", "A pag
 REQUIREMENT = Requirement(8453, PRICE, LocalChain.usdc_address, SELLER.address, 60)
 ANSWER = KeptAnswer(200, "application/json", b'{"products": []}', ((b"x-served-by", b"test"),), '"etag"')
 PRINT = b"0123456789abcdef"
+# Makes a contract of whatever code it is sent, at an address that follows from it; every node of this kind has it.
+FACTORY = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 TYPES = {
@@ -71,6 +76,16 @@ def v2(told: Json | None = None, signed: str | None = None, **changes: Any) -> J
         "extensions": {},
     }
     return sent | changes
+
+
+def from_unmade_wallet() -> Json:
+    """The payment of a contract wallet that is not there yet, which says how FACTORY makes it (EIP-6492)."""
+    made = bytes.fromhex(contracts()["ContractWallet"].creation[2:]) + encode(["address"], [PAYER.address])
+    wallet = "0x" + keccak(b"\xff" + bytes.fromhex(FACTORY[2:]) + bytes(32) + keccak(made))[12:].hex()
+    told = authorization(**{"from": wallet})
+    inner = bytes.fromhex(signature(told)[2:])
+    wrapped = encode(["address", "bytes", "bytes"], [FACTORY, bytes(32) + made, inner]) + bytes.fromhex("6492" * 16)
+    return v1(told, "0x" + wrapped.hex())
 
 
 def named(name: str) -> Json:

@@ -1,10 +1,19 @@
 import pytest
-from eth_abi import encode
-from eth_utils import keccak
 
-from tests.payments.x402.paying import OTHER, PAYER, REQUIREMENT, SELLER, authorization, read, signature, v1, v2
+from tests.payments.x402.paying import (
+    FACTORY,
+    OTHER,
+    PAYER,
+    REQUIREMENT,
+    SELLER,
+    authorization,
+    from_unmade_wallet,
+    read,
+    signature,
+    v1,
+    v2,
+)
 from tests.servers.chain import deploy
-from tollhouse.payments.chain.artefacts import contracts
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.endpoint import Bounds
 from tollhouse.payments.chain.failures import ChainUnavailable
@@ -13,9 +22,6 @@ from tollhouse.payments.chain.token import token_balance
 from tollhouse.payments.x402.carrying import carrying
 from tollhouse.payments.x402.onchain import Sound, ask_chain
 from tollhouse.payments.x402.words import Requirement, Settled
-
-# Makes a contract of whatever code it is sent, at an address that follows from it; every node of this kind has it.
-FACTORY = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
 
 
 async def reason(chain: LocalChain, sent: dict, requirement: Requirement = REQUIREMENT, factories=()) -> str | None:
@@ -100,14 +106,8 @@ async def test_node_that_does_not_answer_is_an_upstream_failure():
 
 
 @pytest.fixture
-def counterfactual(chain):
-    """A contract wallet that is not there yet, and its owner's payment, which says how to make it (EIP-6492)."""
-    made = bytes.fromhex(contracts()["ContractWallet"].creation[2:]) + encode(["address"], [PAYER.address])
-    wallet = "0x" + keccak(b"\xff" + bytes.fromhex(FACTORY[2:]) + bytes(32) + keccak(made))[12:].hex()
-    told = authorization(**{"from": wallet})
-    inner = bytes.fromhex(signature(told)[2:])
-    wrapped = encode(["address", "bytes", "bytes"], [FACTORY, bytes(32) + made, inner]) + bytes.fromhex("6492" * 16)
-    return v1(told, "0x" + wrapped.hex())
+def counterfactual():
+    return from_unmade_wallet()
 
 
 async def test_wallet_that_an_allowed_factory_makes_pays_before_it_is_there(sqlite_room, chain, counterfactual):

@@ -30,14 +30,14 @@ async def chain(local_chain):
 
 
 @pytest.fixture
-def serve(tmp_path, monkeypatch, chain):
+def serve(data_dir, monkeypatch, chain):
     """A function that serves with these settings, and gives the gate."""
 
     @asynccontextmanager
-    async def served(node: ChainClient | None = None, **told: str) -> AsyncIterator[Gate]:
+    async def served(node: ChainClient | None = None, **told: object) -> AsyncIterator[Gate]:
         whole = {"x402_facilitator_key": SETTLING.private_key} | told
         settings = Settings(
-            data_dir=str(tmp_path), service="facilitator", background_work=False, evm_rpc_url=chain.url, **whole
+            data_dir=str(data_dir), service="facilitator", background_work=False, evm_rpc_url=chain.url, **whole
         )
         database = open_database(settings)
         async with settler_of(settings, database, node or chain.client) as settler:

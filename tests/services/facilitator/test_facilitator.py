@@ -7,6 +7,7 @@ import pytest
 from tests.gate.conftest import asgi_client
 from tests.payments.facilitator.looking import reverted, seller_holds, sent
 from tests.payments.x402.paying import (
+    FACTORY,
     OTHER,
     PAYER,
     PRICE,
@@ -14,6 +15,7 @@ from tests.payments.x402.paying import (
     RESOURCE,
     SELLER,
     authorization,
+    from_unmade_wallet,
     read,
     signature,
     v1,
@@ -61,6 +63,18 @@ async def test_payment_is_verified_and_then_settled(chain, client, make, network
     assert await seller_holds(chain) == PRICE
 
 
+async def test_wallet_that_is_not_there_yet_pays_where_its_factory_is_named(chain, serve):
+    payment = from_unmade_wallet()
+    await chain.fund_usdc(read(payment).payer, PRICE)
+    async with serve() as gate, asgi_client(gate.answer) as client:
+        for path in ("/verify", "/settle"):
+            assert "eip6492_factory_not_allowed" in str(await asked(client, path, payment))
+    async with serve(x402_6492_factories=(FACTORY,)) as gate, asgi_client(gate.answer) as client:
+        assert (await asked(client, "/verify", payment))[1]["isValid"] is True
+        assert (await asked(client, "/settle", payment))[1]["success"] is True
+    assert await seller_holds(chain) == PRICE
+
+
 async def test_payment_to_anybody_of_any_amount_is_settled(chain, client):
     told = authorization(to=OTHER.address, value="77")
     required = REQUIREMENT.v2() | {"payTo": OTHER.address, "amount": "77"}
@@ -99,6 +113,9 @@ async def test_payment_that_will_not_do_is_told_why_by_both(chain, client, payme
 BROKEN = [
     ({"x402Version": 99}, "invalid_x402_version"),
     ({"x402Version": True}, "invalid_x402_version"),
+    ({"x402Version": 1.0}, "invalid_x402_version"),
+    ({"x402Version": {}}, "invalid_x402_version"),
+    ({"x402Version": [1]}, "invalid_x402_version"),
     ({"x402Version": "1"}, "invalid_x402_version"),
     ({"x402Version": 2}, "invalid_x402_version"),
     ({"paymentPayload": None}, "invalid_payload"),

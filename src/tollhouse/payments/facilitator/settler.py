@@ -38,6 +38,14 @@ async def settler_of(
         yield settler
 
 
+def factories_of(settings: Settings) -> tuple[str, ...]:
+    """Who may make a payer's wallet (EIP-6492), checksummed. Raises SettingError."""
+    try:
+        return tuple(parse_address(factory).text for factory in settings.x402_6492_factories)
+    except ValueError as error:
+        raise SettingError(f"x402_6492_factories: {error}") from None
+
+
 @asynccontextmanager
 async def _remote(settings: Settings, chain: ChainClient) -> AsyncIterator[Settler]:
     resource_url = settings.public_url or NO_PUBLIC_URL
@@ -59,7 +67,8 @@ async def _built_in(settings: Settings, database: Database, chain: ChainClient) 
         raise SettingError(f"x402_facilitator_key: {error}") from None
     # One transaction at a time is chosen a nonce for, whichever process sends it.
     turn = partial(database.turn, f"x402-{wallet.address.lower()}", Path(settings.data_dir))
-    terms = FacilitatorTerms(settings.evm_chain_id, parse_address(settings.usdc_address).text)
+    asset = parse_address(settings.usdc_address).text
+    terms = FacilitatorTerms(settings.evm_chain_id, asset, factories_of(settings))
     async with BuiltInFacilitator(chain, wallet, terms, turn) as built_in:
         log.info("payments are settled here", account=wallet.address)
         yield built_in

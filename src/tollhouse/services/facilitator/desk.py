@@ -49,11 +49,15 @@ _PENDING = (
 
 
 class Settling(Struct, frozen=True):
-    """What the operator lets be settled: `settled` is its chain and token, with neither amount nor recipient."""
+    """What the operator lets be settled: `settled` is its chain and token, with neither amount nor recipient.
+
+    `factories` may make a payer's wallet (EIP-6492).
+    """
 
     chain: ChainClient
     settler: BuiltInFacilitator
     settled: Requirement
+    factories: tuple[str, ...]
 
 
 class FacilitatorDesk:
@@ -164,7 +168,7 @@ async def _refusal(settling: Settling, told: Told) -> Refused | None:
         return chosen
     if untimely := untimely_at(told.payment, clock.seconds()):
         return untimely
-    sound = await ask_chain(settling.chain, told.payment, told.requirement)
+    sound = await ask_chain(settling.chain, told.payment, told.requirement, settling.factories)
     return sound if isinstance(sound, Refused) else None
 
 

@@ -5,11 +5,12 @@ from typing import Any
 
 from tollhouse import __version__
 from tollhouse.evm.address import parse_address
-from tollhouse.gate.operation import JSON, Operation
+from tollhouse.gate.operation import JSON, Example, Operation
 from tollhouse.gate.rooms import Rooms
 from tollhouse.gate.service import Service
 from tollhouse.gate.terms import FREE, Terms
 from tollhouse.payments.facilitator.built_in import BuiltInFacilitator
+from tollhouse.payments.facilitator.settler import factories_of
 from tollhouse.payments.x402.words import TOKEN_NAME, TOKEN_NAMES, Requirement
 from tollhouse.services.facilitator.desk import FacilitatorDesk, Settling
 from tollhouse.services.facilitator.examples import SETTLED, SUPPORTED, TO_SETTLE, VERIFIED
@@ -37,7 +38,7 @@ async def open_facilitator(rooms: Rooms) -> Service:
     chain, settler = rooms.per_request.chain, rooms.per_request.settler
     settling = None
     if chain is not None and isinstance(settler, BuiltInFacilitator):
-        settling = Settling(chain, settler, _settled_here(rooms.settings))
+        settling = Settling(chain, settler, _settled_here(rooms.settings), factories_of(rooms.settings))
     return Service(
         name="facilitator",
         title="Tollhouse: x402 facilitator",
@@ -69,9 +70,11 @@ def _operations(desk: FacilitatorDesk) -> list[Operation]:
             terms=_OPERATORS_OWN,
             body=FacilitatorRequest,
             answers={JSON: Verified},
+            failures={400: Verified, 502: Verified},
             problems=("missing-credentials", "rate-limited", "upstream-unavailable", "not-configured"),
             tag="payments",
             examples={"body": TO_SETTLE, JSON: VERIFIED},
+            sample=Example(body="$PAYMENT"),
         ),
         Operation(
             id="settlePayment",
@@ -85,9 +88,11 @@ def _operations(desk: FacilitatorDesk) -> list[Operation]:
             terms=_OPERATORS_OWN,
             body=FacilitatorRequest,
             answers={JSON: SettleResult},
+            failures={400: SettleResult, 502: SettleResult},
             problems=("missing-credentials", "rate-limited", "upstream-unavailable", "not-configured"),
             tag="payments",
             examples={"body": TO_SETTLE, JSON: SETTLED},
+            sample=Example(body="$PAYMENT"),
         ),
         Operation(
             id="getSupported",

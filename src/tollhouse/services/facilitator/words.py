@@ -121,7 +121,7 @@ class Told(Struct, frozen=True):
 def read_request(request: FacilitatorRequest, settled: Requirement) -> Told:
     """What is asked, where it is about the token that is settled here. Raises UnreadableError."""
     version = request.version
-    if version not in {1, 2} or isinstance(version, bool | float):
+    if type(version) is not int or version not in {1, 2}:
         raise UnreadableError(reasons.INVALID_VERSION, "`x402Version` must be 1 or 2")
     payment = _payment(bytes(request.payment_payload), version)
     requirement = _requirement(bytes(request.payment_requirements), version, settled)
