@@ -88,3 +88,9 @@ TOLLS = [
 @pytest.mark.parametrize(("title", "toll"), TOLLS)
 def test_toll_is_the_number_of_dead_the_headline_gives(title: str, toll: int | None) -> None:
     assert death_toll(title) == toll
+
+
+def test_news_is_no_possessive_of_new_york():
+    assert title_from_url("https://a.org/world-news-us-tracks-agent", {"New York, United States"}) == (
+        "World news US tracks agent"
+    )

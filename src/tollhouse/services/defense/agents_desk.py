@@ -31,6 +31,7 @@ Wallet = Annotated[
         max_length=100,
         description="An EVM address. Mixed case must carry the right checksum (EIP-55)",
         examples=["0x70997970C51812dc3A010C7d01b50e0d17dc79C8"],
+        extra_json_schema={"pattern": "^0[xX][0-9a-fA-F]{40}$"},
     ),
 ]
 Label = Annotated[
@@ -85,7 +86,14 @@ class DepositRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The body of `POST /api/agent/deposit`."""
 
     wallet_address: Wallet
-    tx_hash: Annotated[str, Meta(max_length=100, description="The hash of the USDC transfer to the treasury")]
+    tx_hash: Annotated[
+        str,
+        Meta(
+            max_length=100,
+            description="The hash of the USDC transfer to the treasury",
+            extra_json_schema={"pattern": "^0x[0-9a-fA-F]{64}$"},
+        ),
+    ]
 
 
 class DepositCredited(Struct, frozen=True):

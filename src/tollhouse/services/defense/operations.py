@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tollhouse.gate.operation import Operation
+from tollhouse.gate.operation import Example, Operation
 from tollhouse.gate.terms import FREE, KEY_OR_AGENT, KEY_UNMETERED
 from tollhouse.services.defense.agents_desk import (
     AgentBalance,
@@ -75,6 +75,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk, chat: ChatDesk)
             tag="feeds",
             is_tool=True,
             examples={JSON: example("events_page"), CSV: example("csv"), NDJSON: json.dumps(example("event")) + "\n"},
+            sample=Example(query={"country": "Ethiopia", "severity_tier": "high", "limit": 5}),
         ),
         Operation(
             id="getEvent",
@@ -89,6 +90,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk, chat: ChatDesk)
             tag="feeds",
             is_tool=True,
             examples={JSON: example("event_detail")},
+            sample=Example(path={"id": "$EVENT_ID"}),
         ),
         Operation(
             id="listStories",
@@ -105,6 +107,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk, chat: ChatDesk)
             tag="feeds",
             is_tool=True,
             examples={JSON: example("stories_page")},
+            sample=Example(query={"q": "peace", "limit": 5}),
         ),
         Operation(
             id="getStory",
@@ -119,6 +122,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk, chat: ChatDesk)
             tag="feeds",
             is_tool=True,
             examples={JSON: example("story_detail")},
+            sample=Example(path={"id": "$STORY_ID"}),
         ),
         Operation(
             id="listEntities",
@@ -134,6 +138,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk, chat: ChatDesk)
             tag="feeds",
             is_tool=True,
             examples={JSON: example("entities_page")},
+            sample=Example(query={"type": "person", "limit": 5}),
         ),
         Operation(
             id="getEntity",
@@ -147,6 +152,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk, chat: ChatDesk)
             tag="feeds",
             is_tool=True,
             examples={JSON: example("entity_detail")},
+            sample=Example(path={"id": "$ENTITY_ID"}),
         ),
         Operation(
             id="getDefenseBrief",
@@ -223,6 +229,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk, chat: ChatDesk)
             problems=("rate-limited",),
             tag="agents",
             examples={"body": example("agent_request"), JSON: example("agent_registered")},
+            sample=Example(body={"wallet_address": "$WALLET_ADDRESS", "label": "my agent"}),
         ),
         Operation(
             id="depositCredit",
@@ -245,6 +252,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk, chat: ChatDesk)
             ),
             tag="agents",
             examples={"body": example("deposit_request"), JSON: example("deposit_credited")},
+            sample=Example(body={"wallet_address": "$WALLET_ADDRESS", "tx_hash": "$TX_HASH"}),
         ),
         Operation(
             id="getAgentBalance",
@@ -258,6 +266,7 @@ def operations(feeds: Feeds, keys: KeysDesk, agents: AgentsDesk, chat: ChatDesk)
             problems=("not-found",),
             tag="agents",
             examples={JSON: example("agent_balance")},
+            sample=Example(query={"wallet_address": "$WALLET_ADDRESS"}),
         ),
     ]
 

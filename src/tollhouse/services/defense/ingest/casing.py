@@ -154,7 +154,8 @@ def _cased(words: list[str], at: int, local: dict[str, str]) -> str:
 
 
 def _possessive(word: str, names: dict[str, str], local: dict[str, str]) -> str:
-    if not word.endswith("s") or word.endswith("ss"):
+    # Not the possessive of the first word of New York.
+    if not word.endswith("s") or word.endswith("ss") or word == "news":
         return word
     stem = word[:-1]
     name = names.get(stem) or local.get(stem)

@@ -55,6 +55,8 @@ def canonical_url(url: str) -> str:
     return f"https://{host}{path}" + (f"?{'&'.join(kept)}" if kept else "")
 
 
+# A slot's pages, each asked twice: to gather its rows, and to make its event.
+@lru_cache(maxsize=4096)
 def event_id(url: str) -> str:
     """`conflict_` and the first 16 hex digits of the canonical URL's SHA-256."""
     return f"conflict_{sha256(canonical_url(url).encode()).hexdigest()[:16]}"

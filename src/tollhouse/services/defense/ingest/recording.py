@@ -5,20 +5,26 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from tollhouse import clock
 from tollhouse.logs import logger
-from tollhouse.services.defense import store
+from tollhouse.services.defense import store, store_recording
 from tollhouse.services.defense.ingest.slots import ingest_export
 from tollhouse.settings import Settings
 from tollhouse.storage.database import Database
 
 log = logger("ingest")
 
+# What taking the exports in and telling them stores: `tools/prepare_recording.py` writes it, a test compares the two.
+PREPARED = "prepared.msgpack.zst"
+RECORDED_DAYS = 3
+
 
 async def load_recording(database: Database, settings: Settings) -> None:
-    """Take the recording in, once; without `recorded`, only into a store that is empty."""
-    exports = sorted(
-        (entry for entry in _folder().iterdir() if entry.name.endswith(".export.CSV.zip")), key=lambda entry: entry.name
-    )
+    """Take the recording in, once; without `recorded`, only into a store that is empty.
+
+    A store where nothing ever was gets it told already. Nobody keeps less than RECORDED_DAYS of that.
+    """
+    exports = recorded_exports()
     async with database.turn("recording", Path(settings.data_dir)):
         async with database.reading() as connection:
             if await store.slot_named(connection, exports[-1].name[:14]):
@@ -26,11 +32,37 @@ async def load_recording(database: Database, settings: Settings) -> None:
             is_empty = not await store.newest_slot(connection, "provider") and not await store.newest_slot(
                 connection, "local"
             )
+        if settings.retention_days >= RECORDED_DAYS and await _put_prepared(database):
+            return
         if settings.recorded or is_empty:
-            for export in exports:
-                raw = await asyncio.to_thread(export.read_bytes)
-                await ingest_export(database, export.name, raw, "recording")
+            await take_in(database)
 
 
-def _folder() -> Traversable:
+async def take_in(database: Database) -> None:
+    """Ingest every export of the recording."""
+    for export in recorded_exports():
+        raw = await asyncio.to_thread(export.read_bytes)
+        await ingest_export(database, export.name, raw, "recording")
+
+
+def recorded_exports() -> list[Traversable]:
+    """The recording's files in the order of their slots."""
+    found = [entry for entry in recording_folder().iterdir() if entry.name.endswith(".export.CSV.zip")]
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def recording_folder() -> Traversable:
+    """Where the recording's files are."""
     return files("tollhouse.services.defense").joinpath("data", "recording")
+
+
+async def _put_prepared(database: Database) -> bool:
+    """Whether nothing was stored yet, so that the prepared recording is now."""
+    async with database.writing(lock="ingest") as connection:
+        if not await store_recording.is_untouched(connection):
+            return False
+        raw = await asyncio.to_thread(recording_folder().joinpath(PREPARED).read_bytes)
+        kept = await asyncio.to_thread(store_recording.unpacked, raw)
+        await store_recording.put(connection, kept, clock.iso(clock.now()))
+    log.info("recording stored", slots=len(kept["gdelt_slot"]))
+    return True

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from hashlib import md5
 from typing import Literal
 
@@ -129,6 +130,7 @@ def slot_time(slot: str) -> datetime | None:
         return None
 
 
+@lru_cache(maxsize=4096)
 def compact(moment: datetime) -> str:
     """A moment as a slot is named: `20201115110000`, in UTC."""
     return moment.astimezone(UTC).strftime("%Y%m%d%H%M%S")
@@ -155,17 +157,16 @@ def _by_event(rows: Iterable[Row]) -> dict[str, list[Row]]:
 def _make(
     slot: str,
     pool: Pool,
-    by_event: Mapping[str, list[Row]],
+    by_event: Mapping[str, Sequence[Row]],
     earlier: Mapping[str, Sequence[tuple[str, bytes]]],
     titles: Mapping[str, Headline],
 ) -> _Made:
     made = _Made([], [], [], {})
     for identity, rows in by_event.items():
-        stored = {name: _unpacked(packed) for name, packed in earlier.get(identity, ())}
-        here = _united([*stored.pop(slot, []), *rows])
+        here, everything = _with_earlier(slot, rows, earlier[identity]) if identity in earlier else (rows, rows)
         made.rows.append({"event_id": identity, "slot": slot, "pool": pool, "rows": msgspec.json.encode(here)})
         title = titles.get(article_id(rows[0].url)) if titles else None
-        outcome = collapse(rows[0].url, _united([*(row for group in stored.values() for row in group), *here]), title)
+        outcome = collapse(rows[0].url, everything, title)
         if isinstance(outcome, Rejected):
             made.unusable[outcome.reason] = made.unusable.get(outcome.reason, 0) + 1
             if identity in earlier:
@@ -173,6 +174,15 @@ def _make(
         else:
             made.records.append(outcome)
     return made
+
+
+def _with_earlier(
+    slot: str, rows: Sequence[Row], earlier: Sequence[tuple[str, bytes]]
+) -> tuple[Sequence[Row], Sequence[Row]]:
+    """An event's rows of this slot, and of all, where some of either are stored already."""
+    stored = {name: _unpacked(packed) for name, packed in earlier}
+    here = _united([*stored.pop(slot, []), *rows])
+    return here, _united([*(row for group in stored.values() for row in group), *here])
 
 
 def _united(rows: Iterable[Row]) -> list[Row]:

@@ -196,7 +196,7 @@ class Clusterer:
         """Places again what of the neighbour's would do here too: there may not have been this story when it came."""
         for member in neighbour.sample(self.tuning.claim_sample):
             if cluster.members and self.shelf.home[member.article_id] is neighbour and len(neighbour.members) > 1:
-                asked = query(member.wording, self.shelf.postings)
+                asked = query(member.wording, self.shelf.postings, cluster.counts)
                 if likeness(asked, cluster) + draw(asked, cluster) > self._to_join(asked):
                     self._place_again(member, neighbour)
 

@@ -7,6 +7,8 @@ halves share says nothing, what only one of them says speaks for two, and a word
 from collections.abc import Sequence
 from math import log
 
+from msgspec import Struct
+
 Terms = dict[str, int]
 Counts = tuple[Terms, int]
 
@@ -19,31 +21,59 @@ SMALLEST = 2
 # A word said ten times is one word, insisted upon.
 INSISTED = 3
 _NOTHING = -9.0
-_UNSAID = log(MIX)
+
+
+class Said(Struct, frozen=True, gc=False):
+    """An article against the rest of the whole: `background` is the rest's words, smoothed and mixed.
+
+    `shared` has, of the terms that the rest uses too, how often the article does, how much that counts, and how often
+    the rest does: what nobody else says speaks for no half.
+    """
+
+    words: int
+    background: float
+    shared: list[tuple[str, int, int, float]]
 
 
 def halves(articles: Sequence[Terms], wanted: float) -> list[int] | None:
     """The half, 0 or 1, of each article, if there is a bisection that gains more than `wanted` nats per article."""
-    whole = _counts(articles)
-    begun = [[int(seed in terms) for terms in articles] for seed in _seeds(articles)]
-    gains = [_parted(articles, parts, whole) for parts in begun]
-    if not gains or max(gains) < wanted - WITHIN_REACH:
+    seeds = _seeds(articles)
+    if not seeds:
         return None
-    best = _settle(articles, begun[gains.index(max(gains))], whole)
-    return best if _parted(articles, best, whole) > wanted else None
+    said = _said(articles, _counts(articles))
+    begun = [[int(seed in terms) for terms in articles] for seed in seeds]
+    gains = [_parted(said, parts) for parts in begun]
+    if max(gains) < wanted - WITHIN_REACH:
+        return None
+    best = _settle(said, begun[gains.index(max(gains))])
+    return best if _parted(said, best) > wanted else None
 
 
 def parting(articles: Sequence[Terms], parts: Sequence[int]) -> float:
     """Nats per article gained by telling the two parts apart; strongly negative when a part is next to empty."""
-    return _parted(articles, parts, _counts(articles))
+    return _parted(_said(articles, _counts(articles)), parts)
 
 
 def allotted(articles: Sequence[Terms], parted: Sequence[Terms], parts: Sequence[int]) -> list[int]:
     """Which half further articles belong to, when those in `parted` belong to `parts`."""
-    whole, sides = _counts([*parted, *articles]), _sides(parted, parts)
-    return [
-        int(_gain(terms, sides[1], whole, own=False) > _gain(terms, sides[0], whole, own=False)) for terms in articles
-    ]
+    whole = _counts([*parted, *articles])
+    first, second = _sides(_said(parted, whole), parts)
+    return [int(_gain(said, second) > _gain(said, first)) for said in _said(articles, whole)]
+
+
+def _said(articles: Sequence[Terms], whole: Counts) -> list[Said]:
+    uses_of, total = whole
+    smoothed = total + 0.5 * len(uses_of)
+    told = []
+    for terms in articles:
+        words = sum(terms.values())
+        shared = [
+            (term, count, min(count, INSISTED), uses_of[term] - count + 0.5)
+            for term, count in terms.items()
+            if uses_of[term] > count
+        ]
+        told.append(Said(words, (1 - MIX) * (smoothed - words), shared))
+    return told
 
 
 def _seeds(articles: Sequence[Terms]) -> list[str]:
@@ -57,21 +87,20 @@ def _seeds(articles: Sequence[Terms]) -> list[str]:
     return sorted(dividing, key=lambda term: (-spread[term] * (n - spread[term]), term))[:SEEDS]
 
 
-def _parted(articles: Sequence[Terms], parts: Sequence[int], whole: Counts) -> float:
+def _parted(articles: Sequence[Said], parts: Sequence[int]) -> float:
     if min(sum(parts), len(parts) - sum(parts)) < SMALLEST:
         return _NOTHING
     sides = _sides(articles, parts)
-    gains = [_gain(terms, sides[part], whole, own=True) for terms, part in zip(articles, parts, strict=True)]
-    return sum(gains) / len(gains)
+    return sum([_own_gain(said, sides[part]) for said, part in zip(articles, parts, strict=True)]) / len(parts)
 
 
-def _settle(articles: Sequence[Terms], parts: list[int], whole: Counts) -> list[int]:
+def _settle(articles: Sequence[Said], parts: list[int]) -> list[int]:
     """Two-means in words: each article goes to the half that explains it better, until nothing moves."""
     for _ in range(ROUNDS):
         first, second = _sides(articles, parts)
         moved = [
-            int(_gain(terms, second, whole, own=part == 1) > _gain(terms, first, whole, own=part == 0))
-            for terms, part in zip(articles, parts, strict=True)
+            int(_own_gain(said, second) > _gain(said, first) if part else _gain(said, second) > _own_gain(said, first))
+            for said, part in zip(articles, parts, strict=True)
         ]
         if moved == parts:
             break
@@ -79,31 +108,37 @@ def _settle(articles: Sequence[Terms], parts: list[int], whole: Counts) -> list[
     return parts
 
 
-def _gain(terms: Terms, side: Counts, whole: Counts, *, own: bool) -> float:
-    """How much better the side explains the article than the whole does, the article itself taken out of both."""
-    words = sum(terms.values())
+def _gain(said: Said, side: Counts) -> float:
+    """How much better a side that the article is not in explains it than the whole without it does."""
     counts, total = side
-    total -= words if own else 0
-    if total <= 0:
+    if not total:
         return _NOTHING
-    uses_of = whole[0]
-    odds = (1 - MIX) * (whole[1] - words + 0.5 * len(uses_of)) / total
-    gain = 0.0
-    for term, count in terms.items():
-        uses = counts.get(term, 0)
-        if own:
-            uses -= count
-        elsewhere = uses_of[term] - count
-        # What nobody else says speaks for no half.
-        if elsewhere:
-            said = log(MIX + odds * uses / (elsewhere + 0.5)) if uses else _UNSAID
-            gain += min(count, INSISTED) * said
+    odds, gain = said.background / total, 0.0
+    for term, _, weight, elsewhere in said.shared:
+        gain += weight * log(MIX + odds * counts.get(term, 0) / elsewhere)
     return gain
 
 
-def _sides(articles: Sequence[Terms], parts: Sequence[int]) -> tuple[Counts, Counts]:
-    paired = list(zip(articles, parts, strict=True))
-    return _counts([terms for terms, part in paired if not part]), _counts([terms for terms, part in paired if part])
+def _own_gain(said: Said, side: Counts) -> float:
+    """The same of the side that the article is in, itself taken out of it."""
+    counts, total = side
+    if total <= said.words:
+        return _NOTHING
+    odds, gain = said.background / (total - said.words), 0.0
+    for term, count, weight, elsewhere in said.shared:
+        gain += weight * log(MIX + odds * (counts[term] - count) / elsewhere)
+    return gain
+
+
+def _sides(articles: Sequence[Said], parts: Sequence[int]) -> tuple[Counts, Counts]:
+    counts: tuple[Terms, Terms] = {}, {}
+    totals = [0, 0]
+    for said, part in zip(articles, parts, strict=True):
+        side = counts[part]
+        for term, count, _, _ in said.shared:
+            side[term] = side.get(term, 0) + count
+        totals[part] += said.words
+    return (counts[0], totals[0]), (counts[1], totals[1])
 
 
 def _counts(articles: Sequence[Terms]) -> Counts:

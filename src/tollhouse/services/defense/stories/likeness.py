@@ -6,10 +6,9 @@ counts stories, not articles, so that a story with 300 articles does not make it
 keep company in other stories too ("Joe Biden", "South China Sea") are not as many pieces of evidence as words.
 """
 
-from collections.abc import Mapping
-from heapq import nlargest
+from collections.abc import Container, Mapping
 from itertools import islice
-from math import log
+from math import exp, log
 
 from msgspec import Struct
 
@@ -41,31 +40,41 @@ FORETELLING = 6
 NAMED = 0.3
 
 _ODDS = (1 - BACKGROUND) / BACKGROUND
+_NAMELESS: frozenset[str] = frozenset()
+# By the size of a story; the last holds for all larger ones.
+_DRAWN = [0.0, *(CROWD * min(LARGEST, log(size)) for size in range(1, int(exp(LARGEST)) + 2))]
 
 Stories = Mapping[str, dict[Cluster, None]]
 
 
 class Query(Struct, frozen=True, gc=False):
-    """Of each term its share of the article's words, and what it says when every word of a story is this term.
+    """What an article asks of the stories, its terms the rarest first.
 
-    `company` remembers in what share of the first word's stories the second is too; `named` are words of full names.
+    Of each: how many stories use it, the term, its share of the article's words, and what it says when every word of a
+    story is this term. `company` remembers in what share of the first word's stories the second is too; `named` are
+    words of full names.
     """
 
-    terms: list[tuple[str, float, float]]
+    terms: list[tuple[int, str, float, float]]
     words: int
     company: dict[tuple[str, str], float]
     named: frozenset[str]
 
 
-def query(wording: Wording, postings: Postings) -> Query:
+def query(wording: Wording, postings: Postings, only: Container[str] | None = None) -> Query:
+    """What the article asks of the stories; where it is held against one story alone, `only` of that one's words."""
     terms = wording.terms
     words = max(FEWEST_WORDS, sum(terms.values()))
-    stories, everyday = postings.stories, EVERYDAY.get
-    uses = _ODDS * USES
+    if only is not None:
+        terms = {term: count for term, count in terms.items() if term in only}
+    stories, everyday, uses = postings.stories.get, EVERYDAY.get, _ODDS * USES
     asked = [
-        (term, count / words, uses / (len(stories.get(term, ())) + everyday(term, 0.0) + UNSEEN_USES))
+        (spread := len(stories(term, ())), term, count / words, uses / (spread + everyday(term, 0.0) + UNSEEN_USES))
         for term, count in terms.items()
     ]
+    asked.sort()
+    if not wording.names:
+        return Query(asked, words, {}, _NAMELESS)
     company = {pair: NAMED for one, other in wording.names for pair in ((one, other), (other, one))}
     return Query(asked, words, company, frozenset(term for pair in wording.names for term in pair))
 
@@ -74,7 +83,7 @@ def likeness(asked: Query, cluster: Cluster) -> float:
     """Nats per word, each word taken for itself: MISS when none is shared, above 0 when the story explains better."""
     counts, held = cluster.counts, cluster.total + HELD_BACK
     score = MISS
-    for term, share, speaks in asked.terms:
+    for _, term, share, speaks in asked.terms:
         if term in counts:
             score += share * log(1.0 + speaks * counts[term] / held)
     return score
@@ -86,12 +95,11 @@ def foretold(asked: Query, cluster: Cluster, stories: Stories) -> float:
     A word that a rarer shared word foretells is held against how often it follows, not against how rare it is.
     """
     counts, held = cluster.counts, cluster.total + HELD_BACK
-    shared = sorted(
-        [(len(stories[term]), term, share, speaks) for term, share, speaks in asked.terms if term in counts]
-    )
     owed, rarer = 0.0, list[str]()
-    for spread, term, share, speaks in shared:
-        together = max([_company(asked, one, term, stories) for one in rarer], default=0.0)
+    for spread, term, share, speaks in asked.terms:
+        if term not in counts:
+            continue
+        together = max([_company(asked, one, term, stories) for one in rarer]) if rarer else 0.0
         foreseen = _ODDS * asked.words / together if together else speaks
         if foreseen < speaks:
             used = counts[term] / held
@@ -103,7 +111,8 @@ def foretold(asked: Query, cluster: Cluster, stories: Stories) -> float:
 
 def draw(asked: Query, cluster: Cluster) -> float:
     """Nats per word that a story gains by its size: of two stories the larger is likelier to be meant."""
-    return CROWD * min(LARGEST, log(len(cluster.members))) / asked.words
+    size = len(cluster.members)
+    return (_DRAWN[size] if size < len(_DRAWN) else _DRAWN[-1]) / asked.words
 
 
 def shortlist(asked: Query, postings: Postings, least: float, without: Cluster | None = None) -> list[Cluster]:
@@ -111,14 +120,13 @@ def shortlist(asked: Query, postings: Postings, least: float, without: Cluster |
 
     Those that share most of the article's rare words are kept; ties go to the one met first.
     """
-    weights = {term: share * log(1 + speaks) for term, share, speaks in asked.terms}
+    weights = [share * log(1.0 + speaks) for _, _, share, speaks in asked.terms]
     overlap: dict[Cluster, float] = {}
-    unread, needed, most_drawn = sum(weights.values()), least - MISS, CROWD * LARGEST / asked.words
-    for term, users in postings.users(weights):
+    unread, needed, most_drawn = sum(weights), least - MISS, CROWD * LARGEST / asked.words
+    for weight, users in zip(weights, postings.users(asked.terms), strict=False):
         # Who shares only what is left cannot be near enough, and what is left is the longest to read.
         if unread + most_drawn <= needed:
             break
-        weight = weights[term]
         unread -= weight
         for cluster in users:
             if cluster in overlap:
@@ -127,22 +135,24 @@ def shortlist(asked: Query, postings: Postings, least: float, without: Cluster |
                 overlap[cluster] = weight
     # A word counts in full only where a story says nothing else, so that this is the most that a likeness can be.
     needed -= unread
+    least = needed - most_drawn
     if without is not None:
         overlap.pop(without, None)
     able = [
         cluster
         for cluster, read in overlap.items()
-        if read > needed or (read + most_drawn > needed and read + draw(asked, cluster) > needed)
+        if read > least and (read > needed or read + draw(asked, cluster) > needed)
     ]
-    return able if len(able) <= SHORTLIST else nlargest(SHORTLIST, able, key=overlap.__getitem__)
+    return able if len(able) <= SHORTLIST else sorted(able, key=overlap.__getitem__, reverse=True)[:SHORTLIST]
 
 
 def _company(asked: Query, one: str, other: str, stories: Stories) -> float:
     """The share of the first word's stories that use the other too, but for a few that may do so by chance."""
     pair = one, other
-    if pair not in asked.company:
-        users, others = stories[one], stories[other]
-        size = min(len(users), ASKED_STORIES)
-        both = sum([cluster in others for cluster in islice(reversed(users), size)])
-        asked.company[pair] = max(0, both - CHANCE) / (size + CHANCE)
-    return asked.company[pair]
+    if pair in asked.company:
+        return asked.company[pair]
+    users, others = stories[one], stories[other]
+    size = min(len(users), ASKED_STORIES)
+    both = sum(map(others.__contains__, islice(reversed(users), size)))
+    asked.company[pair] = together = max(0, both - CHANCE) / (size + CHANCE)
+    return together

@@ -94,24 +94,23 @@ class Postings:
                 self._forget(cluster, term)
             cluster.total -= count
 
-    def users(self, terms: Iterable[str]) -> Iterator[tuple[str, Iterable[Cluster]]]:
-        """The newest users of the rarest of the terms, bounded however large the stories and the index are."""
+    def users(self, rarest_first: Iterable[tuple[int, str, float, float]]) -> Iterator[Iterable[Cluster]]:
+        """The newest users of each of the rarest terms, bounded however large the stories and the index are."""
         stories = self.stories
-        known = sorted([(len(stories[term]), term) if term in stories else (0, term) for term in terms])
         walked, left = 0, STEPS
-        for spread, term in known:
+        for spread, term, _, _ in rarest_first:
             if not spread:
-                yield term, ()
+                yield ()
                 continue
             walked += 1
             if walked > RAREST_TERMS or not left:
                 return
-            users = stories[term]
+            users = reversed(stories[term])
             if spread <= left:
                 left -= spread
-                yield term, reversed(users)
+                yield users
             else:
-                yield term, islice(reversed(users), left)
+                yield islice(users, left)
                 left = 0
 
     def _forget(self, cluster: Cluster, term: str) -> None:
