@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from tollhouse.chat.grounding import Evidence, Exhibit, finished
@@ -117,10 +119,43 @@ def test_sentence_that_opens_with_its_source_leaves_word_by_word(evidence):
     assert list(outlet.finish()) == [Delta(" [1-3].")]
 
 
-def test_sentence_that_cites_at_its_end_is_held_until_then(evidence):
+def test_sentence_that_cites_at_its_end_begins_with_words_that_claim_nothing_and_waits_with_the_rest(evidence):
     outlet = Outlet(evidence, Citations())
-    assert not list(outlet.take("The feeds hold 27 battles [f1]."))
-    assert list(outlet.take(" And")) == [Delta("The feeds hold 27 battles [1-3].")]
+    assert list(outlet.take("The")) == [Delta("The")]
+    assert list(outlet.take(" feeds")) == [Delta(" feeds")]
+    assert not list(outlet.take(" hold 27 battles"))
+    assert not list(outlet.take(" [f1]."))
+    assert list(outlet.take(" And")) == [Delta(" hold 27 battles [1-3]."), Delta(" And")]
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("The feeds hold ", "The feeds"),
+        ("There were two dead ", "There were"),
+        ("In the last 27 hours ", "In the last"),
+        ("Rebels fight ", ""),
+        ("NOT IN THE FEEDS", ""),
+        ("PWNED", ""),
+        ("There were no ", "There were"),
+        ("- The feeds ", ""),
+        ('"The feeds ', ""),
+    ],
+)
+def test_before_it_cites_a_sentence_says_no_number_and_no_word_that_is_not_this_servers_own(evidence, said, left):
+    outlet = Outlet(evidence, Citations())
+    for token in re.findall(r"\s*\S+", said):
+        assert all(isinstance(event, Delta) for event in outlet.take(token))
+    assert outlet.text == left
+
+
+def test_beginning_of_a_sentence_that_cites_nothing_is_taken_back(evidence):
+    outlet = Outlet(evidence, Citations())
+    assert list(outlet.take("There")) == [Delta("There")]
+    assert list(outlet.take(" were")) == [Delta(" were")]
+    assert not list(outlet.take(" many more."))
+    assert list(outlet.finish()) == [Retract(0)]
+    assert outlet.text == ""
 
 
 def test_begun_sentence_that_turns_out_wrong_is_taken_back(evidence):

@@ -57,6 +57,15 @@ _LARGE = frozenset(
     {"dozen", "dozens", "hundred", "hundreds", "thousand", "thousands", "million", "millions", "billions"}
 )
 _WORD = re.compile(r"[a-z]+")
+_TEXT_WORD = re.compile(r"[^\W\d_]+")
+_SAYS_NOTHING = frozenset(
+    (  # noqa: SIM905 - a list of words reads better as one text
+        "a about according after all also among an and are as at be been before between both by day during each events "
+        "feeds for from had has have he her his hours in into is it its last latest most of on one or other out over "
+        "part recent report reported reports she since some sources stories than that the their there these they this "
+        "those to under until up was were what when where which while who with within"
+    ).split()
+)
 _DEATHS = re.compile(r"\b(?:dead|died|dies|deaths?|killed|kills|fatalit\w+|casualt\w+|toll|lives)\b", re.IGNORECASE)
 _NAMES = re.compile(r"\[([a-z]\d+(?:\s*,\s*[a-z]\d+)*)\]")
 _HOURS = re.compile(r"\b24(?:-hour|\s+hours)\b")
@@ -98,6 +107,20 @@ class Evidence:
         """Whether the sentence cites, and each of its numbers stands in what it cites."""
         cited = self.cited_in(sentence)
         return bool(cited) and self.shows_numbers(sentence, cited or [])
+
+    def leaves_open(self, beginning: str) -> bool:
+        """Whether a sentence that begins so, citing nothing yet, has said nothing yet that it would have to cite for.
+
+        Words that were quoted from elsewhere do not count as known: a headline must not speak for this server.
+        """
+        if any(_numbers(beginning)):
+            return False
+        shown = " ".join(exhibit.text for exhibit in self._exhibits.values() if exhibit.is_figure)
+        known = {*_SAYS_NOTHING, *(word.casefold() for word in _TEXT_WORD.findall(shown))}
+        # In capitals a word means more than it says.
+        return all(
+            word[0].casefold() + word[1:] in known or word in shown.split() for word in _TEXT_WORD.findall(beginning)
+        )
 
     @staticmethod
     def shows_numbers(sentence: str, cited: list[Exhibit]) -> bool:

@@ -71,18 +71,14 @@ class Model:
 
         Raises Problem `upstream-unavailable` when the server is down, slow, refuses, breaks off or answers nonsense.
         """
-        request = {
-            "model": name,
-            "messages": list(messages),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            self._cap: most_tokens,
-            **options,
-        }
+        told: Any = list(messages)
+        # Outside of `extra_body` the SDK walks through every schema of every tool, for milliseconds, to change nothing.
+        rest = {"stream_options": {"include_usage": True}, self._cap: most_tokens, **options}
         collected = _Collected()
         stream: Any = None
         try:
-            stream = await self._within(deadline, self._completions.create(**request))
+            asking = self._completions.create(model=name, messages=told, stream=True, extra_body=rest)
+            stream = await self._within(deadline, asking)
             pieces = aiter(stream)
             while (chunk := await self._within(deadline, anext(pieces, None))) is not None:
                 if text := self._read(collected, chunk):

@@ -1,7 +1,9 @@
 """Letting a model's words out as they come, as far as they are supported already.
 
-A sentence that begins with what it cites leaves word by word; one that cites at its end is held until then. Where a
-number turns out unsupported the rest of its sentence is held, and if it stays so, what had left is taken back.
+A sentence that begins with what it cites leaves word by word. One that cites at its end begins to leave as far as its
+words say nothing of their own: words of every sentence, and those that a figure shown was described in. The rest of it
+is held until it cites. Where a number turns out unsupported the rest of its sentence is held as well, and if it stays
+so, or cites nothing, what had left is taken back.
 """
 
 import re
@@ -14,7 +16,8 @@ from tollhouse.chat.reference import Citations, Reference
 
 _END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[\[A-Z\"'(•*-])|\n+")
 _SHORTENED = re.compile(r"(?:\b(?:No|Mr|Mrs|Ms|Dr|Gen|Lt|Col|Sgt|St|vs|approx|Inc|Ltd|Corp)|\b[A-Z])\.[\"')]*$")
-_OPENING = re.compile(r"\s*(?:[-*•]\s*)?(?:\[[a-z]\d+(?:\s*,\s*[a-z]\d+)*\]\s*)+")
+# With what it cites, or with a word.
+_BEGINNING = re.compile(r"\s*(?:(?:[-*•]\s*)?(?:\[[a-z]\d+(?:\s*,\s*[a-z]\d+)*\]\s*)+|[^\W\d_])")
 
 _UNDECIDED = re.compile(r"(?:\S*\d[\d.,:%-]*|\[[^\]]*)$")
 # The marker of what a sentence cites goes before these.
@@ -69,20 +72,24 @@ class Outlet:
         )
 
     def _lead(self) -> Iterator[Delta]:
-        """As much of an unfinished sentence that began with what it cites as can be judged already."""
-        opening = _OPENING.match(self._pending)
-        if self._is_held or opening is None:
-            return
+        """As much of an unfinished sentence as can be judged already."""
         # A digit may be the beginning of another number, and a bracket of another name.
         known = _UNDECIDED.sub("", self._pending)
-        cited = self._evidence.cited_in(known)
-        if not cited or not self._evidence.shows_numbers(known, cited):
+        if self._is_held or not _BEGINNING.match(known):
+            return
+        if not self._may_leave(known):
             self._is_held = True
             return
         ready = without_names(known).rstrip(_STOPS)
         if len(ready) > len(self._begun) and ready.startswith(self._begun):
             yield self._out(ready[len(self._begun) :], is_new=not self._begun)
             self._begun = ready
+
+    def _may_leave(self, known: str) -> bool:
+        cited = self._evidence.cited_in(known)
+        if cited:
+            return self._evidence.shows_numbers(known, cited)
+        return cited is not None and self._evidence.leaves_open(known)
 
     def _close(self, sentence: str) -> Iterator[Delta | Retract]:
         """A whole sentence: out with the rest of it, or back with its beginning."""

@@ -14,7 +14,7 @@ def chain() -> Chain:
 
 
 @pytest.fixture
-async def client(tmp_path):
-    settings = Settings(data_dir=str(tmp_path), service="infra", background_work=False, infra_chat_per_minute=5)
+async def client(data_dir):
+    settings = Settings(data_dir=str(data_dir), service="infra", background_work=False, infra_chat_per_minute=5)
     async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
         yield client

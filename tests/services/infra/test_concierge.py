@@ -13,6 +13,7 @@ from tollhouse.services.infra.concierge.asking import Query
 from tollhouse.services.infra.concierge.concierge import Concierge
 from tollhouse.services.infra.concierge.conversation import Conversations, open_conversations
 from tollhouse.services.infra.concierge.following import Focus
+from tollhouse.services.infra.concierge.linking import Linker
 from tollhouse.settings import Settings
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
@@ -40,6 +41,58 @@ async def _ask(client, message: str, **members: str) -> Any:
 def test_questions_are_answered_exactly(chain, half, floor):
     shares, wrong = evaluate(chain, read_questions(half))
     assert shares["all"] >= floor, [question["turns"] for question, _ in wrong]
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [
+        ("whcih companies suply nvidia", "which companies supply nvidia"),
+        ("woh makes HBM", "who makes HBM"),
+        ("hwo does Nvidia get HBM?", "how does Nvidia get HBM?"),
+        ("wich compnaies could stop evrything?", "which companies could stop everything?"),
+        ("waht would fial witout TSMC", "what would fail without TSMC"),
+        ("wat happens if TSMC disapears", "what happens if TSMC disappears"),
+        ("who byus from asml", "who buys from asml"),
+        ("Paht form Zeiss to OpenAI", "Path from Zeiss to OpenAI"),
+        ("how is zeiss conected to openai", "how is zeiss connected to openai"),
+        ("whos the bigest chokepoint", "whos the biggest chokepoint"),
+        ("shwo me all neoclouds", "show me all neoclouds"),
+        ("list japanese equipmnt makers", "list japanese equipment makers"),
+        ("who deepnds on AMSL", "who depends on ASML"),
+    ],
+)
+def test_misspelt_question_gets_the_answer_of_the_question_that_was_meant(chain, misspelt, meant):
+    concierge = Concierge(chain)
+    wanted, _ = concierge.reply(meant, None)
+    assert wanted.query is not None
+    assert concierge.reply(misspelt, None)[0].reply == wanted.reply
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "does tsmc supply bayer", "does tsmc supply apple", "does tsmc supply boeing", "who supplies shell?",
+        "path from asml to linde", "path from asml to chase", "what would fail without chevron",
+        "who invested in stripe", "compare asml and honor",
+    ],
+)  # fmt: skip
+def test_name_that_is_not_here_is_never_taken_for_a_misspelt_word(chain, message):
+    reply, _ = Concierge(chain).reply(message, None)
+    assert (reply.query, reply.companies) == (None, ())
+    assert reply.reply.startswith("I cannot answer that")
+
+
+@pytest.mark.parametrize("word", ["last", "back", "later", "server", "three", "trade", "filing", "lots", "Suply"])
+def test_ordinary_words_and_names_are_no_misspelt_others(chain, word):
+    assert [token.text for token in Linker(chain).read(f"who {word}")] == ["who", word]
+
+
+def test_question_about_everything_is_not_about_what_was_asked_before(chain):
+    concierge = Concierge(chain)
+    _, focus = concierge.reply("path from Zeiss to OpenAI", None)
+    reply, _ = concierge.reply("which companies could stop everything?", focus)
+    assert reply.query is not None
+    assert reply.query.operation == "chokepoints"
 
 
 async def test_answer_cites_what_it_says(client):

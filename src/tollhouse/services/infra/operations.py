@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tollhouse.gate.answering import etag_of
-from tollhouse.gate.operation import JSON, Answer, Asked, Handler, Operation
+from tollhouse.gate.operation import JSON, Answer, Asked, Example, Handler, Operation
 from tollhouse.gate.terms import FREE
 from tollhouse.services.infra import exports
 from tollhouse.services.infra.answers import (
@@ -63,6 +63,7 @@ def _company_operations(desks: Desks) -> list[Operation]:
             answers={JSON: CompaniesPage},
             tag="companies",
             is_tool=True,
+            sample=Example(query={"category": "packaging_test", "limit": 5}),
         ),
         Operation(
             id="searchCompanies",
@@ -75,6 +76,7 @@ def _company_operations(desks: Desks) -> list[Operation]:
             answers={JSON: SearchPage},
             tag="companies",
             is_tool=True,
+            sample=Example(query={"q": "hbm", "limit": 5}),
         ),
         Operation(
             id="listCategories",
@@ -118,6 +120,7 @@ def _graph_operations(desks: Desks) -> list[Operation]:
             answers={JSON: Neighbours},
             tag="graph",
             is_tool=True,
+            sample=Example(query={"direction": "upstream"}),
         ),
         Operation(
             id="findPaths",
@@ -130,6 +133,7 @@ def _graph_operations(desks: Desks) -> list[Operation]:
             answers={JSON: Paths},
             tag="graph",
             is_tool=True,
+            sample=Example(query={"from": "zeiss_smt", "to": "openai"}),
         ),
         Operation(
             id="getExposure",
@@ -142,6 +146,7 @@ def _graph_operations(desks: Desks) -> list[Operation]:
             answers={JSON: Exposure},
             tag="graph",
             is_tool=True,
+            sample=Example(query={"company": "nvidia", "depth": 3}),
         ),
         Operation(
             id="listChokepoints",
@@ -156,6 +161,7 @@ def _graph_operations(desks: Desks) -> list[Operation]:
             answers={JSON: Chokepoints},
             tag="graph",
             is_tool=True,
+            sample=Example(query={"country": "Taiwan", "limit": 5}),
         ),
         Operation(
             id="getConcentration",

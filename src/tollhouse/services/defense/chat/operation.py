@@ -20,9 +20,14 @@ _EXAMPLE_REPLY: dict[str, Any] = {
     "conversation_id": "conv_gm0d7n0Cq2YH6rEXAMPLE",
 }
 _EVENTS: dict[str, Any] = {
-    "type": "string",
-    "description": "Server-sent events: `delta` (`text` to append), `retract` (cut the text back to `length` "
-    "characters), and at the end `done` (the whole answer) or `error` (`code`, `status`, `detail`).",
+    "type": "object",
+    "description": "Server-sent events, each like this: `delta` (`text` to append), `retract` (cut the text back to "
+    "`length` characters), and at the end `done` (the whole answer) or `error` (`code`, `status`, `detail`).",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"enum": ["delta", "retract", "done", "error"]},
+        "data": {"type": "string", "contentMediaType": "application/json", "description": "The event as JSON"},
+    },
 }
 
 
@@ -44,5 +49,6 @@ def chat_operation(desk: ChatDesk) -> Operation:
         answers={JSON: ChatReply, EVENT_STREAM: _EVENTS},
         problems=("upstream-unavailable", "quota-exceeded"),
         tag="chat",
+        is_tool=True,
         examples={"body": _EXAMPLE_REQUEST, JSON: _EXAMPLE_REPLY},
     )

@@ -14,14 +14,18 @@ StoryTest = Callable[[Story], bool]
 
 def events_meant(picture: Picture, filters: Filters) -> list[Event]:
     """The events that pass every filter, in the feed's order."""
-    tests = _event_tests(picture, filters)
-    return [event for event in picture.events if all(test(event) for test in tests)]
+    found = list(picture.events)
+    for test in _event_tests(picture, filters):
+        found = [event for event in found if test(event)]
+    return found
 
 
 def stories_meant(picture: Picture, filters: Filters) -> list[Story]:
     """The stories that pass every filter, most significant first; words stand in the title, summary or headlines."""
-    tests = _story_tests(picture, filters)
-    return [story for story in picture.holdings.stories if all(test(story) for test in tests)]
+    found = list(picture.holdings.stories)
+    for test in _story_tests(picture, filters):
+        found = [story for story in found if test(story)]
+    return found
 
 
 def _event_tests(picture: Picture, filters: Filters) -> list[EventTest]:

@@ -1,6 +1,7 @@
 """The typed queries as tools of a language model, and what it is shown of their results."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -75,10 +76,7 @@ class FeedTools:
     @property
     def described(self) -> Sequence[dict[str, Any]]:
         """See Tools."""
-        return [
-            {"type": "function", "function": {"name": name, "description": about, "parameters": _schema(shape)}}
-            for name, (shape, about) in _SHAPES.items()
-        ]
+        return _described()
 
     def run(self, name: str, arguments: str, evidence: Evidence) -> str:
         """See Tools."""
@@ -159,6 +157,14 @@ def _row(row: Row, evidence: Evidence) -> dict[str, str]:
     text = row.text[:SHOWN_CHARACTERS]
     evidence.show(Exhibit(name, text, row.rests_on))
     return {"name": name, "text": text}
+
+
+@cache
+def _described() -> Sequence[dict[str, Any]]:
+    return [
+        {"type": "function", "function": {"name": name, "description": about, "parameters": _schema(shape)}}
+        for name, (shape, about) in _SHAPES.items()
+    ]
 
 
 def _schema(shape: type[Struct]) -> dict[str, Any]:

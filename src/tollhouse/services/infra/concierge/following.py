@@ -12,6 +12,8 @@ from tollhouse.services.infra.concierge.sentence import Sentence
 _SETS = frozenset({"list", "makers", "suppliers", "customers", "upstream", "downstream"})
 _PLACES = {"first": 0, "second": 1, "third": 2}
 _OPENERS = frozenset({"and", "what", "who", "how", "if"})
+# Whoever says so asks about no company in particular: "which companies could stop everything?".
+_EVERYTHING = frozenset({"everything", "everyone"})
 _BARE = frozenset({"and", "what", "about", "how", "of", "to", "from"})
 
 
@@ -31,7 +33,7 @@ def follow_up(linker: Linker, sentence: Sentence, focus: Focus) -> Query | None:
     if narrowed:
         return narrowed
     meant = _meant(sentence, focus)
-    if meant is None or sentence.unknown:
+    if meant is None or sentence.unknown or sentence.holds_word(_EVERYTHING):
         return None
     return asked_for(sentence.with_company(linking.Token(linking.COMPANY, meant, meant)), linker)
 

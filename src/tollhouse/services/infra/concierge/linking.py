@@ -7,7 +7,7 @@ from functools import cache
 from msgspec import Struct
 
 from tollhouse.services.infra.chain import Chain
-from tollhouse.services.infra.concierge.words import corrected, is_foreign, is_ordinary, meaning_of, number_of
+from tollhouse.services.infra.concierge.words import corrected, is_foreign, is_ordinary, meaning_of, number_of, respelt
 from tollhouse.services.infra.countries import Country, countries, plain
 from tollhouse.services.infra.searching import stem
 
@@ -44,10 +44,12 @@ class Linker:
         self._chain = chain
         self._categories = {_stemmed(key): category.id for key, category in chain.names.categories.items()}
         self._whole_products, self._product_parts = _product_names(chain)
+        named = (*chain.names.companies, *chain.names.categories, *_country_words(), *self._product_parts)
+        self._name_words = frozenset(word for name in named for word in name.split())
 
     def read(self, message: str) -> list[Token]:
         """The sentence as links and words, in its order."""
-        pieces = list(_pieces(message))
+        pieces = [self._respelt(key, raw, place) for place, (key, raw) in enumerate(_pieces(message))]
         tokens: list[Token] = []
         place = 0
         while place < len(pieces):
@@ -59,6 +61,13 @@ class Linker:
     def is_product(self, text: str) -> bool:
         """Whether some product or slot is called exactly this."""
         return _stemmed(plain(text)) in self._whole_products
+
+    def _respelt(self, key: str, raw: str, place: int) -> tuple[str, str]:
+        """A word of the language as it should be spelt; what is or may be a name stays as it is."""
+        if (place and raw[:1].isupper()) or key in self._name_words or self._chain.names.misspelt(key):
+            return key, raw
+        word = respelt(key)
+        return (word, word) if word else (key, raw)
 
     def _longest(self, pieces: list[tuple[str, str]], place: int) -> tuple[Token, int]:
         for length in range(min(LONGEST_NAME_WORDS, len(pieces) - place), 0, -1):

@@ -14,6 +14,8 @@ Why = Literal["unknown-word", "no-company", "not-here", "not-understood"]
 
 # Questions whose every word counts: an unknown one may be half of what is meant.
 _EXACT = frozenset({"describe", "relation", "path", "compare"})
+# "Does TSMC supply apple": in lower case as well, what ends a sentence there is who is asked about.
+_IN_A_NAMES_PLACE = r"(?:V|buy|from|to|by) \?$"
 _ABOUT_A_COMPANY = ("supplier", "customer", "supply", "buy", "depend", "compare", "path")
 
 
@@ -38,6 +40,8 @@ def _may_be_trusted(sentence: Sentence, query: Query) -> bool:
     if not sentence.unknown:
         return True
     if len(sentence.unknown) > 1 or not query.companies or query.operation in _EXACT:
+        return False
+    if sentence.says(_IN_A_NAMES_PLACE):
         return False
     unknown = sentence.unknown[0]
     return not unknown.is_name or unknown is sentence.tokens[0]
