@@ -5,10 +5,10 @@ import threading
 import pytest
 
 from tests.catalogue.shop import SHOP, ids, item, stock
-from tollhouse.catalogue import finding
+from tollhouse.catalogue import finding, scoring
 from tollhouse.catalogue.engine import TantivyEngine
 from tollhouse.catalogue.items import prepared
-from tollhouse.catalogue.query import Query, ValueCount
+from tollhouse.catalogue.query import Between, Query, ValueCount
 from tollhouse.catalogue.schema import Field, Schema
 
 
@@ -74,3 +74,58 @@ def test_settled_engine_answers_as_before():
     assert engine.find(Query(text="cloud", limit=100)) == before
     assert ids(before) == [f"p{n:03d}" for n in range(100)]
     assert len(stock(engine, item("more"))) == 101
+
+
+def shelf_of_words():
+    """Each item has `cloud`, half of them `dream`, a third `river`; how often, and beside how much else, differs."""
+    return [
+        item(
+            f"p{n:03d}",
+            " ".join(["cloud", *["dream"] * (n % 2), *["river"] * (n % 3 == 0), *["ember"] * (n % 7)]),
+            description="dream " * (n % 5),
+            brand="Emma" if n % 4 else "Dream",
+        )
+        for n in range(120)
+    ]
+
+
+@pytest.mark.parametrize("text", ["dream", "dream river", "cloud dream", "cloud ember river dream", "river walnut"])
+def test_common_words_are_looked_up_and_score_as_when_they_are_read_through(monkeypatch, text):
+    engine = stock(TantivyEngine(SHOP), *shelf_of_words())
+    query = Query(text=text, facets=("brand",), limit=120)
+    read_through = engine.find(query)
+    assert read_through.total > 30
+    monkeypatch.setattr(scoring, "COMMON", 0)
+    monkeypatch.setattr(scoring, "COMMON_SHARE", 0.0)
+    engine.settle()
+    assert engine.find(query) == read_through
+
+
+def test_word_that_nearly_every_item_has_orders_nothing_but_is_still_asked_for():
+    engine = stock(TantivyEngine(SHOP), *shelf_of_words(), item("without", "dream river"))
+    both = engine.find(Query(text="cloud river dream", limit=120))
+    assert "without" not in ids(both)
+    assert ids(both) == [each for each in ids(engine.find(Query(text="river dream", limit=120))) if each != "without"]
+    assert engine.find(Query(text="cloud")).total == 120
+
+
+def test_synonyms_that_all_items_have_between_them_still_order_them():
+    engine = stock(
+        TantivyEngine(SHOP), *(item(f"p{n:03d}", "Rubber cloud" if n % 3 else "Latex cloud") for n in range(99))
+    )
+    found = ids(engine.find(Query(text="latex cloud", limit=99)))
+    assert found == [*(f"p{n:03d}" for n in range(0, 99, 3)), *(f"p{n:03d}" for n in range(99) if n % 3)]
+
+
+def test_price_facet_of_few_has_finer_bars_than_that_of_all():
+    clouds = (item(f"p{n:03d}", "Cloud", price=n * 97) for n in range(100))
+    rivers = (item(f"r{price}", "River", price=price) for price in (300, 312.5, 9000))
+    engine = stock(TantivyEngine(SHOP), *clouds, *rivers)
+    wide = engine.find(Query(text="river", facets=("price",))).facets["price"]
+    assert [(bar.start, bar.end, bar.count) for bar in wide.histogram if bar.count] == [
+        (0, 1000, 2),
+        (9000, 10000, 1),
+    ]
+    near = Query(text="river", between={"current_price": Between(300, 400)}, facets=("price",))
+    bars = engine.find(near).facets["price"].histogram
+    assert [(bar.start, bar.end, bar.count) for bar in bars if bar.count] == [(300, 302, 1), (312, 314, 1)]

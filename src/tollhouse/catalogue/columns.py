@@ -1,7 +1,8 @@
 """How a schema's fields lie in the index: which columns a field has, and an item's row in them.
 
-A searched field has its stems, a filtered one its keys or numbers, a counted one its labels, an ordered one two columns
-that are never empty, one for each direction, so that items without a value come last in both.
+A searched field has its stems, and all of them together have one column more, in which it is quick to see which rows
+have a word at all. A filtered field has its keys or numbers, a counted one its labels, an ordered one two columns that
+are never empty, one for each direction, so that items without a value come last in both.
 """
 
 from typing import Any
@@ -16,8 +17,9 @@ from tollhouse.catalogue.schema import Schema as CatalogueSchema
 from tollhouse.catalogue.values import Comparable
 
 # A change of what is indexed or how: folders with an index of another number are made anew.
-LAYOUT = 1
+LAYOUT = 2
 
+STEMS = "s"
 WORDS = "w"
 TITLE_WORDS = "title_words"
 BODY = "body"
@@ -44,7 +46,7 @@ def count_column(field: Field) -> str:
 
 def order_column(name: str, *, is_descending: bool) -> str:
     """What an order compares."""
-    if name == "id" and not is_descending:
+    if name == "id":
         return "id"
     return f"{'d' if is_descending else 'a'}_{name}"
 
@@ -54,6 +56,7 @@ def built(schema: CatalogueSchema) -> Schema:
     builder = SchemaBuilder()
     builder.add_text_field("id", fast=True, tokenizer_name="raw", index_option="basic")
     builder.add_bytes_field(BODY, stored=True)
+    builder.add_text_field(STEMS, tokenizer_name=STEMMED, index_option="basic")
     builder.add_text_field(WORDS, tokenizer_name=UNSTEMMED, index_option="basic")
     builder.add_text_field(TITLE_WORDS, tokenizer_name=UNSTEMMED, index_option="basic")
     for field in schema.searched:
@@ -68,7 +71,7 @@ def row(schema: CatalogueSchema, item: Item) -> dict[str, Any]:
     columns: dict[str, Any] = {"id": item["id"], BODY: items.packed(items.shown(schema, item))}
     texts = {field.name: _searched_text(item.get(field.name)) for field in schema.searched}
     columns |= {stems_column(name): text for name, text in texts.items() if text}
-    columns[WORDS] = list(filter(None, texts.values()))
+    columns[STEMS] = columns[WORDS] = list(filter(None, texts.values()))
     columns[TITLE_WORDS] = _searched_text(item.get(schema.title))
     for field in schema.by_name.values():
         if field.filtered or field.faceted or field.sorted:

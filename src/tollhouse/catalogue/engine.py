@@ -118,5 +118,4 @@ class TantivyEngine(Engine):
         query.check(self._schema)
         reading = self._reading
         match = None if query.text is None else reading.matcher.match(query.text, every_word=query.every_word)
-        text = match.query if match else finding.EVERYTHING
-        return finding.conditions(reading.view, text, query), match.corrected if match else {}
+        return finding.conditions(reading.view, query, match), match.corrected if match else {}

@@ -1,11 +1,13 @@
 """How often each value occurs among what a query finds, each facet counted as if its own filter were not set."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from tollhouse.catalogue import columns
-from tollhouse.catalogue.finding import Conditions
+from tollhouse.catalogue.finding import EVERYTHING, Conditions
+from tollhouse.catalogue.index import View
 from tollhouse.catalogue.query import Bar, Facet, Query, Spread, ValueCount
 from tollhouse.catalogue.schema import Field
 from tollhouse.catalogue.values import comparable, key, shown
@@ -16,6 +18,8 @@ BARS = 10
 # tantivy's own bound on what one aggregation may hold.
 _BUCKETS = 65_000
 _SPREAD = {"number", "money"}
+# Before a field's name: no field's name begins with it.
+_FINE = "+"
 
 
 def counted(where: Conditions, query: Query) -> dict[str, Facet]:
@@ -29,28 +33,34 @@ def counted(where: Conditions, query: Query) -> dict[str, Facet]:
 
 def _counted(where: Conditions, query: Query, names: Sequence[str]) -> dict[str, Facet]:
     """Facets under the same conditions are counted in one pass."""
-    answers: dict[str, dict[str, Any]] = {}
+    answers: dict[str, Any] = {}
     fields = [where.view.schema.by_name[name] for name in names]
     for left_out in {_own_filter(where, field) for field in fields}:
-        together = {field.name: _asked(field) for field in fields if _own_filter(where, field) == left_out}
-        answers |= where.view.aggregate(where.without(left_out), together)
-    return {field.name: _facet(where, field, answers[field.name], query) for field in fields}
+        asked: dict[str, Any] = {}
+        for field in fields:
+            if _own_filter(where, field) == left_out:
+                asked |= _asked(where.view, field)
+        answers |= where.view.aggregate(where.without(left_out), asked)
+    return {field.name: _facet(where, field, answers, query) for field in fields}
 
 
 def _own_filter(where: Conditions, field: Field) -> str | None:
     return field.name if field.name in where.filters else None
 
 
-def _asked(field: Field) -> dict[str, Any]:
+def _asked(view: View, field: Field) -> dict[str, Any]:
     column = columns.count_column(field)
-    if field.type in _SPREAD:
-        return {"stats": {"field": column}}
-    return {"terms": {"field": column, "size": _BUCKETS, "segment_size": _BUCKETS}}
+    if field.type not in _SPREAD:
+        return {field.name: {"terms": {"field": column, "size": _BUCKETS, "segment_size": _BUCKETS}}}
+    stats = {field.name: {"stats": {"field": column}}}
+    fine = _fine_width(view, field)
+    return stats | {_FINE + field.name: _histogram(column, fine)} if fine else stats
 
 
-def _facet(where: Conditions, field: Field, answer: dict[str, Any], query: Query) -> Facet:
+def _facet(where: Conditions, field: Field, answers: dict[str, Any], query: Query) -> Facet:
+    answer = answers[field.name]
     if field.type in _SPREAD:
-        return _spread(where, field, answer)
+        return _spread(where, field, answer, answers.get(_FINE + field.name))
     buckets = [(bucket["key"], int(bucket["doc_count"])) for bucket in answer["buckets"]]
     if field.type in ("keyword", "keywords"):
         values = _spelt(buckets)
@@ -85,20 +95,46 @@ def _most_first(value: ValueCount) -> tuple[int, Any]:
     return -value.count, (key(value.value), value.value) if isinstance(value.value, str) else value.value
 
 
-def _spread(where: Conditions, field: Field, stats: dict[str, Any]) -> Spread:
+def _spread(where: Conditions, field: Field, stats: dict[str, Any], fine: dict[str, Any] | None) -> Spread:
     if not stats["count"]:
         return Spread(None, None, [])
     low, high = stats["min"], stats["max"]
     width = bar_width(field, low, high)
-    bars = {"histogram": {"field": columns.count_column(field), "interval": width}}
-    found = where.view.aggregate(where.without(_own_filter(where, field)), {"bars": bars})["bars"]["buckets"]
-    counts = {round(bucket["key"] / width): int(bucket["doc_count"]) for bucket in found}
-    numbers = range(min(counts), max(counts) + 1)
+    fine_width = _fine_width(where.view, field)
+    if fine is None or width < fine_width:
+        column = columns.count_column(field)
+        conditions = where.without(_own_filter(where, field))
+        fine = where.view.aggregate(conditions, {"bars": _histogram(column, width)})["bars"]
+        fine_width = width
+    counts: Counter[int] = Counter()
+    for bucket in fine["buckets"]:
+        counts[round(bucket["key"] / fine_width) // round(width / fine_width)] += int(bucket["doc_count"])
     return Spread(
         shown(field.type, low),
         shown(field.type, high),
-        [Bar(shown(field.type, n * width), shown(field.type, (n + 1) * width), counts.get(n, 0)) for n in numbers],
+        [
+            Bar(shown(field.type, n * width), shown(field.type, (n + 1) * width), counts[n])
+            for n in range(min(counts), max(counts) + 1)
+        ],
     )
+
+
+def _histogram(column: str, width: float) -> dict[str, Any]:
+    return {"histogram": {"field": column, "interval": width, "min_doc_count": 1}}
+
+
+def _fine_width(view: View, field: Field) -> float:
+    """Bars so narrow that those of almost any answer are sums of them, so that no second pass is needed; 0 for none.
+
+    At most some 1,000 of them make the range of all items. Parts of a unit cannot be added up exactly.
+    """
+    name = _FINE + field.name
+    if name not in view.counts:
+        stats = view.aggregate(EVERYTHING, {"all": {"stats": {"field": columns.count_column(field)}}})["all"]
+        width = bar_width(field, stats["min"], stats["max"]) if stats["count"] else 0.0
+        fine = 10.0 ** math.floor(math.log10(width) - 1) if width else 0.0
+        view.counts[name] = fine if fine >= 1 else 0.0
+    return float(view.counts[name])
 
 
 def bar_width(field: Field, low: float, high: float) -> float:

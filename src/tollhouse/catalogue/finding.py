@@ -13,6 +13,7 @@ from tantivy import Query as IndexQuery
 from tollhouse.catalogue import columns
 from tollhouse.catalogue.index import Hit, View
 from tollhouse.catalogue.items import Item
+from tollhouse.catalogue.matching import Match
 from tollhouse.catalogue.query import Between, Query, Value
 from tollhouse.catalogue.schema import Field
 from tollhouse.catalogue.values import bound, comparable
@@ -25,24 +26,21 @@ EVERYTHING = IndexQuery.all_query()
 
 
 class Conditions(Struct, frozen=True):
-    """A query as the index takes it: the text's part, which alone is scored, and one filter for each field."""
+    """A query as the index takes it: what the text means, the same scored, and one filter for each field."""
 
     view: View
-    text: IndexQuery
+    meant: IndexQuery
+    scored: IndexQuery
     filters: dict[str, IndexQuery]
 
     def without(self, name: str | None) -> IndexQuery:
-        """All conditions but the filter on one field."""
-        rest = [query for field, query in self.filters.items() if field != name]
-        if not rest:
-            return self.text
-        unscored = [(Occur.Must, IndexQuery.const_score_query(query, 0.0)) for query in rest]
-        return IndexQuery.boolean_query([(Occur.Must, self.text), *unscored])
+        """All conditions but the filter on one field, unscored."""
+        return _narrowed(self.meant, [query for field, query in self.filters.items() if field != name])
 
     @property
     def is_none(self) -> bool:
         """Whether every item matches."""
-        return self.text is EVERYTHING and not self.filters
+        return self.meant is EVERYTHING and not self.filters
 
     def count(self) -> int:
         """How many items match."""
@@ -50,12 +48,17 @@ class Conditions(Struct, frozen=True):
 
     @property
     def all(self) -> IndexQuery:
-        """All conditions."""
+        """All conditions, unscored."""
         return self.without(None)
 
+    @property
+    def ranked(self) -> IndexQuery:
+        """All conditions, scored by the text."""
+        return _narrowed(self.scored, list(self.filters.values()))
 
-def conditions(view: View, text: IndexQuery, query: Query) -> Conditions:
-    """The conditions of a checked query."""
+
+def conditions(view: View, query: Query, match: Match | None) -> Conditions:
+    """The conditions of a checked query, whose text means `match`."""
     filters: dict[str, IndexQuery] = {}
     for name in {**query.any_of, **query.between}:
         field = view.schema.by_name[name]
@@ -65,20 +68,19 @@ def conditions(view: View, text: IndexQuery, query: Query) -> Conditions:
         if name in query.between:
             parts.append(_between(view, field, query.between[name]))
         filters[name] = IndexQuery.boolean_query([(Occur.Must, part) for part in parts])
-    return Conditions(view, text, filters)
+    meant, scored = (match.meant, match.scored) if match else (EVERYTHING, EVERYTHING)
+    return Conditions(view, meant, scored, filters)
 
 
 def page(where: Conditions, query: Query) -> tuple[int, list[Item]]:
     """How many items match, and those of the page."""
-    view, matching = where.view, where.all
-    until = query.offset + query.limit
+    view, until = where.view, query.offset + query.limit
     if not query.limit:
         return where.count(), []
-    if not query.sort and query.text is not None:
-        total, hits = _by_score(view, matching, until)
-    else:
+    if query.sort or query.text is None:
         total = where.count()
-        return total, _by_column(view, matching, query) if query.offset < total else []
+        return total, _by_column(view, where.all, query) if query.offset < total else []
+    total, hits = _by_score(view, where.ranked, until)
     return total, [view.item(address) for address in _ordered(view, hits, query.offset, until)]
 
 
@@ -150,6 +152,13 @@ def _by_id(view: View, equals: Sequence[Any]) -> Iterator[Any]:
         segments.setdefault(address.segment_ord, []).append(address)
     runs = [sorted(each, key=lambda address: address.doc) for each in segments.values()]
     return iter(runs[0]) if len(runs) == 1 else heapq.merge(*runs, key=lambda address: view.item(address)["id"])
+
+
+def _narrowed(query: IndexQuery, filters: Sequence[IndexQuery]) -> IndexQuery:
+    if not filters:
+        return query
+    unscored = [(Occur.Must, IndexQuery.const_score_query(each, 0.0)) for each in filters]
+    return IndexQuery.boolean_query([(Occur.Must, query), *unscored])
 
 
 def _any_of(view: View, field: Field, values: Sequence[Value]) -> IndexQuery:

@@ -13,9 +13,10 @@ from math import comb
 from msgspec import Struct
 from tantivy import Occur, Query
 
-from tollhouse.catalogue.columns import stems_column
+from tollhouse.catalogue.columns import STEMS
 from tollhouse.catalogue.index import View
 from tollhouse.catalogue.schema import Schema
+from tollhouse.catalogue.scoring import Group, Phrase, Scoring, all_of, any_of
 from tollhouse.catalogue.spelling import Spelling
 from tollhouse.catalogue.words import FUNCTION_WORDS, MAX_CHARACTERS, Word, stem, words_asked
 
@@ -25,14 +26,12 @@ MOST_CHOICES = 30
 # Larger than any sum of scores: one word more outweighs everything. Small enough for a float's 24 bits beside it.
 A_WORD_MORE = 20_000.0
 
-Phrase = tuple[str, ...]
-Group = tuple[Phrase, ...]
-
 
 class Match(Struct, frozen=True):
-    """The items a text means, scored; what mistyped words were taken for; and the words as they are now."""
+    """The items a text means, the same scored, what mistyped words were taken for, and the words as they are now."""
 
-    query: Query
+    meant: Query
+    scored: Query
     corrected: dict[str, str]
     groups: tuple[Group, ...]
 
@@ -44,7 +43,7 @@ class Matcher:
         self._view = view
         self._spelling = Spelling(view)
         self._synonyms = synonyms_of(view.schema)
-        self._fields = [(stems_column(field.name), field.weight) for field in view.schema.searched]
+        self._scoring = Scoring(view)
         self._matches: dict[tuple[str, bool], Match] = {}
 
     def match(self, text: str, *, every_word: bool = False) -> Match:
@@ -58,17 +57,13 @@ class Matcher:
 
     def _match(self, words: Sequence[Word], *, every_word: bool) -> Match:
         groups, corrected = self._groups(words)
-        query = self._levelled([self._any(group) for group in groups], every_word=every_word)
-        return Match(query, corrected, groups)
+        meant, fuller, is_any = self._levelled([self._having(group) for group in groups], every_word=every_word)
+        scored = self._scoring.scored(groups, meant, fuller, is_any=is_any)
+        return Match(meant, scored, corrected, groups)
 
     def score(self, stemmed: str) -> Query:
-        """Items that have a word in a searched field, scored by BM25 and the fields' weights."""
-        held = [
-            Query.boost_query(Query.term_query(self._view.columns, column, stemmed, index_option="freq"), weight)
-            for column, weight in self._fields
-            if self._view.holders(column, stemmed)
-        ]
-        return held[0] if len(held) == 1 else _any_of(held)
+        """Items that have a word in a searched field, scored."""
+        return self._scoring.of_word(stemmed)
 
     def _groups(self, words: Sequence[Word]) -> tuple[tuple[Group, ...], dict[str, str]]:
         """One group for each different word that says something, and the corrections made."""
@@ -107,29 +102,29 @@ class Matcher:
                 if stems[start : start + len(phrase)] == phrase:
                     yield from ((phrase, other) for other in others)
 
-    def _any(self, group: Group) -> Query:
-        read = [self._all(phrase) for phrase in group]
-        return read[0] if len(read) == 1 else Query.disjunction_max_query(read)
+    def _having(self, group: Group) -> Query:
+        """Items that have one of the phrases, unscored."""
+        return any_of([all_of([self._item_with(stemmed) for stemmed in phrase]) for phrase in group])
 
-    def _all(self, phrase: Phrase) -> Query:
-        read = [self.score(stemmed) for stemmed in phrase]
-        return read[0] if len(read) == 1 else Query.boolean_query([(Occur.Must, query) for query in read])
+    def _item_with(self, stemmed: str) -> Query:
+        return Query.term_query(self._view.columns, STEMS, stemmed, index_option="basic")
 
-    def _levelled(self, groups: Sequence[Query], *, every_word: bool) -> Query:
-        """Items with all groups, and with fewer while there are not enough."""
-        if not groups:
-            return Query.empty_query()
-        fuller: list[tuple[Occur, Query]] = []
+    def _levelled(self, groups: Sequence[Query], *, every_word: bool) -> tuple[Query, list[Query], bool]:
+        """Items with all groups, and with fewer while there are not enough.
+
+        Also what puts those with more first, and whether they are now the items with any group.
+        """
+        fuller: list[Query] = []
         for wanted in range(len(groups), 0, -1):
             level = _at_least(groups, wanted)
             if wanted == 1 or every_word:
-                break
+                return level, fuller, wanted == 1
             found = self._view.count(level)
             if found >= ENOUGH:
-                break
+                return level, fuller, False
             if found:
-                fuller.append((Occur.Should, Query.const_score_query(level, A_WORD_MORE)))
-        return Query.boolean_query([(Occur.Must, level), *fuller]) if fuller else level
+                fuller.append(Query.const_score_query(level, A_WORD_MORE))
+        return Query.empty_query(), [], False
 
 
 def synonyms_of(schema: Schema) -> dict[str, list[tuple[Phrase, list[Phrase]]]]:
@@ -144,17 +139,8 @@ def synonyms_of(schema: Schema) -> dict[str, list[tuple[Phrase, list[Phrase]]]]:
 
 
 def _at_least(groups: Sequence[Query], wanted: int) -> Query:
-    if len(groups) == 1:
-        return groups[0]
-    if wanted == len(groups):
-        return Query.boolean_query([(Occur.Must, group) for group in groups])
-    scored = [(Occur.Should, group) for group in groups]
-    if wanted == 1 or comb(len(groups), wanted) > MOST_CHOICES:
-        return Query.boolean_query(scored, minimum_number_should_match=wanted)
+    if comb(len(groups), wanted) > MOST_CHOICES:
+        each_counts = [(Occur.Should, group) for group in groups]
+        return Query.boolean_query(each_counts, minimum_number_should_match=wanted)
     # Rare words that must meet rule out a common one's many items unread, where counting words would read them all.
-    choices = [Query.boolean_query([(Occur.Must, each) for each in some]) for some in combinations(groups, wanted)]
-    return Query.boolean_query([(Occur.Must, Query.const_score_query(_any_of(choices), 0.0)), *scored])
-
-
-def _any_of(queries: Sequence[Query]) -> Query:
-    return Query.boolean_query([(Occur.Should, query) for query in queries]) if queries else Query.empty_query()
+    return any_of([all_of(some) for some in combinations(groups, wanted)])

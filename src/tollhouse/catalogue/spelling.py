@@ -3,11 +3,11 @@
 The candidates are made, not looked for: Peter Norvig, "How to Write a Spelling Corrector" (2007).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tantivy import Query
 
-from tollhouse.catalogue.columns import WORDS, stems_column
+from tollhouse.catalogue.columns import STEMS, WORDS
 from tollhouse.catalogue.index import View
 from tollhouse.catalogue.words import Word, stem
 
@@ -28,11 +28,13 @@ class Spelling:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._columns = [stems_column(field.name) for field in view.schema.searched]
 
     def is_known(self, stemmed: str) -> bool:
         """Whether an item has a word of this stem."""
-        return any(self._stands_in(column, stemmed) for column in self._columns)
+        held = self._view.holders(STEMS, stemmed)
+        if held > FEW:
+            return True
+        return held > 0 and self._view.count(Query.term_query(self._view.columns, STEMS, stemmed, "basic")) > 0
 
     def readings(self, word: Word) -> list[Raws]:
         """What an unknown word may have been meant to be, the likeliest first; nothing when it resembles none.
@@ -42,27 +44,19 @@ class Spelling:
         if not SHORTEST <= len(word.raw) <= LONGEST:
             return []
         if not any(letter.isdigit() for letter in word.raw):
-            near = self._near(word.raw, [WORDS]) or self._near(word.stem, self._columns)
+            near = self._near(word.raw, WORDS) or self._near(word.stem, STEMS)
             if near:
                 return [(each,) for each in near[:READINGS]]
         return self._split(word.raw)
 
-    def _near(self, written: str, columns: Sequence[str]) -> list[str]:
+    def _near(self, written: str, column: str) -> list[str]:
         """Known words one letter from this one, those of most items first."""
         # Most unknown words resemble nothing: an automaton sees that at once, where hundreds of candidates take long.
-        holding = [column for column in columns if self._has_near(column, written)]
-        if not holding:
+        if not self._view.count(Query.fuzzy_term_query(self._view.columns, column, written, distance=1)):
             return []
-        holders = self._view.holders
-        counted = [
-            (max(holders(column, candidate) for column in holding), candidate)
-            for candidate in set(one_letter_away(written))
-        ]
+        counted = [(self._view.holders(column, candidate), candidate) for candidate in set(one_letter_away(written))]
         ranked = sorted((-held, candidate) for held, candidate in counted if held)
         return [candidate for _, candidate in ranked if self.is_known(stem(candidate))]
-
-    def _has_near(self, column: str, written: str) -> bool:
-        return self._view.count(Query.fuzzy_term_query(self._view.columns, column, written, distance=1)) > 0
 
     def _split(self, raw: str) -> list[Raws]:
         """The two known words it is made of: memoryfoam, 32gb."""
@@ -76,12 +70,6 @@ class Spelling:
 
     def _holders_of_word(self, raw: str) -> int:
         return self._view.holders(WORDS, raw)
-
-    def _stands_in(self, column: str, stemmed: str) -> bool:
-        held = self._view.holders(column, stemmed)
-        if held > FEW:
-            return True
-        return held > 0 and self._view.count(Query.term_query(self._view.columns, column, stemmed, "freq")) > 0
 
 
 def one_letter_away(word: str) -> Iterator[str]:

@@ -8,24 +8,11 @@ import extruct
 import pytest
 from pyld import jsonld
 
+from tests.services.mattress.vocabulary import PROPERTIES, S
 from tollhouse.services.mattress.linked_data import linked
 from tollhouse.services.mattress.merchant_feed import merchant_feed, merchant_id
 
-S = "https://schema.org/"
 G = "{http://base.google.com/ns/1.0}"
-# What schema.org says of each type used here: its properties, those of the types above it included.
-PROPERTIES = {
-    "ItemList": {"name", "description", "itemListOrder", "numberOfItems", "itemListElement"},
-    "ListItem": {"position", "item"},
-    "Product": {"productID", "sku", "name", "description", "category", "brand", "material", "size", "image", "url",
-                "keywords", "additionalProperty", "offers"},
-    "Brand": {"name"},
-    "SizeSpecification": {"name"},
-    "Organization": {"name"},
-    "PropertyValue": {"propertyID", "name", "value", "minValue", "maxValue"},
-    "Offer": {"url", "price", "priceCurrency", "availability", "itemCondition", "seller", "priceSpecification"},
-    "UnitPriceSpecification": {"price", "priceCurrency", "priceType"},
-}  # fmt: skip
 
 
 def vocabulary(_url, _options):

@@ -92,6 +92,19 @@ async def test_links_are_under_the_prefix_on_the_shared_server():
     assert Storefront.of(Settings(service="mattress")).base_url == "http://127.0.0.1:8000"
 
 
+def test_links_without_a_public_address_lead_to_the_port_that_is_served():
+    served = Settings(served_at="http://127.0.0.1:8123")
+    assert Storefront.of(served).image_url({"id": "x"}) == "http://127.0.0.1:8123/mattress/images/x.svg"
+    public = Settings(served_at="http://127.0.0.1:8123", public_url="https://a.example")
+    assert Storefront.of(public).base_url == "https://a.example/mattress"
+
+
+async def test_links_are_not_the_callers_to_choose(tmp_path):
+    async with serving(data_dir=str(tmp_path), public_url="", served_at="http://127.0.0.1:8123") as client:
+        page = (await client.get("/api/products?limit=1", headers={"Host": "evil.example"})).json()
+        assert page["products"][0]["image_url"].startswith("http://127.0.0.1:8123/images/")
+
+
 def test_demonstration_names_only_reserved_domains():
     hosts = [host for retailer in demo_retailers() for host in retailer.affiliate_domains]
     assert len(hosts) > 16

@@ -1,5 +1,6 @@
 """The Universal Commerce Protocol's catalogue, checked against its own schemas (tests/data/ucp)."""
 
+from base64 import b64decode
 from pathlib import Path
 
 import jsonschema_rs
@@ -8,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.services.mattress.conftest import serving
+from tollhouse import app
 from tollhouse.errors import Problem
 from tollhouse.services.mattress.ucp.envelope import failure
 from tollhouse.services.mattress.ucp.requests import Lookup, LookupBody, strictly
+from tollhouse.settings import Settings
 
 SCHEMAS = Path(__file__).parents[2] / "data" / "ucp"
 BASE = "https://ucp.dev/schemas/"
@@ -223,5 +227,61 @@ def test_body_is_read_the_same_as_it_came(raw, content_type, code):
     assert strictly(b'{"ids": ["a"]}', "application/json", LookupBody, Lookup).ids == ["a"]
 
 
-def test_body_in_another_media_type_is_415(mattress):
-    assert mattress.send("/catalog/search", b"{}", "text/plain").status_code == 415
+def told(answer, status, code):
+    """The one message of an error in the protocol's form."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), answer.text
+    ERROR.validate(answer.json())
+    [message] = answer.json()["messages"]
+    assert message["code"] == code
+    return message
+
+
+ENDPOINTS = pytest.mark.parametrize(
+    ("path", "body"), [("/catalog/search", {}), ("/catalog/lookup", {"ids": ["x"]}), ("/catalog/product", {"id": "x"})]
+)
+
+
+@ENDPOINTS
+async def test_used_up_allowance_is_told_in_the_protocols_form_and_how_to_pay(tmp_path, path, body):
+    async with serving(data_dir=str(tmp_path), recorded=False, free_per_ip_per_day=1) as client:
+        assert (await client.post(path, json=body)).headers["X-RateLimit-Remaining"] == "0"
+        refused = await client.post(path, json=body)
+        message = told(refused, 402, "payment_required")
+        assert (message["x402"]["x402Version"], message["x402"]["accepts"]) == (1, [])
+        assert msgspec.json.decode(b64decode(refused.headers["PAYMENT-REQUIRED"]))["x402Version"] == 2
+        assert refused.headers["X-RateLimit-Remaining"] == "0"
+
+
+@ENDPOINTS
+def test_unknown_key_is_told_in_the_protocols_form(mattress, path, body):
+    refused = mattress.post(path, body, headers={"Authorization": "Bearer th_live_nobody"})
+    told(refused, 401, "invalid_key")
+    assert refused.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+async def test_limits_and_tiers_of_keys_are_told_in_the_protocols_form(tmp_path):
+    settings = {"data_dir": str(tmp_path), "recorded": False}
+    async with serving(**settings) as client:
+        async with app.rooms_of(Settings(**settings), answers_calls=False) as rooms:
+            free = (await rooms.keys.create("ada@example.org")).text
+            limited = (await rooms.keys.create("ada@example.org", "pro", per_minute=1)).text
+        forbidden, first, second = [
+            await client.post("/catalog/search", json={}, headers={"Authorization": f"Bearer {key}"})
+            for key in (free, limited, limited)
+        ]
+        assert told(forbidden, 403, "insufficient_scope")["required_tier"] == "pro"
+        SEARCH.validate(first.json())
+        wait = told(second, 429, "rate_limited")["retry_after_seconds"]
+        assert int(second.headers["Retry-After"]) == wait > 0
+
+
+def test_body_that_is_too_large_is_told_in_the_protocols_form(mattress):
+    told(mattress.send("/catalog/search", b"{" + b" " * 2_000_000), 413, "payload_too_large")
+    told(mattress.send("/catalog/search", b"{}", "text/plain"), 415, "unsupported_media_type")
+
+
+def test_description_tells_which_form_the_problems_have(mattress):
+    paths = mattress.get("/api/openapi.json").json()["paths"]
+    for path, problem in (("/catalog/search", "application/json"), ("/api/search", "application/problem+json")):
+        [operation] = paths[path].values()
+        assert list(operation["responses"]["402"]["content"]) == [problem]

@@ -1,11 +1,22 @@
 """What the mattress operations answer."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tollhouse.catalogue.query import Spread, Suggestion, ValueCount
 from tollhouse.services.mattress.product import Product
+
+_SHOWN = Meta(
+    extra_json_schema={
+        "items": {
+            "anyOf": [
+                {"$ref": "#/components/schemas/Product"},
+                {"type": "object", "required": ["id"], "description": "With `fields`, only the members named there"},
+            ]
+        }
+    }
+)
 
 
 class ProductsPage(Struct, frozen=True, kw_only=True):
@@ -20,7 +31,7 @@ class ProductsPage(Struct, frozen=True, kw_only=True):
     count: int
     offset: int
     limit: int
-    products: list[Product]
+    products: Annotated[list[Any], _SHOWN]
     facets: dict[str, list[ValueCount] | Spread] | UnsetType = UNSET
     applied_filters: dict[str, Any]
 

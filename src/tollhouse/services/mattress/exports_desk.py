@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from tollhouse.catalogue.exports import csv_rows, ndjson_rows
+from tollhouse.catalogue.kept import KeptAnswers
 from tollhouse.catalogue.query import Query
 from tollhouse.gate.answering import etag_of
 from tollhouse.gate.operation import Answer, Asked
-from tollhouse.services.mattress.kept import KeptAnswers
 from tollhouse.services.mattress.linked_data import item_list
 from tollhouse.services.mattress.merchant_feed import XML, merchant_feed
 from tollhouse.services.mattress.product import MATTRESSES

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tollhouse.gate.operation import JSON, Handler, Operation
+from tollhouse.gate.operation import JSON, Example, Handler, Operation
 from tollhouse.gate.terms import FREE, Terms
 from tollhouse.services.mattress.answers import (
     ProductDetail,
@@ -22,7 +22,8 @@ from tollhouse.services.mattress.product_desk import ProductDesk
 from tollhouse.services.mattress.products_desk import ProductsDesk
 from tollhouse.services.mattress.queries import ProductsQuery, SearchQuery, SimilarQuery, SuggestQuery
 from tollhouse.services.mattress.ucp.desk import UcpDesk
-from tollhouse.services.mattress.ucp.requests import LookupBody, ProductBody, SearchBody
+from tollhouse.services.mattress.ucp.envelope import FORM
+from tollhouse.services.mattress.ucp.requests import GetProduct, Lookup, Search
 
 _LIST = {"type": "object", "description": "A schema.org ItemList with every product"}
 _UCP = {"type": "object", "description": "As the Universal Commerce Protocol has it, errors included: https://ucp.dev"}
@@ -63,6 +64,7 @@ def _lists(desk: ProductsDesk, metered: Terms) -> list[Operation]:
             answers={JSON: ProductsPage},
             tag="products",
             is_tool=True,
+            sample=Example(query={"size": "Queen", "max_price": 1200, "facets": "brand,price", "limit": 5}),
         ),
         Operation(
             id="searchProducts",
@@ -78,6 +80,7 @@ def _lists(desk: ProductsDesk, metered: Terms) -> list[Operation]:
             answers={JSON: SearchPage},
             tag="products",
             is_tool=True,
+            sample=Example(query={"q": "firm queen mattress for hot side sleepers under 1500", "limit": 5}),
         ),
     ]
 
@@ -108,6 +111,7 @@ def _singles(desk: ProductDesk, metered: Terms) -> list[Operation]:
             answers={JSON: Similar},
             tag="products",
             is_tool=True,
+            sample=Example(query={"limit": 3}),
         ),
         Operation(
             id="suggest",
@@ -120,6 +124,7 @@ def _singles(desk: ProductDesk, metered: Terms) -> list[Operation]:
             answers={JSON: Suggestions},
             tag="products",
             is_tool=True,
+            sample=Example(query={"q": "wat"}),
         ),
         Operation(
             id="listRetailers",
@@ -199,10 +204,12 @@ def _ucp(desk: UcpDesk, metered: Terms) -> list[Operation]:
             summary="Search the catalogue (UCP)",
             handler=desk.search,
             terms=metered,
-            body=SearchBody,
+            body=Search,
             takes_bytes=True,
             answers={JSON: _UCP},
             tag="ucp",
+            problem_form=FORM,
+            sample=Example(body={"query": "latex queen", "pagination": {"limit": 3}}),
         ),
         Operation(
             id="lookup_catalog",
@@ -211,10 +218,12 @@ def _ucp(desk: UcpDesk, metered: Terms) -> list[Operation]:
             summary="Products by their ids (UCP)",
             handler=desk.lookup,
             terms=metered,
-            body=LookupBody,
+            body=Lookup,
             takes_bytes=True,
             answers={JSON: _UCP},
             tag="ucp",
+            problem_form=FORM,
+            sample=Example(body={"ids": [_ID["id"]["example"]]}),
         ),
         Operation(
             id="get_product",
@@ -223,10 +232,12 @@ def _ucp(desk: UcpDesk, metered: Terms) -> list[Operation]:
             summary="One product in full (UCP)",
             handler=desk.product,
             terms=metered,
-            body=ProductBody,
+            body=GetProduct,
             takes_bytes=True,
             answers={JSON: _UCP},
             tag="ucp",
+            problem_form=FORM,
+            sample=Example(body={"id": _ID["id"]["example"]}),
         ),
     ]
 

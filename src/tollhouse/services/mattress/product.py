@@ -99,8 +99,7 @@ class Product(Struct, frozen=True, kw_only=True):
     updated_at: str
 
 
-# Where a server of one's own answers unless it is told otherwise: links must be whole to be of use.
-_USUAL_ADDRESS = "http://127.0.0.1:8000"
+# Where a server of one's own answers unless it is told otherwise, for what is imported beside it.
 
 _BLANK: Item = {name: [] if name in ("sleep_positions", "tags") else None for name in PRODUCT_FIELDS}
 
@@ -112,8 +111,12 @@ class Storefront(Struct, frozen=True):
 
     @classmethod
     def of(cls, settings: Settings) -> "Storefront":
-        """At the host's root when the service is served alone, else under its prefix."""
-        root = settings.public_url.rstrip("/") or _USUAL_ADDRESS
+        """At the host's root when the service is served alone, else under its prefix.
+
+        Links must be whole to be of use. Without `public_url` they lead to this machine: what a request calls its host
+        is the caller's to choose, and these links stand in answers that are kept and in events.
+        """
+        root = settings.root_url
         return cls(root if settings.service else f"{root}/{CATALOGUE}")
 
     def shown(self, item: Item) -> dict[str, Any]:

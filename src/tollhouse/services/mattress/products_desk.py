@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 
+from tollhouse.catalogue.kept import KeptAnswers
 from tollhouse.catalogue.query import Facet, Found
 from tollhouse.errors import invalid_parameter
 from tollhouse.gate.answering import etag_of
 from tollhouse.gate.operation import Answer, Asked
 from tollhouse.services.mattress.finding import seek
-from tollhouse.services.mattress.kept import KeptAnswers
 from tollhouse.services.mattress.queries import FACETS, Filters, ProductsQuery, SearchQuery, engine_query
 from tollhouse.services.mattress.shop import Shop
 

@@ -1,5 +1,6 @@
 """What a caller may ask of the mattress catalogue, and which question to the engine that is."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -36,7 +37,7 @@ FACETS = {
 
 Text = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 Words = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
-Dollars = Annotated[float, Meta(ge=0)]
+Dollars = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 Firmness = Annotated[int, Meta(ge=FIRMNESS[0], le=FIRMNESS[1])]
 Cooling = Annotated[int, Meta(ge=COOLING[0], le=COOLING[1])]
 Some = Meta(max_length=100)
@@ -47,7 +48,14 @@ RetailerId = Annotated[Text, Meta(examples=["coastal-kip"])]
 SleepPosition = Annotated[Text, Meta(examples=list(SLEEP_POSITIONS))]
 
 
-_Names = Annotated[Text, Meta(description="Names with commas between them")]
+def _names_of(known: Iterable[str]) -> Meta:
+    one = rf"\s*({'|'.join(known)})\s*"
+    several = {"pattern": rf"^{one}(,{one})*$"}
+    return Meta(min_length=1, max_length=200, description="Names with commas between them", extra_json_schema=several)
+
+
+_Facets = Annotated[str, _names_of(FACETS)]
+_Fields = Annotated[str, _names_of(PRODUCT_FIELDS)]
 _SEVERAL = "in any case; given several times, any of them"
 
 
@@ -69,11 +77,11 @@ class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
         Sort | None, Meta(description="`discount` and `newest` show the largest first. Without it, by relevance")
     ] = None
     facets: Annotated[
-        list[_Names],
+        list[_Facets],
         Meta(max_length=20, description=f"What to count, of: {', '.join(FACETS)}", examples=[["brand,size,price"]]),
     ] = []
     fields: Annotated[
-        list[_Names],
+        list[_Fields],
         Meta(
             max_length=50, description="Only these members of each product, beside its id", examples=[["title,price"]]
         ),

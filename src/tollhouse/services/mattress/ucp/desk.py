@@ -3,7 +3,6 @@
 import base64
 import binascii
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -42,7 +41,7 @@ Json = dict[str, Any]
 
 
 class UcpDesk:
-    """Answers in the protocol's own form, problems included."""
+    """Answers in the protocol's own form; that nothing was found is one of them."""
 
     def __init__(self, shop: Shop) -> None:
         self._shop = shop
@@ -55,15 +54,15 @@ class UcpDesk:
 
     async def search(self, asked: Asked[None, SearchBody]) -> Answer:
         """`POST /catalog/search`."""
-        return await _told(lambda: self._search(_read(asked, SearchBody, Search)))
+        return await self._search(_read(asked, SearchBody, Search))
 
     async def lookup(self, asked: Asked[None, LookupBody]) -> Answer:
         """`POST /catalog/lookup`."""
-        return await _told(lambda: self._lookup(_read(asked, LookupBody, Lookup)))
+        return await self._lookup(_read(asked, LookupBody, Lookup))
 
     async def product(self, asked: Asked[None, ProductBody]) -> Answer:
         """`POST /catalog/product`."""
-        return await _told(lambda: self._product(_read(asked, ProductBody, GetProduct)))
+        return await self._product(_read(asked, ProductBody, GetProduct))
 
     async def _search(self, search: Search) -> Answer:
         offset = _offset(search.pagination)
@@ -94,7 +93,7 @@ class UcpDesk:
         own = product_id_of(wanted.id)
         item = (await self._fitting(filters, [own])).get(own)
         if item is None:
-            raise Problem("not-found", "There is no product of this id.", parameter="id")
+            return envelope.failure(Problem("not-found", "There is no product of this id.", parameter="id"))
         shown = self._shop.storefront.shown(item)
         return envelope.success(product=detailed(self._as_ucp(item), shown), **_with(messages))
 
@@ -111,16 +110,6 @@ class UcpDesk:
     def _as_ucp(self, item: Json, inputs: list[str] | None = None) -> Json:
         product = self._shop.storefront.shown(item)
         return as_ucp(product, self._shop.retailer_name(product["retailer"]), inputs or ())
-
-
-async def _told(work: Callable[[], Awaitable[Answer]]) -> Answer:
-    """The answer, or what is wrong with the question; the server's own failures go their usual way."""
-    try:
-        return await work()
-    except Problem as problem:
-        if problem.status >= 500:
-            raise
-        return envelope.failure(problem)
 
 
 def _read(asked: Asked[None, Any], loose: type[Struct], shape: type[Typed]) -> Typed:

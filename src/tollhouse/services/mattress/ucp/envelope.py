@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from tollhouse.errors import Problem
-from tollhouse.gate.operation import Answer
+from tollhouse.gate import problems
+from tollhouse.gate.operation import JSON, Answer, ProblemForm
 
 VERSION = "2026-04-08"
 CAPABILITIES = ("dev.ucp.shopping.catalog.search", "dev.ucp.shopping.catalog.lookup")
@@ -15,8 +16,17 @@ _UCP = {
     "status": "success",
     "capabilities": {name: [{"version": VERSION}] for name in CAPABILITIES},
 }
-# The protocol's own words for what callers may want to tell apart.
-_CODES = {"not-found": "not_found", "invalid-body": "invalid_request", "invalid-parameter": "invalid_request"}
+# The protocol's own words for what callers may want to tell apart, and whether another request may succeed.
+_CODES = {
+    "not-found": "not_found",
+    "invalid-body": "invalid_request",
+    "invalid-parameter": "invalid_request",
+    "missing-credentials": "identity_required",
+    "tier-required": "insufficient_scope",
+}
+_FINAL = {"internal-error", "not-configured", "method-not-allowed"}
+# The protocol's errors are closed at their root; their messages are open, so what a payer needs stands there.
+_FOR_PAYERS = ("x402Version", "error", "accepts")
 
 
 def success(**members: Any) -> Answer:
@@ -26,18 +36,31 @@ def success(**members: Any) -> Answer:
 
 def failure(problem: Problem) -> Answer:
     """A problem in the protocol's form (its error_response schema). That nothing was found is an outcome, hence 200."""
-    member = problem.facts.get("parameter")
     message = {
         "type": "error",
         "code": _CODES.get(problem.code, problem.code.replace("-", "_")),
         "content": problem.detail,
-        "severity": "recoverable" if problem.code in _CODES else "unrecoverable",
+        "severity": "unrecoverable" if problem.code in _FINAL else "recoverable",
+        **_told_beside(problem.facts),
     }
-    if member:
-        message["path"] = f"$.{member}"
     body = {"ucp": {"version": VERSION, "status": "error"}, "messages": [message]}
     status = 200 if problem.code == "not-found" else problem.status
-    return Answer(msgspec.json.encode(body), status=status, cache_control="no-store")
+    return Answer(
+        msgspec.json.encode(body), status=status, headers=problems.headers_of(problem), cache_control="no-store"
+    )
+
+
+FORM = ProblemForm(
+    failure, JSON, {"type": "object", "description": "A UCP error response: https://ucp.dev/schemas/common/types/"}
+)
+
+
+def _told_beside(facts: dict[str, Any]) -> dict[str, Any]:
+    """What helps to do better: the member that is wrong, how to pay, how long to wait."""
+    x402 = {name: facts[name] for name in _FOR_PAYERS if name in facts}
+    told = {name: value for name, value in facts.items() if name not in {"parameter", *_FOR_PAYERS}}
+    path = {"path": f"$.{facts['parameter']}"} if "parameter" in facts else {}
+    return {**told, **path, **({"x402": x402} if x402 else {})}
 
 
 def info(code: str, content: str, path: str = "") -> dict[str, Any]:
