@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -55,11 +56,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     data_dir: str = "data"
     service: str = ""
+    services_dir: str = "services"
     workers: int = 1
     background_work: bool = True
     database_url: str = ""
     redis_url: str = ""
     public_url: str = ""
+    served_at: str = ""
     trusted_proxies: str = ""
     hosts: dict[str, str] = {}
     recorded: bool | None = None
@@ -86,6 +89,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     x402_facilitator_url: str = ""
     x402_facilitator_auth: str = ""
     x402_facilitator_key: str = ""
+    x402_6492_factories: tuple[str, ...] = ()
     stripe_secret_key: str = ""
     stripe_webhook_secret: str = ""
     stripe_api_base: str = "https://api.stripe.com"
@@ -113,6 +117,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether the embedded database serves, the default."""
         return not self.database_url or self.database_url.startswith("sqlite")
 
+    @property
+    def root_url(self) -> str:
+        """The host's root for links that must be whole, without a slash at the end: outside, else on this machine."""
+        return self.public_url.rstrip("/") or self.served_at or "http://127.0.0.1:8000"
+
     def trusted_networks(self) -> list[IPv4Network | IPv6Network]:
         """The networks whose `X-Forwarded-For` is believed."""
         return [ip_network(part.strip(), strict=False) for part in self.trusted_proxies.split(",") if part.strip()]
@@ -135,6 +144,11 @@ def export(settings: Settings) -> None:
     for name, value in msgspec.to_builtins(settings).items():
         if value is not None and value != {}:
             os.environ[PREFIX + name.upper()] = _as_text(value)
+
+
+def has_display() -> bool:
+    """Whether a person sits here who would see a browser come up."""
+    return sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def measure_together(folder: Path) -> None:
@@ -182,7 +196,9 @@ def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-_FROM_TEXT: dict[str, Callable[[str], Any]] = {"hosts": _table, "feeds": _listed, "stripe_prices": _table}
+_FROM_TEXT: dict[str, Callable[[str], Any]] = {
+    "hosts": _table, "feeds": _listed, "stripe_prices": _table, "x402_6492_factories": _listed,
+}  # fmt: skip
 
 
 def _as_text(value: Any) -> str:
@@ -228,6 +244,8 @@ def _check_payments(settings: Settings) -> None:
     for name in ("usdc_address", "treasury_address", "x402_pay_to"):
         if getattr(settings, name) and not _ADDRESS.fullmatch(getattr(settings, name)):
             raise SettingError(f"{name}: must be an address, 0x and 40 hexadecimal digits")
+    if not all(map(_ADDRESS.fullmatch, settings.x402_6492_factories)):
+        raise SettingError("x402_6492_factories: each must be an address, 0x and 40 hexadecimal digits")
     if settings.x402_facilitator_key and not _PRIVATE_KEY.fullmatch(settings.x402_facilitator_key):
         raise SettingError("x402_facilitator_key: must be a private key, 64 hexadecimal digits")
     if not settings.model_fast or not settings.model_pro:

@@ -122,9 +122,9 @@ async def asgi_client(application, base_url="http://test"):
 
 
 @pytest.fixture
-async def server(tmp_path):
+async def server(data_dir):
     """The whole application with nothing stored: `/defense` and the front."""
-    settings = Settings(data_dir=str(tmp_path), recorded=False, background_work=False)
+    settings = Settings(data_dir=str(data_dir), recorded=False, background_work=False)
     async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
         yield client
 

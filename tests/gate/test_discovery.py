@@ -1,6 +1,8 @@
 """What an agent finds without being told: the well-known files, at the root for all and under each prefix."""
 
 import json
+import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -49,8 +51,32 @@ async def test_security_contact_is_told_and_not_outdated(server):
     lines = dict(
         line.split(": ", 1) for line in (await found(server, "/.well-known/security.txt", "text/plain")).splitlines()
     )
-    assert set(lines) >= {"Contact", "Expires"}
-    assert lines["Expires"] > "2026"
+    # RFC 9116: an address with its scheme, never a web page without TLS, and less than a year from now.
+    assert re.fullmatch(r"(mailto:[^@\s]+@[^@\s]+|https://\S+|tel:\S+)", lines["Contact"])
+    left = datetime.fromisoformat(lines["Expires"]) - datetime.now(UTC)
+    assert timedelta(days=30) < left < timedelta(days=365)
+
+
+async def test_catalogue_says_by_which_rules_it_is_made(server):
+    answer = await server.head("/.well-known/api-catalog")
+    assert (
+        answer.headers["content-type"] == 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
+    )
+    assert answer.headers["link"] == '</.well-known/api-catalog>; rel="api-catalog"'
+
+
+@pytest.mark.parametrize("prefix", ["", *(f"/{name}" for name in SERVICES)])
+async def test_agent_card_names_doors_that_open(server, prefix):
+    card = json.loads((await server.get(f"{prefix}/.well-known/agent-card.json")).content)
+    required = {"protocolVersion", "name", "description", "url", "version", "capabilities", "defaultInputModes",
+                "defaultOutputModes", "skills"}  # fmt: skip
+    assert required <= set(card)
+    assert {"url": card["url"], "transport": card["preferredTransport"]} in card["additionalInterfaces"]
+    for door in card["additionalInterfaces"]:
+        assert door["url"].startswith("http://")
+        answer = await server.post(door["url"], json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        assert answer.json()["result"] == {}
+    assert all(set(skill) >= {"id", "name", "description", "tags"} for skill in card["skills"])
 
 
 async def test_unknown_well_known_path_is_a_json_404(server):

@@ -116,3 +116,24 @@ async def test_many_slow_bodies_wait_at_the_same_time(gate):
     answers = await asyncio.gather(*(Conversation(gate).tell([b" "]) for _ in range(200)))
     assert {status for status, _ in answers} == {408}
     assert time.monotonic() - begun < 3
+
+
+async def test_short_body_that_nobody_reads_is_taken_in_before_the_answer(gate):
+    parts = iter([b"12", b"345", b""])
+    status, _ = await Conversation(gate, method="GET", headers=[(b"content-length", b"5")]).tell(parts)
+    assert (status, next(parts, None)) == (200, None)
+
+
+@pytest.mark.parametrize("headers", [[(b"content-length", b"2000000")],
+                                     [(b"content-length", b"5"), (b"expect", b"100-continue")]])  # fmt: skip
+async def test_long_body_and_one_not_yet_sent_are_not_waited_for(gate, headers):
+    parts = iter([b"12"])
+    status, _ = await Conversation(gate, method="GET", headers=headers).tell(parts)
+    assert (status, next(parts, None)) == (200, b"12")
+
+
+async def test_unread_body_that_never_comes_delays_the_answer_by_a_second_at_most(gate):
+    begun = time.monotonic()
+    status, _ = await Conversation(gate, method="GET", headers=[(b"content-length", b"5")]).tell([])
+    assert status == 200
+    assert time.monotonic() - begun < 3

@@ -106,6 +106,10 @@ def test_body_is_read():
     assert read_body(b'{"name":"a","tags":["x"]}', JSON, ThingBody) == ThingBody("a", 0, ["x"])
 
 
+def test_whole_number_may_be_written_with_a_point():
+    assert read_body(b'{"name":"a","size":2.0,"tags":["1.0"]}', JSON, ThingBody) == ThingBody("a", 2, ["1.0"])
+
+
 @pytest.mark.parametrize(
     "content_type", ["application/json", "APPLICATION/JSON", "application/json; charset=utf-8", "application/ld+json"]
 )

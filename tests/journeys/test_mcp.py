@@ -1,14 +1,20 @@
-"""The official MCP client against a real server: it lists tools, calls free ones, and pays with a wallet's credit."""
+"""The official MCP client against a real server: it lists tools, calls free ones, and pays in every way there is."""
 
 import json
 from base64 import b64decode, b64encode
 from contextlib import asynccontextmanager
 
 import httpx2
+import jsonschema_rs
 import pytest
 import pytest_asyncio
+from eth_account import Account as Signer
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from x402 import x402Client
+from x402.mcp import MCPToolResult, wrap_mcp_client_with_payment
+from x402.mechanisms.evm import EthAccountSigner
+from x402.mechanisms.evm.exact.register import register_exact_evm_client
 
 from tollhouse.client import Agent, Payer
 from tollhouse.payments.chain.local import ACCOUNTS, LocalChain
@@ -47,6 +53,57 @@ async def test_client_of_either_era_lists_the_tools_with_their_prices(paid_serve
     assert not {"createKey", "revokeKey", "registerAgent", "mcp"} & set(tools)
     assert "0.01 USD" in tools["listEvents"].description
     assert "limit" in tools["listEvents"].input_schema["properties"]
+
+
+TOOLS = {
+    "defense": {"listEvents", "getEvent", "listStories", "getStory", "listEntities", "getEntity", "getDefenseBrief",
+                "chat"},
+    "mattress": {"listProducts", "searchProducts", "getProduct", "listSimilarProducts", "suggest", "listRetailers"},
+    "studio": {"getStudioCatalogue"},
+    "infra": {"listCompanies", "searchCompanies", "listCategories", "getCompany", "listNeighbours", "findPaths",
+              "getExposure", "listChokepoints", "getConcentration", "getCoverage", "askConcierge"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("service", list(TOOLS))
+async def test_each_service_offers_its_tools_and_no_others(paid_server, service):
+    async with connected(paid_server, service) as client:
+        tools = (await client.list_tools()).tools
+    assert {tool.name for tool in tools} == TOOLS[service]
+    for tool in tools:
+        jsonschema_rs.meta.validate(tool.input_schema)
+        assert "Price:" in tool.description
+
+
+@pytest.mark.parametrize(
+    ("service", "tool", "arguments", "member"),
+    [("mattress", "searchProducts", {"q": "latex", "limit": 1}, "products"),
+     ("studio", "getStudioCatalogue", {}, "operating_layers"),
+     ("infra", "askConcierge", {"message": "Who supplies TSMC?"}, "reply")],
+)  # fmt: skip
+async def test_each_service_without_keys_is_called_for_nothing(paid_server, service, tool, arguments, member):
+    async with connected(paid_server, service) as client:
+        result = await client.call_tool(tool, arguments)
+    assert not result.is_error
+    assert result.structured_content[member]
+    assert json.loads(result.content[0].text) == result.structured_content
+
+
+async def test_streamed_answer_of_the_chat_comes_whole(paid_server):
+    key = paid_server.operators_key("--tier", "pro")
+    async with connected(paid_server, "defense", Authorization=f"Bearer {key}") as client:
+        answered = await client.call_tool("chat", {"prompt": "How many battles were there?"})
+        streamed = await client.call_tool("chat", {"prompt": "How many battles were there?", "stream": True})
+    assert answered.structured_content["response"]
+    assert streamed.structured_content is None
+    assert "event: done" in streamed.content[0].text
+
+
+async def test_arguments_longer_than_an_address_may_be_are_refused(paid_server):
+    async with connected(paid_server, "infra") as client:
+        refused = await client.call_tool("searchCompanies", {"q": "x" * 9_000})
+    assert refused.is_error
+    assert refused.structured_content["code"] == "uri-too-long"
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -145,3 +202,36 @@ async def test_tool_past_the_allowance_is_paid_for_with_x402(start_server, chain
         again = await client.call_tool("searchProducts", {"q": "latex", "limit": 1}, meta={"x402/payment": payment})
         assert again.is_error
     assert await token_balance(chain.client, chain.usdc_address, seller.address) == 1_000
+
+
+class Paying:
+    """What the official x402 client wants of an MCP client: a call's parameters and its result as they are sent."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def call_tool(self, params, **_: object) -> MCPToolResult:
+        result = await self.client.call_tool(params["name"], params["arguments"], meta=params.get("_meta"))
+        sent = result.model_dump(by_alias=True, mode="json")
+        told = MCPToolResult(sent["content"], sent["isError"])
+        told._meta, told.structuredContent = sent.get("_meta") or {}, sent.get("structuredContent")
+        return told
+
+
+async def test_official_x402_client_for_mcp_pays_by_itself(start_server, chain):
+    payer, seller, relayer = ACCOUNTS[7], ACCOUNTS[8], ACCOUNTS[6]
+    await chain.fund_usdc(payer.address, 1_000_000)
+    server = start_server(evm_rpc_url=chain.url, x402_pay_to=seller.address, free_per_ip_per_day=1,
+                          x402_facilitator_key=relayer.private_key)  # fmt: skip
+    wallet = x402Client()
+    register_exact_evm_client(wallet, EthAccountSigner(Signer.from_key(payer.private_key)))
+    async with connected(server, "mattress") as client:
+        paying = wrap_mcp_client_with_payment(Paying(client), wallet)
+        free = await paying.call_tool("listProducts", {"limit": 1})
+        assert (free.is_error, free.payment_made) == (False, False)
+        for count in (1, 2):
+            paid = await paying.call_tool("listProducts", {"limit": count})
+            assert (paid.is_error, paid.payment_made, paid.payment_response.success) == (False, True, True)
+            assert len(json.loads(paid.content[0]["text"])["products"]) == count
+            assert (await chain.client.receipt(paid.payment_response.transaction)).is_success
+    assert await token_balance(chain.client, chain.usdc_address, seller.address) == 2_000

@@ -3,13 +3,16 @@
 At the host's root they tell of every service, under a service's prefix of that one alone.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from tollhouse import __version__, clock
+from tollhouse.console.guide import reference_address
 from tollhouse.gate.answering import etag_of
 from tollhouse.gate.openapi import price_sentence
 from tollhouse.gate.operation import Answer, Asked, Operation
@@ -17,10 +20,13 @@ from tollhouse.gate.service import Service
 from tollhouse.gate.terms import FREE
 from tollhouse.settings import Settings
 
-LINKSET = "application/linkset+json"
+LINKSET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 SECURITY_VALID = timedelta(days=180)
+A2A_VERSION = "0.3.0"
+
+_HOST = re.compile(r"[A-Za-z0-9.\[\]:-]{1,255}")
 
 
 def discovery_pages(settings: Settings, services: Sequence[Service], prefixes: Sequence[str]) -> list[Operation]:
@@ -29,25 +35,27 @@ def discovery_pages(settings: Settings, services: Sequence[Service], prefixes: S
     bases = [f"{root}{prefix}" for prefix in prefixes]
     described = list(zip(services, bases, strict=True))
     made = {
-        "/llms.txt": (_llms(described), TEXT),
-        "/.well-known/api-catalog": (_catalog(described), LINKSET),
-        "/.well-known/agent-card.json": (_card(root, described), JSON),
+        "/llms.txt": (_llms(root, described), TEXT),
+        "/.well-known/api-catalog": (_catalog(root, described), LINKSET),
     }
     fixed = [_page(path, body, media_type) for path, (body, media_type) in made.items()]
-    return [*fixed, _security(settings)]
+    return [*fixed, _card_page(root, list(zip(services, prefixes, strict=True))), _security(settings)]
 
 
-def _llms(described: Sequence[tuple[Service, str]]) -> bytes:
+def _llms(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
     """The services in the form of llmstxt.org: what each does, how to call it, what it costs."""
     lines = [
         "# Tollhouse",
         "",
         "> Data feeds and catalogues for people and software agents, metered and paid per call.",
         "",
+        f"- [Quick start for an agent]({root}/guide/start-agent): find, call, sign and pay, in programs that run",
+        "",
     ]
     for service, base in described:
         lines += [f"## {service.title}", "", service.description, ""]
         lines += [f"- [Description]({base}/api/openapi.json): OpenAPI 3.1, with the price of every operation"]
+        lines += [f"- [Reference]({root}{reference_address(service)}): every operation, with samples that run"]
         lines += [
             f"- `{operation.method} {base}{operation.path}`: {operation.summary}. {price_sentence(operation.terms)}"
             for operation in service.operations
@@ -57,7 +65,7 @@ def _llms(described: Sequence[tuple[Service, str]]) -> bytes:
     return "\n".join(lines).encode()
 
 
-def _catalog(described: Sequence[tuple[Service, str]]) -> bytes:
+def _catalog(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
     linkset = [
         {
             "anchor": f"{base}/",
@@ -65,16 +73,34 @@ def _catalog(described: Sequence[tuple[Service, str]]) -> bytes:
                 {"href": f"{base}/api/openapi.json", "type": "application/vnd.oai.openapi+json;version=3.1"},
                 {"href": f"{base}/api/openapi.yaml", "type": "application/yaml"},
             ],
-            "service-doc": [{"href": f"{base}/docs", "type": "text/html"}],
+            "service-doc": [
+                {"href": f"{base}/docs", "type": "text/html"},
+                {"href": f"{root}{reference_address(service)}", "type": "text/html"},
+            ],
             "status": [{"href": f"{base}/health", "type": JSON}],
         }
-        for _, base in described
+        for service, base in described
     ]
     return msgspec.json.encode({"linkset": linkset})
 
 
+def _card_page(root: str, mounted: Sequence[tuple[Service, str]]) -> Operation:
+    """The card's addresses are whole: below `root`, or below the host that was asked while there is none."""
+
+    async def card(asked: Asked[None, None]) -> Answer:
+        base = root or f"http://{_host_of(asked)}"
+        return Answer(_card(base, [(service, f"{base}{prefix}") for service, prefix in mounted]))
+
+    return _operation("/.well-known/agent-card.json", card, JSON)
+
+
+def _host_of(asked: Asked[None, None]) -> str:
+    host = asked.request.header(b"host") if asked.request else ""
+    return host if _HOST.fullmatch(host) else "localhost"
+
+
 def _card(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
-    """What this host offers to agents, as a static A2A agent card."""
+    """What this host offers to agents, as a static A2A agent card: not over A2A itself but over MCP and plain HTTP."""
     skills = [
         {
             "id": f"{service.name}.{operation.id}",
@@ -86,12 +112,17 @@ def _card(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
         for operation in service.operations
         if operation.is_described and operation.tag != "about"
     ]
+    doors = [{"url": f"{base}/mcp", "transport": "MCP"} for _, base in described]
     card: dict[str, Any] = {
+        "protocolVersion": A2A_VERSION,
         "name": "Tollhouse",
         "description": "; ".join(service.title for service, _ in described),
-        "url": f"{root}/",
+        "url": doors[0]["url"],
+        "preferredTransport": doors[0]["transport"],
+        "additionalInterfaces": doors,
+        "documentationUrl": f"{root}/llms.txt",
         "version": __version__,
-        "capabilities": {"streaming": False},
+        "capabilities": {"streaming": False, "pushNotifications": False},
         "defaultInputModes": [JSON],
         "defaultOutputModes": [JSON],
         "skills": skills,
@@ -100,17 +131,27 @@ def _card(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
 
 
 def _security(settings: Settings) -> Operation:
-    contact = settings.contact or f"{settings.public_url.rstrip('/')}/"
-
-    async def security(_asked: Asked[None, None]) -> Answer:
+    async def security(asked: Asked[None, None]) -> Answer:
         expires = clock.iso(clock.now() + SECURITY_VALID)
-        return Answer(f"Contact: {contact}\nExpires: {expires}\nPreferred-Languages: en\n".encode(), TEXT)
+        told = f"Contact: {_contact(settings, asked)}\nExpires: {expires}\nPreferred-Languages: en\n"
+        return Answer(told.encode(), TEXT)
 
     return _operation("/.well-known/security.txt", security, TEXT)
 
 
+def _contact(settings: Settings, asked: Asked[None, None]) -> str:
+    """The operator's word, else the site, which must be https here, else the mailbox of RFC 2142."""
+    site = urlsplit(settings.public_url)
+    if settings.contact or site.scheme == "https":
+        return settings.contact or f"{settings.public_url.rstrip('/')}/"
+    host = site.hostname or _host_of(asked).partition(":")[0]
+    has_name = any(map(str.isalpha, host)) and ":" not in host and "[" not in host
+    return f"mailto:security@{host if has_name else 'localhost'}"
+
+
 def _page(path: str, body: bytes, media_type: str) -> Operation:
-    answer = Answer(body, media_type, etag_of(body), cache_control="public, max-age=300")
+    headers = ((b"link", b'</.well-known/api-catalog>; rel="api-catalog"'),) if media_type == LINKSET else ()
+    answer = Answer(body, media_type, etag_of(body), headers, cache_control="public, max-age=300")
 
     async def page(_asked: Asked[None, None]) -> Answer:
         return answer

@@ -105,7 +105,7 @@ class Admission:
             _check_tier(_PAID_TIER, caller)
             return await self._on_plan(call, caller, address)
         visitor = AddressCaller(address)
-        reservation = await self._meter.reserve(visitor.subject, self._allowance)
+        reservation = await self._meter.reserve(*self._allowance_of(call.operation.terms, visitor))
         usage = usage_headers(visitor, reservation.verdict)
         if reservation.verdict.refused_by is None:
             answer = await self._counted(reservation, visitor, lambda: call.work(visitor, address))
@@ -115,6 +115,12 @@ class Admission:
         except Problem as problem:
             problem.usage = usage
             raise
+
+    def _allowance_of(self, terms: Terms, visitor: AddressCaller) -> tuple[str, Windows]:
+        """What an address's free requests are counted under, and how many there are a day."""
+        if not terms.allowance:
+            return visitor.subject, self._allowance
+        return f"{visitor.subject} {terms.allowance}", Windows(terms.free_per_day, None)
 
     async def _per_request(self, call: Call, visitor: AddressCaller, usage: Headers) -> Admitted:
         """One payment buys one answer: claimed before the work, settled before the answer leaves."""

@@ -43,6 +43,8 @@ class Call:
         if self._body is None:
             limit, deadline = self._settings.body_limit_bytes, self._settings.request_deadline_seconds
             has_body = self.operation.body is not None or self.operation.takes_bytes
+            if has_body:
+                guard.check_coding(self.request)
             self._body = await guard.whole_body(self.request, limit, deadline) if has_body else b""
         return self._body
 

@@ -20,7 +20,7 @@ YAML = "application/yaml"
 
 def with_housekeeping(service: Service, base_url: str, pages: Sequence[Operation]) -> Service:
     """The service with `/health`, `/api/openapi.yaml`, `/api/openapi.json` and its pages."""
-    whole = replace(service, operations=[*service.operations, _health(service), *_openapi_routes(), *pages])
+    whole = replace(service, operations=[*service.operations, *about(service), *pages])
     document = description(whole, base_url)
     given = {
         "getOpenApiJson": _fixed(msgspec.json.encode(document), "application/json"),
@@ -33,6 +33,11 @@ def with_housekeeping(service: Service, base_url: str, pages: Sequence[Operation
             replace(operation, handler=given.get(operation.id, operation.handler)) for operation in whole.operations
         ],
     )
+
+
+def about(service: Service) -> list[Operation]:
+    """`/health` and the description, which every service has."""
+    return [_health(service), *_openapi_routes()]
 
 
 def _health(service: Service) -> Operation:

@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from tollhouse.errors import CODES
 from tollhouse.gate import problems
-from tollhouse.gate.operation import Operation
+from tollhouse.gate.operation import JSON, Operation
+from tollhouse.gate.samples import samples
 from tollhouse.gate.service import Service
 from tollhouse.gate.terms import Terms
 from tollhouse.metering.plans import PLANS, RANK
@@ -77,7 +78,7 @@ def _schemas(operations: list[Operation]) -> Json:
 
 
 def _types(operation: Operation) -> list[type[Struct]]:
-    kinds = [operation.query, operation.body, *operation.answers.values()]
+    kinds = [operation.query, operation.body, *operation.answers.values(), *operation.failures.values()]
     return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Struct)]
 
 
@@ -90,6 +91,9 @@ def _operation(operation: Operation, schemas: Json) -> Json:
         "responses": _responses(operation),
         "security": _security(operation.terms),
         "x-price": _price(operation.terms),
+        "x-codeSamples": [
+            {"lang": sample.label, "label": sample.label, "source": sample.source} for sample in samples(operation)
+        ],
     }
     if operation.tag:
         described["tags"] = [operation.tag]
@@ -145,24 +149,33 @@ def _query_parameter(name: str, schema: Json, *, is_required: bool) -> Json:
 
 
 def _responses(operation: Operation) -> Json:
-    codes = [*_EVERYWHERE, *operation.problems, *_codes_of(operation)]
+    codes = codes_of(operation)
     responses: Json = {"200": _success(operation)}
+    form = operation.problem_form
+    told_as = (form.media_type, form.schema) if form else (problems.MEDIA_TYPE, {"$ref": _REF.format(name="Problem")})
     if operation.method == "GET":
         responses["304"] = {
             "description": "Unchanged since the ETag sent in If-None-Match",
             "headers": _headers(operation),
         }
     for status in sorted({CODES[code][0] for code in codes}):
-        told = [code for code in dict.fromkeys(codes) if CODES[code][0] == status]
+        told = [code for code in codes if CODES[code][0] == status]
         responses[str(status)] = {
             "description": "; ".join(f"`{code}`: {CODES[code][1]}" for code in told),
             "headers": _problem_headers(status),
-            "content": {problems.MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}},
+            "content": {told_as[0]: {"schema": told_as[1]}},
         }
+    for code, kind in operation.failures.items():
+        responses[str(code)]["content"][JSON] = {"schema": {"$ref": _REF.format(name=kind.__name__)}}
     return responses
 
 
-def _codes_of(operation: Operation) -> list[str]:
+def codes_of(operation: Operation) -> list[str]:
+    """Every problem that a call of the operation can end in."""
+    return list(dict.fromkeys([*_EVERYWHERE, *operation.problems, *_codes_of_terms(operation)]))
+
+
+def _codes_of_terms(operation: Operation) -> list[str]:
     codes = ["invalid-parameter"]
     if operation.path_parameters:
         codes.append("not-found")

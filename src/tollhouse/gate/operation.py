@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 from msgspec import Struct
 
 from tollhouse.caller import Caller
+from tollhouse.errors import Problem
 from tollhouse.gate.request import Request
 from tollhouse.gate.terms import Terms
 
@@ -55,6 +56,27 @@ class Answer:
 Handler = Callable[[Asked[Any, Any]], Awaitable[Answer | Struct]]
 
 
+class Example(Struct, frozen=True):
+    """A call that is answered, for the samples. A text `$NAME` stands for what the caller has in that variable.
+
+    Path parameters and the body default to the description's examples; a body that is a text is sent as it is.
+    """
+
+    path: dict[str, str] = {}
+    query: dict[str, Any] = {}
+    body: Any = None
+    headers: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemForm:
+    """How an endpoint of a foreign protocol tells a problem; `schema` is a JSON Schema of what `tell` writes."""
+
+    tell: Callable[[Problem], Answer]
+    media_type: str
+    schema: dict[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """`answers` maps each media type offered to its schema: a type, or a plain JSON Schema. The first is the default.
@@ -62,6 +84,8 @@ class Operation:
     `formats` names the media types in the `format` parameter where there is one. `problems` are the codes this
     operation raises itself; those of its terms and its reading are known from the rest of the declaration. With
     `takes_bytes` the body is handed over as it came. `is_tool`: agents may call it over MCP.
+    `problem_form` is a foreign protocol's own; None tells problems as everything here does. `failures` are answers of
+    the handler's own that are none: the status of each, and the type of its JSON.
     """
 
     id: str
@@ -80,5 +104,8 @@ class Operation:
     problems: tuple[str, ...] = ()
     tag: str = ""
     examples: dict[str, Any] = field(default_factory=dict)
+    sample: Example = field(default_factory=Example)
     is_described: bool = True
     is_tool: bool = False
+    problem_form: ProblemForm | None = None
+    failures: dict[int, type[Struct]] = field(default_factory=dict)

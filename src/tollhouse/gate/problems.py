@@ -43,9 +43,15 @@ def as_answer(problem: Problem, request_id: str) -> Answer:
         "code": problem.code,
         **problem.facts,
     }
-    headers = tuple(
-        (name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()
-    )
     return Answer(
-        msgspec.json.encode(members), MEDIA_TYPE, headers=headers, status=problem.status, cache_control="no-store"
+        msgspec.json.encode(members),
+        MEDIA_TYPE,
+        headers=headers_of(problem),
+        status=problem.status,
+        cache_control="no-store",
     )
+
+
+def headers_of(problem: Problem) -> tuple[tuple[bytes, bytes], ...]:
+    """The problem's own headers, as an answer carries them."""
+    return tuple((name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items())

@@ -16,6 +16,7 @@ Read = TypeVar("Read", bound=Struct)
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,32})?([eE][+-]?[0-9]{1,3})?")
+_NO_INTEGER = re.compile(r"Expected `(int|int \| null)`, got `float`")
 _JSON_TYPES = re.compile(r"application/(json|[\w.+-]+\+json)\s*(;.*)?", re.IGNORECASE)
 
 
@@ -46,12 +47,30 @@ def read_body(raw: bytes, content_type: str, shape: type[Read]) -> Read:
             "unsupported-media-type", "Send the body as `Content-Type: application/json`.", allowed=["application/json"]
         )
     try:
-        return msgspec.json.decode(raw, type=shape)
+        return _decoded(raw, shape)
     except msgspec.ValidationError as error:
         raise _bad_body(error) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         detail = "is nested too deeply" if isinstance(error, RecursionError) else f"is not JSON: {_plain(error)}"
         raise Problem("invalid-body", f"The body {detail}.") from None
+
+
+def _decoded(raw: bytes, shape: type[Read]) -> Read:
+    try:
+        return msgspec.json.decode(raw, type=shape)
+    except msgspec.ValidationError as error:
+        if not _NO_INTEGER.match(str(error)):
+            raise
+        # To JSON Schema 2.0 is a whole number, and some languages write theirs so.
+        return msgspec.convert(_whole(msgspec.json.decode(raw)), shape)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return {name: _whole(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def _pairs(raw: bytes) -> dict[str, list[str]]:
@@ -140,10 +159,12 @@ def _bad_body(error: msgspec.ValidationError) -> Problem:
     message, name = _message_and_member(error)
     missing = re.search(r"missing required field `(\w+)`", message)
     unknown = re.search(r"unknown field `(.+)`$", message)
+    inside = f"{name}." if name else ""
     if missing:
-        return Problem("invalid-body", f"`{missing[1]}` is required.", parameter=missing[1])
+        return Problem("invalid-body", f"`{inside}{missing[1]}` is required.", parameter=f"{inside}{missing[1]}")
     if unknown:
-        return Problem("invalid-body", f"There is no member `{unknown[1]}` here.", parameter=unknown[1])
+        told = f"There is no member `{inside}{unknown[1]}` here."
+        return Problem("invalid-body", told, parameter=f"{inside}{unknown[1]}")
     if not name:
         return Problem("invalid-body", f"The body: {message[0].lower()}{message[1:]}.")
     return Problem("invalid-body", f"`{name}`: {message[0].lower()}{message[1:]}.", parameter=name)

@@ -17,7 +17,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 class Request:
     """Method, path, headers and the body's stream. Repeated headers are joined with a comma, as HTTP allows."""
 
-    __slots__ = ("_gone", "headers", "headers_bytes", "id", "method", "path", "peer", "query", "receive")
+    __slots__ = ("_gone", "has_reader", "headers", "headers_bytes", "id", "method", "path", "peer", "query", "receive")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.method: str = scope["method"]
@@ -25,6 +25,7 @@ class Request:
         self.path: str = _path(scope)
         self.peer: str = scope["client"][0] if scope.get("client") else ""
         self.receive = receive
+        self.has_reader = False
         self._gone: asyncio.Task[None] | None = None
         headers: dict[bytes, str] = {}
         size = 0
@@ -43,10 +44,12 @@ class Request:
 
     def watch(self) -> None:
         """From now on, once the body was read, notice when the client leaves."""
+        self.has_reader = True
         self._gone = asyncio.ensure_future(self._until_gone())
 
     async def left(self) -> None:
         """Wait until the client leaves; the body was read."""
+        self.has_reader = True
         await self._until_gone()
 
     def is_gone(self) -> bool:

@@ -52,10 +52,11 @@ class Gate:
                 route, parameters = router.find(request)
                 admitted = await self._admission.admit(Call(self._settings, request, route, parameters))
         except Problem as problem:
-            admitted = Admitted(problems.as_answer(problem, request.id), problem.usage)
+            admitted = Admitted(_told(problem, route, request), problem.usage)
         except Exception:
             log.exception("unexpected failure", request_id=request.id, path=request.path)
-            admitted = Admitted(problems.as_answer(Problem("internal-error", _INTERNAL), request.id))
+            admitted = Admitted(_told(Problem("internal-error", _INTERNAL), route, request))
+        await guard.drain(request)
         if admitted.is_paid:
             status = await _send_paid(admitted, request, send)
         else:
@@ -73,6 +74,11 @@ class Gate:
 
 
 _INTERNAL = "Something went wrong on this server. The request id finds it in the log."
+
+
+def _told(problem: Problem, route: Route | None, request: Request) -> Answer:
+    form = route.operation.problem_form if route else None
+    return form.tell(problem) if form else problems.as_answer(problem, request.id)
 
 
 async def _send_paid(admitted: Admitted, request: Request, send: Send) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tollhouse.gate.browsing import Browsing
 from tollhouse.gate.operation import Operation
 
 Health = Callable[[], Awaitable[dict[str, Any]]]
@@ -15,6 +16,7 @@ class Service:
     """`health` gives the members of `GET /health`.
 
     `work` runs for ever in one process of all that share a database, `follow` in every process that serves.
+    `browsing`: the console has a page for it, made of these facts.
     """
 
     name: str
@@ -27,3 +29,4 @@ class Service:
     work: Sequence[Work] = ()
     follow: Sequence[Work] = ()
     tags: dict[str, str] = field(default_factory=dict)
+    browsing: Browsing | None = None

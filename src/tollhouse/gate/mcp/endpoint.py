@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tollhouse import __version__
 from tollhouse.errors import Problem
-from tollhouse.gate import problems
+from tollhouse.gate import guard, problems
 from tollhouse.gate.admission import Admission, Admitted
 from tollhouse.gate.call import Call
 from tollhouse.gate.mcp import tools
@@ -149,13 +149,15 @@ class McpEndpoint:
             raise RpcError(INVALID_PARAMS, f"{error}.") from None
         inner = _inner(route, wanted, meta, request)
         try:
+            guard.check_head(inner)
             admitted = await self._admission.admit(Call(self._settings, inner, route, wanted.path_parameters))
+            result = await _succeeded(admitted)
         except Problem as problem:
             return _failed(problem, request.id), None
         except Exception:
             log.exception("unexpected failure", request_id=request.id, path=inner.path)
             return _failed(Problem("internal-error", "Something went wrong on this server."), request.id), None
-        return _succeeded(admitted), admitted.delivered if admitted.is_paid else None
+        return result, admitted.delivered if admitted.is_paid else None
 
 
 _CACHEABLE: Json = {"resultType": "complete", "ttlMs": CACHED_MS, "cacheScope": "public"}
@@ -210,15 +212,17 @@ def _inner(route: Route, wanted: tools.Asking, meta: Json, outer: Request) -> Re
     return Request(scope, receive)
 
 
-def _succeeded(admitted: Admitted) -> Json:
+async def _succeeded(admitted: Admitted) -> Json:
+    """The answer, whole: one that would be streamed is waited for."""
     answer = admitted.answer
+    body = answer.body if answer.stream is None else b"".join([piece async for piece in answer.stream])
     result: Json = {
-        "content": [{"type": "text", "text": answer.body.decode()}],
+        "content": [{"type": "text", "text": body.decode()}],
         "isError": False,
         "resultType": "complete",
     }
     if answer.media_type == "application/json":
-        structured = msgspec.json.decode(answer.body)
+        structured = msgspec.json.decode(body)
         result |= {"structuredContent": structured} if isinstance(structured, dict) else {}
     for name, value in answer.headers:
         if name in {b"payment-response", b"x-payment-response"}:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tollhouse.gate.operation import JSON, Operation
+from tollhouse.gate.operation import JSON, Example, Operation
 from tollhouse.gate.terms import Terms
 from tollhouse.services.defense.alerts.answers import Alert, AlertCreated, AlertDeleted, AlertsList, DeliveriesList
 from tollhouse.services.defense.alerts.desk import AlertsDesk
@@ -48,6 +48,7 @@ def _rules(desk: AlertsDesk) -> list[Operation]:
             answers={JSON: AlertCreated},
             problems=("invalid-request",),
             examples={"body": _EXAMPLE_BODY},
+            sample=Example(body={**_EXAMPLE_BODY, "url": "$HOOK_URL"}),
         ),
         _operation(
             id="listAlerts",
@@ -135,6 +136,7 @@ def _deliveries(desk: AlertsDesk) -> list[Operation]:
             },
             answers={JSON: Delivery},
             problems=("not-found", "invalid-request"),
+            sample=Example(path={"id": "$ALERT_ID", "delivery_id": "$DELIVERY_ID"}),
         ),
     ]
 
@@ -149,5 +151,9 @@ def _id(name: str, description: str, example: str, prefix: str) -> dict[str, dic
 
 def _single(**declared: Any) -> Operation:
     """An operation on one alert."""
-    about = {"path_parameters": _id("id", "Its id", _EXAMPLE_ID, "alert"), "problems": ("not-found",)}
+    about = {
+        "path_parameters": _id("id", "Its id", _EXAMPLE_ID, "alert"),
+        "problems": ("not-found",),
+        "sample": Example(path={"id": "$ALERT_ID"}),
+    }
     return _operation(**{**about, **declared})

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tollhouse.gate.operation import JSON, Operation
+from tollhouse.gate.operation import JSON, Example, Operation
 from tollhouse.gate.terms import Terms
 from tollhouse.services.defense.analysis.desk import (
     CSV,
@@ -84,6 +84,7 @@ def analysis_operations(desk: AnalysisDesk) -> list[Operation]:
             formats=FORMATS,
             problems=("upstream-unavailable",),
             tag=TAG,
+            sample=Example(path={"id": "$QUERY_ID"}),
         ),
         Operation(
             id="deleteAnalysisQuery",
@@ -95,5 +96,6 @@ def analysis_operations(desk: AnalysisDesk) -> list[Operation]:
             path_parameters=_ID,
             answers={JSON: QueryDeleted},
             tag=TAG,
+            sample=Example(path={"id": "$QUERY_ID"}),
         ),
     ]
