@@ -30,7 +30,7 @@ from tollhouse.payments.checkout.opening import stripe_of
 from tollhouse.payments.deposits import deposits_of
 from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.payments.per_request import per_request_of
-from tollhouse.services import EVERY_SERVICE, SERVICES
+from tollhouse.services import every_service, offered
 from tollhouse.settings import SettingError, Settings
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
@@ -59,7 +59,7 @@ def create() -> Application:
 async def serving(settings: Settings) -> AsyncIterator[Gate]:
     """Everything built and running, until the block ends."""
     async with rooms_of(settings) as rooms:
-        services = [await EVERY_SERVICE[name](rooms) for name in chosen(settings)]
+        services = await _opened(rooms)
         gate = _gate(rooms, services)
         following: list[Work] = [partial(_release_what_was_left, rooms)]
         following += [work for service in services for work in service.follow]
@@ -100,7 +100,7 @@ async def rooms_of(settings: Settings, *, answers_calls: bool = True) -> AsyncIt
 async def working(settings: Settings) -> None:
     """The background work alone, for ever."""
     async with rooms_of(settings, answers_calls=False) as rooms:
-        await lead(rooms, [await EVERY_SERVICE[name](rooms) for name in chosen(settings)])
+        await lead(rooms, await _opened(rooms))
 
 
 async def check(settings: Settings) -> None:
@@ -142,11 +142,17 @@ async def lead(rooms: Rooms, services: Sequence[Service]) -> None:
 
 
 def chosen(settings: Settings) -> list[str]:
-    """The services to offer. Raises SettingError for one that does not exist."""
+    """The services to offer. Raises SettingError for one that does not exist, DeclarationError for a wrong one."""
+    known = every_service(settings)
     for name in [settings.service, *settings.hosts.values()]:
-        if name and name not in EVERY_SERVICE:
-            raise SettingError(f"service: there is no service {name!r}; there are {', '.join(EVERY_SERVICE)}")
-    return [settings.service] if settings.service else list(SERVICES)
+        if name and name not in known:
+            raise SettingError(f"service: there is no service {name!r}; there are {', '.join(known)}")
+    return [settings.service] if settings.service else list(offered(settings))
+
+
+async def _opened(rooms: Rooms) -> list[Service]:
+    known = every_service(rooms.settings)
+    return [await known[name](rooms) for name in chosen(rooms.settings)]
 
 
 def _meter(settings: Settings, database: Database) -> Meter:

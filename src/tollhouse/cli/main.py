@@ -5,12 +5,14 @@ import sys
 from cyclopts import App
 
 from tollhouse import __version__
+from tollhouse.cli.backup import backup, restore
 from tollhouse.cli.demo import demo
 from tollhouse.cli.evaluate import evaluate
 from tollhouse.cli.import_ import import_
 from tollhouse.cli.ingest import ingest
 from tollhouse.cli.keys import keys
 from tollhouse.cli.ledger import ledger
+from tollhouse.cli.new import new
 from tollhouse.cli.serve import serve, worker
 from tollhouse.cli.settings import settings
 from tollhouse.cli.webhooks import webhooks
@@ -22,6 +24,7 @@ from tollhouse.storage.tallies_file import FolderInUseError
 app = App(name="tollhouse", version=__version__, help="Publish data feeds and catalogues, meter them, get paid.")
 app.command(serve)
 app.command(worker)
+app.command(new)
 app.command(demo)
 app.command(ingest)
 app.command(import_, name="import")
@@ -30,6 +33,8 @@ app.command(ledger)
 app.command(evaluate)
 app.command(webhooks)
 app.command(settings)
+app.command(backup)
+app.command(restore)
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
-"""The services this server offers: one line each, and those it offers only when asked for by name."""
+"""The services this server offers: one line each, those declared in a table, and those offered only when asked for."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from tollhouse.gate.rooms import Rooms
 from tollhouse.gate.service import Service
@@ -9,6 +10,8 @@ from tollhouse.services.facilitator.service import open_facilitator
 from tollhouse.services.infra.service import open_infra
 from tollhouse.services.mattress.service import open_mattress
 from tollhouse.services.studio.service import open_studio
+from tollhouse.services.tables.declared import declared_tables
+from tollhouse.settings import Settings
 
 Open = Callable[[Rooms], Awaitable[Service]]
 
@@ -21,3 +24,13 @@ SERVICES: dict[str, Open] = {
 
 # It settles payments for other servers: whoever runs one asks for it.
 EVERY_SERVICE: dict[str, Open] = {**SERVICES, "facilitator": open_facilitator}
+
+
+def offered(settings: Settings) -> dict[str, Open]:
+    """The services of a server whose settings name none: its own, and every declared one. Raises DeclarationError."""
+    return {**SERVICES, **declared_tables(Path(settings.services_dir), EVERY_SERVICE)}
+
+
+def every_service(settings: Settings) -> dict[str, Open]:
+    """The same, and those that are offered only when asked for by name. Raises DeclarationError."""
+    return {**offered(settings), **EVERY_SERVICE}

@@ -1,0 +1,98 @@
+"""The declaration's file: read strictly, and every fault named with its line and key."""
+
+import pytest
+
+from tests.services.tables.books import books, declare
+from tollhouse.services.tables.declaration import DeclarationError, read_declaration
+from tollhouse.services.tables.declared import declared_tables
+
+GOOD = """title = "Things"
+price_usd = 0.002
+
+[table]
+file = "things.csv"
+format = "csv"
+
+[fields.name]
+type = "text"
+searched = 5
+
+[fields."size"]
+type = "keyword"
+filtered = true
+"""
+
+
+def refusal(tmp_path, text):
+    path = tmp_path / "things.toml"
+    path.write_text(text)
+    with pytest.raises(DeclarationError) as raised:
+        read_declaration(path)
+    told = str(raised.value)
+    assert "\n" not in told
+    assert told.startswith(f"{path}")
+    return told.removeprefix(f"{path}")
+
+
+def test_few_lines_are_a_declaration(tmp_path):
+    path = tmp_path / "things.toml"
+    path.write_text(GOOD)
+    read = read_declaration(path)
+    assert (read.name, read.price_micros, read.free_per_day, read.licence) == ("things", 2_000, 100, "unknown")
+    assert read.file == tmp_path / "things.csv"
+    assert list(read.fields) == ["name", "size"]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "told"),
+    [
+        ("[table]", "[table", ": is no TOML: "),
+        ('title = "Things"\n', "", ": title: is needed"),
+        ('title = "Things"', 'title = ""', ", line 1: title: is needed: a few words"),
+        ('title = "Things"', "title = 5", ", line 1: title: expected `str`, got `int`"),
+        ('title = "Things"', 'titel = "Things"\ntitle = "x"', ", line 1: titel: there is no such key; there are tit"),
+        ("price_usd = 0.002", "price_usd = 0", ", line 2: price_usd: must be above 0"),
+        ("price_usd = 0.002", "price_usd = 0.00000002", ", line 2: price_usd: must be above 0"),
+        ("price_usd = 0.002", 'price_usd = "nan"', ", line 2: price_usd: must be above 0"),
+        ("price_usd = 0.002", "free_per_day = -1", ", line 2: free_per_day: lies in"),
+        ('format = "csv"', 'format = "xls"', ", line 6: table.format: is none of csv, jsonl, parquet"),
+        ('format = "csv"', 'format = "csv"\ntitle = "nothing"', ", line 7: table.title: must name a field"),
+        ('format = "csv"', 'format = "csv"\ncolour = 1', ", line 7: table.colour: there is no such key; there are f"),
+        ('format = "csv"', 'format = "csv"\ndelimiter = ""', ", line 7: table.delimiter: is one character"),
+        ('type = "text"', 'type = "words"', ", line 9: fields.name.type: is none of text, keyword, list, integer,"),
+        ('type = "text"', 'type = "text"\nfaceted = true', ", line 10: fields.name.faceted: text cannot be faceted;"),
+        ("searched = 5", "searched = -5", ", line 10: fields.name.searched: lies in 0..1000"),
+        ("searched = 5", 'searched = "much"', ", line 10: fields.name.searched: expected `float`"),
+        ("searched = 5", "heavy = true", ", line 10: fields.name.heavy: there is no such key; there are type, column,"),
+        ('[fields."size"]', '[fields."size (cm)"]', ", line 12: fields.size (cm): a field's name is"),
+        ('[fields."size"]', "[fields.limit]", ", line 12: fields.limit: the name limit is taken"),
+        ('[fields."size"]', "[fields.min_size]", ", line 12: fields.min_size: a name cannot begin with min_"),
+        (GOOD[GOOD.index("[fields.name]") :], "[fields]", ": fields: there must be from 1 to 200"),
+    ],
+)  # fmt: skip
+def test_fault_names_its_line_and_its_key(tmp_path, good, bad, told):
+    assert good in GOOD
+    assert told in refusal(tmp_path, GOOD.replace(good, bad, 1))
+
+
+def test_what_new_writes_is_read_as_it_was_meant(home):
+    path = declare(
+        home, books(60), title='He said "no" \\ \x7f é', description="Two\nlines", licence="CC-BY 4.0", source="x"
+    )
+    read = read_declaration(path)
+    assert (read.title, read.description, read.licence) == ('He said "no" \\ \x7f é', "Two\nlines", "CC-BY 4.0")
+    assert (read.table.id, read.table.title, read.table.file) == ("ISBN", "book_title", "../books.csv")
+    assert read.fields["price"].currency == "EUR"
+    assert read.fields["published"].format == "DD.MM.YYYY"
+    assert read.fields["subjects"].type == "list"
+
+
+@pytest.mark.parametrize("name", ["Books", "mattress", "tables", "a_b"])
+def test_file_that_cannot_name_a_service_stops_the_start(tmp_path, name):
+    (tmp_path / f"{name}.toml").write_text(GOOD)
+    with pytest.raises(DeclarationError, match=name):
+        declared_tables(tmp_path, {"mattress"})
+
+
+def test_folder_that_is_not_there_declares_nothing(tmp_path):
+    assert declared_tables(tmp_path / "nowhere", ()) == {}

@@ -1,0 +1,226 @@
+"""What `tollhouse new` takes a column for, and how files of all kinds are read."""
+
+import io
+import json
+
+import pytest
+
+from tests.services.tables.books import as_csv, book, books
+from tollhouse.services.tables.guessing import guess
+from tollhouse.services.tables.guessing_columns import Column, guess_column
+from tollhouse.services.tables.naming import ROOT_PATHS, field_fault, field_names, service_fault
+from tollhouse.services.tables.reading import TableError, read_table, source_of
+
+
+def table_of(raw, name="a.csv"):
+    from pathlib import Path
+
+    raw = raw.encode() if isinstance(raw, str) else raw
+    return read_table(source_of(Path(name), raw), raw)
+
+
+def guessed(*values: object, name="thing", times=1):
+    found = list(values) * times
+    return guess_column(Column(name, name, found, range(2, len(found) + 2)))
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "expected"),
+    [
+        (("1", "-20", "1,200"), "n", {"type": "integer", "filtered": True, "sorted": True}),
+        (("1", "2"), "year", {"type": "integer"}),
+        (("1.5", "20", ".5"), "n", {"type": "number", "decimal": "."}),
+        (("1,5", "20", "1.200,25"), "n", {"type": "number", "decimal": ","}),
+        (("12%", "3.5 %"), "n", {"type": "number"}),
+        (("$1.50", "$20"), "n", {"type": "money", "currency": "USD"}),
+        (("12,50 €", "3 €"), "n", {"type": "money", "currency": "EUR", "decimal": ","}),
+        (("100", "250"), "unit_price", {"type": "money", "currency": ""}),
+        (("007", "100"), "n", {"type": "keyword"}),
+        (("100", "250"), "zip_code", {"type": "keyword"}),
+        (("1", "NA", "3"), "n", {"type": "integer", "empty": ("NA",)}),
+        (("DE", "NA", "FR"), "n", {"type": "keyword", "empty": ()}),
+        (("yes", "No"), "n", {"type": "boolean", "faceted": True}),
+        (("0", "1"), "n", {"type": "integer"}),
+        (("0", "1"), "is_open", {"type": "boolean"}),
+        (("2024-01-31", "1999-12-01"), "n", {"type": "date", "format": "YYYY-MM-DD"}),
+        (("31/01/2024", "01/02/2024"), "n", {"type": "date", "format": "DD/MM/YYYY"}),
+        (("01/31/2024", "01/02/2024"), "n", {"type": "date", "format": "MM/DD/YYYY"}),
+        (("31.1.2024", "1.12.2024"), "n", {"type": "date", "format": "DD.MM.YYYY"}),
+        (("2024-02-30",), "n", {"type": "keyword"}),
+        (("20240131",), "birth_date", {"type": "date", "format": "YYYYMMDD"}),
+        (("20240131",), "n", {"type": "integer"}),
+        (("2024-01-31 10:00", "2024-01-31T10:00:05+02:00"), "n", {"type": "moment"}),
+        (("2024-01-31 00:00:00",), "n", {"type": "date"}),
+        (("https://a.example/x", "http://b.example"), "n", {"type": "url", "filtered": False}),
+        (("https://a.example/x.PNG?w=2",), "n", {"type": "image"}),
+        (("x" * 300,), "n", {"type": "text", "searched": 1}),
+        ((True, False), "n", {"type": "boolean"}),
+        ((1, 2.5), "n", {"type": "number"}),
+        ((["a", "b"], ["a"]), "n", {"type": "list"}),
+        (({"a": 1},), "n", {"type": "json"}),
+        (([1, {"a": 2}],), "n", {"type": "json"}),
+        (("ACME 12", "QFA 300"), "n", {"type": "keyword"}),
+        ((str(2**60),), "n", {"type": "number"}),
+    ],
+)  # fmt: skip
+def test_column_is_the_narrowest_type_that_all_of_it_fits(values, name, expected):
+    field = guessed(*values, name=name).field
+    assert {key: getattr(field, key) for key in expected} == expected
+
+
+def test_few_values_are_counted_and_many_are_not():
+    assert guessed("red", "green", "blue", times=5).field.faceted
+    assert not guessed(*(f"word{number}" for number in range(600)), times=3).field.faceted
+
+
+@pytest.mark.parametrize("separator", ["|", ";", ", "])
+def test_several_values_in_a_cell_are_a_list(separator):
+    genres = [
+        separator.join(pair) for pair in (("Drama", "War"), ("Drama",), ("War", "Noir"), ("Noir", "Drama", "War"))
+    ]
+    field = guessed(*genres, times=9).field
+    assert (field.type, field.separator) == ("list", separator.strip())
+
+
+def test_comma_inside_of_few_values_is_no_list():
+    field = guessed("Procurement, Army", "Procurement, Navy", times=20).field
+    assert field.type == "keyword"
+
+
+def test_column_that_nearly_fits_is_told_with_the_line_that_does_not():
+    [remark] = guessed(*(str(number) for number in range(99)), "twelve").remarks
+    assert "1 of 100 values are no number, such as 'twelve' on line 101" in remark
+
+
+def test_days_that_could_be_months_are_told():
+    assert "could be MM/DD/YYYY as well" in guessed("01/02/2024", "03/04/2024").remarks[0]
+    assert guessed("01/02/2024", "31/04/2024").remarks == ()
+    assert guessed("01/02/2024", "31/03/2024").remarks == ()
+
+
+def test_identity_and_title_are_found():
+    found = guess(table_of(books(50)))
+    assert (found.id, found.title) == ("ISBN", "book_title")
+    repeated = guess(table_of(as_csv([book(1), book(1), book(2)])))
+    assert repeated.id == ""
+
+
+def test_table_of_ids_alone_keeps_its_column():
+    found = guess(table_of("id\na1\nb2\n"))
+    assert (found.id, list(found.fields)) == ("id", ["id_2"])
+
+
+def test_table_of_numbers_alone_is_named_by_its_id():
+    assert guess(table_of("x,y\n1.5,2\n3,4.5\n")).title == "id"
+
+
+@pytest.mark.parametrize(
+    ("headers", "names"),
+    [
+        (("Prix (€)", "Prix", "prix"), ["prix", "prix_2", "prix_3"]),
+        (("", "最高", "2nd"), ["column_1", "column_2", "n_2nd"]),
+        (("id", "Limit", "sort", "q"), ["id_2", "limit_2", "sort_2", "q_2"]),
+        (("Min Price", "max-price", "min_"), ["price_min", "price_max", "min"]),
+        (("Größe", "Ångström", "x" * 90), ["grosse", "angstrom", "x" * 36]),
+    ],
+)
+def test_header_becomes_a_name_that_nothing_else_has(headers, names):
+    found = list(field_names(headers))
+    assert found == names
+    assert [field_fault(name) for name in found] == [""] * len(found)
+
+
+@pytest.mark.parametrize("name", ["", "Books", "-a", "a-", "a_b", "a" * 29, "../x", "mattress", "tables", "docs"])
+def test_service_cannot_be_called(name):
+    assert service_fault(name, {"mattress"})
+
+
+async def test_no_service_can_stand_where_a_page_of_the_server_stands(tmp_path):
+    from tollhouse import app
+    from tollhouse.settings import Settings
+
+    async with app.serving(Settings(data_dir=str(tmp_path), recorded=False, background_work=False)) as gate:
+        router = gate._router
+        paths = [*router._literal, *router._templates]
+    first = {path.split("/")[1] for path in paths}
+    possible = {name for name in first if not service_fault(name, ())}
+    assert possible == {"defense", "mattress", "studio", "infra"}, "add the new page's place to naming.ROOT_PATHS"
+    assert {"board", "tables", "problems"} <= ROOT_PATHS
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_csv_is_read_whatever_its_encoding_and_delimiter(encoding, delimiter):
+    text = as_csv(
+        [["Zoë", 'a "quoted"\nword', "1,5"], ["Åse", "b, c; d", "2"]], ("name", "said", "n"), delimiter=delimiter
+    )
+    table = table_of(text.encode(encoding))
+    assert table.columns == ("name", "said", "n")
+    assert [list(row.cells) for row in table.rows] == [["Zoë", 'a "quoted"\nword', "1,5"], ["Åse", "b, c; d", "2"]]
+    assert [row.line for row in table.rows] == [2, 4]
+
+
+def test_headers_that_are_odd_are_told_apart_and_columns_of_nothing_left_out():
+    table = table_of("a, a ,,b\n1,2,,3\n\n4,5,,6,\n")
+    assert table.columns == ("a", "a (2)", "b")
+    assert [list(row.cells) for row in table.rows] == [["1", "2", "3"], ["4", "5", "6"]]
+
+
+def test_second_header_of_hashtags_is_no_row():
+    assert len(table_of("year,name\n#date+year,\n1998,x\n").rows) == 1
+
+
+def test_json_lines_are_read_and_those_that_are_none_are_refused():
+    lines = ['{"a": 1, "b": ["x"]}', "", '{"a": 2, "c": null}', "[1]", "{", '{"a": "\\ud800"}']
+    table = table_of("\ufeff" + "\n".join(lines), "a.jsonl")
+    assert table.columns == ("a", "b", "c")
+    assert [list(row.cells) for row in table.rows][:2] == [[1, ["x"], None], [2, None, None]]
+    assert {each.line for each in table.refused} >= {4, 5}
+
+
+def test_parquet_is_read_with_its_types():
+    from datetime import UTC, date, datetime
+    from decimal import Decimal
+
+    import pyarrow as pa
+    from pyarrow.parquet import write_table
+
+    columns = {
+        "Name": ["a", None],
+        "n": [1, 2],
+        "x": [0.5, float("nan")],
+        "price": pa.array([Decimal("1.50"), None]),
+        "day": [date(2024, 1, 31), None],
+        "at": pa.array([datetime(2024, 1, 31, 10, tzinfo=UTC), None], pa.timestamp("ns", "Europe/Paris")),
+        "tags": [["x", "y"], []],
+        "raw": [b"\xff", None],
+        "deep": [{"a": 1}, None],
+    }
+    out = io.BytesIO()
+    write_table(pa.table(columns), out)
+    table = table_of(out.getvalue(), "a.parquet")
+    first, second = (dict(zip(table.columns, row.cells, strict=True)) for row in table.rows)
+    assert json.dumps(first) == json.dumps({
+        "Name": "a", "n": 1, "x": 0.5, "price": 1.5, "day": "2024-01-31", "at": "2024-01-31T10:00:00+00:00",
+        "tags": ["x", "y"], "raw": None, "deep": {"a": 1},
+    })  # fmt: skip
+    assert (second["x"], second["tags"]) == (None, [])
+    types = {name: field.type for name, field in guess(table).fields.items()}
+    assert types == {
+        "name": "keyword", "n": "integer", "x": "number", "price": "money", "day": "date", "at": "moment",
+        "tags": "list", "raw": "text", "deep": "json",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        (b"", "a.csv"), (b"\n\n", "a.csv"), (b"", "a.jsonl"), (b"nonsense", "a.jsonl"), (b"", "a.parquet"),
+        (b"PAR1 nonsense PAR1", "a.parquet"), (b"a,b\n1,2\n", "a.xlsx"), (b"a\n", "a.csv"),
+        (b'a,b\n"' + b"x" * 200_000, "a.csv"),
+        (b",".join(b"c%d" % n for n in range(300)) + b"\n" + b",".join([b"1"] * 300), "a.csv"),
+    ],
+)  # fmt: skip
+def test_table_nobody_could_serve_is_refused_in_words(raw, name):
+    with pytest.raises(TableError, match=r"\w+ \w+"):
+        guess(table_of(raw, name))

@@ -1,0 +1,226 @@
+"""What a declared table answers: lists, filters, facets, single items, files, and who pays for it."""
+
+import csv
+import io
+import json
+from collections import Counter
+from decimal import Decimal
+
+import pytest
+
+from tests.services.tables.books import SHELVES, book, books, declare
+from tests.services.tables.conftest import serving
+
+COUNT = 400
+
+
+@pytest.fixture(scope="module")
+def everything(shop):
+    return [json.loads(line) for line in shop.get("/api/items.ndjson").text.splitlines()]
+
+
+def listed(shop, **asked: object):
+    answer = shop.get("/api/items", **asked)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refused(shop, path="/api/items", **asked: object):
+    answer = shop.get(path, **asked)
+    assert answer.status_code == 400, answer.text
+    return answer.json()
+
+
+def test_page_shows_items_as_they_stand_in_the_table(shop):
+    page = listed(shop, limit=1, isbn="978-0000007")
+    isbn, title, author, subjects, price, pages, published, in_print, shelf, note = book(7)
+    day, month, year = published.split(".")
+    assert page["items"] == [
+        {
+            "id": isbn, "isbn": isbn, "book_title": title, "author": author, "subjects": subjects.split("|"),
+            "price": float(price.removeprefix("€ ")), "pages": int(pages), "published": f"{year}-{month}-{day}",
+            "in_print": in_print == "yes", "shelf": shelf, "note": note or None,
+        }
+    ]  # fmt: skip
+    assert (page["total"], page["count"], page["offset"], page["limit"]) == (1, 1, 0, 1)
+    assert page["applied_filters"] == {"isbn": ["978-0000007"]}
+    assert (page["licence"], page["source"]) == ("CC0-1.0", "Made up")
+
+
+def test_every_filter_leaves_what_it_should(shop, everything):
+    def matching(condition) -> int:
+        return sum(1 for item in everything if condition(item))
+
+    assert len(everything) == COUNT
+    for asked, condition in (
+        ({"shelf": "a NORTH"}, lambda item: item["shelf"] == "A north"),
+        ({"shelf": ["A north", "cellar"]}, lambda item: item["shelf"] in ("A north", "cellar")),
+        ({"subjects": "chess"}, lambda item: "chess" in item["subjects"]),
+        ({"min_pages": 500}, lambda item: item["pages"] >= 500),
+        ({"min_price": 10.5, "max_price": 20}, lambda item: 10.5 <= item["price"] <= 20),
+        (
+            {"min_published": "1990-01-01", "max_published": "1999-12-31"},
+            lambda item: "1990" <= item["published"] < "2",
+        ),
+        ({"in_print": "true"}, lambda item: item["in_print"]),
+        ({"in_print": "false", "shelf": "cellar"}, lambda item: not item["in_print"] and item["shelf"] == "cellar"),
+    ):
+        assert listed(shop, **asked)["total"] == matching(condition) > 0, asked
+
+
+def test_facets_agree_with_the_export(shop, everything):
+    facets = listed(shop, facets="shelf,subjects,in_print,price", limit=1)["facets"]
+    assert {each["value"]: each["count"] for each in facets["shelf"]} == Counter(item["shelf"] for item in everything)
+    subjects = Counter(subject for item in everything for subject in item["subjects"])
+    assert {each["value"]: each["count"] for each in facets["subjects"]} == subjects
+    prices = [item["price"] for item in everything]
+    assert (facets["price"]["min"], facets["price"]["max"]) == (min(prices), max(prices))
+    assert sum(bar["count"] for bar in facets["price"]["histogram"]) == COUNT
+
+
+@pytest.mark.parametrize("field", ["price", "pages", "published", "book_title", "id"])
+def test_order_is_by_the_field_and_back(shop, everything, field):
+    values = [item[field] for item in everything]
+    for sort, expected in ((field, min(values)), (f"-{field}", max(values))):
+        assert listed(shop, sort=sort, limit=1)["items"][0][field] == expected
+
+
+def test_search_finds_a_title_with_a_wrong_letter_and_says_so(shop, everything):
+    wanted = everything[0]["book_title"].split()[0].lower()
+    page = shop.get("/api/search", q=wanted[:-1] + "q").json()
+    assert everything[0]["id"] in [item["id"] for item in page["items"]]
+    assert page["applied_filters"]["understood"]["corrected"] == {wanted[:-1] + "q": wanted}
+    assert page["query"] == wanted[:-1] + "q"
+
+
+def test_fields_leave_the_others_out(shop):
+    assert list(listed(shop, fields="price,shelf", limit=1)["items"][0]) == ["id", "price", "shelf"]
+
+
+def test_single_item_and_those_like_it(shop, everything):
+    item = everything[3]
+    single = shop.get(f"/api/items/{item['id']}").json()
+    assert single == {"item": item, "licence": "CC0-1.0", "source": "Made up"}
+    alike = shop.get(f"/api/items/{item['id']}/similar", limit=3).json()
+    assert alike["count"] == len(alike["items"]) == 3
+    assert item["id"] not in [each["id"] for each in alike["items"]]
+    for path in ("/api/items/none", "/api/items/none/similar"):
+        assert (shop.get(path).status_code, shop.get(path).json()["code"]) == (404, "not-found")
+
+
+def test_suggestions_are_values_and_titles(shop):
+    suggested = shop.get("/api/suggest", q="cell").json()["suggestions"]
+    assert suggested[0]["text"] == "cellar"
+    assert suggested[0]["field"] == "shelf"
+
+
+def test_files_hold_every_item_and_those_that_filters_leave(shop, everything):
+    rows = list(csv.DictReader(io.StringIO(shop.get("/api/items.csv").text)))
+    assert [row["id"] for row in rows] == [item["id"] for item in everything]
+    assert rows[0]["subjects"] == "|".join(everything[0]["subjects"])
+    whole = shop.get("/api/items.json").json()
+    assert (whole["total"], whole["items"], whole["licence"]) == (COUNT, everything, "CC0-1.0")
+    some = shop.get("/api/items.ndjson", shelf="cellar", fields="shelf").text.splitlines()
+    assert len(some) == listed(shop, shelf="cellar")["total"]
+    assert {json.loads(line)["shelf"] for line in some} == {"cellar"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "parameter"),
+    [
+        ({"colour": "red"}, "colour"), ({"limit": 0}, "limit"), ({"limit": 251}, "limit"),
+        ({"offset": 10_001}, "offset"),
+        ({"sort": "note"}, "sort"), ({"facets": "note"}, "facets"), ({"fields": "colour"}, "fields"),
+        ({"min_pages": "many"}, "min_pages"), ({"pages": "1.5"}, "pages"), ({"min_published": "1990"}, "min_published"),
+        ({"published": "30.02.1990"}, "published"), ({"in_print": "perhaps"}, "in_print"), ({"q": " "}, "q"),
+        ({"min_shelf": "a"}, "min_shelf"), ({"shelf": ""}, "shelf"), ({"max_price": "1e999"}, "max_price"),
+    ],
+)  # fmt: skip
+def test_wrong_parameter_is_named(shop, asked, parameter):
+    assert refused(shop, **asked)["parameter"] == parameter
+
+
+def test_search_needs_words(shop):
+    assert refused(shop, "/api/search")["parameter"] == "q"
+
+
+def test_unchanged_answer_is_not_sent_again(shop):
+    first = shop.get("/api/items", limit=3)
+    again = shop.get("/api/items", headers={"If-None-Match": first.headers["etag"]}, limit=3)
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_description_names_every_field_with_its_label(shop):
+    document = shop.get("/api/openapi.json").json()
+    parameters = {each["name"]: each for each in document["paths"]["/api/items"]["get"]["parameters"]}
+    assert {"shelf", "min_price", "max_price", "min_published", "in_print", "sort", "facets", "q"} <= set(parameters)
+    assert "Price (€) (EUR)" in parameters["min_price"]["description"]
+    item = document["components"]["schemas"]["Item"]["properties"]
+    assert item["in_print"]["description"].startswith("In print?")
+    assert document["info"]["title"] == "Books"
+    assert "CC0-1.0" in document["info"]["description"]
+
+
+def test_health_tells_the_table_its_rights_and_its_rows(shop):
+    health = shop.get("/health").json()
+    assert (health["status"], health["item_count"], health["table"], health["fault"]) == (
+        "ok",
+        COUNT,
+        "books.csv",
+        None,
+    )
+    assert (health["licence"], health["source"], health["refused"]) == ("CC0-1.0", "Made up", [])
+
+
+async def test_allowance_of_a_table_is_its_own_and_past_it_its_price_is_asked(home):
+    declare(home, books(30), free_per_day=2, price_usd=Decimal("0.25"))
+    declare(home, books(30), name="films", free_per_day=1)
+    async with serving(home, service="", recorded=False, x402_pay_to="0x" + "11" * 20) as client:
+        for left in (1, 0):
+            answer = await client.get("/books/api/items")
+            assert (answer.status_code, answer.headers["x-ratelimit-remaining"]) == (200, str(left))
+        past = await client.get("/books/api/items")
+        assert (past.status_code, past.json()["code"]) == (402, "payment-required")
+        assert (await client.get("/books/health")).status_code == 200
+        assert (await client.get("/films/api/items")).status_code == 200
+        assert (await client.get("/films/api/items")).status_code == 402
+        assert (await client.get("/mattress/api/products")).headers["x-ratelimit-remaining"] == "99"
+        description = (await client.get("/books/api/openapi.json")).json()
+        assert description["paths"]["/api/items"]["get"]["x-price"]["then_usd_per_request"] == "0.25"
+
+
+async def test_agents_find_a_declared_table_like_any_other(home):
+    declare(home, books(30), licence="CC0-1.0", source="Made up")
+    async with serving(home, service="", recorded=False) as client:
+        assert "books" in [each["name"] for each in (await client.get("/")).json()["services"]]
+        llms = (await client.get("/llms.txt")).text
+        assert "## Books" in llms
+        assert "Licence: CC0-1.0" in llms
+        anchors = [each["anchor"] for each in (await client.get("/.well-known/api-catalog")).json()["linkset"]]
+        assert "/books/" in anchors
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        tools = (await client.post("/books/mcp", json=call)).json()["result"]["tools"]
+        assert [tool["name"] for tool in tools] == [
+            "listItems", "searchItems", "getItem", "listSimilarItems", "suggest",
+        ]  # fmt: skip
+        assert "shelf" in tools[0]["inputSchema"]["properties"]
+
+
+async def test_files_are_not_offered_where_the_declaration_says_so(home):
+    path = declare(home, books(30))
+    path.write_text(path.read_text().replace("[table]", "exports = false\n\n[table]"))
+    async with serving(home) as client:
+        assert (await client.get("/api/items.csv")).status_code == 404
+        assert (await client.get("/api/items")).json()["total"] == 30
+
+
+async def test_member_that_is_not_exported_is_filtered_by_and_never_shown(home):
+    path = declare(home, books(60))
+    text = path.read_text()
+    path.write_text(text.replace("[fields.shelf]\n", "[fields.shelf]\nexported = false\n"))
+    async with serving(home) as client:
+        found = (await client.get("/api/items", params={"shelf": SHELVES[0], "facets": "shelf"})).json()
+        assert 0 < found["total"] < 60
+        for path in ("/api/items", "/api/items.csv", "/api/items.json", "/api/openapi.json"):
+            assert SHELVES[0] not in (await client.get(path)).text
+        assert (await client.get("/api/items?fields=shelf")).json()["parameter"] == "fields"
