@@ -17,11 +17,11 @@ UNDECLARED = {"tally", "alembic_version"}
 
 
 @pytest.fixture
-async def open_another(database_url):
+async def open_another(empty_database_url):
     opened = []
 
     def another() -> Database:
-        opened.append(open_database(Settings(database_url=database_url)))
+        opened.append(open_database(Settings(database_url=empty_database_url)))
         return opened[-1]
 
     yield another

@@ -15,6 +15,7 @@ from tollhouse.storage.tallies import Result, Tally
 
 log = logger("storage")
 
+USAGE_FILE = "usage.db"
 FLUSH_EVERY_SECONDS = 0.5
 FORGET_AFTER_SECONDS = 3_600
 SECONDS_PER_DAY = 86_400
@@ -135,7 +136,7 @@ class SharedFileTallies:
 
 
 def _open(folder: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(folder / "usage.db", timeout=5, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(folder / USAGE_FILE, timeout=5, isolation_level=None, check_same_thread=False)
     # NORMAL survives kill -9; a power cut may cost the last counts, which the contract allows for free calls.
     for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", _CREATE):
         connection.execute(statement)

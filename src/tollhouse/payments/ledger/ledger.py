@@ -62,6 +62,7 @@ __all__ = [
     "Reserved",
     "Transfer",
     "Used",
+    "ledger_file",
     "open_ledger",
 ]
 
@@ -82,8 +83,13 @@ async def open_ledger(settings: Settings, database: Database) -> "Ledger":
     return ledger
 
 
+def ledger_file(settings: Settings) -> Path:
+    """Where the ledger is on SQLite."""
+    return Path(database_url(settings).database or "").with_name("ledger.db")
+
+
 async def _sqlite(settings: Settings) -> Store:
-    path = Path(database_url(settings).database or "").with_name("ledger.db")
+    path = ledger_file(settings)
     own = open_database(msgspec.structs.replace(settings, database_url=f"sqlite:///{path}"))
     try:
         await migrate(own, LEDGER)

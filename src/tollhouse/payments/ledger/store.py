@@ -120,13 +120,13 @@ def account_row(account: AccountState) -> tuple[Any, ...]:
 
 def kept_rows(kept: Mapping[int, Kept]) -> tuple[list[tuple[Any, ...]], dict[bytes, bytes]]:
     """The rows of `kept`, and the bodies by their hash: calls that got the same body share it."""
-    rows, bodies = [], {}
+    # Many calls of a batch got the very same page.
+    digests = {body: sha256(body).digest() for body in {item.answer.body for item in kept.values()}}
+    rows = []
     for seq, item in kept.items():
-        digest = sha256(item.answer.body).digest()
-        bodies[digest] = item.answer.body
         head = msgspec.msgpack.encode(msgspec.structs.replace(item.answer, body=b""))
-        rows.append((seq, item.fingerprint, item.at, head, digest))
-    return rows, bodies
+        rows.append((seq, item.fingerprint, item.at, head, digests[item.answer.body]))
+    return rows, {digest: body for body, digest in digests.items()}
 
 
 def kept_of(row: Sequence[Any]) -> tuple[int, Kept]:

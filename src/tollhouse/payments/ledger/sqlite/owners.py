@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import IO
 
 
+def owners_of(ledger: Path) -> Path:
+    """The folder of locked files beside a ledger's file."""
+    return ledger.with_name(f"{ledger.stem}-owners")
+
+
 class OwnerLock:
     """This process's number among those that share a ledger, held until `release`."""
 
@@ -35,6 +40,12 @@ def is_dead(folder: Path, owner: int) -> bool:
             return False
         path.unlink(missing_ok=True)
         return True
+
+
+def is_anyone_there(ledger: Path) -> bool:
+    """Whether a process lives that has opened this ledger's file: a server, a worker, a command."""
+    folder = owners_of(ledger)
+    return not all(is_dead(folder, int(path.stem)) for path in folder.glob("*.lock"))
 
 
 def _take(folder: Path) -> tuple[int, Path, IO[str]]:

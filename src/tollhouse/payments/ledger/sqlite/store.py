@@ -14,7 +14,7 @@ from tollhouse import clock
 from tollhouse.payments.ledger import failures, rules
 from tollhouse.payments.ledger.audit import report
 from tollhouse.payments.ledger.operations import Changes, Entry, Kept, Known, Operation, Result
-from tollhouse.payments.ledger.sqlite.owners import OwnerLock, is_dead
+from tollhouse.payments.ledger.sqlite.owners import OwnerLock, is_dead, owners_of
 from tollhouse.payments.ledger.store import (
     ACCOUNT,
     AUDIT,
@@ -48,7 +48,7 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._owners = path.with_name(f"{path.stem}-owners")
+        self._owners = owners_of(path)
         self._lock = OwnerLock(self._owners)
         self.owner = self._lock.owner
         self._write_thread = ThreadPoolExecutor(1, "ledger-writer")
