@@ -14,6 +14,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 LISTED = Path(__file__).parent / "npm"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 LEFT_OUT = "browser journeys were left out: no Chromium on the PATH (apt install chromium), nor named by CHROMIUM"
+LOUD = "BROWSER JOURNEYS WERE LEFT OUT"
+"""`.ci/run` looks for it."""
 # Nothing but the server is reached, and nothing is phoned home.
 FLAGS = (
     "--no-sandbox",
@@ -126,10 +128,14 @@ def visit(browser: Browser, axe: str, server) -> Iterator[Visit]:
         context.close()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    skipped = terminalreporter.stats.get("skipped", [])
-    if any(LEFT_OUT in str(report.longrepr) for report in skipped):
-        terminalreporter.write_line(LEFT_OUT.upper(), red=True, bold=True)
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """The last thing that is said. Only the process that leads the run is asked: this file is a plugin of the whole."""
+    yield
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if LEFT_OUT in str(report.longrepr)]
+    if skipped:
+        terminalreporter.section(f"{len(skipped)} {LOUD}", red=True, bold=True)
+        terminalreporter.write_line(LEFT_OUT, red=True, bold=True)
 
 
 def _install(npm: str, home: Path) -> None:

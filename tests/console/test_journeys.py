@@ -8,6 +8,7 @@ PAGES = (
     "/", "/keys", "/board", "/board?view=stories", "/board?view=entities", "/board?view=brief",
     "/mattresses", "/mattresses?q=firm+queen&sort=price", "/value-chain", "/value-chain?company=nvidia",
     "/value-chain?without=tsmc", "/studio-catalogue", "/operator", "/problems/rate-limited",
+    "/ask", "/alerts", "/wallet",
 )  # fmt: skip
 LOOKS = ((1280, "light"), (390, "dark"))
 

@@ -69,7 +69,11 @@ async def test_unknown_parameter_of_a_page_is_refused_and_its_own_are_not(tmp_pa
 
 @pytest.mark.parametrize(
     ("service", "own"),
-    [("defense", {"/board", "/keys"}), ("studio", {"/studio-catalogue"}), ("infra", {"/value-chain"})],
+    [
+        ("defense", {"/board", "/ask", "/alerts", "/keys", "/wallet"}),
+        ("studio", {"/studio-catalogue"}),
+        ("infra", {"/value-chain"}),
+    ],
 )
 async def test_single_service_has_its_own_pages_alone(tmp_path, service, own):
     async with served(tmp_path, service=service) as client:
@@ -78,6 +82,14 @@ async def test_single_service_has_its_own_pages_alone(tmp_path, service, own):
             status = (await client.get(page.path, headers=HTML)).status_code
             assert status == (200 if page.path in own else 404), page.path
         assert (await client.get("/health")).json()["version"]
+
+
+@pytest.mark.parametrize(("token", "asks"), [("", "false"), ("the-operators-own", "true")])
+async def test_operators_page_asks_for_a_token_where_there_is_one(tmp_path, token, asks):
+    async with served(tmp_path, admin_token=token) as client:
+        page = await client.get("/operator", headers=HTML)
+        assert f"needs_token&quot;: {asks}" in page.text
+        assert token == "" or token not in page.text
 
 
 async def test_host_of_a_service_has_its_pages_and_its_own_health(tmp_path):

@@ -2,7 +2,10 @@
 
 import asyncio
 import signal
+import sys
 import tempfile
+import time
+import webbrowser
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -10,35 +13,41 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
+from tollhouse import logs
 from tollhouse.cli.options import HERE, Where
+from tollhouse.settings import has_display
 
 
 def demo(
     *,
     port: Annotated[int, Parameter(help="Where the server listens (default: a free port)")] = 0,
     once: Annotated[bool, Parameter(help="End with the tour instead of serving on")] = False,
+    opens: Annotated[bool, Parameter(name="--open", help="Open the console in a browser at the end")] = True,
     where: Where = HERE,
 ) -> None:
     """Start a chain of its own and a server on it, show every way to use and to pay, then serve until told to stop."""
+    logs.configure("warning")
     with ExitStack() as stack:
         folder = where.data_dir or stack.enter_context(tempfile.TemporaryDirectory(prefix="tollhouse-demo-"))
-        asyncio.run(_show(Path(folder), port, once=once))
+        asyncio.run(_show(Path(folder), port, once=once, opens=opens))
 
 
-async def _show(folder: Path, port: int, *, once: bool) -> None:
+async def _show(folder: Path, port: int, *, once: bool, opens: bool) -> None:
     from tollhouse.demo.narrator import Narrator
     from tollhouse.demo.stage import set_stage
-    from tollhouse.demo.tour import play
+    from tollhouse.demo.tour import addresses, play
 
-    tell = Narrator(Console())
-    tell.say("Starting a local chain and a server (everything here is on this machine; no account, no network) …")
+    tell, began = Narrator(Console()), time.monotonic()
+    tell.say("Starting a chain and a server of its own: nothing leaves this machine, no account is needed …")
     async with set_stage(folder, port) as stage:
         await play(stage, tell)
+        tell.say(f"\nThe tour took {time.monotonic() - began:.0f} seconds, the start of everything included.")
         if once:
             return
-        tell.chapter("Yours now")
-        tell.say(f"{stage.root}/            what this server offers\n{stage.root}/defense/docs  every operation")
-        tell.say("Ctrl-C ends the server and the chain.")
+        tell.chapter("Yours now", "The server goes on until Ctrl-C; then all of it is gone.")
+        tell.table(await addresses(stage))
+        if opens and sys.stdout.isatty() and has_display():
+            webbrowser.open(stage.root)
         await _until_told(stage.ended)
 
 

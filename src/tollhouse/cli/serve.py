@@ -34,14 +34,18 @@ def serve(
     from granian.log import LogLevels
 
     chosen = where.settings(
-        service=service or None, recorded=recorded, workers=workers, background_work=None if worker else False
+        service=service or None,
+        recorded=recorded,
+        workers=workers,
+        background_work=None if worker else False,
+        served_at=_address(host, port),
     )
     logs.configure(chosen.log_level)
     asyncio.run(app.check(chosen))
     _check_port(host, port)
     setting.export(chosen)
     _measure_together(chosen)
-    _greet(chosen, host, port)
+    _greet(chosen)
     Granian(
         "tollhouse.app:create",
         factory=True,
@@ -93,8 +97,14 @@ def _measure_together(chosen: Settings) -> None:
         setting.measure_together(folder)
 
 
-def _greet(chosen: Settings, host: str, port: int) -> None:
-    base = f"http://{host}:{port}"
+def _address(host: str, port: int) -> str:
+    """How this machine reaches what listens on that host and port."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - named, not listened on
+    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+
+
+def _greet(chosen: Settings) -> None:
+    base = chosen.served_at
     names = app.chosen(chosen)
     print(f"Tollhouse on {base} (stop with Ctrl-C)", file=sys.stderr)
     for name in names:

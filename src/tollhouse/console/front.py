@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
-from markdown_it import MarkdownIt
 
 from tollhouse import __version__
+from tollhouse.console import guide_contents
+from tollhouse.console.guide import guide_operations
+from tollhouse.console.guide_text import leads_from, rendered
 from tollhouse.console.operator import operator_operations
 from tollhouse.console.pages import console_pages, frame_of, front_page
 from tollhouse.console.sheets import HTML, Frame
@@ -42,6 +43,7 @@ def front_service(settings: Settings, rooms: Rooms, services: Sequence[Service],
         _plain("getMetrics", "/metrics", metrics, METRICS, OPERATOR),
         _plain("getProblem", "/problems/{code}", problem, HTML),
         *console_pages(settings, services, frame),
+        *guide_operations(settings, services, frame),
         *operator_operations(rooms, services),
     ]
     if all(prefixes):
@@ -97,20 +99,14 @@ def _page(code: str, frame: Frame) -> Answer:
     if code not in CODES:
         raise Problem("not-found", "There is no problem of this code.")
     status, title = CODES[code]
-    text = MarkdownIt().render(f"# {title}\n\n`{code}`, status {status}\n\n{_sections().get(code, '')}")
+    section = f"# {title}\n\n`{code}`, status {status}\n\n{_sections().get(code, '')}"
+    text = rendered(section, leads_from("problems", guide_contents.pages().__contains__)).body
     return frame.page(f"/problems/{code}", f"{code} · Tollhouse", f'<div class="prose">{text}</div>')
 
 
 @cache
 def _sections() -> dict[str, str]:
     """docs/problems.md by its second-level headings."""
-    _, *parts = docs_file("problems.md").read_text("utf-8").split("\n## ")
+    _, *parts = guide_contents.source("problems").split("\n## ")
     headed = [part.partition("\n") for part in parts]
     return {heading.strip().strip("`"): text.strip() for heading, _, text in headed}
-
-
-def docs_file(name: str) -> Path:
-    """A page of the documentation: in the package when installed, beside `src` in a checkout."""
-    package = Path(__file__).parents[1]
-    installed = package / "docs" / name
-    return installed if installed.exists() else package.parents[1] / "docs" / name

@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tollhouse.console.front_page import front_main, plan_facts
+from tollhouse.console.front_page import front_main
+from tollhouse.console.page_facts import facts_of
 from tollhouse.console.sheets import DRAWING, HTML, MAPPING, Frame, Link, files, fragment
+from tollhouse.console.table_pages import table_links, table_pages
 from tollhouse.gate.operation import Answer, Asked, Operation
 from tollhouse.gate.service import Service
 from tollhouse.gate.terms import FREE
 from tollhouse.settings import Settings
-
-CHECKOUT = "/api/stripe/checkout"
 
 
 class Page(Struct, frozen=True):
@@ -34,13 +34,16 @@ _SHOP_FILTERS = ("q", "sort", "min_price", "max_price", "firmness_min", "firmnes
 _SHOP_LISTS = ("brand", "size", "material", "retailer", "sleep_position")
 
 PAGES = (
-    Page("board", "/board", "Defense board", "Defense board", "defense", (*MAPPING, "board.js"), _BOARD_FILTERS),
+    Page("board", "/board", "Board", "Defense board", "defense", (*MAPPING, "board.js"), _BOARD_FILTERS),
+    Page("ask", "/ask", "Ask", "Ask the defense feeds", "defense", ("ask.js",)),
+    Page("alerts", "/alerts", "Alerts", "Alerts", "defense", (*DRAWING, "alerts.js"), ("alert",)),
     Page("mattresses", "/mattresses", "Mattresses", "Mattress search", "mattress", (*DRAWING, "mattresses.js"),
          (*_SHOP_FILTERS, "offset", "product"), _SHOP_LISTS),
     Page("chain", "/value-chain", "Value chain", "AI infrastructure value chain", "infra", (*DRAWING, "chain.js"),
          ("company", "from", "to", "without", "category")),
     Page("studio", "/studio-catalogue", "Studio", "Studio catalogue", "studio", ("studio.js",)),
-    Page("keys", "/keys", "Keys and plans", "Keys and plans", "defense", ("keys.js",), ("status",)),
+    Page("keys", "/keys", "Keys", "Keys and plans", "defense", ("keys.js",), ("status",)),
+    Page("wallet", "/wallet", "Wallet", "A wallet's balance", "defense", ("wallet.js",), ("address",)),
 )  # fmt: skip
 OPERATOR_PAGE = Page("operator", "/operator", "Operator", "Operator", "", ("operator.js",), ("account", "state"))
 
@@ -48,15 +51,16 @@ OPERATOR_PAGE = Page("operator", "/operator", "Operator", "Operator", "", ("oper
 def frame_of(services: Sequence[Service], prefixes: Sequence[str]) -> Frame:
     """What the pages of a host with these services have alike."""
     there = {service.name: prefix for service, prefix in zip(services, prefixes, strict=True)}
-    links = [Link("/", "Overview"), *(Link(page.path, page.link) for page in _offered(there))]
+    pages = [Link(page.path, page.link) for page in _offered(there)]
+    links = [Link("/", "Overview"), *pages, *table_links(services), Link("/guide", "Guide")]
     return Frame(there, tuple(links))
 
 
 def console_pages(settings: Settings, services: Sequence[Service], frame: Frame) -> list[Operation]:
     """Every page but the front page, and the files they load."""
-    facts = {"keys": _key_facts(settings, services)}
     pages = [*_offered(frame.prefixes), OPERATOR_PAGE]
-    return [*(_operation(page, frame, facts.get(page.name)) for page in pages), *files()]
+    own = [_operation(page, frame, facts_of(page.name, settings, services)) for page in pages]
+    return [*own, *table_pages(services, frame), *files()]
 
 
 def front_page(settings: Settings, services: Sequence[Service], frame: Frame) -> Answer:
@@ -89,10 +93,3 @@ def _serving(answer: Answer) -> Callable[[Asked[Any, Any]], Any]:
         return answer
 
     return serve
-
-
-def _key_facts(settings: Settings, services: Sequence[Service]) -> dict[str, Any]:
-    """The plans, and the prices a visitor can buy here: none where no checkout is offered."""
-    sells = any(operation.path == CHECKOUT for service in services for operation in service.operations)
-    prices = settings.stripe_prices if sells else {}
-    return {"plans": plan_facts(), "prices": prices}

@@ -49,14 +49,15 @@ class Frame(Struct, frozen=True):
     links: tuple[Link, ...]
 
     def page(self, path: str, title: str, main: str, *, scripts: Sequence[str] = (), facts: Any = None) -> Answer:
-        """A whole page around `main`, which is HTML already; `scripts` are run in this order."""
+        """A whole page around `main`, which is HTML already; `scripts` are run in this order; styles go ahead."""
         body = _shell().substitute(
             title=html.escape(title),
             files=_files_at(),
             navigation="".join(_entry(link, path) for link in self.links),
             services=html.escape(json.dumps(self.prefixes)),
             facts=html.escape(json.dumps(facts)),
-            scripts="".join(map(_script, scripts)),
+            scripts="".join(_script(name) for name in scripts if name.endswith(".js")),
+            styles="".join(_style(name) for name in scripts if name.endswith(".css")),
             main=main,
         )
         encoded = body.encode()
@@ -98,6 +99,10 @@ def _shell() -> Template:
 def _entry(link: Link, path: str) -> str:
     current = ' aria-current="page"' if link.path == path else ""
     return f'<li><a href="{link.path}"{current}>{html.escape(link.text)}</a></li>'
+
+
+def _style(name: str) -> str:
+    return f'<link rel="stylesheet" href="{_files_at()}/{name}">'
 
 
 def _script(name: str) -> str:

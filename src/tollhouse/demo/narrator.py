@@ -1,15 +1,15 @@
-"""How the tour tells what it does: each request as one would type it, and the part of the answer that matters."""
-
-import json
-from collections.abc import Mapping
-from typing import Any
+"""How the tour tells what it does: each call on one line, what matters of its answer under it."""
 
 import httpx2
 from rich.console import Console
+from rich.padding import Padding
 from rich.rule import Rule
-from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
 
-_SHOWN_HEADERS = ("x-credits-tier", "x-ratelimit-remaining", "retry-after")
+LONGEST = 60
+_PLAN_HEADERS = (("x-credits-tier", "tier"), ("x-ratelimit-remaining", "left"))
+_FIRST_ERROR = 400
 
 
 class Narrator:
@@ -18,31 +18,44 @@ class Narrator:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def chapter(self, title: str) -> None:
+    def chapter(self, title: str, says: str = "") -> None:
+        """A new chapter, and in one sentence what it is about."""
         self._console.print()
-        self._console.print(Rule(title, align="left"))
+        self._console.print(Rule(Text(title, style="bold"), align="left", style="cyan"))
+        if says:
+            self._console.print(Text(says, style="italic dim"))
 
     def say(self, text: str) -> None:
-        self._console.print(text, highlight=False)
+        """A sentence of the tour's own."""
+        self._console.print(Text(text))
 
-    def exchange(self, answer: httpx2.Response, **shown: Any) -> None:
-        """A request and its answer; `shown` replaces the body where only a part of it matters."""
-        request = answer.request
-        self._console.print(f"[bold]{request.method}[/] {request.url}", highlight=False)
-        for name in ("authorization", "x-agent-address", "x-agent-nonce", "x-agent-signature"):
-            if name in request.headers:
-                self._console.print(f"  {name}: {_shortened(request.headers[name])}", style="dim", highlight=False)
-        if request.content:
-            self._console.print(f"  {request.content.decode()}", style="dim", highlight=False, markup=False)
-        told = ", ".join(f"{name} {answer.headers[name]}" for name in _SHOWN_HEADERS if name in answer.headers)
-        self._console.print(f"  → {answer.status_code}{f'  ({told})' if told else ''}", highlight=False)
-        self.show(shown or answer.json())
+    def call(self, answer: httpx2.Response, *results: str, path: str = "") -> None:
+        """A call and its status; `results` are what of its answer matters. `path` stands for one too long to read."""
+        asked = answer.request
+        told = path or asked.url.raw_path.decode()
+        plan = ", ".join(
+            f"{name} {answer.headers[header]}" for header, name in _PLAN_HEADERS if header in answer.headers
+        )
+        line = Text("  ").append(f"{asked.method} ", "bold").append(shortened(told)).append(" → ", "dim")
+        line.append(str(answer.status_code), "bold green" if answer.status_code < _FIRST_ERROR else "bold yellow")
+        self._console.print(line.append(f"  {plan}", "dim") if plan else line)
+        for result in results:
+            self.result(result)
 
-    def show(self, value: Mapping[str, Any]) -> None:
-        """A JSON object, indented."""
-        text = json.dumps(value, indent=2, ensure_ascii=False)
-        self._console.print(Syntax(text, "json", background_color="default", word_wrap=True))
+    def result(self, text: str) -> None:
+        """One thing that came of it."""
+        self._console.print(Padding(Text(text), (0, 0, 0, 6), expand=False))
+
+    def table(self, rows: list[tuple[str, str]]) -> None:
+        """Names and what stands for them, never wrapped: addresses are copied from here."""
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="bold cyan", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, value in rows:
+            grid.add_row(f"  {name}", Text(value))
+        self._console.print(grid)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:40]}…{text[-8:]}"
+def shortened(text: str) -> str:
+    """The text in one line of a terminal, its middle left out."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 16]}…{text[-15:]}"

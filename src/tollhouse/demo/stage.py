@@ -5,20 +5,21 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import httpx2
 
+from tollhouse import app
 from tollhouse import settings as setting
 from tollhouse.payments.chain.local import ACCOUNTS, Account, LocalChain
 from tollhouse.settings import Settings
 
 AGENT, OPERATOR, RELAYER = ACCOUNTS[1], ACCOUNTS[2], ACCOUNTS[3]
-FREE_REQUESTS = 3
+EMAIL = "ada@example.org"
 FUNDS_MICROS = 100_000_000
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
@@ -39,6 +40,19 @@ class Stage:
     agent: Account
     ended: asyncio.Event
 
+    async def get(self, path: str, headers: Mapping[str, str] | None = None) -> httpx2.Response:
+        """Whatever the server answers."""
+        return await self.client.get(path, headers=headers)
+
+    async def post(self, path: str, body: dict[str, Any], headers: Mapping[str, str] | None = None) -> httpx2.Response:
+        """A success. Raises httpx2.HTTPStatusError."""
+        return (await self.client.post(path, json=body, headers=headers)).raise_for_status()
+
+    async def enterprise_key(self) -> str:
+        """A key as the operator gives it out, with `tollhouse keys create`."""
+        async with app.rooms_of(self.settings, answers_calls=False) as rooms:
+            return (await rooms.keys.create(EMAIL, "enterprise", "the tour")).text
+
 
 @asynccontextmanager
 async def set_stage(folder: Path, port: int) -> AsyncIterator[Stage]:
@@ -56,7 +70,8 @@ async def set_stage(folder: Path, port: int) -> AsyncIterator[Stage]:
             deposit_confirmations=1,
             x402_pay_to=OPERATOR.address,
             x402_facilitator_key=RELAYER.private_key,
-            free_per_ip_per_day=FREE_REQUESTS,
+            trusted_proxies="127.0.0.1/32",
+            webhook_allow_loopback=True,
             public_url=root,
         )
         async with _server(staged, root) as ended, httpx2.AsyncClient(base_url=root, timeout=30) as client:

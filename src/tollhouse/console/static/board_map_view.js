@@ -25,7 +25,7 @@ export async function showMap(place) {
   async function render(cursor = page.next_cursor) {
     told.textContent = `${counted(page.total, "event")}${found.length < page.total ? `; the ${number(found.length)} most significant are shown` : ""}`;
     say(told.textContent);
-    fill(list, found.map(eventLine));
+    fill(list, found.length ? found.map(eventLine) : el("li", { class: "empty" }, "No event of these 24 hours fits the filters."));
     fill(more, cursor && el("button", { type: "button", class: "quiet", onclick: () => next(cursor) }, "Show 100 more"));
     await drawMap(map, found, { chosen: filters.country, open: (here) => openPlace(here) });
   }

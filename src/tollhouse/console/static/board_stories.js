@@ -26,7 +26,7 @@ export async function showStories(place) {
   render(page.next_cursor);
 
   function render(cursor) {
-    fill(list, found.map(storyLine));
+    fill(list, found.length ? found.map(storyLine) : el("li", { class: "empty" }, "No story of these 24 hours fits the filters."));
     fill(more, cursor && el("button", { type: "button", class: "quiet", onclick: async () => {
       const following = await feed.stories(filters, cursor);
       feed.remember("story", following.stories);

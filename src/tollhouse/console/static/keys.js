@@ -7,14 +7,34 @@ import { moment, number, refusal } from "./words.js";
 
 const made = byId("made");
 const usage = byId("usage");
+const TIER_BEFORE = "tollhouse-tier-before";
+const LOOKS = 12;
+const LOOK_AGAIN_MS = 2500;
 
 fill(byId("new-key"), newKeyForm((created) => {
   fill(made, shownOnce(created));
   showUsage();
 }));
 showPlans();
-if (state().status === "paid") fill(made, el("p", { class: "notice", role: "status" }, "Thank you. The key's tier changes as soon as the payment is confirmed, mostly within seconds: use Refresh below."));
 showUsage();
+if (state().status === "paid") thank();
+if (state().status === "cancelled") fill(made, el("p", { class: "notice" }, "Nothing was bought, and the key is as it was."));
+
+/** Back from the checkout: the payment provider tells the server of a payment within seconds, so look a few times. */
+async function thank() {
+  const notice = el("p", { class: "notice good", role: "status" }, "Thank you. Waiting for the payment to be confirmed…");
+  fill(made, notice);
+  for (let tries = 0; tries < LOOKS && key.get(); tries += 1) {
+    const status = await showUsage();
+    if (status && status.tier !== "free" && status.tier !== sessionStorage.getItem(TIER_BEFORE)) {
+      sessionStorage.removeItem(TIER_BEFORE);
+      notice.textContent = `Thank you. Your key is of tier ${status.tier} now.`;
+      return;
+    }
+    await new Promise((resolve) => { setTimeout(resolve, LOOK_AGAIN_MS); });
+  }
+  notice.textContent = key.get() ? "Thank you. The key's tier changes as soon as the payment is confirmed: use Refresh below." : "Thank you. Give your key below to see its new tier.";
+}
 
 async function showUsage() {
   if (!key.get()) return fill(usage, ownKeyForm(showUsage));
@@ -22,6 +42,7 @@ async function showUsage() {
     const { members } = await call("defense", "/api/keys/verify", { bearer: key.get() });
     fill(usage, ...usageOf(members));
     showUpgrade(members);
+    return members;
   } catch (error) {
     fill(usage, refusal(error), ownKeyForm(showUsage), forgetButton());
   }
@@ -100,14 +121,25 @@ function showUpgrade(status) {
       el("div", { class: "row" },
         el("div", { class: "field grow" }, el("label", { for: "pay-email" }, "The key's email"), email),
         el("div", { class: "field" }, el("label", { for: "pay-price" }, "Plan"), price),
-        el("button", {}, "Go to checkout")), failed));
+        el("button", {}, "Go to checkout")),
+      status.tier !== "free" && el("p", { class: "actions" }, el("button", { type: "button", class: "quiet", onclick: manage }, "Change or end what is paid")), failed));
 
   async function pay(event) {
     event.preventDefault();
     try {
       const body = { price_id: price.value, email: email.value, api_key: key.get() };
       const { members } = await call("defense", "/api/stripe/checkout", { method: "POST", body });
+      sessionStorage.setItem(TIER_BEFORE, status.tier);
       location.assign(members.checkout_url);
+    } catch (error) {
+      fill(failed, refusal(error));
+    }
+  }
+
+  async function manage() {
+    try {
+      const { members } = await call("defense", "/api/stripe/portal", { method: "POST", bearer: key.get() });
+      location.assign(members.portal_url);
     } catch (error) {
       fill(failed, refusal(error));
     }

@@ -7,9 +7,11 @@ import { counted } from "./words.js";
 const WIDTH = 960;
 const HEIGHT = 504;
 const LARGEST_ZOOM = 24;
+const MOST_ZOOM_OF_ITS_OWN = 5;
 const { d3, topojson } = globalThis;
 let world;
 let view = d3.zoomIdentity;
+let lookedAt = "";
 
 /** Draw the events into `place`; `open({name, events})` is called for the circle that was chosen. */
 export async function drawMap(place, events, { chosen = "", open }) {
@@ -36,8 +38,18 @@ export async function drawMap(place, events, { chosen = "", open }) {
     circles.attr("transform", (one) => `translate(${one.at}) scale(${1 / transform.k})`);
   });
   circles.selectAll("circle").attr("r", (one) => radius(one, place));
+  if (chosen !== lookedAt) view = around(circles.data(), chosen);
+  lookedAt = chosen;
   svg.call(zoom).call(zoom.transform, view);
   place.append(buttons(svg, zoom));
+}
+
+/** The part of the world that a chosen country's events lie in; the whole of it where none is chosen. */
+function around(places, chosen) {
+  if (!chosen || !places.length) return d3.zoomIdentity;
+  const [[left, right], [top, bottom]] = [0, 1].map((axis) => d3.extent(places, (one) => one.at[axis]));
+  const scale = Math.max(1, Math.min(MOST_ZOOM_OF_ITS_OWN, 0.5 * Math.min(WIDTH / (right - left + 1), HEIGHT / (bottom - top + 1))));
+  return d3.zoomIdentity.translate(WIDTH / 2, HEIGHT / 2).scale(scale).translate(-(left + right) / 2, -(top + bottom) / 2);
 }
 
 /** A narrow screen shows the same drawing smaller: circles must still be seen and touched. */

@@ -46,7 +46,7 @@ async function showList(path) {
     byId("found").textContent = told(members, headers);
     say(counted(members.total, "product"));
     showFacets(byId("facets"), members.facets || {}, members.applied_filters);
-    fill(byId("goods"), members.products.map(card));
+    fill(byId("goods"), members.products.length ? members.products.map(card) : el("li", { class: "empty" }, "No mattress fits. Take a filter away, or use other words."));
     showPages(members);
   } catch (error) {
     if (!error.problem) throw error;

@@ -1,24 +1,25 @@
 // The operator's page: each part asks the server with the admin token, which stays in this tab.
 import { bars, byId, el, facts, fill, say } from "./dom.js";
-import { call, query, token } from "./server.js";
+import { call, facts as known, query, token } from "./server.js";
 import { counted, moment, number, refusal } from "./words.js";
 
 const asked = async (path, options = {}) => (await call("", `/operator/api/${path}`, { bearer: token.get(), ...options })).members;
 
 byId("token").value = token.get();
+byId("open").hidden = !known.needs_token;
 byId("open").addEventListener("submit", (event) => {
   event.preventDefault();
   token.set(byId("token").value.trim());
   open();
 });
-open();
+if (token.get() || !known.needs_token) open();
 
 async function open() {
   try {
     showRevenue(await asked("revenue"));
   } catch (error) {
     byId("desk").hidden = true;
-    const text = error.status === 404 ? el("p", { class: "notice" }, "Without an admin token these figures are shown on the server's own machine alone. Set admin_token, and give it here.") : refusal(error);
+    const text = error.status === 404 ? el("p", { class: "notice" }, "Without an admin token these figures are shown on the server's own machine alone. Set admin_token and start the server again, then give it here.") : refusal(error);
     return fill(byId("trouble"), text);
   }
   fill(byId("trouble"));
@@ -74,7 +75,7 @@ async function showDeliveries(state) {
 
 function again(delivery, state) {
   if (delivery.state === "pending" || delivery.state === "cancelled") return "";
-  return el("button", { type: "button", class: "quiet small", "aria-label": `Send ${delivery.id} again`, onclick: () => part("deliveries", async () => {
+  return el("button", { type: "button", class: "quiet small", "aria-label": `Send again: ${delivery.id}`, onclick: () => part("deliveries", async () => {
     await asked(`deliveries/${encodeURIComponent(delivery.id)}/replay`, { method: "POST" });
     say("It will be sent again");
     await showDeliveries(state);

@@ -33,9 +33,9 @@ export class Refused extends Error {
   }
 }
 
-/** What a service answers, as JSON, with the headers beside it. Raises Refused. */
-export async function call(service, path, { method = "GET", body, bearer = "" } = {}) {
-  const headers = { Accept: "application/json" };
+/** A service's answer as it came, once its status says that it is one. Raises Refused. */
+export async function send(service, path, { method = "GET", body, bearer = "", accept = "application/json" } = {}) {
+  const headers = { Accept: accept };
   if (bearer) headers.Authorization = `Bearer ${bearer}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const base = service ? SERVICES[service] : "";
@@ -43,11 +43,16 @@ export async function call(service, path, { method = "GET", body, bearer = "" } 
   try {
     answer = await fetch(base + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
-    throw new Refused(0, { detail: "The server cannot be reached." });
+    throw new Refused(0, { detail: "The server cannot be reached. It may be starting again: try once more in a moment." });
   }
-  const members = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(answer.status, members);
-  return { members, headers: answer.headers };
+  if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => ({})));
+  return answer;
+}
+
+/** What a service answers, as JSON, with the headers beside it. Raises Refused. */
+export async function call(service, path, options = {}) {
+  const answer = await send(service, path, options);
+  return { members: await answer.json().catch(() => ({})), headers: answer.headers };
 }
 
 /** The same, asked once: a feed costs a request of the plan, so an answer is kept until the page is left. */

@@ -1,5 +1,5 @@
 "use strict";
-// Runs before the page is painted, so that nobody sees the other theme flash by.
+// Runs before the page is painted, so that nobody sees the other theme flash by. On a phone the navigation is folded away.
 (() => {
   const ORDER = ["auto", "light", "dark"];
   const root = document.documentElement;
@@ -15,8 +15,20 @@
     const button = document.getElementById("theme");
     if (button) button.textContent = `Theme: ${theme}`;
   };
+  const fold = () => {
+    const menu = document.getElementById("menu");
+    const open = (isOpen) => menu.setAttribute("aria-expanded", String(isOpen));
+    menu.addEventListener("click", () => open(menu.getAttribute("aria-expanded") !== "true"));
+    document.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || menu.getAttribute("aria-expanded") !== "true") return;
+      open(false);
+      menu.focus();
+    });
+  };
+  root.dataset.scripted = "yes";
   show(kept());
   document.addEventListener("DOMContentLoaded", () => {
+    fold();
     show(kept());
     document.getElementById("theme").addEventListener("click", () => {
       const next = ORDER[(ORDER.indexOf(root.dataset.theme) + 1) % ORDER.length];

@@ -1,0 +1,108 @@
+"""What single pages know of their server beyond its operations: plans, prices, what a call costs, how a wallet pays."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tollhouse.gate.operation import Operation
+from tollhouse.gate.service import Service
+from tollhouse.metering.plans import AGENT_CALL_MICROS, MINIMUM_DEPOSIT_MICROS, PLANS, RANK
+from tollhouse.money import usd
+from tollhouse.settings import Settings
+
+CHECKOUT = "/api/stripe/checkout"
+CHAT = "/chat"
+ALERTS = "/api/alerts"
+SAMPLES = "agents-client.md"
+
+_SAMPLE = re.compile(
+    r"^## (?P<title>[^\n]+)\n\n`(?P<install>[^`\n]+)`\n\n```\w+\n(?P<code>.*?)```", re.MULTILINE | re.DOTALL
+)
+_CHAINS = {8453: "Base", 84532: "Base Sepolia", 1: "Ethereum"}
+
+
+def docs_file(name: str) -> Path:
+    """A page of the documentation: in the package when installed, beside `src` in a checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "docs" / name
+    return installed if installed.exists() else package.parents[1] / "docs" / name
+
+
+def facts_of(page: str, settings: Settings, services: Sequence[Service]) -> Any:
+    """The facts of the page of that name; None where its script asks for everything itself."""
+    about = _FACTS.get(page)
+    return about(settings, services) if about else None
+
+
+def plan_facts() -> list[dict[str, Any]]:
+    """The plans as the keys page shows them."""
+    return [
+        {
+            "tier": plan.tier,
+            "per_day": plan.limits.requests_per_day,
+            "per_minute": plan.limits.requests_per_minute,
+            "month_usd": usd(plan.month_micros),
+            "year_usd": None if plan.year_micros is None else usd(plan.year_micros),
+            "includes": list(plan.includes),
+        }
+        for plan in PLANS.values()
+    ]
+
+
+def _keys(settings: Settings, services: Sequence[Service]) -> dict[str, Any]:
+    """The plans, and the prices a visitor can buy here: none where no checkout is offered."""
+    prices = settings.stripe_prices if _operation(services, CHECKOUT) else {}
+    return {"plans": plan_facts(), "prices": prices}
+
+
+def _ask(settings: Settings, services: Sequence[Service]) -> dict[str, Any]:
+    """Who may ask, what it costs, and which models answer: none where the feeds are asked without one."""
+    models = dict.fromkeys((settings.model_fast, settings.model_pro)) if settings.llm_base_url else ()
+    return {**_needed(_operation(services, CHAT)), "models": list(models)}
+
+
+def _alerts(_settings: Settings, services: Sequence[Service]) -> dict[str, Any]:
+    return _needed(_operation(services, ALERTS))
+
+
+def _wallet(settings: Settings, _services: Sequence[Service]) -> dict[str, Any]:
+    """Where a wallet deposits, what a signed call costs, and programs that sign one."""
+    chain_id = settings.evm_chain_id
+    return {
+        "treasury_address": settings.treasury_address if settings.evm_rpc_url else "",
+        "chain": f"{_CHAINS.get(chain_id, 'chain')} ({chain_id})",
+        "usdc_address": settings.usdc_address,
+        "confirmations": settings.deposit_confirmations,
+        "call_usd": usd(AGENT_CALL_MICROS),
+        "minimum_usd": usd(MINIMUM_DEPOSIT_MICROS),
+        "samples": client_samples(settings.agent_prefix),
+    }
+
+
+def _operator(settings: Settings, _services: Sequence[Service]) -> dict[str, Any]:
+    return {"needs_token": bool(settings.admin_token)}
+
+
+_FACTS: Mapping[str, Callable[[Settings, Sequence[Service]], dict[str, Any]]] = {
+    "keys": _keys, "ask": _ask, "alerts": _alerts, "wallet": _wallet, "operator": _operator,
+}  # fmt: skip
+
+
+def client_samples(prefix: str) -> list[dict[str, str]]:
+    """The programs of the documentation that need nothing but a published library, with this server's first word."""
+    found = [one.groupdict() for one in _SAMPLE.finditer(docs_file(SAMPLES).read_text("utf-8"))]
+    return [{**sample, "code": sample["code"].replace("service:", f"{prefix}:")} for sample in found]
+
+
+def _needed(operation: Operation | None) -> dict[str, Any]:
+    """The tiers that may call an operation, and what a registered wallet pays for it, if it may."""
+    if operation is None:
+        return {"tiers": [], "agent_usd": None}
+    least, price = RANK[operation.terms.minimum_tier], operation.terms.agent_price_micros
+    tiers = [tier for tier, rank in RANK.items() if rank >= least]
+    return {"tiers": tiers, "agent_usd": None if price is None else usd(price)}
+
+
+def _operation(services: Sequence[Service], path: str) -> Operation | None:
+    return next((one for service in services for one in service.operations if one.path == path), None)

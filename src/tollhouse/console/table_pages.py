@@ -1,0 +1,97 @@
+"""A page for each declared table, the list of them, and how they stand on the front page."""
+
+import html
+from collections.abc import Sequence
+from string import Template
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse.console.sheets import HTML, Frame, Link, fragment
+from tollhouse.gate.browsing import Browsing
+from tollhouse.gate.operation import Answer, Asked, Operation
+from tollhouse.gate.service import Service
+from tollhouse.gate.terms import FREE
+from tollhouse.settings import Settings
+
+TABLES = "/tables"
+
+_TEXTS = ("q", "sort", "offset", "item")
+
+
+def table_links(services: Sequence[Service]) -> list[Link]:
+    """The navigation's way to the tables, where there are any."""
+    return [Link(TABLES, "Tables")] if any(service.browsing for service in services) else []
+
+
+def table_pages(services: Sequence[Service], frame: Frame) -> list[Operation]:
+    """`/tables`, and a page under it for each table."""
+    tables = [(service, service.browsing) for service in services if service.browsing]
+    if not tables:
+        return []
+    rows = "".join(_entry(service, browsing, frame) for service, browsing in tables)
+    listing = frame.page(TABLES, "Tables · Tollhouse", f'<h1>Tables</h1><div class="cards two">{rows}</div>')
+    return [
+        _operation(TABLES, "Tables", listing, None),
+        *(_table_page(service, browsing, frame) for service, browsing in tables),
+    ]
+
+
+def table_rows(settings: Settings, services: Sequence[Service], frame: Frame) -> str:
+    """The tables' part of the list of services on the front page, as HTML."""
+    return "".join(_row(settings, service, service.browsing, frame) for service in services if service.browsing)
+
+
+def _table_page(service: Service, browsing: Browsing, frame: Frame) -> Operation:
+    path = f"{TABLES}/{service.name}"
+    facts = {"service": service.name, **msgspec.to_builtins(browsing)}
+    told = {"title": browsing.title, "about": browsing.description, "source": browsing.source,
+            "licence": browsing.licence, "prefix": frame.prefixes[service.name]}  # fmt: skip
+    main = Template(fragment("table")).substitute({name: html.escape(text) for name, text in told.items()})
+    page = frame.page(path, f"{browsing.title} · Tollhouse", main, scripts=("table.css", "table.js"), facts=facts)
+    return _operation(path, browsing.title, page, _address(browsing))
+
+
+def _address(browsing: Browsing) -> type[Struct]:
+    """The page's script reads its address; the gate only has to know which parameters are its own."""
+    ends = [f"{end}_{field.name}" for field in browsing.fields if field.is_ranged for end in ("min", "max")]
+    texts: list[tuple[str, Any, Any]] = [(name, str | None, None) for name in (*_TEXTS, *ends)]
+    lists: list[tuple[str, Any, Any]] = [
+        (field.name, list[str], msgspec.field(default_factory=list)) for field in browsing.fields if field.is_filtered
+    ]
+    return msgspec.defstruct("table_address", [*texts, *lists], frozen=True)
+
+
+def _operation(path: str, title: str, page: Answer, query: type[Struct] | None) -> Operation:
+    async def serve(_asked: Asked[Any, Any]) -> Answer:
+        return page
+
+    return Operation(
+        f"page {path}", "GET", path, title, serve, FREE,
+        query=query, answers={HTML.partition(";")[0]: {}}, is_described=False,
+    )  # fmt: skip
+
+
+def _entry(service: Service, browsing: Browsing, frame: Frame) -> str:
+    title, about = html.escape(browsing.title), html.escape(browsing.description)
+    rights = html.escape(f"Source: {browsing.source}. Licence: {browsing.licence}.")
+    return (
+        f'<article class="card"><h2><a href="{TABLES}/{service.name}">{title}</a></h2><p>{about}</p>'
+        f'<p class="small dim">{rights}</p>'
+        f'<p class="small"><a href="{frame.prefixes[service.name]}/docs">Reference</a></p></article>'
+    )
+
+
+def _row(settings: Settings, service: Service, browsing: Browsing, frame: Frame) -> str:
+    prefix = frame.prefixes[service.name]
+    title = html.escape(browsing.title)
+    about = html.escape(browsing.description or f"A table of {len(browsing.fields)} columns to search and filter")
+    # Without a public address the page's script puts the visitor's own in.
+    call = html.escape(f"curl '{settings.public_url.rstrip('/') or '{origin}'}{prefix}/api/items?limit=5'")
+    return (
+        f'<article><div><h3>{title}</h3><p class="dim">{about}</p></div>'
+        f'<div class="snippet"><pre tabindex="0" aria-label="First call to {title}"><code>{call}</code></pre></div>'
+        f'<p class="ways-in"><a class="button" href="{TABLES}/{service.name}">Search the table</a><span>'
+        f'<a href="{prefix}/docs">Reference</a> <a href="{prefix}/api/openapi.yaml">OpenAPI</a></span></p></article>'
+    )

@@ -1,0 +1,278 @@
+"""What a person does about keys, questions, alerts and wallets in the pages, against one server that sells them all."""
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Iterator
+from queue import Queue
+
+import httpx2
+import pytest
+
+from tests.fakes.receiver import receiver
+from tests.fakes.stripe import SECRET_KEY, WEBHOOK_SECRET, Stripe, signed
+from tests.fakes.website import Asked, Reply, standing_website
+from tests.journeys.server import free_port, poll
+from tollhouse.client import Agent
+from tollhouse.console.page_facts import client_samples
+from tollhouse.console.sheets import fragment
+from tollhouse.payments.chain.local import ACCOUNTS, LocalChain
+from tollhouse.services.defense.chat.chat_desk import PRO_QUESTIONS
+
+TREASURY, WALLET = ACCOUNTS[2], ACCOUNTS[4]
+BRIEF = "/feeds/defense-brief"
+
+
+class Checkout:
+    """Stripe with the page its buyers see: one button, and the way back that the shop asked for."""
+
+    def __init__(self) -> None:
+        self.stripe = Stripe()
+
+    def answer(self, asked: Asked) -> Reply:
+        place, _, session = asked.path.strip("/").partition("/")
+        if place != "pay":
+            return self.stripe.answer(asked)
+        if asked.method == "GET":
+            page = "<!doctype html><title>Checkout</title><form method=post><button>Pay 49 USD</button></form>"
+            return Reply(200, page.encode(), {"Content-Type": "text/html"})
+        self.stripe.pay(session)
+        return Reply(303, b"", {"Location": self._way_back()})
+
+    def _way_back(self) -> str:
+        begun = [one for one in self.stripe.asked if (one.method, one.path) == ("POST", "/v1/checkout/sessions")]
+        return begun[-1].form["success_url"]
+
+
+@pytest.fixture(scope="module")
+def checkout() -> Iterator[Checkout]:
+    made = Checkout()
+    with standing_website(made.answer) as site:
+        made.stripe.url = site.url
+        yield made
+
+
+@pytest.fixture(scope="module")
+def deposit() -> Iterator[tuple[str, str]]:
+    """A chain in a thread of its own, and a transfer of 2 USDC to the treasury that stands on it."""
+    told: Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event, str, str]] = Queue()
+
+    async def stand() -> None:
+        over = asyncio.Event()
+        async with LocalChain.start() as chain:
+            await chain.fund_usdc(WALLET.address, 5_000_000)
+            tx_hash = await chain.transfer_usdc(WALLET, TREASURY.address, 2_000_000)
+            await chain.mined(tx_hash)
+            told.put((asyncio.get_running_loop(), over, chain.url, tx_hash))
+            await over.wait()
+
+    standing = threading.Thread(target=asyncio.run, args=(stand(),))
+    standing.start()
+    loop, over, url, tx_hash = told.get(timeout=60)
+    yield url, tx_hash
+    loop.call_soon_threadsafe(over.set)
+    standing.join()
+
+
+@pytest.fixture(scope="module")
+def server(start_server, checkout, deposit):
+    port = free_port()
+    return start_server(
+        port=port, public_url=f"http://127.0.0.1:{port}",
+        stripe_secret_key=SECRET_KEY, stripe_webhook_secret=WEBHOOK_SECRET, stripe_api_base=checkout.stripe.url,
+        stripe_prices="price_pro=pro,price_ent=enterprise", evm_rpc_url=deposit[0], treasury_address=TREASURY.address,
+        deposit_confirmations=1, webhook_allow_loopback=True,
+    )  # fmt: skip
+
+
+def test_free_key_is_upgraded_at_the_checkout_and_comes_back_as_pro(visit, server, checkout):
+    visitor = visit()
+    visitor.open("/keys")
+    page = visitor.page
+    page.get_by_label("Email", exact=True).fill("buyer@example.org")
+    page.get_by_role("button", name="Make a free key").click()
+    made = page.locator("#shown-key .key").inner_text()
+    page.get_by_label("The key's email").fill("buyer@example.org")
+    page.get_by_label("Plan", exact=True).select_option("price_pro")
+    assert visitor.barriers() == []
+    page.get_by_role("button", name="Go to checkout").click()
+    page.wait_for_url(f"{checkout.stripe.url}/pay/**")
+    assert made not in page.url
+    page.get_by_role("button", name="Pay 49 USD").click()
+    page.wait_for_url(f"{server.root}/keys?status=paid")
+    page.get_by_text("Waiting for the payment to be confirmed").wait_for()
+    for event in checkout.stripe.events:
+        body, signature = signed(event)
+        heard = httpx2.post(f"{server.base}/api/stripe/webhook", content=body, headers={"Stripe-Signature": signature})
+        assert heard.status_code == 200, heard.text
+    page.get_by_text("Your key is of tier pro now").wait_for()
+    page.locator("#usage", has_text="tier pro").wait_for()
+    assert "of 10,000 used" in page.locator("#usage").inner_text()
+    page.get_by_role("button", name="Change or end what is paid").click()
+    page.wait_for_url(f"{checkout.stripe.url}/portal/**")
+
+
+def test_buyer_who_turns_back_is_told_that_nothing_was_bought(visit):
+    visitor = visit()
+    visitor.open("/keys?status=cancelled")
+    assert visitor.page.get_by_text("Nothing was bought").is_visible()
+    visitor.check()
+
+
+def test_question_is_answered_with_a_way_to_its_sources_and_is_still_there_on_return(visit, key):
+    visitor = visit()
+    visitor.key(key)
+    visitor.open("/ask")
+    page = visitor.page
+    page.get_by_label("Your question").fill("How many battles were there in Ethiopia?")
+    page.keyboard.press("Enter")
+    page.locator(".turn .by", has_text="extractive").wait_for()
+    assert "27 battle events in Ethiopia" in page.locator(".said").inner_text()
+    page.locator(".sources summary").click()
+    source = page.locator(".sources li a").first
+    title = source.inner_text()
+    visitor.check()
+    source.click()
+    dialog = page.get_by_role("dialog")
+    dialog.locator("h2", has_text=title).wait_for()
+    page.go_back()
+    page.locator(".turn .asked", has_text="Ethiopia").wait_for()
+    page.get_by_label("Your question").fill("and in Eritrea?")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.locator(".turn", has_text="and in Eritrea?").locator(".said", has_text="in Eritrea").wait_for()
+    page.get_by_role("button", name="New conversation").click()
+    assert page.locator(".turn").count() == 0
+
+
+def test_answer_that_breaks_off_is_told_and_can_be_asked_again(visit, key):
+    visitor = visit(width=390, scheme="dark")
+    visitor.key(key)
+    visitor.open("/ask")
+    page = visitor.page
+    page.route("**/chat", lambda route: route.abort(), times=1)
+    page.get_by_role("button", name="How fresh is the data?").click()
+    assert "cannot be reached" in page.get_by_role("alert").inner_text()
+    page.get_by_role("button", name="Try again").click()
+    page.locator(".turn .by", has_text="extractive").wait_for()
+    assert page.locator(".turn").count() == 1
+
+
+@pytest.mark.parametrize(("path", "tiers"), [("/ask", "pro or enterprise"), ("/alerts", "enterprise")])
+def test_key_of_a_lower_tier_is_told_which_one_opens_the_page(visit, server, path, tiers):
+    visitor = visit()
+    visitor.open(path)
+    visitor.page.get_by_role("heading", name=f"needs a key of tier {tiers}").wait_for()
+    visitor.page.get_by_label("A key you have").fill(server.new_key()["api_key"])
+    visitor.page.get_by_role("button", name="Use it").click()
+    visitor.page.get_by_role("heading", name=re.compile(f"tier free.* needs tier {tiers}")).wait_for()
+    visitor.check()
+    visitor.page.get_by_role("link", name="Upgrade this key").click()
+    visitor.page.wait_for_url("**/keys#upgrade-heading")
+
+
+def test_alert_is_tried_made_told_tested_changed_and_deleted(visit, key):
+    visitor = visit()
+    visitor.key(key)
+    visitor.page.on("dialog", lambda dialog: dialog.accept())
+    with receiver() as hook:
+        visitor.open("/alerts")
+        page = visitor.page
+        page.get_by_text("No alert yet").wait_for()
+        page.get_by_label("Name", exact=True).fill("Fighting in Ethiopia")
+        page.get_by_label("Category").select_option("Battles")
+        page.get_by_label("Country").fill("Ethiopia")
+        page.get_by_label("Threshold").fill("20")
+        page.get_by_role("button", name="Preview over stored history").click()
+        page.locator("#preview", has_text=re.compile(r"It would have told you \d+ time")).wait_for()
+        assert page.locator("#preview svg .fired").count() >= 1
+        assert hook.taken == []
+        page.get_by_label("Your endpoint").fill(hook.url())
+        page.get_by_role("button", name="Create the alert").click()
+        secret = page.locator("#secret .key").inner_text()
+        assert secret.startswith("whsec_")
+        visitor.check()
+        poll(lambda: any(json.loads(one.body)["type"] == "alert.triggered" for one in hook.taken))
+        card = page.locator(".alert")
+        card.get_by_role("button", name="Send a test").click()
+        poll(lambda: any(json.loads(one.body)["type"] == "alert.test" for one in hook.taken))
+        assert page.locator("#secret").count() == 0
+        card.get_by_role("button", name="Deliveries").click()
+        dialog = page.get_by_role("dialog")
+        dialog.locator("#sent li", has_text="alert.test").first.wait_for()
+        assert "alert=alert_" in page.url
+        assert visitor.barriers() == []
+        before = len(hook.taken)
+        dialog.get_by_role("button", name="Send again").first.click()
+        poll(lambda: len(hook.taken) > before)
+        dialog.get_by_role("button", name="Close").click()
+    card.get_by_role("button", name="Change").click()
+    page.get_by_label("Threshold").fill("500")
+    page.get_by_role("button", name="Save the change").click()
+    page.locator(".alert", has_text="≥ 500").wait_for()
+    page.locator(".alert").get_by_role("button", name="Delete").click()
+    page.get_by_text("No alert yet").wait_for()
+    visitor.check()
+
+
+def test_rule_that_the_server_refuses_leads_to_the_field(visit, key):
+    visitor = visit()
+    visitor.key(key)
+    visitor.open("/alerts")
+    page = visitor.page
+    page.get_by_label("Name", exact=True).fill("Nowhere")
+    page.get_by_label("Country").fill("Atlantis")
+    page.get_by_label("Your endpoint").fill("https://example.com/hook")
+    page.get_by_role("button", name="Create the alert").click()
+    assert "no country" in page.get_by_role("alert").inner_text()
+    assert page.evaluate("document.activeElement.id") == "country"
+    assert visitor.barriers() == []
+
+
+def test_wallet_registers_deposits_and_sees_what_its_calls_cost(visit, server, deposit):
+    visitor = visit()
+    visitor.open("/wallet")
+    page = visitor.page
+    page.get_by_label("Wallet address").fill(WALLET.address)
+    page.get_by_role("button", name="Show its balance").click()
+    page.get_by_role("button", name="Register this wallet").click()
+    page.get_by_text("not enough for a call").wait_for()
+    page.get_by_label("Transaction hash").fill(deposit[1])
+    page.get_by_role("button", name="Credit it").click()
+    page.get_by_text("2.00 USD credited").wait_for()
+    assert "enough for 200 more calls" in page.locator("#balance").inner_text()
+    assert (visitor.barriers(), visitor.strangers, visitor.overflow()) == ([], [], 0)
+    headers = Agent(WALLET.private_key).headers(BRIEF)
+    assert httpx2.get(f"{server.base}{BRIEF}", headers=headers).status_code == 200
+    page.get_by_role("button", name="Refresh").click()
+    page.get_by_text("enough for 199 more calls").wait_for()
+    assert TREASURY.address in page.locator("#chain").inner_text()
+    assert f"address={WALLET.address}" in page.url
+
+
+def test_wallet_page_shows_the_documented_programs_with_this_servers_word():
+    titles = [sample["title"] for sample in client_samples("service")]
+    assert titles == ["Python, with eth-account", "JavaScript, with viem"]
+    for sample in client_samples("elsewhere"):
+        assert "elsewhere:" in sample["code"]
+        assert "service:" not in sample["code"]
+
+
+def test_chat_page_tells_the_questions_of_a_day_that_are_counted():
+    assert f"Pro keys ask {PRO_QUESTIONS.per_day} questions a day" in fragment("ask")
+
+
+def test_navigation_is_folded_away_on_a_phone_and_opened_by_keyboard(visit):
+    visitor = visit(width=390)
+    visitor.open("/studio-catalogue")
+    page = visitor.page
+    link = page.get_by_role("link", name="Value chain", exact=True)
+    assert not link.is_visible()
+    menu = page.get_by_role("button", name="Menu")
+    menu.press("Enter")
+    assert menu.get_attribute("aria-expanded") == "true"
+    assert link.is_visible()
+    visitor.check()
+    page.keyboard.press("Escape")
+    assert not link.is_visible()
+    assert page.evaluate("document.activeElement.id") == "menu"

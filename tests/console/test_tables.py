@@ -1,0 +1,84 @@
+"""A person searches a table that somebody declared: the generic page in a real browser."""
+
+import httpx2
+import pytest
+
+from tests.journeys.server import run
+from tests.services.tables.books import as_csv, books
+
+LOOKS = ((1280, "light"), (390, "dark"))
+PAGE = "/tables/books"
+
+
+@pytest.fixture(scope="module")
+def server(start_server, tmp_path_factory):
+    home = tmp_path_factory.mktemp("tables")
+    (home / "books.csv").write_text(books(300))
+    (home / "odd.csv").write_text(as_csv([["</script><b>x</b>", "é|ü", "-1"]] * 3, ("<i>name</i>", 'a"b', "n")))
+    for name in ("books", "odd"):
+        options = ("--title", f"{name} <of> all kinds", "--licence", "CC0-1.0", "--free-per-day", 10_000)
+        made = run("new", name, "--from", f"{name}.csv", *options, cwd=home)
+        assert made.returncode == 0, made.stderr
+    return start_server(home=home)
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+@pytest.mark.parametrize(
+    "path", ["/tables", PAGE, f"{PAGE}?q=ka&sort=-price", f"{PAGE}?item=978-0000007", "/tables/odd"]
+)
+def test_page_is_whole_for_everyone_and_asks_nobody_else(visit, path, width, scheme):
+    visitor = visit(width=width, scheme=scheme)
+    visitor.open(path)
+    assert visitor.page.locator("main h1").count() == 1
+    visitor.check()
+
+
+def test_person_narrows_the_table_down_opens_an_item_and_takes_the_rest_along(visit, server):
+    visitor = visit()
+    visitor.open(PAGE)
+    page = visitor.page
+    assert "300 items" in page.locator("#found").inner_text()
+    page.get_by_label("cellar").check()
+    page.wait_for_url("**shelf=cellar**")
+    left = httpx2.get(f"{server.root}/books/api/items?shelf=cellar&limit=1").json()["total"]
+    page.get_by_text(f"{left} items", exact=False).first.wait_for()
+    page.get_by_label("Price (€): from").fill("50")
+    page.get_by_role("button", name="Set Price (€)").click()
+    page.wait_for_url("**min_price=50**")
+    page.wait_for_load_state("networkidle")
+    narrowed = httpx2.get(f"{server.root}/books/api/items?shelf=cellar&min_price=50&sort=-price").json()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="NDJSON").click()
+    assert len(download.value.path().read_text().splitlines()) == narrowed["total"]
+    page.get_by_label("Sort").select_option("-price")
+    page.wait_for_url("**sort=-price**")
+    dearest = narrowed["items"][0]["book_title"]
+    page.locator("#goods h3 a").filter(has_text=dearest).first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Like this one").wait_for()
+    assert dialog.locator("h2").inner_text() == dearest
+    assert visitor.barriers() == []
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Clear filters").click()
+    page.get_by_text("300 items", exact=False).first.wait_for()
+    assert visitor.complaints == []
+    assert visitor.strangers == []
+
+
+def test_words_are_looked_for_and_a_wrong_letter_is_told(visit, server):
+    title = httpx2.get(f"{server.root}/books/api/items/978-0000007").json()["item"]["book_title"]
+    word = title.split()[0].lower()
+    visitor = visit()
+    visitor.open(PAGE)
+    visitor.page.get_by_label("Words to look for").fill(f"{word[:-1]}q")
+    visitor.page.get_by_role("button", name="Search", exact=True).click()
+    visitor.page.get_by_text("spelling corrected").first.wait_for()
+    assert title in visitor.page.locator("#goods").inner_text()
+
+
+def test_text_of_a_table_is_never_markup(visit):
+    visitor = visit()
+    visitor.open("/tables/odd")
+    assert visitor.page.locator("#goods li").count() == 3
+    assert visitor.page.locator("main b").count() == 0
+    assert "</script><b>x</b>" in visitor.page.locator("#goods").inner_text()

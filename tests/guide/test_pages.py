@@ -1,0 +1,184 @@
+"""The guide as it is served: every page of the documentation, every operation, on every host, and nothing else."""
+
+import html
+import re
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.gate.conftest import asgi_client
+from tests.guide.documents import ROOT
+from tollhouse import app
+from tollhouse.console import guide_contents as contents
+from tollhouse.console.guide_reference import described_operations
+from tollhouse.console.guide_text import leads_from, rendered
+from tollhouse.gate.samples import lacking
+from tollhouse.services import EVERY_SERVICE, SERVICES
+from tollhouse.settings import Settings
+
+ADDRESS = re.compile(r'(?:href|src)="(/[^"]*)"')
+
+
+@asynccontextmanager
+async def served(folder, **options: Any):
+    settings = Settings(data_dir=str(folder), recorded=False, background_work=False, **options)
+    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+        yield client
+
+
+def addresses(page: str) -> set[str]:
+    return set(ADDRESS.findall(page))
+
+
+def ids(page: str) -> list[str]:
+    return re.findall(r'\sid="([^"]+)"', page)
+
+
+def test_every_page_of_the_documentation_has_its_place_in_the_guide():
+    assert contents.left_out() == []
+
+
+async def test_every_page_is_served_whole_and_none_of_its_links_is_dead(tmp_path):
+    async with served(tmp_path) as client:
+        listed = addresses((await client.get("/guide")).text)
+        paths = [contents.address(name) for name in contents.pages()]
+        paths += [f"/guide/reference/{name}" for name in SERVICES]
+        assert set(paths) <= listed
+        known: dict[str, str] = {}
+        for path in ["/guide", *paths]:
+            page = await client.get(path)
+            assert page.status_code == 200, path
+            assert page.text.count("<h1") == 1, path
+            assert len(ids(page.text)) == len(set(ids(page.text))), path
+            known[path] = page.text
+        for path in ["/guide", *paths]:
+            text = known[path]
+            for address in addresses(text):
+                target, _, anchor = address.partition("#")
+                if target not in known:
+                    answer = await client.get(target)
+                    assert answer.status_code == 200, (path, address)
+                    known[target] = answer.text if target.startswith(("/guide", "/problems")) else ""
+                assert not anchor or anchor in ids(known[target]), (path, address)
+            for anchor in re.findall(r'href="#([^"]+)"', text):
+                assert html.unescape(anchor) in ids(html.unescape(text)), (path, anchor)
+
+
+async def test_pages_allow_no_script_or_style_but_the_servers_files(tmp_path):
+    async with served(tmp_path) as client:
+        for path in ("/guide", "/guide/settings", "/guide/quality", "/guide/reference/mattress"):
+            page = await client.get(path)
+            policy = page.headers["content-security-policy"]
+            assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+            assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", page.text), path
+
+
+async def test_page_that_the_reader_has_already_is_not_sent_again(tmp_path):
+    async with served(tmp_path) as client:
+        for path in ("/guide", "/guide/settings", "/guide/reference/infra", "/guide/headings.json"):
+            first = await client.get(path)
+            again = await client.get(path, headers={"If-None-Match": first.headers["etag"]})
+            assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/guide/nothing", "/guide/decisions/nothing", "/guide/reference/nothing", "/guide/..%2fREADME",
+     "/guide/settings.md", "/guide/screenshots/nothing.png", "/guide/decisions%2f0001-the-gate-speaks-asgi"],
+)  # fmt: skip
+async def test_page_that_is_not_there_is_a_problem(tmp_path, path):
+    async with served(tmp_path) as client:
+        answer = await client.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
+
+
+async def test_host_of_one_service_has_the_guide_and_that_reference_alone(tmp_path):
+    async with served(tmp_path, hosts={"chain.example": "infra"}) as client:
+        there = {"Host": "chain.example"}
+        assert (await client.get("/guide/settings", headers=there)).status_code == 200
+        assert (await client.get("/guide/reference/infra", headers=there)).status_code == 200
+        assert (await client.get("/guide/reference/defense", headers=there)).status_code == 404
+
+
+async def test_reference_tells_of_every_operation_what_it_costs_and_how_to_call_it(tmp_path):
+    async with served(tmp_path) as client:
+        for name in SERVICES:
+            page = (await client.get(f"/guide/reference/{name}")).text
+            text = html.unescape(page)
+            document = (await client.get(f"/{name}/api/openapi.json")).json()
+            for path, item in document["paths"].items():
+                for method, told in item.items():
+                    assert told["operationId"] in ids(page), told["operationId"]
+                    assert f"{method.upper()} {path}" in text
+                    assert len(told["x-codeSamples"]) == 3
+                    for sample in told["x-codeSamples"]:
+                        assert sample["source"] in text, (told["operationId"], sample["label"])
+            assert "/problems/invalid-parameter" in page
+
+
+async def test_every_operation_declares_an_example_of_all_it_needs(tmp_path):
+    settings = Settings(data_dir=str(tmp_path), recorded=False)
+    async with app.rooms_of(settings) as rooms:
+        services = [await make(rooms) for make in EVERY_SERVICE.values()]
+    operations = [one for service in services for one in described_operations(service)]
+    assert len(operations) > 60
+    assert {one.id: lacking(one) for one in operations if lacking(one)} == {}
+
+
+async def test_guide_is_found_from_the_front_page_and_by_agents(tmp_path):
+    async with served(tmp_path) as client:
+        front = await client.get("/", headers={"Accept": "text/html"})
+        assert 'href="/guide"' in front.text
+        assert "/guide/start-agent" in (await client.get("/llms.txt")).text
+        linkset = (await client.get("/.well-known/api-catalog")).json()["linkset"]
+        for one in linkset:
+            named = [link["href"] for link in one["service-doc"]]
+            assert any("/guide/reference/" in address for address in named)
+            for address in named:
+                assert (await client.get(address)).status_code == 200
+
+
+async def test_search_knows_the_headings_of_pages_and_operations(tmp_path):
+    async with served(tmp_path) as client:
+        found = {
+            (one["page"], one["heading"]): one["address"] for one in (await client.get("/guide/headings.json")).json()
+        }
+        assert found["Problems", "quota-exceeded"] == "/guide/problems#quota-exceeded"
+        assert found["infra: reference", "What fails without whom"] == "/guide/reference/infra#listChokepoints"
+
+
+def test_markup_in_a_page_is_shown_and_never_passed_on():
+    made = rendered("# A <b>\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![y](javascript:z)").body
+    assert "<script" not in made
+    assert "<b>" not in made
+    assert 'href="javascript' not in made
+    assert 'src="javascript' not in made
+
+
+def test_links_of_a_page_lead_to_pages_pictures_and_no_other_file():
+    leads = leads_from("decisions/0001-x", {"settings", "decisions/0002-y"}.__contains__)
+    assert leads("../settings.md#a") == "/guide/settings#a"
+    assert leads("0002-y.md") == "/guide/decisions/0002-y"
+    assert leads("../screenshots/board.png") == "/guide/screenshots/board.png"
+    assert leads("../../README.md") == "/guide"
+    assert leads("../../src/tollhouse/app.py") is None
+    assert leads("../../../etc/passwd") is None
+    assert leads("https://example.org/x.md") == "https://example.org/x.md"
+
+
+def test_link_that_is_called_like_a_file_is_called_like_its_page():
+    made = rendered(
+        "See [ledger.md](ledger.md) and [here](ledger.md).", leads_from("agents", contents.pages().__contains__)
+    )
+    assert 'See <a href="/guide/ledger">The ledger</a> and <a href="/guide/ledger">here</a>.' in made.body
+
+
+def test_headings_of_one_text_get_anchors_of_their_own():
+    text = rendered("# The page\n\n## Twice\n\n## Twice\n\n### `code` & more")
+    assert [heading.anchor for heading in text.headings] == ["the-page", "twice", "twice-1", "code--more"]
+
+
+def test_every_picture_of_the_documentation_is_served():
+    assert list((ROOT / "docs" / "screenshots").glob("*.png"))
+    assert {path.suffix for path in (ROOT / "docs" / "screenshots").iterdir()} == {".png"}
