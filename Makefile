@@ -3,7 +3,8 @@
 #   make lock [ARGS=--upgrade]   make clean
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 ARGS ?=
-WORKERS ?= 2
+# A third finds work on two processors while others wait for servers, chains and deliveries.
+WORKERS ?= 3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input install
 TOOL := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -21,9 +22,9 @@ serve: .venv/serve.stamp
 demo: .venv/serve.stamp .venv/npm.stamp
 	@exec $(BIN)/tollhouse demo $(ARGS)
 
-# --dist loadscope keeps a module's servers and data on one worker.
+# --dist loadscope keeps a module's servers and data on one worker; tests/conftest.py says which modules go first.
 test: .venv/test.stamp
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(ARGS)
 
 # `make -k check` goes on after the first that fails.
 check: check-format check-lint check-types check-arrows check-unused

@@ -2,13 +2,33 @@
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.servers import shared
 
-pytest_plugins = ["tests.servers.postgres", "tests.servers.redis", "tests.servers.chain"]
+pytest_plugins = [
+    "tests.servers.postgres",
+    "tests.servers.databases",
+    "tests.servers.redis",
+    "tests.servers.chain",
+    "tests.console.browser",
+]
+
+
+# What takes longest for how many tests it has, longest first.
+LONG = (
+    "payments/crashes",
+    "journeys",
+    "console",
+    "guide",
+    "client",
+    "payments/ledger/test_crash",
+    "webhooks",
+    "payments",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -21,15 +41,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shared.close_folder()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules that start programs and wait for them go first, so that no worker is left alone with one at the end."""
+    sizes = Counter(item.path for item in items)
+    root = Path(__file__).parent
+
+    def turn(item: pytest.Item) -> tuple[int, int, str]:
+        folder = item.path.relative_to(root).as_posix()
+        long = next((place for place, name in enumerate(LONG) if folder.startswith(name)), len(LONG))
+        return long, -sizes[item.path], folder
+
+    items.sort(key=turn)
+
+
 @pytest.fixture(autouse=True)
 def _usual_recursion_limit() -> None:
     """A library of the tests' own (py_ecc) raises the limit so far that deep nesting would overflow the C stack."""
     sys.setrecursionlimit(1_000)
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of each kind that Tollhouse stores in."""
-    if request.param == "sqlite":
-        return f"sqlite+aiosqlite:///{tmp_path}/tollhouse.db"
-    return str(request.getfixturevalue("postgres_url"))

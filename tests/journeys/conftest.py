@@ -1,8 +1,6 @@
 """What a journey starts from: a real server on a free port over the bundled recording."""
 
 import asyncio
-import fcntl
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.journeys.server import Server
-from tests.servers.shared import FOLDER_VARIABLE
+from tests.servers.shared import made_once
 from tollhouse import app
 from tollhouse.services import SERVICES
 from tollhouse.settings import Settings
@@ -21,14 +19,7 @@ StartServer = Callable[..., Server]
 @pytest.fixture(scope="session")
 def recorded_data() -> Path:
     """A data folder with the recording in it, made once a run: a copy of it starts sooner than an empty folder."""
-    folder = Path(os.environ[FOLDER_VARIABLE]) / "recorded-data"
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            made = folder.with_suffix(".making")
-            asyncio.run(_record(made))
-            made.rename(folder)
-    return folder
+    return made_once("recorded-data", lambda folder: asyncio.run(_record(folder)))
 
 
 async def _record(folder: Path) -> None:

@@ -13,10 +13,12 @@ from typing import Any
 
 import httpx2
 
-from tollhouse.services import SERVICES
+from tests.journeys.command import ended
+from tollhouse.services import EVERY_SERVICE
 
 PROGRAM = Path(sys.executable).parent / "tollhouse"
 START_SECONDS = 60.0
+RUN_SECONDS = 60.0
 STOP_SECONDS = 40.0
 
 
@@ -35,10 +37,7 @@ def environment(**settings: object) -> dict[str, str]:
 
 def run(*arguments: object, cwd: Path, **settings: object) -> subprocess.CompletedProcess[str]:
     """One command to its end."""
-    command = [PROGRAM, *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=cwd, env=environment(**settings), capture_output=True, text=True, timeout=60, check=False
-    )
+    return ended([str(argument) for argument in arguments], cwd, environment(**settings), RUN_SECONDS)
 
 
 def poll(claim: Callable[[], Any], seconds: float = 15.0) -> Any:
@@ -120,7 +119,7 @@ class Server(Program):
     def __init__(self, home: Path, *arguments: object, port: int = 0, **settings: object) -> None:
         self.port = port or free_port()
         self.root = f"http://127.0.0.1:{self.port}"
-        self.base = self.root if SERVICES.keys() & set(arguments) else f"{self.root}/defense"
+        self.base = self.root if EVERY_SERVICE.keys() & set(arguments) else f"{self.root}/defense"
         self.data_dir = home / "data"
         command = ["serve", *arguments, "--port", self.port, "--data-dir", self.data_dir]
         super().__init__(command, home, settings)

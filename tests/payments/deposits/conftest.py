@@ -20,9 +20,9 @@ async def ledger(database_url: str, tmp_path: Path) -> AsyncIterator[Ledger]:
 
 
 @pytest.fixture
-async def sqlite_ledger(tmp_path: Path) -> AsyncIterator[Ledger]:
+async def sqlite_ledger(data_dir: Path) -> AsyncIterator[Ledger]:
     """For what the chain decides and the ledger only keeps."""
-    async with _opened(Settings(data_dir=str(tmp_path))) as ledger:
+    async with _opened(Settings(data_dir=str(data_dir))) as ledger:
         yield ledger
 
 

@@ -1,0 +1,83 @@
+"""Databases of each kind, migrated already: the migrations run once a run, and each test gets a copy without a row."""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.servers.postgres import drop
+from tests.servers.shared import made_once
+from tollhouse.payments.ledger.ledger import open_ledger
+from tollhouse.settings import Settings
+from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import migrate
+
+
+@pytest.fixture(scope="session")
+def migrated_folder() -> Path:
+    """A data folder with both databases of SQLite."""
+    return made_once("migrated", lambda folder: _migrate(Settings(data_dir=str(folder))))
+
+
+@pytest.fixture(scope="session")
+def migrated_template(new_postgres_database: Callable[..., str]) -> str:
+    """The name of a PostgreSQL database of which others are made."""
+
+    def make(folder: Path) -> None:
+        url = new_postgres_database(is_kept=True)
+        _migrate(Settings(database_url=url, data_dir=str(folder)))
+        (folder / "name").write_text(url.rpartition("/")[2])
+
+    return (made_once("migrated-postgres", make) / "name").read_text()
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, migrated_folder: Path) -> Path:
+    """The test's own folder, with both databases in it."""
+    for file in migrated_folder.glob("*.db"):
+        shutil.copyfile(file, tmp_path / file.name)
+    return tmp_path
+
+
+@pytest.fixture
+def postgres_url(new_postgres_database: Callable[..., str], migrated_template: str) -> Iterator[str]:
+    """A PostgreSQL database of this test's own."""
+    url = new_postgres_database(migrated_template)
+    yield url
+    drop(url)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A database of each kind that Tollhouse stores in."""
+    if request.param == "sqlite":
+        return f"sqlite+aiosqlite:///{request.getfixturevalue('data_dir')}/tollhouse.db"
+    return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """As `database_url`, before any migration."""
+    if request.param == "sqlite":
+        yield f"sqlite+aiosqlite:///{tmp_path}/tollhouse.db"
+        return
+    url = request.getfixturevalue("new_postgres_database")()
+    yield url
+    drop(url)
+
+
+def _migrate(settings: Settings) -> None:
+    """In a thread, because an event loop may be running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, _migrated(settings)).result()
+
+
+async def _migrated(settings: Settings) -> None:
+    database = open_database(settings)
+    await migrate(database)
+    ledger = await open_ledger(settings, database)
+    await ledger.close()
+    await database.close()
