@@ -192,6 +192,24 @@ async def test_delivered_answer_is_given_no_more(ledger):
     assert await reserve(ledger, "1") == Used("posted")
 
 
+async def test_answer_that_was_just_handed_over_survives_a_crash(ledger, open_another):
+    await ledger.move(deposit("1", PRICE))
+    await charge(ledger, "1")
+    ledger.delivered("call:agent:a:1")
+    assert await reserve(ledger, "1") == Used("posted")
+    assert await reserve(await open_another(), "1") == Used("posted", ANSWER)
+
+
+async def test_answer_that_has_surely_left_is_given_by_nobody(ledger, open_another, monkeypatch):
+    monkeypatch.setattr("tollhouse.payments.leaving.LEAVING_SECONDS", 0.0)
+    await ledger.move(deposit("1", PRICE))
+    await charge(ledger, "1")
+    ledger.delivered("call:agent:a:1")
+    await asyncio.sleep(0.2)
+    await ledger.sweep()
+    assert await reserve(await open_another(), "1") == Used("posted")
+
+
 async def test_answer_is_given_again_after_a_restart(open_another):
     ledger = await open_another()
     await ledger.move(deposit("1", PRICE))
@@ -219,17 +237,20 @@ async def test_reservation_posted_without_an_answer_keeps_none(ledger):
     assert await reserve(ledger, "1") == Used("posted")
 
 
-async def test_same_body_is_stored_once_and_goes_with_the_last_that_got_it(ledger, bodies):
+async def test_same_body_is_stored_once_and_goes_with_the_last_that_got_it(ledger, bodies, monkeypatch):
     await ledger.move(deposit("1", 1_001 * PRICE))
     await asyncio.gather(*(charge(ledger, str(number)) for number in range(1_000)))
     await charge(ledger, "other", answer=KeptAnswer(200, "text/csv", b"other"))
     assert await bodies() == 2
+    monkeypatch.setattr("tollhouse.payments.leaving.LEAVING_SECONDS", 0.0)
     for number in range(999):
         ledger.delivered(f"call:agent:a:{number}")
+    await asyncio.sleep(0.2)
     await ledger.sweep()
     assert await bodies() == 2
     assert await reserve(ledger, "999") == Used("posted", ANSWER)
     ledger.delivered("call:agent:a:999")
+    await asyncio.sleep(0.2)
     await ledger.sweep()
     assert await bodies() == 1
 

@@ -131,6 +131,10 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=IDS)
     def deliver(self, number):
+        _, _, state = self.model.calls.get(number, ("", 0, ""))
+        if state != "posted":
+            return
+
         async def tell() -> None:
             self.ledger.delivered(self.id("call", number))
 

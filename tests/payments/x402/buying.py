@@ -1,7 +1,5 @@
 """What the tests do with an x402 room, and what they look at."""
 
-import asyncio
-
 import pytest
 from eth_abi import encode
 from eth_account import Account as Signer
@@ -46,7 +44,6 @@ async def seller_holds(chain: LocalChain) -> int:
 
 async def delivered(room: Room, sent: Json) -> None:
     room.x402.delivered(read(sent))
-    await asyncio.gather(*room.x402._tasks)
 
 
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

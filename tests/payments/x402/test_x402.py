@@ -112,10 +112,21 @@ async def test_same_authorization_in_the_other_version_gets_the_same_answer_with
     assert again.headers[0][0] == "PAYMENT-RESPONSE"
 
 
-async def test_delivered_payment_is_used(room):
+@pytest.mark.parametrize("seconds", [0.0, 2.0])
+async def test_delivered_payment_is_used(room, seconds, monkeypatch):
+    monkeypatch.setattr("tollhouse.payments.leaving.LEAVING_SECONDS", seconds)
     sent = v1()
     await bought(room, sent)
     await delivered(room, sent)
+    assert await reason(room, sent) == USED
+
+
+async def test_delivery_is_told_once_the_answer_has_surely_left(room, monkeypatch):
+    monkeypatch.setattr("tollhouse.payments.leaving.LEAVING_SECONDS", 0.0)
+    sent = v1()
+    await bought(room, sent)
+    await delivered(room, sent)
+    await asyncio.sleep(0.5)
     assert await reason(room, sent) == USED
     [listed] = await room.x402.receipts(clock.seconds() + 1, 10)
     assert listed.is_delivered

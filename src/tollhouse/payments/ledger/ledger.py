@@ -8,6 +8,7 @@ import msgspec
 
 from tollhouse import clock
 from tollhouse.payments.kept import KEPT_SECONDS, KeptAnswer
+from tollhouse.payments.leaving import Leaving
 from tollhouse.payments.ledger.batcher import Batcher
 from tollhouse.payments.ledger.operations import (
     Delivered,
@@ -120,6 +121,7 @@ class Ledger:
         # The reservations of this process that somebody still answers for, by the operation that made them.
         self._asking: set[tuple[int, int]] = set()
         self._held: dict[str, tuple[int, int]] = {}
+        self._leaving = Leaving[str](lambda transfer_id: self._batcher.tell(Delivered(transfer_id)))
 
     async def move(self, transfer: Transfer) -> Moved:
         """Settle a transfer at once. The same id with the same content changes nothing and is not new.
@@ -159,6 +161,8 @@ class Ledger:
         finally:
             self._asking.discard(origin)
         assert isinstance(result, Reserved | Insufficient | Used)
+        if isinstance(result, Used) and transfer_id in self._leaving:
+            return Used(result.state)
         return result
 
     async def post(self, transfer_id: str, kept: KeptAnswer | None) -> None:
@@ -175,8 +179,8 @@ class Ledger:
         _check_there(transfer_id, await self._batcher.ask(Void(transfer_id)))
 
     def delivered(self, transfer_id: str) -> None:
-        """The answer was wholly sent: forget it, with the next batch. Returns at once."""
-        self._batcher.tell(Delivered(transfer_id))
+        """The answer was handed over whole: refused here from now on, forgotten when it has surely left."""
+        self._leaving.add(transfer_id)
 
     async def recover(self) -> int:
         """Void the reservations nobody answers for any more; tells how many. Never one of a process that lives."""
@@ -212,6 +216,7 @@ class Ledger:
 
     async def close(self) -> None:
         """Write what is queued, and let the store go."""
+        self._leaving.close()
         await self._batcher.close()
         await self._store.close()
 

@@ -72,11 +72,11 @@ class Receipted(Struct, frozen=True):
 Verdict = Kept | Refused | Literal["wait", "abandoned", "fresh", "resume"]
 
 
-def judge(row: Any, asked: Asked, now: float) -> Verdict:
+def judge(row: Any, asked: Asked, now: float, handed_at: float | None = None) -> Verdict:
     """What a call gets whose payment is a row already. Raises Problem `idempotency-conflict`.
 
     `wait`: somebody works on it; `abandoned`: a claim whose holder is gone; `fresh`: failed before, try again;
-    `resume`: nobody knows what became of it, and nobody looks.
+    `resume`: nobody knows what became of it, and nobody looks. `handed_at` is when this process handed the answer over.
     """
     payment = asked.payment
     is_held = row.lease != store.NOBODY and row.lease_until >= now
@@ -93,7 +93,7 @@ def judge(row: Any, asked: Asked, now: float) -> Verdict:
         return refused(reasons.INVALID_SIGNATURE, payment.version)
     if row.state in {store.CLAIMED, store.SETTLING}:
         return "wait" if is_held else "resume"
-    return _bought(row, asked, now) or refused(reasons.NONCE_USED, payment.version)
+    return _bought(row, asked, now, handed_at) or refused(reasons.NONCE_USED, payment.version)
 
 
 def claimed_of(row: Any, lease: str) -> Claimed:
@@ -148,14 +148,15 @@ def name_taken() -> Problem:
     )
 
 
-def _bought(row: Any, asked: Asked, now: float) -> Kept | None:
+def _bought(row: Any, asked: Asked, now: float, handed_at: float | None) -> Kept | None:
     """The answer, for ten minutes, unless it was wholly sent before this call came.
 
     A payment with a name of the payer's own gets it even then: that is what the extension is for.
     """
     if row.answer is None or row.settled_at < now - KEPT_SECONDS:
         return None
-    if row.state == store.DELIVERED and row.payment_id is None and row.delivered_at <= asked.at:
+    sent_at = row.delivered_at if row.state == store.DELIVERED else handed_at
+    if sent_at is not None and row.payment_id is None and sent_at <= asked.at:
         return None
     answer = msgspec.msgpack.decode(row.answer, type=KeptAnswer)
     return Kept(asked.payment, answer, settled_headers(asked.payment, requirement_of(row), row.tx_hash, row.receipt))

@@ -14,6 +14,7 @@ from tollhouse.evm.address import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.kept import KEPT_SECONDS, KeptAnswer
+from tollhouse.payments.leaving import Leaving
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.x402 import reasons, store
 from tollhouse.payments.x402.claims import (
@@ -81,6 +82,8 @@ class X402:
         self._settlement = Settlement(database, ledger, chain, settler, self._leases, signer)
         self._turns: WeakValueDictionary[store.Key, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._handed: dict[store.Key, float] = {}
+        self._leaving = Leaving[store.Key](lambda key: self._spawn(self._mark_delivered(key)))
 
     def accepts(self, amount_micros: int) -> list[Requirement]:
         """How a call of this price may be paid; empty where the server takes no payment."""
@@ -140,8 +143,9 @@ class X402:
             await store.release(transaction, claimed.key, claimed.lease)
 
     def delivered(self, payment: Payment) -> None:
-        """The answer was wholly sent: from now on the same payment is refused as used. Returns at once."""
-        self._spawn(self._mark_delivered(payment, clock.seconds()))
+        """The answer was handed over whole: from now on the same payment is refused as used. Returns at once."""
+        self._handed.setdefault(key_of(payment), clock.seconds())
+        self._leaving.add(key_of(payment))
 
     async def receipts(self, before: float, limit: int) -> list[Receipted]:
         """The payments settled before that moment (seconds since 1970), newest first."""
@@ -176,6 +180,7 @@ class X402:
 
     async def close(self) -> None:
         """Let what is under way come to its end, as far as it does within seconds."""
+        self._leaving.close()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5.0)
         for task in self._tasks:
@@ -191,7 +196,7 @@ class X402:
             return await (self._fresh(asked) if row is None else self._again(row, asked))
 
     async def _again(self, row: Any, asked: Asked) -> Claimed | Kept | Refused | None:
-        verdict = judge(row, asked, clock.seconds())
+        verdict = judge(row, asked, clock.seconds(), self._handed.get(asked.key))
         if isinstance(verdict, Kept | Refused):
             return verdict
         if verdict == "abandoned":
@@ -258,9 +263,10 @@ class X402:
         async with self._database.writing() as transaction:
             await store.release(transaction, (row.payer, row.nonce), row.lease)
 
-    async def _mark_delivered(self, payment: Payment, now: float) -> None:
+    async def _mark_delivered(self, key: store.Key) -> None:
         async with self._database.writing() as transaction:
-            await store.mark_delivered(transaction, key_of(payment), now)
+            await store.mark_delivered(transaction, key, self._handed[key])
+        del self._handed[key]
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
