@@ -52,10 +52,13 @@ def test_console_of_the_tour_is_open_to_this_machine_with_its_free_requests_unus
 def test_demo_ends_when_told_to_and_leaves_nothing_behind(demo):
     (node,) = set(re.findall(r"Ethereum node at\s+(http://127\.0\.0\.1:\d+)", demo.told()))
     assert httpx2.post(node, json={"jsonrpc": "2.0", "id": 1, "method": "eth_chainId"}).status_code == 200
+    (root,) = set(re.findall(r"the console +(http://127\.0\.0\.1:\d+)/", demo.told()))
+    assert httpx2.get(f"{root}/health").status_code == 200
     demo.process.send_signal(signal.SIGINT)
     assert demo.wait() == 0
-    with pytest.raises(httpx2.TransportError):
-        httpx2.post(node, json={})
+    for address in (node, f"{root}/health"):
+        with pytest.raises(httpx2.TransportError):
+            httpx2.get(address)
 
 
 def test_delivery_of_somebody_without_the_secret_is_seen_through():

@@ -95,10 +95,11 @@ async def _server(settings: Settings, root: str) -> AsyncIterator[asyncio.Event]
         await _until_healthy(root, ended, folder)
         yield ended
     finally:
-        if not ended.is_set():
+        # `ended` does not tell: whoever has seen enough may set it as well.
+        if not watch.done():
             os.killpg(process.pid, signal.SIGTERM)
             await asyncio.wait({watch}, timeout=STOP_SECONDS)
-        if not ended.is_set():
+        if not watch.done():
             os.killpg(process.pid, signal.SIGKILL)
 
 
