@@ -18,8 +18,10 @@ from tollhouse.payments.chain.token import token_balance
 ALICE, BOB = ACCOUNTS[0], ACCOUNTS[1]
 STRANGER = "0x" + "12" * 20
 
+# Who starts the tests in the background has them ignore SIGINT.
 HOLDER = """
 import asyncio
+import signal
 from tollhouse.payments.chain.failures import ChainUnavailable
 from tollhouse.payments.chain.local import LocalChain
 
@@ -28,6 +30,7 @@ async def main():
         print(chain.url, flush=True)
         await asyncio.sleep(60)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 asyncio.run(main())
 """
 

@@ -163,8 +163,8 @@ async def test_pool_that_changes_is_read_from_scratch(database):
         assert held == fresh
 
 
-async def test_what_was_stored_before_revisions_is_kept_and_read(database_url):
-    database = open_database(Settings(database_url=database_url))
+async def test_what_was_stored_before_revisions_is_kept_and_read(empty_database_url):
+    database = open_database(Settings(database_url=empty_database_url))
     versions = "tollhouse.storage.migrations.versions"
     first, second, third = (
         import_module(f"{versions}.{name}")

@@ -43,7 +43,7 @@ async def test_alert_is_made_with_its_secret_this_once(house, hook):
         ({"filters": {"severity_tier": "awful"}}, "filters.severity_tier"),
         ({"filters": {"entity": ""}}, "filters.entity"),
         ({"filters": {"source": "gdelt events"}}, "filters.source"),
-        ({"filters": {"colour": "red"}}, "colour"),
+        ({"filters": {"colour": "red"}}, "filters.colour"),
         ({"filters": []}, "filters"),
         ({"metric": "staleness_minutes", "filters": {"country": "Ethiopia"}}, "filters.country"),
         ({"metric": "staleness_minutes", "filters": {"source": "nobody"}}, "filters.source"),

@@ -160,7 +160,7 @@ async def test_csv_has_a_line_for_each_group(house):
         ({"filters": {"min_confidence": 2}}, "filters.min_confidence"),
         ({"filters": {"bbox": [0, 0, 1]}}, "filters.bbox"),
         ({"filters": {"since": "yesterday"}}, "filters.since"),
-        ({"filters": {"limit": 3}}, "limit"),
+        ({"filters": {"limit": 3}}, "filters.limit"),
         ({"colour": "red"}, "colour"),
     ],
 )
