@@ -4,7 +4,20 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, String, Table, func, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    delete,
+    func,
+    select,
+    tuple_,
+)
 from sqlalchemy import update as update_rows
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -111,6 +124,13 @@ async def count_items(connection: Transaction, name: str) -> int:
     """How many items there are, those removed not counted."""
     query = select(func.count()).where(catalogue_item.c.catalogue == name, catalogue_item.c.removed.is_(False))
     return int((await connection.execute(query)).scalar_one())
+
+
+async def drop(connection: Transaction, name: str) -> None:
+    """Forget a catalogue, its things and their prices."""
+    for table in (catalogue_item, catalogue_price):
+        await connection.execute(delete(table).where(table.c.catalogue == name))
+    await connection.execute(delete(catalogue).where(catalogue.c.name == name))
 
 
 def _chunks(rows: Sequence[T]) -> Iterator[Sequence[T]]:

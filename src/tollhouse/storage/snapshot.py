@@ -4,14 +4,14 @@ import contextlib
 import os
 import shutil
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
+from tollhouse.storage.sqlite_turn import take_turn
+
 WAIT_SECONDS = 60.0
 """How long a file's writer is waited for: an ingest writes for seconds."""
-ASK_AGAIN_SECONDS = 0.0005
 BESIDE = ("", "-wal", "-shm", "-journal")
 """What SQLite keeps beside a database. Left beside another one, it would be taken for that one's last writes."""
 
@@ -57,7 +57,7 @@ def _begin_together(files: Iterable[Path], readers: Iterable[sqlite3.Connection]
     """Begin to read all of them while none can be written: what comes next is in none of the copies."""
     with contextlib.ExitStack() as stack:
         for file in files:
-            _hold(stack.enter_context(closing(_open(file))))
+            take_turn(stack.enter_context(closing(_open(file))), WAIT_SECONDS)
         for reader in readers:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -66,20 +66,6 @@ def _begin_together(files: Iterable[Path], readers: Iterable[sqlite3.Connection]
 def _open(file: Path) -> sqlite3.Connection:
     """Never makes a file that is not there."""
     return sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", timeout=0, isolation_level=None, uri=True)
-
-
-def _hold(writer: sqlite3.Connection) -> None:
-    """Be the file's one writer. SQLite's own way to wait sleeps longer and longer, and starves."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while True:
-        try:
-            writer.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(ASK_AGAIN_SECONDS)
-        else:
-            return
 
 
 def _copy(reader: sqlite3.Connection, target: Path) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from tollhouse import clock
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.items import Item
+from tollhouse.catalogue.store import drop
 from tollhouse.logs import logger
 from tollhouse.services.tables import store
 from tollhouse.services.tables.declaration import Declaration
@@ -84,7 +85,7 @@ class Filler:
         now = clock.iso(clock.now())
         if known.catalogue != self._catalogue.name:
             # The rows of another shape of this table; what was told of them is over too.
-            await store.drop_catalogue(transaction, known.catalogue)
+            await drop(transaction, known.catalogue)
             known = self._unknown()
         if rows is None:
             log.error("table refused", table=self._declaration.name, reason=fault)

@@ -1,9 +1,8 @@
 """What became of the newest edit of each table's file: taken in, with how many rows, or refused, and why."""
 
 from msgspec import Struct
-from sqlalchemy import Column, Integer, LargeBinary, String, Table, Text, delete, select
+from sqlalchemy import Column, Integer, LargeBinary, String, Table, Text, select
 
-from tollhouse.catalogue.store import catalogue, catalogue_item, catalogue_price
 from tollhouse.storage.database import Transaction, metadata, upsert
 
 table_load = Table(
@@ -49,13 +48,3 @@ async def load_of(connection: Transaction, name: str) -> Load | None:
 async def keep_load(connection: Transaction, load: Load) -> None:
     """Keep this in place of what was known of the table's file."""
     await upsert(connection, table_load, [{name: getattr(load, name) for name in load.__struct_fields__}])
-
-
-async def drop_catalogue(connection: Transaction, name: str) -> None:
-    """Forget a catalogue that no declaration describes any more."""
-    for table, column in (
-        (catalogue_item, catalogue_item.c.catalogue),
-        (catalogue_price, catalogue_price.c.catalogue),
-        (catalogue, catalogue.c.name),
-    ):
-        await connection.execute(delete(table).where(column == name))

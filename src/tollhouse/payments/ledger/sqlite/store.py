@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import sqlite3
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,12 +28,12 @@ from tollhouse.payments.ledger.store import (
     row_of,
 )
 from tollhouse.payments.ledger.words import AccountState, LedgerReport, Transfer
+from tollhouse.storage.sqlite_turn import take_turn
 
 Answer = TypeVar("Answer")
 
 BUSY_TIMEOUT_SECONDS = 10.0
 """How long a batch waits for other processes' batches before it is refused."""
-ASK_AGAIN_SECONDS = 0.0005
 
 _LISTED = "SELECT value FROM json_each(?)"
 _PUT_ACCOUNT = """INSERT INTO account (name, balance, reserved, total_in, total_out, posted_count, last_at)
@@ -149,23 +148,9 @@ def _apply(connection: sqlite3.Connection, operations: Sequence[Operation]) -> l
     return changes.results
 
 
-def _begin(connection: sqlite3.Connection) -> None:
-    """Wait for the other processes' batches. SQLite's own way to wait sleeps longer and longer, and starves."""
-    deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
-    while True:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(ASK_AGAIN_SECONDS)
-        else:
-            return
-
-
 @contextlib.contextmanager
 def _transaction(connection: sqlite3.Connection, operations: Sequence[Operation]) -> Iterator[None]:
-    _begin(connection)
+    take_turn(connection, BUSY_TIMEOUT_SECONDS)
     try:
         yield
         failures.before_commit(operations)
