@@ -26,7 +26,7 @@ Labelled = tuple[Article, str]
 
 
 class Wire:
-    """Made-up headlines in words as unevenly frequent as English ones (Zipf), each with two names of its own."""
+    """Made-up headlines in words as unevenly frequent as English ones (Zipf), and names."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -37,7 +37,8 @@ class Wire:
         return self._word(4).title()
 
     def headline(self, names: list[str]) -> str:
-        words = self.rng.choices(self.words, cum_weights=self.weights, k=self.rng.randint(5, 8))
+        """Eight to eleven words, the names among them."""
+        words = self.rng.choices(self.words, cum_weights=self.weights, k=self.rng.randint(8, 11) - len(names))
         told = [*words, *names]
         self.rng.shuffle(told)
         return " ".join(told)
@@ -72,14 +73,15 @@ def _read(path: Path) -> list[Labelled]:
 
 
 def _made_up(wire: Wire, stories: int, articles: int) -> Iterator[Labelled]:
-    """Each story has five names, of which an article uses three."""
-    names = [[wire.name() for _ in range(5)] for _ in range(stories)]
+    """Each story has seven names, of which an article uses five."""
+    names = [[wire.name() for _ in range(7)] for _ in range(stories)]
     for number in range(articles):
         story = wire.rng.randrange(stories)
-        yield _article(f"made{number}", wire.headline(wire.rng.sample(names[story], 3))), str(story)
+        yield _article(f"made{number}", wire.headline(wire.rng.sample(names[story], 5))), str(story)
 
 
 def _singletons(wire: Wire) -> Iterator[Labelled]:
+    """Each with two names of its own."""
     for number in range(SINGLETONS):
         yield _article(f"single{number}", wire.headline([wire.name(), wire.name()])), f"single{number}"
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 ArticleSource = Literal["feed", "gkg", "gdelt"]
 
 
-class Article(Struct, frozen=True):
+class Article(Struct, frozen=True, gc=False):
     """One published page. `publisher` is the site's name as a reader knows it; `family` is who speaks through it.
 
     `published` is UTC: what the page says, or when the provider first saw it where the page says nothing

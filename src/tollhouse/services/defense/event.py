@@ -11,7 +11,7 @@ FatalitiesBasis = Literal["not_reported", "headline", "ucdp", "acled"]
 TitleBasis = Literal["page", "feed", "url"]
 
 
-class Geo(Struct, frozen=True):
+class Geo(Struct, frozen=True, gc=False):
     """Where it happened. `region` is the first-level division's name, empty when only the country is known."""
 
     country: str
@@ -20,7 +20,7 @@ class Geo(Struct, frozen=True):
     longitude: float
 
 
-class Metrics(Struct, frozen=True):
+class Metrics(Struct, frozen=True, gc=False):
     """`significance` and `confidence` lie in 0..1; docs/defense.md gives their formulas."""
 
     significance: float
@@ -28,7 +28,7 @@ class Metrics(Struct, frozen=True):
     confidence: float
 
 
-class Event(Struct, frozen=True):
+class Event(Struct, frozen=True, gc=False):
     """One event as the feed serves it."""
 
     id: str
@@ -45,7 +45,7 @@ class Event(Struct, frozen=True):
     title_basis: TitleBasis
 
 
-class EventRecord(Struct, frozen=True):
+class EventRecord(Struct, frozen=True, gc=False):
     """What one source URL's rows say, before anybody else's reports are weighed in.
 
     `country_code` is ISO 3166-1 alpha-2. `goldstein` is -10..10. `relevance` is the defense relevance, 0..1.

@@ -21,23 +21,21 @@ class Member(Struct, frozen=True, gc=False):
     wording: Wording
 
 
-class Cluster:
+class Cluster(Struct, eq=False, gc=False):
     """A story while it can still change: its articles and how often they use each word, `total` words in all.
 
     `absorbed` are the ids of stories that were merged into it, directly or not.
     `compared` and `parted` are its sizes when it was last held against its neighbours and tried for two stories.
+    Nothing in it leads back to it, so that the garbage collector need not walk tens of thousands of stories and words.
     """
 
-    __slots__ = ("absorbed", "compared", "counts", "id", "members", "parted", "total")
-
-    def __init__(self, story_id: str) -> None:
-        self.id = story_id
-        self.counts: dict[str, int] = {}
-        self.total = 0
-        self.members: dict[str, Member] = {}
-        self.absorbed: list[str] = []
-        self.compared = 1
-        self.parted = 1
+    id: str
+    counts: dict[str, int] = {}
+    total: int = 0
+    members: dict[str, Member] = {}
+    absorbed: tuple[str, ...] = ()
+    compared: int = 1
+    parted: int = 1
 
     def sample(self, size: int) -> list[Member]:
         """At most `size` members, evenly spaced in the order of arrival."""

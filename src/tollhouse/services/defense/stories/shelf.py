@@ -58,9 +58,9 @@ class Shelf:
         for member in list(ended.members.values()):
             self.move(member, into)
         del self.clusters[ended.id]
-        for story_id in (*ended.absorbed, ended.id):
-            self.successors[story_id] = into.id
-            into.absorbed.append(story_id)
+        absorbed = (*ended.absorbed, ended.id)
+        self.successors.update(dict.fromkeys(absorbed, into.id))
+        into.absorbed += absorbed
         self.changes.merged.append((ended.id, into.id))
 
     def split(self, cluster: Cluster, leaving: list[Member]) -> Cluster:

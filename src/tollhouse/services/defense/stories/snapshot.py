@@ -17,7 +17,7 @@ class StoredStory(Struct, frozen=True):
 
     id: str
     members: list[Member]
-    absorbed: list[str]
+    absorbed: tuple[str, ...]
     compared: int
     parted: int
 
@@ -33,7 +33,7 @@ def dump(clusterer: Clusterer) -> Snapshot:
     clusters = clusterer.shelf.clusters.values()
     place = {cluster: number for number, cluster in enumerate(clusters)}
     return Snapshot(
-        [StoredStory(c.id, list(c.members.values()), list(c.absorbed), c.compared, c.parted) for c in clusters],
+        [StoredStory(c.id, list(c.members.values()), c.absorbed, c.compared, c.parted) for c in clusters],
         {
             term: [place[user] for user in users]
             for term, users in clusterer.shelf.postings.stories.items()
@@ -58,7 +58,7 @@ def _restored(stored: StoredStory, shelf: Shelf) -> Cluster:
         cluster.members[member.article_id] = member
         shelf.home[member.article_id] = cluster
         shelf.oldest.append((member.published, member.article_id))
-    cluster.absorbed = list(stored.absorbed)
+    cluster.absorbed = stored.absorbed
     cluster.compared, cluster.parted = stored.compared, stored.parted
     shelf.successors.update(dict.fromkeys(stored.absorbed, stored.id))
     return cluster

@@ -10,7 +10,7 @@ from tollhouse.services.defense.event import Category
 from tollhouse.services.defense.stories.summary import summarised
 
 
-class LiveStory(Struct, frozen=True):
+class LiveStory(Struct, frozen=True, gc=False):
     """A story inside the window: its articles' ids in the order of their arrival, and the span they were published in.
 
     `articles` never is empty; ids of articles that left the window are no longer in it.
@@ -22,14 +22,14 @@ class LiveStory(Struct, frozen=True):
     last_seen: datetime
 
 
-class Coverage(Struct, frozen=True):
+class Coverage(Struct, frozen=True, gc=False):
     title: str
     url: str
     publisher: str
     published: datetime
 
 
-class Story(Struct, frozen=True):
+class Story(Struct, frozen=True, gc=False):
     """One story as the feed serves it. `source_count` counts publisher families, each once however often it writes.
 
     `tone` is the mean of GDELT's -100..100, each family once, None where no article has one; `significance` is 0..1.

@@ -59,7 +59,7 @@ class Wording(Struct, frozen=True, gc=False):
 
     terms: dict[str, int]
     serials: dict[str, str]
-    names: list[tuple[str, str]] = []
+    names: tuple[tuple[str, str], ...] = ()
 
 
 def wording(title: str, text: str = "") -> Wording:
@@ -77,7 +77,7 @@ def wording(title: str, text: str = "") -> Wording:
             elif len(counts) < TERMS:
                 counts[term] = 1
     serials = {label.lower(): number for label, number in _SERIAL.findall(title)} if _DIGIT.search(title) else {}
-    return Wording(counts, serials, _names(title, words) if sum(counts.values()) < SHORTEST_SENTENCE else [])
+    return Wording(counts, serials, _names(title, words) if sum(counts.values()) < SHORTEST_SENTENCE else ())
 
 
 def _of_text(title: str, text: str) -> list[str]:
@@ -96,12 +96,12 @@ def _insisted(said: str, words: list[str]) -> list[str]:
     return words + _NAME.findall(said) + [word for word in words if word[0].isdecimal()]
 
 
-def _names(title: str, words: list[str]) -> list[tuple[str, str]]:
+def _names(title: str, words: list[str]) -> tuple[tuple[str, str], ...]:
     """The neighbours in its names, unless Most Words Are Written Like Names."""
     if _are_capitals(words):
-        return []
+        return ()
     pairs = [pair for name in _FULL_NAME.findall(title) for pair in pairwise(name.split())]
-    return [(one, other) for first, second in pairs for one in _terms(first)[:1] for other in _terms(second)[:1]]
+    return tuple([(one, other) for first, second in pairs for one in _terms(first)[:1] for other in _terms(second)[:1]])
 
 
 def _are_capitals(words: list[str]) -> bool:
