@@ -1,14 +1,19 @@
 """What an event is: the wire form that callers read, and the record it is made from."""
 
 from datetime import date, datetime
+from sys import intern
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 Category = Literal["Battles", "Protests", "Political", "Economic"]
 SeverityTier = Literal["critical", "high", "medium", "low"]
 FatalitiesBasis = Literal["not_reported", "headline", "ucdp", "acled"]
 TitleBasis = Literal["page", "feed", "url"]
+
+_IN_COMMON = (("", "subcategory"), ("", "country_code"), ("geo", "country"), ("geo", "region"))
 
 
 class Geo(Struct, frozen=True, gc=False):
@@ -76,3 +81,12 @@ class EventRecord(Struct, frozen=True, gc=False):
     row_ids: list[str]
     reasons: dict[str, str]
     has_headline: bool = True
+
+
+def read_record(packed: bytes) -> EventRecord:
+    """A stored record; the words that many events have in common are in memory once. Raises msgspec.MsgspecError."""
+    record = msgspec.json.decode(packed, type=EventRecord)
+    for part, name in _IN_COMMON:
+        owner = getattr(record, part) if part else record
+        force_setattr(owner, name, intern(getattr(owner, name)))
+    return record

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from tollhouse import clock
@@ -15,7 +14,7 @@ from tollhouse.gate.operation import Answer, Asked
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.live import WHOLE
-from tollhouse.services.defense.event import Event, EventRecord
+from tollhouse.services.defense.event import Event, EventRecord, read_record
 from tollhouse.services.defense.events_formats import EventsPage, encoded
 from tollhouse.services.defense.events_query import EventsQuery
 from tollhouse.services.defense.events_stored import (
@@ -110,7 +109,7 @@ class EventsFeed:
             packed = await store.record_of(connection, self.pool, identity)
             if packed is None:
                 raise Problem("not-found", "There is no event of this id.")
-            record = msgspec.json.decode(packed, type=EventRecord)
+            record = read_record(packed)
             story = await news.told_of_event(connection, self.pool, identity)
             since = (record.event_date - COUNTED_BACK).isoformat()
             counted = by_country(await store.fatalities_since(connection, since))

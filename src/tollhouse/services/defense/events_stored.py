@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.live import Coverage
-from tollhouse.services.defense.event import Event, EventRecord
+from tollhouse.services.defense.event import Event, EventRecord, read_record
 from tollhouse.services.defense.events_followed import Followed
 from tollhouse.services.defense.events_query import Entry
 from tollhouse.services.defense.events_window import WINDOW_HOURS
@@ -96,7 +96,7 @@ class FollowedEvents:
         self._counted, self._counted_at = counted, (number, day)
 
     def _entry(self, packed: bytes) -> Entry:
-        record = msgspec.json.decode(packed, type=EventRecord)
+        record = read_record(packed)
         event, _ = weighed(with_fatalities(record, self._counted), self._told)
         return Entry(event, record.country_code, record.last_reported_at)
 

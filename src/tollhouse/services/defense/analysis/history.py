@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse.services.defense import store, store_changes
-from tollhouse.services.defense.event import EventRecord
+from tollhouse.services.defense.event import read_record
 from tollhouse.services.defense.events_query import Entry
 from tollhouse.services.defense.events_stored import (
     COUNTED_BACK,
@@ -92,7 +92,7 @@ def story_of(packed: bytes) -> ToldStory:
 
 def entry_of(packed: bytes, told: Told, counted: Counted) -> Entry:
     """One stored event as its story and the counts of the dead make it."""
-    record = msgspec.json.decode(packed, type=EventRecord)
+    record = read_record(packed)
     event, _ = weighed(with_fatalities(record, counted), told)
     return Entry(event, record.country_code, record.last_reported_at)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from sys import intern
 
 from tollhouse.services.defense.entities import words as known_words
 from tollhouse.services.defense.entities.gazetteers import Known
@@ -73,12 +74,12 @@ def _case(words: Sequence[str]) -> str:
     return "headline" if len(letters) > 3 and raised > 0.8 * len(letters) else ""
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=32768)
 def _look(word: str, case: str) -> tuple[str, str, str, str]:
     """A word in lower case, its shape, its ending, and the lists that hold it."""
     lower = word.lower()
     plain = word.capitalize() if case == "capitals" else word
-    return lower, case[:1] + _shape(plain), lower[-3:], _class(plain, lower)
+    return lower, intern(case[:1] + _shape(plain)), intern(lower[-3:]), _class(plain, lower)
 
 
 def _shape(word: str) -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense import store_changes
-from tollhouse.services.defense.event import EventRecord
+from tollhouse.services.defense.event import EventRecord, read_record
 from tollhouse.services.defense.events_followed import Followed
 from tollhouse.services.defense.events_stored import COUNTED_BACK, Counted, by_country, with_fatalities
 from tollhouse.services.defense.ingest.slots import Pool, compact
@@ -109,5 +109,5 @@ class DeskWindow:
         return True
 
     def _record(self, packed: bytes) -> EventRecord:
-        record = with_fatalities(msgspec.json.decode(packed, type=EventRecord), self._counted)
+        record = with_fatalities(read_record(packed), self._counted)
         return replace(record, reasons=_NO_REASONS, row_ids=_NO_ROWS)
