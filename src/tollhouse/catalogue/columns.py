@@ -2,10 +2,13 @@
 
 A searched field has its stems, and all of them together have one column more, in which it is quick to see which rows
 have a word at all. A filtered field has its keys or numbers, a counted one its labels, an ordered one two columns that
-are never empty, one for each direction, so that items without a value come last in both.
+are never empty, one for each direction, so that items without a value come last in both. One column says of every row
+that it is one, and of some that they are a sample.
 """
 
+from functools import cache
 from typing import Any
+from zlib import crc32
 
 from tantivy import FieldType as ColumnType
 from tantivy import Query, Schema, SchemaBuilder
@@ -17,13 +20,18 @@ from tollhouse.catalogue.schema import Schema as CatalogueSchema
 from tollhouse.catalogue.values import Comparable
 
 # A change of what is indexed or how: folders with an index of another number are made anew.
-LAYOUT = 2
+LAYOUT = 3
 
 STEMS = "s"
 WORDS = "w"
 TITLE_WORDS = "title_words"
+ROWS = "rows"
+ANY_ROW, SAMPLE = "any", "sample"
 BODY = "body"
 STEMMED, UNSTEMMED = "stemmed", "unstemmed"
+
+# One row of so many is a sample; which, follows from the id alone.
+SAMPLED = 128
 
 _TEXTUAL = {"keyword", "keywords"}
 _LAST_TEXT, _LAST_WHOLE, _LAST_NUMBER = "\U0010ffff", 2**63 - 1, float("inf")
@@ -56,6 +64,7 @@ def built(schema: CatalogueSchema) -> Schema:
     builder = SchemaBuilder()
     builder.add_text_field("id", fast=True, tokenizer_name="raw", index_option="basic")
     builder.add_bytes_field(BODY, stored=True)
+    builder.add_text_field(ROWS, tokenizer_name="raw", index_option="basic")
     builder.add_text_field(STEMS, tokenizer_name=STEMMED, index_option="basic")
     builder.add_text_field(WORDS, tokenizer_name=UNSTEMMED, index_option="basic")
     builder.add_text_field(TITLE_WORDS, tokenizer_name=UNSTEMMED, index_option="basic")
@@ -69,13 +78,13 @@ def built(schema: CatalogueSchema) -> Schema:
 def row(schema: CatalogueSchema, item: Item) -> dict[str, Any]:
     """An item's values by column. The item must have been prepared."""
     columns: dict[str, Any] = {"id": item["id"], BODY: items.packed(items.shown(schema, item))}
+    columns[ROWS] = [ANY_ROW, SAMPLE] if crc32(item["id"].encode()) % SAMPLED == 0 else ANY_ROW
     texts = {field.name: _searched_text(item.get(field.name)) for field in schema.searched}
     columns |= {stems_column(name): text for name, text in texts.items() if text}
     columns[STEMS] = columns[WORDS] = list(filter(None, texts.values()))
     columns[TITLE_WORDS] = _searched_text(item.get(schema.title))
-    for field in schema.by_name.values():
-        if field.filtered or field.faceted or field.sorted:
-            columns |= _compared_columns(field, items.compared(schema, item, field.name), item.get(field.name))
+    for field in schema.compared:
+        columns |= _compared_columns(field, items.compared(schema, item, field.name), item.get(field.name))
     return columns
 
 
@@ -108,9 +117,11 @@ def _add_columns(builder: SchemaBuilder, field: Field) -> None:
             add_number(column, fast=True)
 
 
-def _order_columns(field: Field) -> list[str]:
-    wanted = [order_column(field.name, is_descending=down) for down in (False, True)] if field.sorted else []
-    return [column for column in wanted if column != "id"]
+@cache
+def _order_columns(field: Field) -> tuple[str, ...]:
+    if not field.sorted or field.name == "id":
+        return ()
+    return tuple(order_column(field.name, is_descending=down) for down in (False, True))
 
 
 def _compared_columns(field: Field, found: list[Comparable], as_written: Any) -> dict[str, Any]:

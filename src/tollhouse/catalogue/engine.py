@@ -82,8 +82,8 @@ class TantivyEngine(Engine):
     def find(self, query: Query) -> Found:
         """As `Engine.find`."""
         where, corrected = self._where(query)
-        total, items = finding.page(where, query)
-        counts = facets.counted(where, query) if query.facets else {}
+        counts, total = facets.counted(where, query)
+        total, items = finding.page(where, query, total)
         if query.fields is not None:
             items = [shown_members(self._schema, item, query.fields) for item in items]
         return Found(total, items, counts, corrected)

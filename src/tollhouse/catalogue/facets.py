@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tollhouse.catalogue import columns
+from tollhouse.catalogue import columns, passes
 from tollhouse.catalogue.finding import EVERYTHING, Conditions
-from tollhouse.catalogue.index import View
+from tollhouse.catalogue.index import COUNT, TOTAL, View
 from tollhouse.catalogue.query import Bar, Facet, Query, Spread, ValueCount
 from tollhouse.catalogue.schema import Field
 from tollhouse.catalogue.values import comparable, key, shown
@@ -15,33 +15,34 @@ from tollhouse.catalogue.values import comparable, key, shown
 MAX_FACET_VALUES = 1_000
 BARS = 10
 
-# tantivy's own bound on what one aggregation may hold.
-_BUCKETS = 65_000
 _SPREAD = {"number", "money"}
-# Before a field's name: no field's name begins with it.
-_FINE = "+"
+# Before a field's name, in what is asked of the index: its values or its range, and its bars.
+_OF, _FINE = "=", "+"
 
 
-def counted(where: Conditions, query: Query) -> dict[str, Facet]:
-    """The facets a query asks for; those of all items are counted once for each view."""
+def counted(where: Conditions, query: Query) -> tuple[dict[str, Facet], int | None]:
+    """The facets a query asks for, and how many items match where that came out in passing.
+
+    The facets of all items are counted once for each view.
+    """
     if not where.is_none:
         return _counted(where, query, query.facets)
     known = where.view.counts
-    known |= _counted(where, query, [name for name in query.facets if name not in known])
-    return {name: known[name] for name in query.facets}
+    known |= _counted(where, query, [name for name in query.facets if name not in known])[0]
+    return {name: known[name] for name in query.facets}, len(where.view)
 
 
-def _counted(where: Conditions, query: Query, names: Sequence[str]) -> dict[str, Facet]:
+def _counted(where: Conditions, query: Query, names: Sequence[str]) -> tuple[dict[str, Facet], int | None]:
     """Facets under the same conditions are counted in one pass."""
-    answers: dict[str, Any] = {}
     fields = [where.view.schema.by_name[name] for name in names]
-    for left_out in {_own_filter(where, field) for field in fields}:
-        asked: dict[str, Any] = {}
-        for field in fields:
-            if _own_filter(where, field) == left_out:
-                asked |= _asked(where.view, field)
-        answers |= where.view.aggregate(where.without(left_out), asked)
-    return {field.name: _facet(where, field, answers, query) for field in fields}
+    wanted: passes.Passes = {}
+    for field in fields:
+        wanted.setdefault(_own_filter(where, field), {}).update(_asked(where.view, field))
+    if None in wanted:
+        wanted[None] |= COUNT
+    answers = passes.answers(where, wanted)
+    total = int(answers[TOTAL]["value"]) if TOTAL in answers else None
+    return {field.name: _facet(where, field, answers, query) for field in fields}, total
 
 
 def _own_filter(where: Conditions, field: Field) -> str | None:
@@ -51,40 +52,43 @@ def _own_filter(where: Conditions, field: Field) -> str | None:
 def _asked(view: View, field: Field) -> dict[str, Any]:
     column = columns.count_column(field)
     if field.type not in _SPREAD:
-        return {field.name: {"terms": {"field": column, "size": _BUCKETS, "segment_size": _BUCKETS}}}
-    stats = {field.name: {"stats": {"field": column}}}
+        size = passes.BUCKETS
+        return {_OF + field.name: {"terms": {"field": column, "size": size, "segment_size": size}}}
+    stats = {_OF + field.name: {"stats": {"field": column}}}
     fine = _fine_width(view, field)
     return stats | {_FINE + field.name: _histogram(column, fine)} if fine else stats
 
 
 def _facet(where: Conditions, field: Field, answers: dict[str, Any], query: Query) -> Facet:
-    answer = answers[field.name]
+    answer = answers[_OF + field.name]
     if field.type in _SPREAD:
         return _spread(where, field, answer, answers.get(_FINE + field.name))
     buckets = [(bucket["key"], int(bucket["doc_count"])) for bucket in answer["buckets"]]
     if field.type in ("keyword", "keywords"):
         values = _spelt(buckets)
     else:
-        values = [ValueCount(bool(found) if field.type == "boolean" else int(found), n) for found, n in buckets]
-    values += _absent(field, values, query)
-    return sorted(values, key=_most_first)[:MAX_FACET_VALUES]
+        told = [ValueCount(bool(found) if field.type == "boolean" else int(found), n) for found, n in buckets]
+        values = sorted(told, key=_most_first)
+    return [*values, *sorted(_absent(field, values, query), key=_most_first)][:MAX_FACET_VALUES]
 
 
 def _spelt(buckets: list[tuple[str, int]]) -> list[ValueCount]:
-    """One value for all its spellings, under the commonest of them."""
+    """One value for all its spellings, under the commonest of them; those of most items first."""
     total: dict[str, int] = {}
     commonest: dict[str, str] = {}
     for label, count in sorted(buckets, key=lambda bucket: (-bucket[1], bucket[0])):
-        total[key(label)] = total.get(key(label), 0) + count
-        commonest.setdefault(key(label), label)
-    return [ValueCount(commonest[each], count) for each, count in total.items()]
+        one = key(label)
+        total[one] = total.get(one, 0) + count
+        commonest.setdefault(one, label)
+    return [ValueCount(commonest[one], -fewer) for fewer, one in sorted((-count, one) for one, count in total.items())]
 
 
 def _absent(field: Field, values: list[ValueCount], query: Query) -> list[ValueCount]:
     """Chosen values that nothing has any more: a reader must still be able to take them back."""
-    present = {comparable(field.type, str(value.value)) for value in values}
+    wanted = query.any_of.get(field.name, ())
+    present = {comparable(field.type, str(value.value)) for value in values} if wanted else set()
     absent: dict[Any, ValueCount] = {}
-    for chosen in query.any_of.get(field.name, ()):
+    for chosen in wanted:
         compared = comparable(field.type, chosen)
         if compared not in present:
             absent.setdefault(compared, ValueCount(chosen if field.type not in ("boolean", "integer") else compared, 0))

@@ -1,7 +1,7 @@
 """What a query finds: filters, exact totals, and one page in a stable order."""
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
@@ -15,23 +15,37 @@ from tollhouse.catalogue.index import Hit, View
 from tollhouse.catalogue.items import Item
 from tollhouse.catalogue.matching import Match
 from tollhouse.catalogue.query import Between, Query, Value
-from tollhouse.catalogue.schema import Field
+from tollhouse.catalogue.schema import RANGED, Field
+from tollhouse.catalogue.scoring import Ranking
 from tollhouse.catalogue.values import bound, comparable
 
 # More items of one score come in the order of the index's segments, and by id only within each.
 MOST_EQUALS = 1_000
-# So many are read along with a page, lest a second search be needed for them.
-SOME_EQUALS = 100
+# So many are read along with a page, lest a second search be needed for them; from a large catalogue, where that would
+# take longer than to read a thousand, all.
+SOME_EQUALS, LARGE = 100, 100_000
+# Of so many rows for each item that is wanted enough match, mostly. With more rows than this share of the items that
+# match it takes as long to look among few as among all.
+FEWEST, MOST_SHARE = 50, 1.5
+# Of a sample so many times as many rows are read as stand for those that are wanted.
+SPARE = 4
 EVERYTHING = IndexQuery.all_query()
+
+# Both ends belong to it; an end that is None is open.
+Interval = tuple[float | None, float | None]
 
 
 class Conditions(Struct, frozen=True):
-    """A query as the index takes it: what the text means, the same scored, and one filter for each field."""
+    """A query as the index takes it: what the text means, the same scored, and one filter for each field.
+
+    `intervals` are the filters that are nothing but the range of one number.
+    """
 
     view: View
     meant: IndexQuery
-    scored: IndexQuery
+    ranking: Ranking
     filters: dict[str, IndexQuery]
+    intervals: dict[str, Interval]
 
     def without(self, name: str | None) -> IndexQuery:
         """All conditions but the filter on one field, unscored."""
@@ -51,37 +65,38 @@ class Conditions(Struct, frozen=True):
         """All conditions, unscored."""
         return self.without(None)
 
-    @property
-    def ranked(self) -> IndexQuery:
-        """All conditions, scored by the text."""
-        return _narrowed(self.scored, list(self.filters.values()))
+    def ranked(self, scored: IndexQuery) -> IndexQuery:
+        """The scored items that all filters let through."""
+        return _narrowed(scored, list(self.filters.values()))
 
 
 def conditions(view: View, query: Query, match: Match | None) -> Conditions:
     """The conditions of a checked query, whose text means `match`."""
     filters: dict[str, IndexQuery] = {}
+    intervals: dict[str, Interval] = {}
     for name in {**query.any_of, **query.between}:
         field = view.schema.by_name[name]
         parts = []
         if name in query.any_of:
             parts.append(_any_of(view, field, query.any_of[name]))
         if name in query.between:
-            parts.append(_between(view, field, query.between[name]))
+            ends = _ends(field, query.between[name])
+            parts.append(_between(view, field, ends))
+            if name not in query.any_of:
+                intervals[name] = ends
         filters[name] = IndexQuery.boolean_query([(Occur.Must, part) for part in parts])
-    meant, scored = (match.meant, match.scored) if match else (EVERYTHING, EVERYTHING)
-    return Conditions(view, meant, scored, filters)
+    meant, ranking = (match.meant, match.ranking) if match else (EVERYTHING, Ranking(EVERYTHING))
+    return Conditions(view, meant, ranking, filters, intervals)
 
 
-def page(where: Conditions, query: Query) -> tuple[int, list[Item]]:
-    """How many items match, and those of the page."""
+def page(where: Conditions, query: Query, total: int | None = None) -> tuple[int, list[Item]]:
+    """How many items match, unless `total` says it already, and those of the page."""
     view, until = where.view, query.offset + query.limit
-    if not query.limit:
-        return where.count(), []
-    if query.sort or query.text is None:
-        total = where.count()
-        return total, _by_column(view, where.all, query) if query.offset < total else []
-    total, hits = _by_score(view, where.ranked, until)
-    return total, [view.item(address) for address in _ordered(view, hits, query.offset, until)]
+    if query.limit and query.text is not None and not query.sort:
+        total, hits = _ranked(where, until, total)
+        return total, [view.item(address) for address in _ordered(view, hits, query.offset, until)]
+    total = where.count() if total is None else total
+    return total, _by_column(view, where.all, query) if query.limit and query.offset < total else []
 
 
 def best(view: View, matching: IndexQuery, limit: int) -> list[Item]:
@@ -98,13 +113,45 @@ def every(where: Conditions) -> Iterator[Item]:
         yield view.item(address)
 
 
+def _ranked(where: Conditions, until: int, total: int | None) -> tuple[int, list[Hit]]:
+    """How many items match, and the best of them."""
+    choice = where.ranking.choice
+    if choice:
+        total = where.count() if total is None else total
+        hits = _among_few(where, where.ranking, choice, until, total)
+        if hits:
+            return total, hits
+    return _by_score(where.view, where.ranked(where.ranking.scored), until)
+
+
+def _among_few(
+    where: Conditions, ranking: Ranking, choice: Callable[[int], IndexQuery], until: int, total: int
+) -> list[Hit]:
+    """The best of all items, found in a choice of them; nothing where no choice that is small surely has them."""
+    sizes = range(until * FEWEST, int(total * MOST_SHARE))
+    number = next((number for number, rows in enumerate(ranking.rows) if rows in sizes), None)
+    while number is not None:
+        _, hits = _by_score(where.view, where.ranked(choice(number)), until)
+        if len(hits) < until:
+            return []
+        least = hits[until - 1][0]
+        if least > ranking.rests[number]:
+            return hits
+        # The best of a larger choice score no less.
+        larger = zip(ranking.rows, ranking.rests, strict=True)
+        number = next((number for number, (rows, rest) in enumerate(larger) if rest < least and rows in sizes), None)
+    return []
+
+
 def _by_score(view: View, matching: IndexQuery, until: int) -> tuple[int, list[Hit]]:
     """The best hits, and with them the equals of the last one where some of those may have smaller ids."""
     if view.is_one_segment:
         return view.best(matching, until)
-    total, hits = view.best(matching, until + SOME_EQUALS)
-    if total > len(hits) and hits[-1][0] == hits[until - 1][0]:
-        return view.best(matching, until + MOST_EQUALS + 1)
+    most = until + MOST_EQUALS + 1
+    limit = most if len(view) > LARGE else until + SOME_EQUALS
+    total, hits = view.best(matching, limit)
+    if limit < most and total > len(hits) and hits[-1][0] == hits[until - 1][0]:
+        return view.best(matching, most)
     return total, hits
 
 
@@ -116,15 +163,17 @@ def _by_column(view: View, matching: IndexQuery, query: Query) -> list[Item]:
     column = columns.order_column(name, is_descending=is_descending)
     backwards = is_descending and field.type in ("keyword", "keywords")
     until = query.offset + query.limit
-    hits = view.first(matching, column, until + 1, backwards=backwards)
+    many = until + SOME_EQUALS
+    hits = _by_sample(view, matching, field, column, many) or view.first(matching, column, many, backwards=backwards)
     found: list[Item] = []
     at = 0
     for value, equals in groupby(hits, key=itemgetter(0)):
         group = list(equals)
         start, end = max(query.offset - at, 0), until - at
         if start < len(group) and end > 0:
-            is_whole = at >= query.offset and at + len(group) <= until
-            if not is_whole and len(group) > 1:
+            # Of the last value there may be more than were read.
+            is_whole = at + len(group) < len(hits) or len(hits) < many
+            if len(group) > SOME_EQUALS or not is_whole:
                 same = columns.equal(view.columns, field.type, column, value)
                 both = IndexQuery.boolean_query([(Occur.Must, matching), (Occur.Must, same)])
                 found += [view.item(address) for _, address in view.first(both, "id", end)[start:]]
@@ -132,6 +181,23 @@ def _by_column(view: View, matching: IndexQuery, query: Query) -> list[Item]:
                 found += [view.item(address) for address in _ordered(view, group, start, end)]
         at += len(group)
     return found
+
+
+def _by_sample(view: View, matching: IndexQuery, field: Field, column: str, limit: int) -> list[Hit]:
+    """The first rows by a column, all of them below a value that a few rows of a sample reach.
+
+    Nothing where that is not to be told beforehand, or would be no quicker.
+    """
+    if len(view) <= LARGE or field.type not in RANGED:
+        return []
+    some = IndexQuery.boolean_query([(Occur.Must, matching), (Occur.Must, view.sample)])
+    enough = SPARE * (1 + limit // columns.SAMPLED)
+    reaching = view.first(some, column, enough)
+    if len(reaching) < enough:
+        return []
+    below = columns.between(view.columns, field.type, column, None, reaching[-1][0])
+    hits = view.first(IndexQuery.boolean_query([(Occur.Must, matching), (Occur.Must, below)]), column, limit)
+    return hits if len(hits) == limit else []
 
 
 def _ordered(view: View, hits: Sequence[Hit], start: int, end: int) -> Iterator[Any]:
@@ -168,9 +234,13 @@ def _any_of(view: View, field: Field, values: Sequence[Value]) -> IndexQuery:
     return wanted[0] if len(wanted) == 1 else IndexQuery.boolean_query([(Occur.Should, each) for each in wanted])
 
 
-def _between(view: View, field: Field, ends: Between) -> IndexQuery:
+def _ends(field: Field, ends: Between) -> Interval:
     low = None if ends.minimum is None else bound(field.type, ends.minimum, is_minimum=True)
     high = None if ends.maximum is None else bound(field.type, ends.maximum, is_minimum=False)
-    if low is None and high is None:
+    return low, high
+
+
+def _between(view: View, field: Field, ends: Interval) -> IndexQuery:
+    if ends == (None, None):
         return IndexQuery.all_query()
-    return columns.between(view.columns, field.type, columns.value_column(field), low, high)
+    return columns.between(view.columns, field.type, columns.value_column(field), *ends)

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,15 @@ from tollhouse.catalogue.items import Item
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.words import raw_words, stems
 
-# Enough to hold 50,000 products before a segment is written.
-WRITER_BYTES = 100_000_000
+# A million products are held before a segment is written; no more memory is taken than they need. Each segment costs
+# every question some time of its own.
+WRITER_BYTES = 900_000_000
 
 Hit = tuple[Any, Any]
+
+# Asked beside other aggregations, it tells in the same pass how many rows match.
+TOTAL = "#"
+COUNT = {TOTAL: {"value_count": {"field": "id"}}}
 
 
 class CatalogueIndex:
@@ -38,23 +44,27 @@ class CatalogueIndex:
         self._index.register_tokenizer(columns.UNSTEMMED, raw_words())
         self._writer = self._index.writer(WRITER_BYTES, 1)
         self.view = self._newest()
+        # The ids put into an index that was empty, until they are published.
+        self._first: set[str] | None = set() if not len(self.view) else None
 
     def put(self, upserts: Iterable[Item], removals: Iterable[str] = ()) -> None:
         """Take prepared items in, each in the place of the one with its id, and take others out."""
         for identity in removals:
             self._writer.delete_documents_by_term("id", identity)
         for item in upserts:
-            self._writer.delete_documents_by_term("id", item["id"])
+            self._make_room(item["id"])
             row = columns.row(self.schema, item)
             self._writer.add_document(Document.from_dict(row, self.columns))
 
     def clear(self) -> None:
         """Take everything out."""
         self._writer.delete_all_documents()
+        self._first = set()
 
     def publish(self) -> None:
         """Show what was put in and taken out since the last time, all of it at once."""
         self._writer.commit()
+        self._first = None
         self.view = self._newest()
 
     def settle(self) -> None:
@@ -63,6 +73,16 @@ class CatalogueIndex:
         self._writer = self._index.writer(WRITER_BYTES, 1)
         self.view = self._newest()
         _give_back_freed_memory()
+
+    def _make_room(self, identity: str) -> None:
+        """Take out the row of this id. An index that is filled for the first time mostly has none.
+
+        The writer keeps more than a kilobyte for each row that is to be taken out, until they are published.
+        """
+        if self._first is not None and identity not in self._first:
+            self._first.add(identity)
+        else:
+            self._writer.delete_documents_by_term("id", identity)
 
     def _newest(self) -> "View":
         self._index.reload()
@@ -76,6 +96,8 @@ class View:
         self.schema = schema
         self.columns = of
         self._searcher = searcher
+        # One row of some hundred.
+        self.sample = IndexQuery.term_query(of, columns.ROWS, columns.SAMPLE, index_option="basic")
         self.is_one_segment = searcher.num_segments <= 1
         # What is counted of all rows stays as it is for as long as the view.
         self.counts: dict[str, Any] = {}
@@ -83,10 +105,14 @@ class View:
     def __len__(self) -> int:
         return int(self._searcher.num_docs)
 
+    @cached_property
+    def rows_ever(self) -> int:
+        """How many rows there are, those taken out since the last merge among them."""
+        return self.holders(columns.ROWS, columns.ANY_ROW)
+
     def count(self, query: IndexQuery) -> int:
         """How many rows match."""
-        found: Any = self._searcher.search(IndexQuery.const_score_query(query, 0.0), 1)
-        return int(found.count)
+        return int(self.aggregate(query, COUNT)[TOTAL]["value"])
 
     def best(self, query: IndexQuery, limit: int) -> tuple[int, list[Hit]]:
         """How many rows match, and those of the highest scores; of equals in one segment the smallest ids."""

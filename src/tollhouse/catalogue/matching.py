@@ -13,10 +13,10 @@ from math import comb
 from msgspec import Struct
 from tantivy import Occur, Query
 
-from tollhouse.catalogue.columns import STEMS
+from tollhouse.catalogue.columns import SAMPLED, STEMS
 from tollhouse.catalogue.index import View
 from tollhouse.catalogue.schema import Schema
-from tollhouse.catalogue.scoring import Group, Phrase, Scoring, all_of, any_of
+from tollhouse.catalogue.scoring import Group, Phrase, Ranking, Scoring, all_of, any_of
 from tollhouse.catalogue.spelling import Spelling
 from tollhouse.catalogue.words import FUNCTION_WORDS, MAX_CHARACTERS, Word, stem, words_asked
 
@@ -31,7 +31,7 @@ class Match(Struct, frozen=True):
     """The items a text means, the same scored, what mistyped words were taken for, and the words as they are now."""
 
     meant: Query
-    scored: Query
+    ranking: Ranking
     corrected: dict[str, str]
     groups: tuple[Group, ...]
 
@@ -57,9 +57,9 @@ class Matcher:
 
     def _match(self, words: Sequence[Word], *, every_word: bool) -> Match:
         groups, corrected = self._groups(words)
-        meant, fuller, is_any = self._levelled([self._having(group) for group in groups], every_word=every_word)
-        scored = self._scoring.scored(groups, meant, fuller, is_any=is_any)
-        return Match(meant, scored, corrected, groups)
+        meant, fuller, wanted = self._levelled(groups, every_word=every_word)
+        ranking = self._scoring.ranking(groups, meant, fuller, wanted)
+        return Match(meant, ranking, corrected, groups)
 
     def score(self, stemmed: str) -> Query:
         """Items that have a word in a searched field, scored."""
@@ -109,22 +109,44 @@ class Matcher:
     def _item_with(self, stemmed: str) -> Query:
         return Query.term_query(self._view.columns, STEMS, stemmed, index_option="basic")
 
-    def _levelled(self, groups: Sequence[Query], *, every_word: bool) -> tuple[Query, list[Query], bool]:
+    def _levelled(self, meaning: Sequence[Group], *, every_word: bool) -> tuple[Query, list[Query], int]:
         """Items with all groups, and with fewer while there are not enough.
 
-        Also what puts those with more first, and whether they are now the items with any group.
+        Also what puts those with more first, and how many groups it came to.
         """
+        groups = [self._having(group) for group in meaning]
+        shares = [self._share(group) for group in meaning]
         fuller: list[Query] = []
         for wanted in range(len(groups), 0, -1):
             level = _at_least(groups, wanted)
             if wanted == 1 or every_word:
-                return level, fuller, wanted == 1
-            found = self._view.count(level)
+                return level, fuller, wanted
+            found = self._found(groups, shares, wanted)
             if found >= ENOUGH:
-                return level, fuller, False
+                return level, fuller, wanted
             if found:
                 fuller.append(Query.const_score_query(level, A_WORD_MORE))
-        return Query.empty_query(), [], False
+        return Query.empty_query(), [], 0
+
+    def _found(self, groups: Sequence[Query], shares: Sequence[float], wanted: int) -> int:
+        """How many items have so many groups; where a sample has enough of them, those of the sample."""
+        if self._is_common(shares, wanted):
+            some = self._view.count(_at_least(groups, wanted, self._view.sample))
+            if some >= ENOUGH:
+                return some
+        return self._view.count(_at_least(groups, wanted))
+
+    def _share(self, group: Group) -> float:
+        """Of all rows about how many have a group."""
+        held = [min(self._view.holders(STEMS, stemmed) for stemmed in phrase) for phrase in group]
+        return min(1.0, sum(held) / max(1, len(self._view)))
+
+    def _is_common(self, shares: Sequence[float], wanted: int) -> bool:
+        """Whether enough items of a sample should have so many groups, if words met by chance."""
+        chances = [1.0]
+        for share in shares:
+            chances = [a * (1 - share) + b * share for a, b in zip([*chances, 0.0], [0.0, *chances], strict=True)]
+        return sum(chances[wanted:]) * len(self._view) / SAMPLED > 2 * ENOUGH
 
 
 def synonyms_of(schema: Schema) -> dict[str, list[tuple[Phrase, list[Phrase]]]]:
@@ -138,9 +160,9 @@ def synonyms_of(schema: Schema) -> dict[str, list[tuple[Phrase, list[Phrase]]]]:
     return found
 
 
-def _at_least(groups: Sequence[Query], wanted: int) -> Query:
+def _at_least(groups: Sequence[Query], wanted: int, *all_have: Query) -> Query:
     if comb(len(groups), wanted) > MOST_CHOICES:
         each_counts = [(Occur.Should, group) for group in groups]
-        return Query.boolean_query(each_counts, minimum_number_should_match=wanted)
+        return all_of([Query.boolean_query(each_counts, minimum_number_should_match=wanted), *all_have])
     # Rare words that must meet rule out a common one's many items unread, where counting words would read them all.
-    return any_of([all_of(some) for some in combinations(groups, wanted)])
+    return any_of([all_of([*some, *all_have]) for some in combinations(groups, wanted)])

@@ -77,6 +77,11 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return tuple(sorted((f for f in self.fields if f.weight > 0), key=lambda field: -field.weight))
 
     @cached_property
+    def compared(self) -> tuple[Field, ...]:
+        """The fields that are filtered, counted or ordered by."""
+        return tuple(field for field in self.by_name.values() if field.filtered or field.faceted or field.sorted)
+
+    @cached_property
     def exported(self) -> tuple[str, ...]:
         """The names of the members an item is shown with, `id` first."""
         return ("id", *(field.name for field in self.fields if field.exported))

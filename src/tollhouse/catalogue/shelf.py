@@ -1,6 +1,7 @@
 """Where an index is kept between runs, and what it last showed: a folder that one process at a time has for itself."""
 
 import hashlib
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -31,12 +32,19 @@ class Standing(Struct, frozen=True):
 
 
 class Shelf:
-    """The first numbered place under `folder` that no other process holds, for indexes of this schema alone."""
+    """The first numbered place under `folder` that no other process holds, for indexes of this schema alone.
+
+    Those of the catalogue's former schemas are deleted, unless a process still holds them.
+    """
 
     def __init__(self, folder: Path, schema: Schema) -> None:
         declared = msgspec.json.encode((LAYOUT, schema), order="deterministic")
-        self._held, self._place = _first_free(folder / hashlib.sha256(declared).hexdigest()[:16])
+        own = folder / hashlib.sha256(declared).hexdigest()[:16]
+        self._held, self._place = _first_free(own)
         self._note = self._place / "standing.json"
+        for former in folder.iterdir():
+            if former != own:
+                _delete(former)
 
     def engine(self, schema: Schema) -> TantivyEngine:
         """The engine that is kept here; an empty one where there is none or it cannot be read."""
@@ -65,17 +73,46 @@ class Shelf:
         self._held.close()
 
 
-def _first_free(folder: Path) -> tuple[IO[str], Path]:
-    import fcntl
+def forget(folder: Path) -> None:
+    """Delete what is kept of a catalogue that is no more, but for what another process holds."""
+    for schemas in folder.iterdir() if folder.is_dir() else ():
+        _delete(schemas)
+    with suppress(OSError):
+        folder.rmdir()
 
+
+def _delete(schemas: Path) -> None:
+    """The places that nobody holds, and the folder itself where that were all."""
+    for place in schemas.iterdir():
+        held = _hold(place)
+        if held:
+            shutil.rmtree(place)
+            held.close()
+    with suppress(OSError):
+        schemas.rmdir()
+
+
+def _first_free(folder: Path) -> tuple[IO[str], Path]:
     for number in range(MOST_PROCESSES):
         place = folder / str(number)
         place.mkdir(parents=True, exist_ok=True)
-        held = (place / "held").open("w")
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            held.close()
-        else:
+        held = _hold(place)
+        if held:
             return held, place
     raise OSError(f"more than {MOST_PROCESSES} processes keep a catalogue index in {folder}")
+
+
+def _hold(place: Path) -> IO[str] | None:
+    """The lock on a place; it dies with its process. None where another has it, or has deleted the place meanwhile."""
+    import fcntl
+
+    try:
+        held = (place / "held").open("w")
+    except OSError:
+        return None
+    with suppress(OSError):
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(held.fileno()).st_nlink:
+            return held
+    held.close()
+    return None

@@ -52,7 +52,7 @@ class Suggester:
         offered = self._view.schema.by_name.values()
         names = tuple(field.name for field in offered if field.faceted and field.type in ("keyword", "keywords"))
         everything = finding.conditions(self._view, Asked(), None)
-        counted = facets.counted(everything, Asked(facets=names)) if names else {}
+        counted, _ = facets.counted(everything, Asked(facets=names))
         return [
             (words_of(str(value.value)), name, value)
             for name, values in counted.items()
@@ -68,7 +68,7 @@ class Suggester:
         parts = [(Occur.Must, typed), (Occur.Should, self._matcher.score(begun.stem))]
         if whole:
             meant = self._matcher.match(" ".join(word.raw for word in whole), every_word=True)
-            parts.append((Occur.Must, meant.scored))
+            parts.append((Occur.Must, meant.ranking.scored))
         told: dict[str, Suggestion] = {}
         for item in finding.best(view, Query.boolean_query(parts), limit * READ_AHEAD):
             if title in item:
