@@ -47,10 +47,12 @@ class Visitor:
         """Have this key in the tab, as if it had been made there."""
         self.page.add_init_script(f"sessionStorage.setItem('tollhouse-key', '{text}')")
 
-    def barriers(self) -> list[str]:
-        """What axe-core finds serious or worse in the page as it stands now."""
-        self.page.evaluate(self._axe)
-        found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    def barriers(self, *rules: str) -> list[str]:
+        """What axe-core finds serious or worse in the page as it stands now, by all of its rules or by these."""
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(self._axe)
+        options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+        found = self.page.evaluate("options => axe.run(document, options)", options)
         return [
             f"{rule['id']}: {rule['nodes'][0]['html'][:200]}"
             for rule in found["violations"]
@@ -60,6 +62,15 @@ class Visitor:
     def overflow(self) -> int:
         """By how many pixels the page is wider than the window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+    def check_in_both_schemes(self) -> None:
+        """The same page in light colours and then in dark ones: they are the style's, and nothing else changes."""
+        self.page.emulate_media(color_scheme="light")
+        self.check()
+        self.page.emulate_media(color_scheme="dark")
+        assert self.barriers("color-contrast") == []
+        assert self.complaints == []
+        assert self.strangers == []
 
     def check(self) -> None:
         """Nothing serious for anyone who reads otherwise, nothing in the console, nothing from elsewhere."""

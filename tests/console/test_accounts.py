@@ -93,6 +93,7 @@ def test_free_key_is_upgraded_at_the_checkout_and_comes_back_as_pro(visit, serve
     page.get_by_label("Email", exact=True).fill("buyer@example.org")
     page.get_by_role("button", name="Make a free key").click()
     made = page.locator("#shown-key .key").inner_text()
+    assert "49 USD a month" in page.locator("#plans").inner_text()
     page.get_by_label("The key's email").fill("buyer@example.org")
     page.get_by_label("Plan", exact=True).select_option("price_pro")
     assert visitor.barriers() == []
@@ -109,6 +110,7 @@ def test_free_key_is_upgraded_at_the_checkout_and_comes_back_as_pro(visit, serve
     page.get_by_text("Your key is of tier pro now").wait_for()
     page.locator("#usage", has_text="tier pro").wait_for()
     assert "of 10,000 used" in page.locator("#usage").inner_text()
+    assert page.get_by_label("Plan", exact=True).locator("option").all_inner_texts() == ["enterprise"]
     page.get_by_role("button", name="Change or end what is paid").click()
     page.wait_for_url(f"{checkout.stripe.url}/portal/**")
 

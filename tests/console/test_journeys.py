@@ -1,26 +1,12 @@
 """What a person does in the pages, in a real browser with nothing but this server to reach."""
 
 import re
+from itertools import combinations
 
 import pytest
 
-PAGES = (
-    "/", "/keys", "/board", "/board?view=stories", "/board?view=entities", "/board?view=brief",
-    "/mattresses", "/mattresses?q=firm+queen&sort=price", "/value-chain", "/value-chain?company=nvidia",
-    "/value-chain?without=tsmc", "/studio-catalogue", "/operator", "/problems/rate-limited",
-    "/ask", "/alerts", "/wallet",
-)  # fmt: skip
-LOOKS = ((1280, "light"), (390, "dark"))
-
-
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
-@pytest.mark.parametrize("path", PAGES)
-def test_page_is_whole_for_everyone_and_asks_nobody_else(visit, key, path, width, scheme):
-    visitor = visit(width=width, scheme=scheme)
-    visitor.key(key)
-    visitor.open(path)
-    assert visitor.page.locator("main h1").count() == 1
-    visitor.check()
+# A line's box is a little higher than its letters.
+LETTERS_SPARE_PIXELS = 4
 
 
 def test_visitor_gets_a_key_and_calls_with_it(visit, server):
@@ -217,6 +203,33 @@ def test_graph_shows_neighbours_then_a_path_then_what_fails(visit):
     page.locator("#fails-panel", has_text="30 companies fail").wait_for()
     assert page.locator("#graph .node.fails").count() == 30
     visitor.check()
+
+
+@pytest.mark.parametrize(("width", "fewest"), [(1280, 50), (390, 25)])
+def test_names_in_the_graph_never_cover_one_another(visit, width, fewest):
+    visitor = visit(width=width)
+    visitor.open("/value-chain")
+    visitor.page.locator("#graph .node").first.wait_for()
+    boxes = visitor.page.locator("#graph .node text:visible").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect()).map((box) => [box.left, box.top, box.right, box.bottom])"
+    )
+    assert len(boxes) >= fewest
+    for (left, top, right, bottom), other in combinations(boxes, 2):
+        overlap = (min(right, other[2]) - max(left, other[0]), min(bottom, other[3]) - max(top, other[1]))
+        assert min(overlap) <= LETTERS_SPARE_PIXELS
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("path", ["/", "/wallet", "/guide/agents-client"])
+def test_copy_button_never_covers_the_command(visit, path, width):
+    visitor = visit(width=width)
+    visitor.open(path)
+    snippets = visitor.page.locator(".snippet:visible")
+    assert snippets.count() > 0
+    for snippet in snippets.all():
+        text, button = snippet.locator("pre").bounding_box(), snippet.get_by_role("button").bounding_box()
+        is_beside = text["x"] + text["width"] <= button["x"]
+        assert is_beside or button["y"] + button["height"] <= text["y"] + 1
 
 
 def test_concierge_answers_and_lights_up_who_is_meant(visit):

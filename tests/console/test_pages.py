@@ -60,6 +60,12 @@ async def test_every_page_has_the_strict_policy_and_nothing_inline_and_no_link_i
                 assert (await client.get(address)).status_code == 200, (path, address)
 
 
+async def test_navigation_shows_where_a_page_under_an_entry_belongs(tmp_path):
+    async with served(tmp_path) as client:
+        page = await client.get("/guide/webhooks", headers=HTML)
+        assert re.findall(r'<a href="([^"]+)" aria-current="true"', page.text) == ["/guide"]
+
+
 async def test_unknown_parameter_of_a_page_is_refused_and_its_own_are_not(tmp_path):
     async with served(tmp_path) as client:
         assert (await client.get("/board?category=Battles&country=SD&view=stories")).status_code == 200

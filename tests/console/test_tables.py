@@ -3,34 +3,12 @@
 import httpx2
 import pytest
 
-from tests.journeys.server import run
-from tests.services.tables.books import as_csv, books
-
-LOOKS = ((1280, "light"), (390, "dark"))
 PAGE = "/tables/books"
 
 
 @pytest.fixture(scope="module")
-def server(start_server, tmp_path_factory):
-    home = tmp_path_factory.mktemp("tables")
-    (home / "books.csv").write_text(books(300))
-    (home / "odd.csv").write_text(as_csv([["</script><b>x</b>", "é|ü", "-1"]] * 3, ("<i>name</i>", 'a"b', "n")))
-    for name in ("books", "odd"):
-        options = ("--title", f"{name} <of> all kinds", "--licence", "CC0-1.0", "--free-per-day", 10_000)
-        made = run("new", name, "--from", f"{name}.csv", *options, cwd=home)
-        assert made.returncode == 0, made.stderr
-    return start_server(home=home)
-
-
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
-@pytest.mark.parametrize(
-    "path", ["/tables", PAGE, f"{PAGE}?q=ka&sort=-price", f"{PAGE}?item=978-0000007", "/tables/odd"]
-)
-def test_page_is_whole_for_everyone_and_asks_nobody_else(visit, path, width, scheme):
-    visitor = visit(width=width, scheme=scheme)
-    visitor.open(path)
-    assert visitor.page.locator("main h1").count() == 1
-    visitor.check()
+def server(start_server, tables_home):
+    return start_server(home=tables_home)
 
 
 def test_person_narrows_the_table_down_opens_an_item_and_takes_the_rest_along(visit, server):
@@ -63,6 +41,21 @@ def test_person_narrows_the_table_down_opens_an_item_and_takes_the_rest_along(vi
     page.get_by_text("300 items", exact=False).first.wait_for()
     assert visitor.complaints == []
     assert visitor.strangers == []
+
+
+def test_prices_of_tables_are_told_where_people_look(server):
+    offered = "10,000 requests a day are free, then 0.001 USDC each"
+    front = httpx2.get(server.root, headers={"Accept": "text/html"}).text
+    assert f"books &lt;of&gt; all kinds, odd &lt;of&gt; all kinds: {offered}" in front
+    for path in ("/tables", PAGE):
+        assert offered in httpx2.get(f"{server.root}{path}").text
+
+
+def test_table_that_holds_nothing_of_the_kind_says_so_and_offers_no_file(visit):
+    visitor = visit()
+    visitor.open(f"{PAGE}?q=zyzzyva")
+    visitor.page.get_by_text("No item fits").wait_for()
+    assert not visitor.page.get_by_role("link", name="NDJSON").is_visible()
 
 
 def test_words_are_looked_for_and_a_wrong_letter_is_told(visit, server):

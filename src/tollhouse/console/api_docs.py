@@ -19,6 +19,8 @@ def api_docs_pages() -> list[Operation]:
     return [
         file_operation("/docs", _HERE / "pages" / "api-docs.html", "text/html; charset=utf-8", _POLICY),
         file_operation("/docs/start.js", _HERE / "pages" / "api-docs.js", "text/javascript; charset=utf-8"),
+        file_operation("/docs/theme.js", _HERE / "pages" / "api-docs-theme.js", "text/javascript; charset=utf-8"),
+        file_operation("/docs/page.css", _HERE / "pages" / "api-docs.css", "text/css; charset=utf-8"),
         file_operation("/docs/swagger-ui.css", _VENDOR / "swagger-ui.css", "text/css; charset=utf-8"),
         file_operation("/docs/swagger-ui.js", _VENDOR / "swagger-ui-bundle.js", "text/javascript; charset=utf-8"),
     ]

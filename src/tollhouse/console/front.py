@@ -101,7 +101,8 @@ def _page(code: str, frame: Frame) -> Answer:
     status, title = CODES[code]
     section = f"# {title}\n\n`{code}`, status {status}\n\n{_sections().get(code, '')}"
     text = rendered(section, leads_from("problems", guide_contents.pages().__contains__)).body
-    return frame.page(f"/problems/{code}", f"{code} · Tollhouse", f'<div class="prose">{text}</div>')
+    all_codes = f'<p class="small"><a href="{guide_contents.address("problems")}">All problems</a></p>'
+    return frame.page(f"/problems/{code}", f"{code} · Tollhouse", f'<div class="prose">{all_codes}{text}</div>')
 
 
 @cache

@@ -3,11 +3,13 @@
 import html
 from collections.abc import Mapping, Sequence
 
+from tollhouse.console.page_facts import offer
 from tollhouse.console.sheets import Frame
 from tollhouse.console.table_pages import table_rows
 from tollhouse.gate.service import Service
+from tollhouse.gate.terms import Terms
 from tollhouse.metering.plans import AGENT_CALL_MICROS, MINIMUM_DEPOSIT_MICROS, PLANS
-from tollhouse.money import micros, usd
+from tollhouse.money import usd
 from tollhouse.settings import Settings
 
 _PAGE_OF: Mapping[str, tuple[str, str]] = {
@@ -24,6 +26,7 @@ _FIRST_CALL: Mapping[str, str] = {
 }
 _FREE: Mapping[str, str] = {"infra": "the value chain", "studio": "the studio catalogue"}
 _ORDER = ("defense", "mattress", "infra", "studio")
+_MOST_PRICED = 3
 
 # A title, what it is in words, and a link as HTML.
 Way = tuple[str, str, str]
@@ -38,7 +41,7 @@ def front_main(settings: Settings, services: Sequence[Service], frame: Frame) ->
         "<p>Feeds and catalogues for people and for software agents: one description, one shape of error, and each "
         "answer says what is left of your plan.</p></header>"
         f'<section aria-labelledby="services"><h2 id="services" class="unseen">What this server offers</h2>'
-        f'<div class="offers panel">{rows}</div></section>{_paying(settings, frame)}'
+        f'<div class="offers panel">{rows}</div></section>{_paying(settings, services, frame)}'
     )
 
 
@@ -48,7 +51,7 @@ def _place(service: Service) -> int:
 
 def _row(service: Service, settings: Settings, frame: Frame) -> str:
     prefix = frame.prefixes[service.name]
-    title = _capital(html.escape(service.title.removeprefix("Tollhouse: ")))
+    title = html.escape(_name(service))
     path, text = _PAGE_OF[service.name]
     summary = html.escape(service.description.strip().partition("\n\n")[0].partition(". ")[0].rstrip("."))
     # Without a public address the page's script puts the visitor's own in.
@@ -67,11 +70,16 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _paying(settings: Settings, frame: Frame) -> str:
+def _name(service: Service) -> str:
+    """As people read it; a table's title is its owner's, and stays as it is."""
+    return service.title if service.browsing else _capital(service.title.removeprefix("Tollhouse: "))
+
+
+def _paying(settings: Settings, services: Sequence[Service], frame: Frame) -> str:
     there = frame.prefixes
     ways = [*(_by_key() if "defense" in there else ())]
-    if "mattress" in there:
-        ways.append(_by_request(settings, there["mattress"]))
+    if priced := [(service, terms) for service in services if (terms := _terms_by_request(service))]:
+        ways.append(_by_request(settings, priced, there))
     if free := [text for name, text in _FREE.items() if name in there]:
         ways.append(("Free", f"{_capital(' and '.join(free))}: no cost, no key.", ""))
     ways.append(_for_agents(there))
@@ -84,10 +92,10 @@ def _by_key() -> list[Way]:
     free, pro = PLANS["free"], PLANS["pro"]
     per_key = (
         f"Free: {free.limits.requests_per_day} requests a day. Pro: {pro.limits.requests_per_day:,} a day for "
-        f"{usd(pro.month_micros)} USD a month."
+        f"{_whole(pro.month_micros)} USD a month."
     )
     signed = (
-        f"An agent registers a wallet, deposits at least {usd(MINIMUM_DEPOSIT_MICROS)} USDC and signs each call: "
+        f"An agent registers a wallet, deposits at least {_whole(MINIMUM_DEPOSIT_MICROS)} USDC and signs each call: "
         f"{usd(AGENT_CALL_MICROS)} USD a call, no key."
     )
     return [
@@ -96,12 +104,25 @@ def _by_key() -> list[Way]:
     ]
 
 
-def _by_request(settings: Settings, prefix: str) -> Way:
-    text = (
-        f"The first {settings.free_per_ip_per_day} requests a day are free. After that an answer 402 says how "
-        f"to pay {usd(micros(settings.x402_price_usd))} USDC for the next one (x402)."
-    )
-    return "Per request", text, f'<a href="{prefix}/docs">How to pay</a>'
+def _whole(amount_micros: int) -> str:
+    """`49_000_000` -> `"49"`: cents are told where there are some."""
+    return usd(amount_micros).removesuffix(".00")
+
+
+def _terms_by_request(service: Service) -> Terms | None:
+    """What is paid per request there, if anything is."""
+    return next((one.terms for one in service.operations if one.terms.request_price_micros is not None), None)
+
+
+def _by_request(settings: Settings, priced: Sequence[tuple[Service, Terms]], there: Mapping[str, str]) -> Way:
+    """Services of the same terms are told together: the mattresses and most tables."""
+    alike: dict[str, list[str]] = {}
+    for service, terms in priced:
+        alike.setdefault(offer(terms, settings), []).append(_name(service))
+    told = [f"{html.escape(', '.join(names))}: {words}." for words, names in alike.items()]
+    more = " The references tell the others." if len(told) > _MOST_PRICED else ""
+    text = f"{' '.join(told[:_MOST_PRICED])}{more} An answer 402 says how to pay for the next one (x402)."
+    return "Per request", text, f'<a href="{there[priced[0][0].name]}/docs">How to pay</a>'
 
 
 def _for_agents(there: Mapping[str, str]) -> Way:
@@ -112,4 +133,4 @@ def _for_agents(there: Mapping[str, str]) -> Way:
         ("/.well-known/api-catalog", "API catalogue"),
         ("/.well-known/agent-card.json", "agent card"),
     )
-    return "As an agent", text, " ".join(f'<a href="{path}">{name}</a>' for path, name in files)
+    return "As an agent", text, " · ".join(f'<a href="{path}">{name}</a>' for path, name in files)

@@ -103,7 +103,8 @@ class Guide:
             for title, links in self._groups()
         )
         main = (
-            '<div class="guide"><article><h1>Guide</h1><p>How to use this server, how to pay, and how to run one. '
+            '<div class="guide"><article><h1>Guide</h1>'
+            '<p class="dim">How to use this server, how to pay, and how to run one. '
             "Every sample in it is executed by the project's tests.</p>"
             '<div class="field search" id="search" hidden><label for="words">Find a heading</label>'
             '<input id="words" type="search" autocomplete="off"><ul class="list" id="found"></ul></div>'

@@ -7,6 +7,7 @@ from typing import Any
 
 from tollhouse.gate.operation import Operation
 from tollhouse.gate.service import Service
+from tollhouse.gate.terms import Terms
 from tollhouse.metering.plans import AGENT_CALL_MICROS, MINIMUM_DEPOSIT_MICROS, PLANS, RANK
 from tollhouse.money import usd
 from tollhouse.settings import Settings
@@ -48,6 +49,13 @@ def plan_facts() -> list[dict[str, Any]]:
         }
         for plan in PLANS.values()
     ]
+
+
+def offer(terms: Terms, settings: Settings) -> str:
+    """What is free of an operation that is paid per request, and what each one more costs, in words."""
+    free = terms.free_per_day if terms.allowance else settings.free_per_ip_per_day
+    price = f"{usd(terms.request_price_micros or 0)} USDC"
+    return f"{free:,} requests a day are free, then {price} each" if free else f"{price} a request"
 
 
 def _keys(settings: Settings, services: Sequence[Service]) -> dict[str, Any]:

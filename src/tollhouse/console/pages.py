@@ -45,14 +45,18 @@ PAGES = (
     Page("keys", "/keys", "Keys", "Keys and plans", "defense", ("keys.js",), ("status",)),
     Page("wallet", "/wallet", "Wallet", "A wallet's balance", "defense", ("wallet.js",), ("address",)),
 )  # fmt: skip
+# In the navigation what is offered comes first, and then how it is paid.
+_PAYING = ("keys", "wallet")
 OPERATOR_PAGE = Page("operator", "/operator", "Operator", "Operator", "", ("operator.js",), ("account", "state"))
 
 
 def frame_of(services: Sequence[Service], prefixes: Sequence[str]) -> Frame:
     """What the pages of a host with these services have alike."""
     there = {service.name: prefix for service, prefix in zip(services, prefixes, strict=True)}
-    pages = [Link(page.path, page.link) for page in _offered(there)]
-    links = [Link("/", "Overview"), *pages, *table_links(services), Link("/guide", "Guide")]
+    offered = _offered(there)
+    shown = [Link(page.path, page.link) for page in offered if page.name not in _PAYING]
+    paying = [Link(page.path, page.link) for page in offered if page.name in _PAYING]
+    links = [Link("/", "Overview"), *shown, *table_links(services), *paying, Link("/guide", "Guide")]
     return Frame(there, tuple(links))
 
 
@@ -60,7 +64,7 @@ def console_pages(settings: Settings, services: Sequence[Service], frame: Frame)
     """Every page but the front page, and the files they load."""
     pages = [*_offered(frame.prefixes), OPERATOR_PAGE]
     own = [_operation(page, frame, facts_of(page.name, settings, services)) for page in pages]
-    return [*own, *table_pages(services, frame), *files()]
+    return [*own, *table_pages(settings, services, frame), *files()]
 
 
 def front_page(settings: Settings, services: Sequence[Service], frame: Frame) -> Answer:

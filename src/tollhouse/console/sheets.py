@@ -97,7 +97,9 @@ def _shell() -> Template:
 
 
 def _entry(link: Link, path: str) -> str:
-    current = ' aria-current="page"' if link.path == path else ""
+    # A page of the guide, or of the tables, stands under the entry that leads to all of them.
+    is_under = link.path != "/" and path.startswith(f"{link.path}/")
+    current = ' aria-current="page"' if link.path == path else ' aria-current="true"' if is_under else ""
     return f'<li><a href="{link.path}"{current}>{html.escape(link.text)}</a></li>'
 
 

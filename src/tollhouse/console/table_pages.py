@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tollhouse.console.page_facts import offer
 from tollhouse.console.sheets import HTML, Frame, Link, fragment
 from tollhouse.gate.browsing import Browsing
 from tollhouse.gate.operation import Answer, Asked, Operation
@@ -25,16 +26,18 @@ def table_links(services: Sequence[Service]) -> list[Link]:
     return [Link(TABLES, "Tables")] if any(service.browsing for service in services) else []
 
 
-def table_pages(services: Sequence[Service], frame: Frame) -> list[Operation]:
+def table_pages(settings: Settings, services: Sequence[Service], frame: Frame) -> list[Operation]:
     """`/tables`, and a page under it for each table."""
     tables = [(service, service.browsing) for service in services if service.browsing]
     if not tables:
         return []
-    rows = "".join(_entry(service, browsing, frame) for service, browsing in tables)
-    listing = frame.page(TABLES, "Tables · Tollhouse", f'<h1>Tables</h1><div class="cards two">{rows}</div>')
+    rows = "".join(_entry(settings, service, browsing, frame) for service, browsing in tables)
+    about = "Catalogues to search, to filter, and to take along as files."
+    main = f'<h1>Tables</h1><p class="dim">{about}</p><div class="cards">{rows}</div>'
+    listing = frame.page(TABLES, "Tables · Tollhouse", main)
     return [
         _operation(TABLES, "Tables", listing, None),
-        *(_table_page(service, browsing, frame) for service, browsing in tables),
+        *(_table_page(settings, service, browsing, frame) for service, browsing in tables),
     ]
 
 
@@ -43,11 +46,12 @@ def table_rows(settings: Settings, services: Sequence[Service], frame: Frame) ->
     return "".join(_row(settings, service, service.browsing, frame) for service in services if service.browsing)
 
 
-def _table_page(service: Service, browsing: Browsing, frame: Frame) -> Operation:
+def _table_page(settings: Settings, service: Service, browsing: Browsing, frame: Frame) -> Operation:
     path = f"{TABLES}/{service.name}"
     facts = {"service": service.name, **msgspec.to_builtins(browsing)}
     told = {"title": browsing.title, "about": browsing.description, "source": browsing.source,
-            "licence": browsing.licence, "prefix": frame.prefixes[service.name]}  # fmt: skip
+            "licence": browsing.licence, "prefix": frame.prefixes[service.name],
+            "offer": _offer(settings, service)}  # fmt: skip
     main = Template(fragment("table")).substitute({name: html.escape(text) for name, text in told.items()})
     page = frame.page(path, f"{browsing.title} · Tollhouse", main, scripts=("table.css", "table.js"), facts=facts)
     return _operation(path, browsing.title, page, _address(browsing))
@@ -73,24 +77,31 @@ def _operation(path: str, title: str, page: Answer, query: type[Struct] | None) 
     )  # fmt: skip
 
 
-def _entry(service: Service, browsing: Browsing, frame: Frame) -> str:
+def _entry(settings: Settings, service: Service, browsing: Browsing, frame: Frame) -> str:
     title, about = html.escape(browsing.title), html.escape(browsing.description)
     rights = html.escape(f"Source: {browsing.source}. Licence: {browsing.licence}.")
     return (
         f'<article class="card"><h2><a href="{TABLES}/{service.name}">{title}</a></h2><p>{about}</p>'
-        f'<p class="small dim">{rights}</p>'
-        f'<p class="small"><a href="{frame.prefixes[service.name]}/docs">Reference</a></p></article>'
+        f'<p class="small dim">{html.escape(_offer(settings, service))}. {rights}</p>'
+        f'<p class="actions"><a class="button" href="{TABLES}/{service.name}">Search the table</a> '
+        f'<a href="{frame.prefixes[service.name]}/docs">Reference</a></p></article>'
     )
+
+
+def _offer(settings: Settings, service: Service) -> str:
+    """What a request costs; the paid operations of a table have the same terms."""
+    return offer(next(one.terms for one in service.operations if one.terms.is_metered), settings)
 
 
 def _row(settings: Settings, service: Service, browsing: Browsing, frame: Frame) -> str:
     prefix = frame.prefixes[service.name]
     title = html.escape(browsing.title)
-    about = html.escape(browsing.description or f"A table of {len(browsing.fields)} columns to search and filter")
+    about = browsing.description or f"A table of {len(browsing.fields)} columns to search and filter"
+    sentence = html.escape(f"{about.rstrip('.')}.")
     # Without a public address the page's script puts the visitor's own in.
     call = html.escape(f"curl '{settings.public_url.rstrip('/') or '{origin}'}{prefix}/api/items?limit=5'")
     return (
-        f'<article><div><h3>{title}</h3><p class="dim">{about}</p></div>'
+        f'<article><div><h3>{title}</h3><p class="dim">{sentence}</p></div>'
         f'<div class="snippet"><pre tabindex="0" aria-label="First call to {title}"><code>{call}</code></pre></div>'
         f'<p class="ways-in"><a class="button" href="{TABLES}/{service.name}">Search the table</a><span>'
         f'<a href="{prefix}/docs">Reference</a> <a href="{prefix}/api/openapi.yaml">OpenAPI</a></span></p></article>'

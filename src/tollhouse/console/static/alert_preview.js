@@ -32,7 +32,7 @@ function chart(found, rule) {
   svg.append("g").attr("transform", `translate(${LEFT},0)`).call(d3.axisLeft(y).ticks(4));
   svg.append("path").attr("class", "line").attr("d", d3.line().defined((one) => one.value !== null).x((one) => x(one.when)).y((one) => y(one.value)).curve(d3.curveStepAfter)(points));
   svg.append("line").attr("class", "threshold").attr("x1", LEFT).attr("x2", WIDTH - 8).attr("y1", y(threshold)).attr("y2", y(threshold));
-  svg.append("text").attr("class", "threshold-name").attr("x", WIDTH - 8).attr("y", y(threshold) - 5).attr("text-anchor", "end").text(`threshold ${number(threshold)}`);
+  svg.append("text").attr("class", "threshold-name").attr("x", LEFT + 6).attr("y", y(threshold) - 5).text(`threshold ${number(threshold)}`);
   svg.selectAll("circle").data(found.fired).join("circle").attr("class", "fired").attr("cx", (one) => x(new Date(one.at))).attr("cy", (one) => y(one.value)).attr("r", 4.5);
   return box;
 }

@@ -4,7 +4,7 @@ import { counted, number } from "./words.js";
 
 /** Metrics of single events take filters; the others do not. */
 export const COUNTED = {
-  event_count: "How many events",
+  event_count: "Number of events",
   fatalities: "Deaths reported, added up",
   max_severity: "The worst severity",
   spike: "Spike: deviations above the usual count",
@@ -27,7 +27,7 @@ export function metricGroups(areas) {
 export const isCounted = (metric) => metric in COUNTED;
 export const isBrief = (metric) => metric.startsWith("brief:");
 
-/** "Event count of Battles in Ethiopia ≥ 10 within 24 hours". */
+/** "Number of events of Battles in Ethiopia ≥ 10 within 24 hours". */
 export function sentence(rule) {
   const filters = rule.filters || {};
   const of = [filters.severity_tier, filters.category].filter(Boolean).join(" ");

@@ -5,7 +5,7 @@ import { facts, key } from "./server.js";
 import { told } from "./stream.js";
 import { cited, sources } from "./ask_citations.js";
 import { forgetTalk, keepTalk, keptTalk } from "./ask_memory.js";
-import { counted, number, refusal } from "./words.js";
+import { number, refusal } from "./words.js";
 
 const EXAMPLES = ["Which countries had the most battles?", "What are the deadliest events?", "Compare battles and protests", "Who is mentioned most often?",
   "What are the most significant stories?", "How fresh is the data?"];
@@ -28,6 +28,7 @@ function enter(status) {
   turns.push(...keptTalk(owner));
   for (const turn of turns) log.append(finished(turn));
   if (!turns.length) fill(log, empty());
+  byId("anew").hidden = !turns.length;
   box.focus({ preventScroll: true });
 }
 
@@ -54,6 +55,7 @@ async function ask(prompt) {
     const reply = await answered(prompt, answer);
     turns.push({ prompt, reply });
     keepTalk(owner, turns);
+    byId("anew").hidden = false;
     shown.replaceWith(finished({ prompt, reply }));
     say(reply.response);
   } catch (error) {
@@ -94,7 +96,7 @@ function article(prompt, answer) {
 function finished({ prompt, reply }) {
   const tokens = reply.usage.total_tokens ? `${number(reply.usage.total_tokens)} tokens` : "no tokens";
   return article(prompt, [el("p", { class: "said" }, cited(reply.response, reply.citations)), sources(reply.citations),
-    el("p", { class: "small dim by" }, "Model ", el("code", {}, reply.model), ` · ${tokens} · ${counted(reply.citations.length, "source")}`)]);
+    el("p", { class: "small dim by" }, "Model ", el("code", {}, reply.model), ` · ${tokens}`)]);
 }
 
 function empty() {
@@ -105,9 +107,10 @@ function pair(name, value) {
   return el("div", {}, el("dt", {}, name), el("dd", {}, value));
 }
 
-byId("examples").after(el("p", {}, el("button", { type: "button", class: "quiet small", id: "anew", onclick: () => {
+byId("anew").addEventListener("click", () => {
   turns.length = 0;
   forgetTalk();
   fill(log, empty());
+  byId("anew").hidden = true;
   box.focus({ preventScroll: true });
-} }, "New conversation")));
+});

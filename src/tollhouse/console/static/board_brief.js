@@ -22,7 +22,7 @@ export async function showBrief(place) {
     production.cautions && production.cautions.length > 0 && el("details", {}, el("summary", {}, "Cautions"), el("ul", {}, production.cautions.map((text) => el("li", {}, text)))),
     el("h2", {}, "Top stories"), el("ul", { class: "list" }, brief.top_stories.map((story) => el("li", {},
       here(el("a", { class: "title" }, story.title), { story: story.id }),
-      el("div", { class: "about" }, el("span", {}, counted(story.article_count, "article")), el("span", {}, `${number(story.source_count)} independent`))))),
+      el("div", { class: "about" }, el("span", {}, counted(story.article_count, "article")), el("span", {}, counted(story.source_count, "independent voice")))))),
     el("h2", {}, "Sources"), el("ul", {}, brief.sources.map((source) => el("li", {}, outside(source.url, source.name), el("span", { class: "dim" }, ` ${source.licence}`)))));
 }
 

@@ -27,11 +27,11 @@ async function showList(place) {
       (q || type) && el("button", { type: "button", class: "quiet", onclick: () => go({ q: "", type: "" }) }, "Clear")),
     el("p", { class: "dim", role: "status" }, `${counted(page.total, "entity", "entities")}${page.count < page.total ? `; the ${page.count} most mentioned are shown` : ""}`),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Entities" }, el("table", {},
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Name"), el("th", { scope: "col" }, "Type"),
-        el("th", { scope: "col", class: "number" }, "Mentions"), el("th", { scope: "col", class: "number" }, "Independent"), el("th", { scope: "col", class: "number" }, "Stories"))),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Name"), el("th", { scope: "col", class: "number" }, "Mentions"),
+        el("th", { scope: "col", class: "number" }, "Voices"), el("th", { scope: "col", class: "number" }, "Stories"), el("th", { scope: "col" }, "Type"))),
       el("tbody", {}, page.entities.map((one) => el("tr", {},
-        el("td", {}, here(el("a", {}, one.name), { entity: one.id, q: "", type: "" })), el("td", {}, one.type),
-        el("td", { class: "number" }, number(one.mentions)), el("td", { class: "number" }, number(one.source_count)), el("td", { class: "number" }, number(one.story_ids.length))))))));
+        el("td", {}, here(el("a", {}, one.name), { entity: one.id, q: "", type: "" })), el("td", { class: "number" }, number(one.mentions)),
+        el("td", { class: "number" }, number(one.source_count)), el("td", { class: "number" }, number(one.story_ids.length)), el("td", {}, one.type)))))));
   byId("standing").textContent = `Whom the articles name in the ${page.window_hours} hours up to ${moment(page.as_of)} (${page.source} data).`;
 }
 
@@ -47,7 +47,7 @@ async function showOne(place, id) {
     entity.succeeds && el("p", { class: "notice" }, "The entity that was asked for was merged into this one."),
     facts([["Type", entity.type, "plain"], ["Mentions", number(entity.mentions)], ["Independent voices", number(entity.source_count)],
       ["First seen", moment(entity.first_seen), "plain"], ["Last seen", moment(entity.last_seen), "plain"],
-      ...(entity.geo && entity.geo.latitude !== undefined ? [["Where", `${entity.geo.latitude.toFixed(2)}, ${entity.geo.longitude.toFixed(2)}`, "plain"]] : [])]),
+      ...(entity.geo && entity.geo.latitude !== undefined ? [["Where", spot(entity.geo), "plain"]] : [])]),
     entity.aliases.length > 0 && el("p", {}, el("span", { class: "dim" }, "Also written: "), entity.aliases.join(", ")),
     el("div", { class: "board" },
       el("section", { "aria-label": "Its stories" }, el("h2", {}, "Stories"),
@@ -56,4 +56,10 @@ async function showOne(place, id) {
           el("div", { class: "chips" }, others.map((one, at) => here(el("a", {}, `Story ${at + 1}`), { story: one }))))),
       el("aside", { "aria-label": "Related" }, el("h2", {}, "Named together with"),
         entity.related.length ? bars(entity.related.map((one) => ({ name: one.name, value: one.weight, shown: one.weight.toFixed(2), onclick: () => go({ entity: one.id }) })), { label: "Related entities by weight" }) : el("p", {}, "Nobody yet."))));
+}
+
+/** 8.00° N, 38.00° E */
+function spot({ latitude, longitude }) {
+  const side = (value, plus, minus) => `${Math.abs(value).toFixed(2)}°\u00a0${value < 0 ? minus : plus}`;
+  return `${side(latitude, "N", "S")}, ${side(longitude, "E", "W")}`;
 }

@@ -2,7 +2,7 @@
 import { here } from "./address.js";
 import { el, facts, outside } from "./dom.js";
 import * as feed from "./board_feed.js";
-import { counted, hostOf, moment, share } from "./words.js";
+import { counted, day, hostOf, moment, share } from "./words.js";
 
 const TITLE_BASIS = { page: "read from the page", feed: "from the publisher's feed", url: "read from the address: the provider gives no headline" };
 
@@ -11,7 +11,7 @@ export async function eventInside(id) {
   const where = [event.geo.region, event.geo.country].filter(Boolean).join(", ");
   const children = [
     el("p", { class: "about" }, el("span", { class: `badge ${event.metrics.severity_tier}` }, event.metrics.severity_tier), ` ${event.category}: ${event.subcategory}`),
-    facts([["Where", where || "–", "plain"], ["Date", event.event_date, "plain"], ["Significance", event.metrics.significance.toFixed(2)],
+    facts([["Where", where || "–", "plain"], ["Date", day(event.event_date), "plain"], ["Significance", event.metrics.significance.toFixed(2)],
       ["Confidence", share(event.metrics.confidence)],
       ["Deaths reported", event.fatalities_basis === "not_reported" ? "none reported" : counted(event.fatalities, "death"), "plain"]]),
     event.story_id && el("p", {}, here(el("a", {}, "The story it belongs to"), { event: "", story: event.story_id })),

@@ -3,16 +3,17 @@ import { go, here, state } from "./address.js";
 import { bars, byId, el, fill, say, showDialog } from "./dom.js";
 import * as feed from "./board_feed.js";
 import { drawMap } from "./map.js";
-import { counted, moment, number } from "./words.js";
+import { counted, day, moment, number } from "./words.js";
 
 const COUNTRIES_SHOWN = 12;
+const LINES_SHOWN = 20;
 
 export async function showMap(place) {
   const filters = state();
   if (!place.querySelector("#map")) fill(place, el("p", {}, "Loading…"));
   const [page, brief] = await Promise.all([feed.events(filters), feed.brief()]);
   const map = el("div", { class: "map", id: "map" });
-  const list = el("ul", { class: "list", id: "events" });
+  const list = el("div", { id: "events" });
   const more = el("p", { class: "actions" });
   const found = [...page.events];
   const told = el("p", { class: "dim", role: "status" });
@@ -25,7 +26,7 @@ export async function showMap(place) {
   async function render(cursor = page.next_cursor) {
     told.textContent = `${counted(page.total, "event")}${found.length < page.total ? `; the ${number(found.length)} most significant are shown` : ""}`;
     say(told.textContent);
-    fill(list, found.length ? found.map(eventLine) : el("li", { class: "empty" }, "No event of these 24 hours fits the filters."));
+    fill(list, found.length ? lines(found) : el("p", { class: "empty" }, "No event of these 24 hours fits the filters."));
     fill(more, cursor && el("button", { type: "button", class: "quiet", onclick: () => next(cursor) }, "Show 100 more"));
     await drawMap(map, found, { chosen: filters.country, open: (here) => openPlace(here) });
   }
@@ -78,12 +79,19 @@ function legend() {
     el("li", {}, "larger: more events at the place"));
 }
 
+/** The first ones, and the rest folded away: the map stays within reach. */
+function lines(events) {
+  const [first, rest] = [events.slice(0, LINES_SHOWN), events.slice(LINES_SHOWN)];
+  return [el("ul", { class: "list" }, first.map(eventLine)),
+    rest.length > 0 && el("details", { class: "rest" }, el("summary", {}, `${number(rest.length)} more of the map's events`), el("ul", { class: "list" }, rest.map(eventLine)))];
+}
+
 function eventLine(event) {
   const title = here(el("a", { class: "title" }, event.title), { event: event.id });
   const where = [event.geo.region, event.geo.country].filter(Boolean).join(", ");
   return el("li", {}, title, el("div", { class: "about" },
     el("span", { class: `badge ${event.metrics.severity_tier}` }, event.metrics.severity_tier),
-    el("span", {}, event.subcategory || event.category), el("span", {}, where), el("span", {}, event.event_date),
+    el("span", {}, event.subcategory || event.category), el("span", {}, where), el("span", {}, day(event.event_date)),
     event.fatalities > 0 && el("span", {}, counted(event.fatalities, "death"))));
 }
 

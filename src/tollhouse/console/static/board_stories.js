@@ -2,7 +2,7 @@
 import { go, here, state } from "./address.js";
 import { byId, el, fill, outside } from "./dom.js";
 import * as feed from "./board_feed.js";
-import { counted, hostOf, moment, number } from "./words.js";
+import { counted, hostOf, moment } from "./words.js";
 
 export async function showStories(place) {
   const filters = state();
@@ -39,7 +39,7 @@ export async function showStories(place) {
 export function storyLine(story) {
   return el("li", {}, here(el("a", { class: "title" }, story.title), { story: story.id }),
     el("div", { class: "about" }, story.category && el("span", {}, story.category),
-      el("span", {}, counted(story.article_count, "article")), el("span", {}, `${number(story.source_count)} independent`),
+      el("span", {}, counted(story.article_count, "article")), el("span", {}, counted(story.source_count, "independent voice")),
       story.countries && el("span", {}, story.countries.slice(0, 4).join(", "))));
 }
 

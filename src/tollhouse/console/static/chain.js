@@ -4,15 +4,16 @@ import { byId, el, fill, say } from "./dom.js";
 import { drawGraph } from "./chain_graph.js";
 import { askConcierge } from "./chain_concierge.js";
 import { callOnce, query } from "./server.js";
-import { counted, refusal, share } from "./words.js";
+import { counted, number, refusal, share } from "./words.js";
 
+const EDGES_SHOWN = 8;
 const catalogue = await load();
 const companies = new Map(catalogue.companies.map((one) => [one.id, one]));
 const categories = new Map(catalogue.categories.map((one) => [one.id, one]));
 const graph = drawGraph(byId("graph"), catalogue, (id) => go({ company: id, from: "", to: "", without: "" }));
 
 fill(byId("companies"), catalogue.companies.map((one) => el("option", { value: one.name }, [one.ticker, one.country].filter(Boolean).join(", "))));
-byId("legend").textContent = `${counted(companies.size, "company", "companies")} and ${counted(catalogue.edges.length, "edge")}, in the order of the chain from ${catalogue.categories[0].name} to ${catalogue.categories.at(-1).name}. A larger circle has more customers. Drag to move, pinch or scroll to zoom, choose a circle to see its neighbours.`;
+byId("legend").textContent = `${counted(companies.size, "company", "companies")} and ${counted(catalogue.edges.length, "link")}, in the order of the chain from ${catalogue.categories[0].name} to ${catalogue.categories.at(-1).name}. A larger circle has more customers. Drag to move, pinch or scroll to zoom, choose a circle to see its neighbours. Names stand where there is room for them: zoom in for more.`;
 byId("find").addEventListener("submit", (event) => {
   event.preventDefault();
   const id = idOf(byId("company").value);
@@ -72,23 +73,30 @@ function showCompany(side, id) {
   const into = catalogue.edges.filter((edge) => edge.target === id);
   const out = catalogue.edges.filter((edge) => edge.source === id);
   graph.show({ chosen: id, on: new Set([...into.map((edge) => edge.source), ...out.map((edge) => edge.target), id]), edges: new Set([...into, ...out].map((edge) => edge.id)) });
-  say(`${one.name}: ${counted(into.length, "edge")} in, ${counted(out.length, "edge")} out`);
+  say(`${one.name}: ${counted(into.length, "link")} in, ${counted(out.length, "link")} out`);
   fill(side, el("section", { class: "panel", "aria-labelledby": "one", id: "company-panel" }, el("h2", { id: "one" }, one.name),
     el("p", { class: "small dim" }, [one.ticker, categories.get(one.category).name, one.country].filter(Boolean).join(" · ")),
     el("p", {}, one.description),
-    edgeList("Comes in", into, "source"), edgeList("Goes out", out, "target"),
+    edgeList("Comes in from", into, "source"), edgeList("Goes out to", out, "target"),
     el("p", { class: "actions" }, here(el("a", { class: "button quiet" }, "What fails without it?"), { without: id, company: "" }))),
   pathForm(id));
 }
 
 function edgeList(title, edges, end) {
   if (!edges.length) return el("p", { class: "dim" }, `${title}: nothing known`);
-  return el("details", { open: true }, el("summary", {}, `${title} (${edges.length})`), el("ul", { class: "list small" }, edges.map((edge) =>
-    el("li", {}, companyLink(edge[end]), el("div", { class: "about" }, el("span", {}, kindOf(edge)), el("span", {}, edge.product), el("span", {}, `sure: ${share(edge.confidence)}`))))));
+  const [first, rest] = [edges.slice(0, EDGES_SHOWN), edges.slice(EDGES_SHOWN)];
+  const line = (edge) => el("li", {}, companyLink(edge[end]), el("div", { class: "about" }, el("span", {}, kindOf(edge)), el("span", {}, edge.product), el("span", {}, `confidence ${share(edge.confidence)}`)));
+  return [el("h3", {}, `${title} (${edges.length})`), el("ul", { class: "list small" }, first.map(line)),
+    rest.length > 0 && el("details", {}, el("summary", { class: "small" }, `${number(rest.length)} more`), el("ul", { class: "list small" }, rest.map(line)))];
+}
+
+/** `hbm_base_die` -> HBM base die */
+function worded(id) {
+  return id.replaceAll("_", " ").replace(/\b(ip|hbm)\b/, (short) => short.toUpperCase());
 }
 
 function kindOf(edge) {
-  return edge.kind.replaceAll("_", " ");
+  return worded(edge.kind);
 }
 
 function pathForm(from = "", to = "") {
@@ -112,7 +120,7 @@ async function showPaths(side, from, to) {
     members.paths.length ? el("p", { class: "small dim" }, `The ${counted(members.paths.length, "shortest path", "shortest paths")}${members.is_cut ? "; there are more" : ""}. The first is drawn.`)
       : el("p", {}, "No path along supply edges is known."),
     el("ol", { class: "list" }, members.paths.map((path) => el("li", {}, pathWords(path),
-      el("p", {}, el("button", { type: "button", class: "text small", onclick: () => { draw(path); say("Drawn"); } }, "Draw it")))))),
+      el("p", {}, el("button", { type: "button", class: "quiet small", onclick: () => { draw(path); say("Drawn"); } }, "Draw it")))))),
   pathForm(from, to));
 }
 
@@ -130,7 +138,7 @@ async function showWithout(side, id) {
   fill(side, el("section", { class: "panel", "aria-labelledby": "fails", id: "fails-panel" }, el("h2", { id: "fails" }, `Without ${nameOf(id)}`),
     el("p", {}, fails.length ? `${counted(fails.length, "company fails", "companies fail")}, as far as is known.` : "Nobody fails, as far as is known."),
     [...rounds].map(([round, ones]) => el("details", { open: round === 1 }, el("summary", {}, `Round ${round} (${ones.length})`),
-      el("ul", {}, ones.map((one) => el("li", {}, companyLink(one.id), el("span", { class: "dim small" }, ` has no ${one.slot.replaceAll("_", " ")}`)))))),
+      el("ul", {}, ones.map((one) => el("li", {}, companyLink(one.id), el("span", { class: "dim small" }, ` has no ${worded(one.slot)}`)))))),
     el("p", { class: "small dim" }, members.caveat || "A slot with one supplier on file may have three in the world.")), pathForm());
 }
 

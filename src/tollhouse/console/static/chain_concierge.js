@@ -31,6 +31,7 @@ export function askConcierge(form, place, highlight, nameOf) {
   function answered(message, members) {
     return el("article", { class: "panel" }, el("h3", {}, message), el("p", { class: "said" }, members.reply),
       members.companies.length > 0 && el("div", { class: "chips" }, members.companies.slice(0, 20).map((id) => here(el("a", {}, nameOf(id)), { company: id, from: "", to: "", without: "" }))),
+      members.suggestions.length > 0 && el("p", { class: "small dim" }, "You may also ask"),
       members.suggestions.length > 0 && el("div", { class: "chips", role: "group", "aria-label": "You may also ask" }, members.suggestions.map((text) => el("button", { type: "button", onclick: () => ask(text) }, text))));
   }
 }

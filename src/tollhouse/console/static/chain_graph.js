@@ -1,20 +1,21 @@
 // The graph itself: companies in the order of the chain, pushed apart by forces; sideways, or downwards on a phone.
+import { nameBox, placedNames } from "./chain_names.js";
 import { el } from "./dom.js";
 
-const WIDE = { width: 1300, height: 900, isNarrow: false };
-const NARROW = { width: 620, height: 1150, isNarrow: true };
+const WIDE = { width: 1300, isNarrow: false };
+const NARROW = { width: 620, isNarrow: true };
 const STEPS = 300;
 const MARGIN = 60;
 const NAME_PIXELS = 11.5;
-const MOST_NAMES_ON_A_PHONE = 12;
 const { d3 } = globalThis;
 
 /** Draw the catalogue; `choose(id)` is called for a chosen company. Gives `show({chosen, on, edges, fails})`. */
 export function drawGraph(place, catalogue, choose) {
-  const shape = place.clientWidth < 600 ? NARROW : WIDE;
+  const svg = d3.select(place).append("svg").attr("role", "group").attr("aria-label", "Graph of companies; the list beside it says the same in words");
+  const shape = shapeOf(svg.node());
+  svg.attr("viewBox", `0 0 ${shape.width} ${shape.height}`);
   const nodes = settled(catalogue, shape);
   const links = linked(catalogue, nodes);
-  const svg = d3.select(place).append("svg").attr("viewBox", `0 0 ${shape.width} ${shape.height}`).attr("role", "group").attr("aria-label", "Graph of companies; the list beside it says the same in words");
   const layer = svg.append("g");
   const lines = layer.append("g").selectAll("path").data(links).join("path").attr("class", "edge").attr("d", curve);
   const circles = layer.append("g").selectAll("g").data(nodes).join("g").attr("class", "node").attr("tabindex", 0).attr("role", "button")
@@ -22,12 +23,20 @@ export function drawGraph(place, catalogue, choose) {
     .on("click", (_event, node) => choose(node.id))
     .on("keydown", (event, node) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(node.id); } });
   circles.append("circle").attr("r", (node) => node.size);
-  circles.append("text").attr("x", (node) => node.size + 3).attr("dy", "0.35em").text((node) => node.name);
+  const names = circles.append("text").attr("dy", "0.35em").text((node) => node.name);
+  let named = nodes;
   const zoom = d3.zoom().scaleExtent([0.5, 9]).on("zoom", ({ transform }) => {
     layer.attr("transform", transform);
-    // Names keep their size on the screen; on a phone they appear when there is room for them.
-    const pixels = shape.width / (place.clientWidth || shape.width);
-    layer.style("--name-size", `${(NAME_PIXELS * pixels) / transform.k}px`).classed("quietly", shape.isNarrow && transform.k < 1.9);
+    // Names keep their size on the screen, and stand where there is room for them.
+    const size = (NAME_PIXELS * shape.width) / (place.clientWidth || shape.width) / transform.k;
+    layer.style("--name-size", `${size}px`);
+    const [x, y] = transform.invert([0, 0]);
+    const sides = placedNames(named, nodes, size, { x, y, width: shape.width / transform.k, height: shape.height / transform.k });
+    circles.classed("quiet", (node) => !sides.has(node.id));
+    names.each(function put(node) {
+      const box = nameBox(node, sides.get(node.id) || "right", size);
+      d3.select(this).attr("x", box.x - node.x).attr("y", box.y + box.height / 2 - node.y);
+    });
   });
   svg.call(zoom);
   place.append(zoomButtons(svg, zoom));
@@ -39,10 +48,19 @@ export function drawGraph(place, catalogue, choose) {
       .classed("chosen", (node) => node.id === chosen).classed("fails", (node) => fails.has(node.id));
     lines.classed("on", isDrawn).classed("off", (link) => Boolean(on) && !isDrawn(link));
     lines.filter(isDrawn).raise();
-    layer.classed("crowded", shape.isNarrow && Boolean(on) && on.size > MOST_NAMES_ON_A_PHONE);
-    focusOn(svg, zoom, shape, on ? nodes.filter((node) => on.has(node.id)) : nodes);
+    // The chosen one's name is put first, then those with the most customers.
+    const weight = (node) => (node.id === chosen ? Infinity : node.size);
+    named = nodes.filter((node) => isOn(node.id)).sort((a, b) => weight(b) - weight(a));
+    focusOn(svg, zoom, shape, named);
   }
   return { show };
+}
+
+/** What is drawn has the proportions of the box that it is drawn into. */
+function shapeOf(svg) {
+  const { clientWidth: width, clientHeight: height } = svg;
+  const shape = width < 600 ? NARROW : WIDE;
+  return { ...shape, height: width ? (shape.width * height) / width : 900 };
 }
 
 /** Let the forces work to their end before anything is drawn: the same picture every time, and no motion. */
@@ -56,7 +74,7 @@ function settled(catalogue, shape) {
   }));
   for (const node of nodes) [node.x, node.y] = shape.isNarrow ? [node.start, node.rank] : [node.rank, node.start];
   const rank = (shape.isNarrow ? d3.forceY : d3.forceX)((node) => node.rank).strength(0.85);
-  const middle = (shape.isNarrow ? d3.forceX : d3.forceY)(across / 2).strength(0.035);
+  const middle = (shape.isNarrow ? d3.forceX : d3.forceY)(across / 2).strength(shape.isNarrow ? 0.08 : 0.035);
   d3.forceSimulation(nodes).force("links", d3.forceLink(linked(catalogue, nodes)).strength(0.012))
     .force("apart", d3.forceManyBody().strength(shape.isNarrow ? -240 : -520).distanceMax(420))
     .force("rank", rank).force("middle", middle).force("room", d3.forceCollide((node) => node.size + 14)).stop().tick(STEPS);
@@ -78,8 +96,8 @@ function focusOn(svg, zoom, shape, nodes) {
   if (!nodes.length) return;
   const [left, right] = d3.extent(nodes, (node) => node.x);
   const [top, bottom] = d3.extent(nodes, (node) => node.y);
-  const scale = Math.min(2.6, shape.width / (right - left + 190), shape.height / (bottom - top + 90));
-  const middle = [(left + right + 80) / 2, (top + bottom) / 2];
+  const scale = Math.min(2.6, shape.width / (right - left + 200), shape.height / (bottom - top + 90));
+  const middle = [(left + right) / 2, (top + bottom) / 2];
   svg.call(zoom.transform, d3.zoomIdentity.translate(shape.width / 2, shape.height / 2).scale(scale).translate(-middle[0], -middle[1]));
 }
 

@@ -1,9 +1,9 @@
 // The keys page: get one, see what is left of its plan, replace it, give it back, upgrade it.
 import { state } from "./address.js";
-import { byId, el, facts as factsOf, fill, say } from "./dom.js";
+import { byId, el, fill, say } from "./dom.js";
 import { newKeyForm, ownKeyForm, shownOnce } from "./asking_key.js";
 import { call, facts, key } from "./server.js";
-import { moment, number, refusal } from "./words.js";
+import { clockTime, dollars, moment, number, refusal } from "./words.js";
 
 const made = byId("made");
 const usage = byId("usage");
@@ -64,11 +64,11 @@ function usageOf(status) {
 
 function windowOf(name, window) {
   const id = `use-${name.replace(" ", "-").toLowerCase()}`;
-  if (window.limit === null) return factsOf([[name, `${number(window.used)} used, no limit`]]);
+  if (window.limit === null) return el("p", { class: "used" }, `${name}: ${number(window.used)} used, no limit`);
   return el("div", {},
-    el("label", { for: id }, `${name}: ${number(window.used)} of ${number(window.limit)} used, ${number(window.remaining)} left`),
+    el("label", { for: id, class: "used" }, `${name}: ${number(window.used)} of ${number(window.limit)} used, ${number(window.remaining)} left`),
     el("meter", { id, min: 0, max: window.limit, value: window.used }),
-    el("p", { class: "small dim" }, `Begins anew at ${moment(window.resets_at)}`));
+    el("p", { class: "small dim" }, `Begins anew at ${clockTime(window.resets_at)}`));
 }
 
 function forgetButton() {
@@ -100,25 +100,32 @@ async function revoke() {
 }
 
 function showPlans() {
-  fill(byId("plans"), facts.plans.map((plan) => el("tr", {},
-    el("th", { scope: "row" }, plan.tier),
-    el("td", { class: "number" }, plan.per_day === null ? "unlimited" : number(plan.per_day)),
-    el("td", { class: "number" }, number(plan.per_minute)),
-    el("td", { class: "number" }, `${plan.month_usd} USD`),
-    el("td", { class: "number" }, plan.year_usd === null ? "–" : `${plan.year_usd} USD`),
-    el("td", {}, plan.includes.join(", ")))));
+  fill(byId("plans"), facts.plans.map((plan) => el("article", { class: "card plan" },
+    el("h3", {}, plan.tier),
+    el("p", { class: "price" }, Number(plan.month_usd) ? [dollars(plan.month_usd), el("span", { class: "unit" }, " a month")] : "0 USD"),
+    el("p", { class: "small dim" }, plan.year_usd === null ? "no card needed" : `or ${dollars(plan.year_usd)} a year`),
+    el("ul", {}, el("li", {}, plan.per_day === null ? "requests without a daily limit" : `${number(plan.per_day)} requests a day`),
+      el("li", {}, `${number(plan.per_minute)} requests a minute`), plan.includes.map((text) => el("li", {}, text))))));
+}
+
+/** What can be bought above the key's tier. A tier sold at two prices is told apart by the price's id. */
+function pricesAbove(tier) {
+  const ranks = facts.plans.map((plan) => plan.tier);
+  const tiers = Object.values(facts.prices);
+  const above = Object.entries(facts.prices).filter(([, one]) => ranks.indexOf(one) > ranks.indexOf(tier));
+  return above.map(([id, one]) => [id, tiers.filter((other) => other === one).length > 1 ? `${one} (${id})` : one]);
 }
 
 function showUpgrade(status) {
-  const prices = Object.entries(facts.prices);
-  if (!prices.length) return;
+  if (!Object.keys(facts.prices).length) return;
+  const prices = pricesAbove(status.tier);
   const email = el("input", { id: "pay-email", type: "email", required: true, autocomplete: "email" });
-  const price = el("select", { id: "pay-price" }, prices.map(([id, tier]) => el("option", { value: id }, `${tier} (${id})`)));
+  const price = el("select", { id: "pay-price" }, prices.map(([id, text]) => el("option", { value: id }, text)));
   const failed = el("div");
   fill(byId("upgrade"),
-    el("p", {}, `Your key's tier is ${status.tier}. You pay at our payment provider and come back; the key stays the same.`),
+    el("p", {}, `Your key's tier is ${status.tier}. `, prices.length > 0 ? "You pay at our payment provider and come back; the key stays the same." : "There is none above it."),
     el("form", { onsubmit: pay },
-      el("div", { class: "row" },
+      prices.length > 0 && el("div", { class: "row" },
         el("div", { class: "field grow" }, el("label", { for: "pay-email" }, "The key's email"), email),
         el("div", { class: "field" }, el("label", { for: "pay-price" }, "Plan"), price),
         el("button", {}, "Go to checkout")),

@@ -23,8 +23,9 @@ export async function drawMap(place, events, { chosen = "", open }) {
   const svg = d3.select(place).append("svg").attr("viewBox", `0 0 ${WIDTH} ${HEIGHT}`).attr("role", "group")
     .attr("aria-label", "Map of events; the same events are listed under it");
   const layer = svg.append("g");
-  layer.append("g").selectAll("path").data(shapes).join("path").attr("d", path)
-    .attr("class", (shape) => (isNamed(shape, chosen) ? "land chosen" : "land"));
+  const lands = layer.append("g").selectAll("path").data(shapes).join("path").attr("d", path).attr("class", "land");
+  // Drawn last, so that no neighbour covers its border.
+  lands.filter((shape) => isNamed(shape, chosen)).classed("chosen", true).raise();
   const circles = layer.append("g").selectAll("g").data(placesOf(events, projection)).join("g")
     .attr("class", (one) => `place ${one.worst}`).attr("tabindex", 0).attr("role", "button")
     .attr("aria-label", (one) => `${one.name || "No place named"}: ${counted(one.events.length, "event")}, worst ${one.worst}`)

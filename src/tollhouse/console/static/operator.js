@@ -1,7 +1,7 @@
 // The operator's page: each part asks the server with the admin token, which stays in this tab.
 import { bars, byId, el, facts, fill, say } from "./dom.js";
 import { call, facts as known, query, token } from "./server.js";
-import { counted, moment, number, refusal } from "./words.js";
+import { counted, day, lasted, moment, number, refusal } from "./words.js";
 
 const asked = async (path, options = {}) => (await call("", `/operator/api/${path}`, { bearer: token.get(), ...options })).members;
 
@@ -46,7 +46,7 @@ function showRevenue(revenue) {
   fill(byId("revenue"),
     facts([["Revenue", `${revenue.revenue_usd} USD`], ["From wallets", `${revenue.by_agents_usd} USD`], ["Per request", `${revenue.per_request_usd} USD`]]),
     revenue.days.length > 0 && el("h3", {}, revenue.days_are_whole ? "By day" : "By day, of the newest 1,000 payments"),
-    revenue.days.length > 0 && bars(revenue.days.slice(-14).map((one) => ({ name: one.day, value: Number(one.revenue_usd), shown: one.revenue_usd })), { wide: true, label: "Revenue by day in USD" }),
+    revenue.days.length > 0 && bars(revenue.days.slice(-14).map((one) => ({ name: day(one.day), value: Number(one.revenue_usd), shown: one.revenue_usd })), { wide: true, label: "Revenue by day in USD" }),
     table("Accounts", [["Account"], ["What it is"], ["Balance USD", "number"], ["In", "number"], ["Out", "number"], ["Payments", "number"]],
       revenue.accounts.map((one) => [one.name, one.meaning, one.balance_usd, one.in_usd, one.out_usd, number(one.calls)])));
 }
@@ -55,9 +55,9 @@ async function showSources() {
   const { services } = await asked("sources");
   fill(byId("sources"), el("div", { class: "cards" }, Object.entries(services).map(([name, health]) =>
     el("article", { class: "panel" }, el("h3", {}, `${name} `, el("span", { class: `badge ${health.status === "ok" ? "good" : "high"}` }, health.status)),
-      el("p", { class: "small dim" }, `Version ${health.version}, up for ${counted(Math.floor(health.uptime_seconds / 60), "minute")}`),
+      el("p", { class: "small dim" }, `Version ${health.version}, up for ${lasted(health.uptime_seconds)}`),
       (health.sources || []).length > 0 && el("ul", { class: "small" }, health.sources.map((one) => el("li", {},
-        `${one.name}: ${one.status}`, one.age_seconds !== null && ` (${counted(Math.floor(one.age_seconds / 60), "minute")} ago)`, one.last_error && el("div", { class: "dim" }, one.last_error)))),
+        `${one.name}: ${one.status}`, one.age_seconds !== null && ` (${lasted(one.age_seconds)} ago)`, one.last_error && el("div", { class: "dim" }, one.last_error)))),
       el("details", {}, el("summary", {}, "All it says"), el("pre", { tabindex: "0", "aria-label": `Health of ${name}` }, JSON.stringify(health, null, 1)))))));
 }
 
@@ -66,9 +66,10 @@ async function showDeliveries(state) {
   const choice = el("select", { id: "state", onchange: (event) => part("deliveries", () => showDeliveries(event.target.value)) },
     ["", "pending", "delivered", "parked", "cancelled"].map((value) => el("option", { value, selected: value === state }, value || "all")));
   fill(byId("deliveries"),
-    el("h3", {}, counted(endpoints.length, "endpoint")),
+    el("h3", {}, "Endpoints"),
     table("Endpoints", [["Service"], ["Address"], ["Email"], ["Status"], ["Failures", "number"], ["Last error"]], endpoints.map((one) => [one.service, one.url, one.email, one.status, number(one.consecutive_failures), one.last_error])),
-    el("div", { class: "row" }, el("div", { class: "field" }, el("label", { for: "state" }, "Deliveries"), choice)),
+    el("h3", {}, "Deliveries"),
+    el("div", { class: "row" }, el("div", { class: "field" }, el("label", { for: "state" }, "State"), choice)),
     table("Deliveries", [["Made"], ["Type"], ["Subject"], ["State"], ["Tries", "number"], ["Last answer"], [""]],
       deliveries.map((one) => [moment(one.created_at), one.type, one.subject_id, one.state, number(one.attempt_count), one.last_error || one.last_status, again(one, state)])));
 }
@@ -98,9 +99,9 @@ async function showLedger(account) {
 async function audit(place) {
   try {
     const report = await asked("audit");
-    fill(place, el("div", { class: "notice", role: "status" }, el("p", {}, report.balanced
+    fill(place, el("div", { class: report.balanced ? "notice good" : "notice", role: "status" }, el("p", {}, report.balanced
       ? `It balances: ${counted(report.accounts, "account")}, ${counted(report.transfers, "transfer")}, ${number(report.pending)} pending.`
-      : `It does not balance: ${counted(report.differences.length, "difference")}.`), el("ul", {}, report.differences.map((text) => el("li", {}, text)))));
+      : `It does not balance: ${counted(report.differences.length, "difference")}.`), report.differences.length > 0 && el("ul", {}, report.differences.map((text) => el("li", {}, text)))));
   } catch (error) {
     fill(place, refusal(error));
   }

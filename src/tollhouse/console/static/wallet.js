@@ -2,7 +2,7 @@
 import { following, go, state } from "./address.js";
 import { byId, copyButton, el, facts as factsOf, fill, say, snippet } from "./dom.js";
 import { addressOf, call, facts, query } from "./server.js";
-import { moment, number, refusal } from "./words.js";
+import { dollars, moment, number, refusal, whole } from "./words.js";
 
 byId("look").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -30,7 +30,7 @@ function balance(agent) {
   const left = Math.floor(Number(agent.balance_usd) / Number(facts.call_usd) + 1e-9);
   return el("section", { class: "panel balance", "aria-label": "Balance" },
     el("p", { class: "big" }, agent.balance_usd, el("span", { class: "unit" }, " USD"), el("span", { class: "dim small" }, left > 0 ? `enough for ${number(left)} more calls` : "not enough for a call: deposit first")),
-    factsOf([["Deposited", `${agent.deposited_usd} USD`], ["Spent", `${agent.spent_usd} USD`], ["Reserved for calls in flight", `${agent.reserved_usd} USD`], ["Calls paid", number(agent.calls)],
+    factsOf([["Deposited", dollars(agent.deposited_usd)], ["Spent", dollars(agent.spent_usd)], ["Held for calls under way", dollars(agent.reserved_usd)], ["Calls paid", number(agent.calls)],
       ["Last call", agent.last_call_at ? moment(agent.last_call_at) : "none yet", "plain"]]),
     el("p", { class: "small dim" }, "Agent ", el("code", {}, agent.agent_id), ", wallet ", el("code", { class: "long" }, agent.wallet_address)),
     el("p", { class: "actions" }, el("button", { type: "button", class: "quiet", onclick: show }, "Refresh")));
@@ -56,7 +56,7 @@ function showDeposit(address) {
   const hash = el("input", { id: "tx-hash", required: true, maxlength: "100", autocomplete: "off", spellcheck: "false", placeholder: "0x…" });
   const told = el("div", { "aria-live": "polite" });
   fill(byId("deposit"),
-    el("ol", {}, el("li", {}, "Send at least ", el("strong", {}, `${facts.minimum_usd} USDC`), " from your wallet to the treasury."),
+    el("ol", {}, el("li", {}, "Send at least ", el("strong", {}, `${whole(facts.minimum_usd)} USDC`), " from your wallet to the treasury."),
       el("li", {}, "Paste the transaction's hash here. It is credited once it has ", el("strong", {}, number(facts.confirmations)), facts.confirmations === 1 ? " confirmation." : " confirmations.")),
     el("form", { onsubmit: report }, el("div", { class: "row" }, el("div", { class: "field grow" }, el("label", { for: "tx-hash" }, "Transaction hash"), hash), el("button", { disabled: !address }, "Credit it")),
       !address && el("p", { class: "small dim" }, "Give the wallet's address above first.")), told);
@@ -91,7 +91,7 @@ function showSamples() {
 
   function choose(sample) {
     buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(facts.samples[at] === sample)));
-    fill(chosen, el("h3", {}, "Once"), snippet(`${sample.install}\nexport TOLLHOUSE_URL=${addressOf("defense")}\nexport AGENT_PRIVATE_KEY=0x…`, "Preparation"),
+    fill(chosen, el("h3", {}, "Once, to begin with"), snippet(`${sample.install}\nexport TOLLHOUSE_URL=${addressOf("defense")}\nexport AGENT_PRIVATE_KEY=0x…`, "Preparation"),
       el("h3", {}, "The program"), snippet(sample.code.trim(), sample.title));
   }
 }

@@ -1,0 +1,114 @@
+"""Every page, and what opens in it, at phone and desktop width, in light and in dark, with only its server to reach."""
+
+import pytest
+from playwright.sync_api import Page
+
+WIDTHS = (1280, 390)
+PAGES = (
+    "/", "/keys", "/board", "/board?view=stories", "/board?view=entities", "/board?view=brief", "/board?q=nothing",
+    "/mattresses", "/mattresses?q=firm+queen&sort=price", "/mattresses?brand=nobody",
+    "/value-chain", "/value-chain?company=nvidia", "/value-chain?without=tsmc", "/value-chain?from=asml&to=openai",
+    "/studio-catalogue", "/operator", "/problems/rate-limited", "/ask", "/alerts", "/wallet",
+    "/tables", "/tables/books", "/tables/books?q=ka&sort=-price", "/tables/books?item=978-0000007", "/tables/odd",
+    "/guide", "/guide/webhooks", "/guide/reference/studio",
+)  # fmt: skip
+DOORS = ("/keys", "/board", "/ask", "/alerts")
+
+
+def _story(page: Page) -> None:
+    page.locator("#stories a.title").first.click()
+    page.get_by_role("dialog").locator("h3", has_text="Articles").wait_for()
+
+
+def _event(page: Page) -> None:
+    page.locator("#events a.title").first.click()
+    page.get_by_role("dialog").locator("h3", has_text="Why these figures").wait_for()
+
+
+def _entity(page: Page) -> None:
+    page.get_by_role("link", name="Ethiopia", exact=True).click()
+    page.locator("aside .bars").wait_for()
+
+
+def _product(page: Page) -> None:
+    page.locator("#goods h3 a").first.click()
+    page.get_by_role("dialog").locator("h3", has_text="Price history").wait_for()
+
+
+def _answer(page: Page) -> None:
+    page.get_by_label("Your question").fill("How many battles were there in Ethiopia?")
+    page.keyboard.press("Enter")
+    page.locator(".turn .by").wait_for()
+
+
+def _preview(page: Page) -> None:
+    page.get_by_label("Name", exact=True).fill("Fighting in Ethiopia")
+    page.get_by_label("Country").fill("Ethiopia")
+    page.get_by_role("button", name="Preview over stored history").click()
+    page.locator("#preview svg").wait_for()
+
+
+STATES = {
+    "story": ("/board?view=stories", _story),
+    "event": ("/board?category=Battles", _event),
+    "entity": ("/board?view=entities", _entity),
+    "product": ("/mattresses?q=latex", _product),
+    "answer": ("/ask", _answer),
+    "preview": ("/alerts", _preview),
+}
+
+
+@pytest.fixture(scope="module")
+def server(start_server, tables_home):
+    """One for every page, tables included."""
+    return start_server(home=tables_home)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("path", PAGES)
+def test_page_is_whole_for_everyone_and_asks_nobody_else(visit, key, path, width):
+    visitor = visit(width=width)
+    visitor.key(key)
+    visitor.open(path)
+    assert visitor.page.locator("main h1").count() == 1
+    visitor.check_in_both_schemes()
+
+
+@pytest.mark.parametrize("path", DOORS)
+def test_page_without_a_key_is_whole_too(visit, path):
+    visitor = visit(width=390)
+    visitor.open(path)
+    visitor.page.get_by_label("A key you have").wait_for()
+    visitor.check_in_both_schemes()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("state", STATES)
+def test_what_opens_in_a_page_is_whole_too(visit, key, state, width):
+    path, act = STATES[state]
+    visitor = visit(width=width)
+    visitor.key(key)
+    visitor.open(path)
+    act(visitor.page)
+    visitor.check_in_both_schemes()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_reference_to_try_out_is_whole_with_an_operation_open(visit, width):
+    visitor = visit(width=width)
+    visitor.open("/studio/docs")
+    page = visitor.page
+    page.locator(".opblock-summary-control").first.click()
+    page.locator(".opblock-body").first.wait_for()
+    visitor.check_in_both_schemes()
+
+
+def test_reference_to_try_out_wears_the_theme_that_was_chosen(visit):
+    visitor = visit(scheme="light")
+    visitor.open("/studio-catalogue")
+    for _ in range(2):
+        visitor.page.locator("#theme").click()
+    visitor.open("/studio/docs")
+    ground = visitor.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == "rgb(20, 24, 26)"
+    assert visitor.page.locator("html.dark-mode").count() == 1
