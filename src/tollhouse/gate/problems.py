@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tollhouse.errors import Problem
+from tollhouse.errors import CODES, Problem
 from tollhouse.gate.operation import Answer
 
 MEDIA_TYPE = "application/problem+json"
@@ -19,11 +19,11 @@ SCHEMA: dict[str, Any] = {
             "description": "Path of the page about this code",
             "examples": ["/problems/rate-limited"],
         },
-        "title": {"type": "string"},
+        "title": {"type": "string", "examples": [CODES["rate-limited"][1]]},
         "status": {"type": "integer"},
-        "detail": {"type": "string"},
+        "detail": {"type": "string", "examples": ["The next request fits in 3 s."]},
         "instance": {"type": "string", "description": "The request id"},
-        "code": {"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$"},
+        "code": {"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "examples": ["rate-limited"]},
         "parameter": {"type": "string", "description": "The parameter or member that is wrong"},
         "retry_after_seconds": {"type": "integer", "minimum": 1},
         "allowed": {"type": "array", "items": {"type": "string"}, "description": "What would be accepted"},
