@@ -162,8 +162,11 @@ def test_search_narrows_by_facet_and_opens_a_product_with_its_prices(visit):
     ]
     assert prices
     assert prices == sorted(prices)
+    assert page.locator("#made-up").is_visible()
+    assert page.locator("#goods .card .badge", has_text="demo data").count() == len(prices)
     page.locator("#goods h3 a").first.click()
     page.get_by_role("dialog").locator("h3", has_text="Price history").wait_for()
+    assert "made up" in page.get_by_role("dialog").locator(".notice").inner_text()
     assert visitor.barriers() == []
     assert "product=" in page.url
     page.get_by_role("button", name="Close").click()

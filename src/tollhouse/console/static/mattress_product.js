@@ -8,11 +8,17 @@ const WIDTH = 640;
 const HEIGHT = 190;
 const { d3 } = globalThis;
 
+/** The tag of what does not exist. */
+export const DEMO = "demo data";
+
+export const isMadeUp = (product) => product.tags.includes(DEMO);
+
 export async function productInside(id, picture) {
   const path = `/api/products/${encodeURIComponent(id)}`;
   const [{ members: product }, { members: similar }] = await Promise.all([callOnce("mattress", path), callOnce("mattress", `${path}/similar?limit=4`)]);
   const isReduced = product.sale_price < product.price;
   const children = [
+    isMadeUp(product) && el("p", { class: "notice" }, "Demonstration data: this product, its brand and its retailer are made up."),
     picture(product, "product"),
     facts([["Price now", money(product.sale_price, product.currency)], ...(isReduced ? [["List price", money(product.price, product.currency)]] : []),
       ["Lowest in 30 days", money(product.lowest_30_days, product.currency)], ["Size", product.size || "–", "plain"], ["Material", product.material || "–", "plain"],

@@ -3,7 +3,7 @@ import { here, state, values } from "./address.js";
 import { byId, el } from "./dom.js";
 import { asking, showListPage } from "./list_page.js";
 import { LISTS, NUMBERS, showFacets } from "./mattress_facets.js";
-import { productInside } from "./mattress_product.js";
+import { DEMO, isMadeUp, productInside } from "./mattress_product.js";
 import { query } from "./server.js";
 import { money } from "./words.js";
 
@@ -13,6 +13,7 @@ showListPage({
   service: "mattress", noun: "mattress", nouns: "mattresses", name: "product", asked,
   list: (members) => {
     showFacets(byId("facets"), members.facets || {});
+    byId("made-up").hidden = !members.products.some(isMadeUp);
     return members.products.map(card);
   },
   inside: (id) => productInside(id, picture),
@@ -31,7 +32,11 @@ function card(product) {
   return el("li", { class: "card" }, picture(product), el("h3", {}, here(el("a", {}, product.title), { product: product.id })),
     el("p", { class: "price" }, money(product.sale_price, product.currency), isReduced && [" ", el("s", { "aria-label": `before ${money(product.price, product.currency)}` }, money(product.price, product.currency))]),
     el("p", { class: "small dim" }, [product.brand, product.size, product.material, product.firmness && `firmness ${product.firmness}/10`].filter(Boolean).join(" · ")),
-    product.availability !== "in stock" && el("p", { class: "small" }, el("span", { class: "badge" }, product.availability)));
+    el("p", { class: "small" }, marks(product).flatMap((mark) => [el("span", { class: "badge" }, mark), " "])));
+}
+
+function marks(product) {
+  return [product.availability !== "in stock" && product.availability, isMadeUp(product) && DEMO].filter(Boolean);
 }
 
 /** Only pictures of this server are shown: a retailer's would tell the retailer who is looking. */
