@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tollhouse.errors import Problem
 from tollhouse.settings import Settings
+from tollhouse.storage import database as database_module
 from tollhouse.storage.database import open_database
 
 HOLDER = """
@@ -151,6 +152,17 @@ def holder(url, folder):
     assert process.stdout is not None
     assert process.stdout.readline().strip() == "held"
     return process
+
+
+async def test_writer_whose_turn_does_not_come_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(database_module, "BUSY_TIMEOUT_SECONDS", 0.05)
+    database = open_database(Settings(data_dir=str(tmp_path)))
+    async with database.writing():
+        with pytest.raises(Problem) as raised:
+            async with database.writing():
+                pass
+    assert raised.value.code == "storage-unavailable"
+    await database.close()
 
 
 async def test_role_is_held_by_one_process_and_released_by_kill_9(database, database_url, tmp_path):

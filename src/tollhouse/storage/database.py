@@ -164,7 +164,8 @@ async def _as_problem() -> AsyncIterator[None]:
 
 
 def _unavailable(error: Exception) -> Problem:
-    log.error("storage unavailable", error=str(error).splitlines()[0])
+    # Who waited in vain is told so without a word.
+    log.error("storage unavailable", error=str(error).partition("\n")[0] or type(error).__name__)
     return Problem(
         "storage-unavailable",
         "The server cannot reach or write its storage. Nothing was changed; try again shortly.",

@@ -31,14 +31,17 @@ class Record(Struct, frozen=True):
 
 def records_of(feed: str, delimiter: str = "", needed: Callable[[list[str]], str] = lambda _: "") -> list[Record]:
     """Every row that is not empty. `needed` says what is wrong with the columns. Raises Unreadable."""
-    csv.field_size_limit(_LONGEST_CELL)
     lines = feed.split("\n" if "\n" in feed else "\r")
     reader = csv.reader((line.rstrip("\r\n") + "\n" for line in lines), delimiter=delimiter or _delimiter(feed))
+    # The limit is the whole process's: other readers keep theirs.
+    usual = csv.field_size_limit(_LONGEST_CELL)
     try:
         columns = _columns(reader, needed)
         return list(_records(reader, columns))
     except csv.Error as error:
         raise Unreadable(f"line {reader.line_num}: {error}") from None
+    finally:
+        csv.field_size_limit(usual)
 
 
 def _columns(reader: _Reader, needed: Callable[[list[str]], str]) -> list[str]:
