@@ -7,9 +7,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
 LISTED = Path(__file__).parent / "npm"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -24,6 +25,8 @@ FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 SERIOUS = ("serious", "critical")
+QUIET_SECONDS = 0.5
+LONGEST_WAIT_SECONDS = 30
 
 
 class Visitor:
@@ -35,13 +38,26 @@ class Visitor:
         self.complaints: list[str] = []
         self.strangers: list[str] = []
         self._axe = axe
+        self._under_way: set[Request] = set()
         page.on("console", lambda message: self._hear(message.type, message.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", lambda request: self._see(request.url))
+        page.on("request", self._see)
+        page.on("requestfinished", self._end)
+        page.on("requestfailed", self._end)
 
     def open(self, path: str) -> None:
+        self._under_way.clear()
         self.page.goto(self.root + path)
-        self.page.wait_for_load_state("networkidle")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until nothing was under way for half a second. Chromium does not always say so ("networkidle")."""
+        quiet_since, ends = monotonic(), monotonic() + LONGEST_WAIT_SECONDS
+        while monotonic() - quiet_since < QUIET_SECONDS:
+            assert monotonic() < ends, [request.url for request in self._under_way]
+            self.page.wait_for_timeout(50)
+            if self._under_way:
+                quiet_since = monotonic()
 
     def key(self, text: str) -> None:
         """Have this key in the tab, as if it had been made there."""
@@ -68,6 +84,8 @@ class Visitor:
         self.page.emulate_media(color_scheme="light")
         self.check()
         self.page.emulate_media(color_scheme="dark")
+        # Scripts hear of it with the next frame.
+        self.page.evaluate("() => new Promise(requestAnimationFrame)")
         assert self.barriers("color-contrast") == []
         assert self.complaints == []
         assert self.strangers == []
@@ -83,9 +101,13 @@ class Visitor:
         if kind in ("error", "warning"):
             self.complaints.append(text)
 
-    def _see(self, url: str) -> None:
-        if not url.startswith((self.root, "data:")):
-            self.strangers.append(url)
+    def _end(self, request: Request) -> None:
+        self._under_way.discard(request)
+
+    def _see(self, request: Request) -> None:
+        self._under_way.add(request)
+        if not request.url.startswith((self.root, "data:")):
+            self.strangers.append(request.url)
 
 
 Visit = Callable[..., Visitor]

@@ -156,7 +156,7 @@ def test_search_narrows_by_facet_and_opens_a_product_with_its_prices(visit):
     size = page.get_by_role("group", name="Size").get_by_role("checkbox").first
     size.check()
     page.wait_for_url("**size=**")
-    page.wait_for_load_state("networkidle")
+    visitor.settle()
     prices = [
         float(text.split()[0].strip("$").replace(",", "")) for text in page.locator("#goods .price").all_inner_texts()
     ]

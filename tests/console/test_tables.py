@@ -23,7 +23,7 @@ def test_person_narrows_the_table_down_opens_an_item_and_takes_the_rest_along(vi
     page.get_by_label("Price (€): from").fill("50")
     page.get_by_role("button", name="Set Price (€)").click()
     page.wait_for_url("**min_price=50**")
-    page.wait_for_load_state("networkidle")
+    visitor.settle()
     narrowed = httpx2.get(f"{server.root}/books/api/items?shelf=cellar&min_price=50&sort=-price").json()
     with page.expect_download() as download:
         page.get_by_role("link", name="NDJSON").click()
