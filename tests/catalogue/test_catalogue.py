@@ -19,7 +19,6 @@ from tollhouse.catalogue.catalogue import Catalogue, PricePoint, lowest
 from tollhouse.catalogue.items import BadItem
 from tollhouse.catalogue.query import Query, ValueCount
 from tollhouse.catalogue.schema import Schema
-from tollhouse.catalogue.shelf import forget
 from tollhouse.settings import Settings
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
@@ -360,7 +359,7 @@ async def test_folder_of_another_database_is_not_believed(open_shop, tmp_path):
     assert list(await stored(second)) == ["c", "d"]
 
 
-async def test_folder_of_another_schema_is_left_alone(open_shop, tmp_path):
+async def test_folder_of_another_schema_that_is_in_use_is_left_alone(open_shop, tmp_path):
     await change(open_shop(tmp_path), [cloud("a", brand="Emma")])
     plainer = Schema(fields=SHOP.fields, price="price")
     other = open_shop(tmp_path, plainer)
@@ -380,20 +379,6 @@ async def test_index_of_a_former_schema_is_deleted_once_nobody_holds_it(open_sho
     await agree(open_shop(tmp_path, plainer))
     assert not place.exists()
     assert len(list((tmp_path / "shop").iterdir())) == 1
-
-
-async def test_forgotten_catalogue_leaves_nothing_but_what_is_held(open_shop, tmp_path):
-    first, second = open_shop(tmp_path), open_shop(tmp_path)
-    await change(first, [cloud("a")])
-    second.close()
-    forget(tmp_path / "shop")
-    assert not second._shelf._place.exists()
-    await agree(first)
-    first.close()
-    forget(tmp_path / "shop")
-    forget(tmp_path / "never there")
-    assert not (tmp_path / "shop").exists()
-    await agree(open_shop(tmp_path))
 
 
 async def test_killed_process_leaves_a_folder_that_catches_up(open_shop, database_url, tmp_path):

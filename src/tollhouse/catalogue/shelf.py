@@ -73,14 +73,6 @@ class Shelf:
         self._held.close()
 
 
-def forget(folder: Path) -> None:
-    """Delete what is kept of a catalogue that is no more, but for what another process holds."""
-    for schemas in folder.iterdir() if folder.is_dir() else ():
-        _delete(schemas)
-    with suppress(OSError):
-        folder.rmdir()
-
-
 def _delete(schemas: Path) -> None:
     """The places that nobody holds, and the folder itself where that were all."""
     for place in schemas.iterdir():
