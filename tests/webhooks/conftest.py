@@ -18,7 +18,8 @@ from tollhouse.webhooks.delivery.record import Delivery
 from tollhouse.webhooks.room import Webhooks, open_webhooks
 from tollhouse.webhooks.subscriptions import Endpoint, NewSecret
 
-QUICK = Capacity(attempt_seconds=0.5)
+# For attempts that nobody answers: the usual patience would be waited out.
+IMPATIENT = Capacity(attempt_seconds=0.5)
 
 
 class House:
@@ -64,7 +65,6 @@ async def house(database) -> AsyncIterator[House]:
     rooms = []
 
     def open_room(**options: Any) -> Webhooks:
-        options = {"capacity": QUICK, **options}
         loopback = options.pop("allow_loopback", True)
         rooms.append(open_webhooks(Settings(webhook_allow_loopback=loopback), database, **options))
         return rooms[-1]

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from tests.webhooks.conftest import is_signed, until
+from tests.webhooks.conftest import IMPATIENT, is_signed, until
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.webhooks import outbox, signing
@@ -131,12 +131,13 @@ async def test_refusal_is_recorded_and_tried_again_under_the_same_id(house, hook
     event_id = await house.put()
     hook.mode = mode
     now = clock.seconds()
-    assert await house.room.deliver_due_once(now) == 1
+    room = house.open_room(capacity=IMPATIENT) if error == "timeout" else house.room
+    assert await room.deliver_due_once(now) == 1
     (delivery,) = await house.deliveries()
     assert (delivery.state, delivery.last_status, delivery.last_error) == ("pending", status, error)
     (attempt,) = delivery.attempts
     assert (attempt.status, attempt.error) == (status, error.split()[0])
-    assert attempt.duration_ms < 5_000
+    assert attempt.duration_ms < 15_000
     endpoint = await house.endpoint(made.endpoint.id)
     assert (endpoint.status, endpoint.consecutive_failures, endpoint.last_error) == ("failing", 1, error)
     assert endpoint.failing_since
@@ -333,7 +334,7 @@ async def test_attempt_cut_short_is_made_again_when_its_lease_is_over(house, hoo
     event_id = await house.put()
     hook.mode = "hang"
     now = clock.seconds()
-    dying = asyncio.create_task(house.open_room(capacity=Capacity(attempt_seconds=20)).deliver_due_once(now))
+    dying = asyncio.create_task(house.open_room().deliver_due_once(now))
     await until(lambda: hook.told)
     dying.cancel()
     await asyncio.gather(dying, return_exceptions=True)
@@ -347,7 +348,7 @@ async def test_attempt_cut_short_is_made_again_when_its_lease_is_over(house, hoo
 
 async def test_dead_and_slow_receivers_delay_nobody_else(house, hook):
     """Thirty receivers that hang, with plenty due for each, and one that is well."""
-    room = house.open_room(capacity=Capacity(overall=70, suspects=20, attempt_seconds=20))
+    room = house.open_room(capacity=Capacity(overall=70, suspects=20))
     hook.modes = {f"/dead{number}": "hang" for number in range(30)}
     for path in hook.modes:
         await house.register(hook.url(path), ["product.removed"])
