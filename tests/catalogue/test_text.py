@@ -66,6 +66,11 @@ def test_model_number_and_nonsense_are_not_corrected(shop, typed):
     assert asked(shop, typed) == []
 
 
+def test_plural_is_not_taken_for_what_its_short_stem_resembles(shop):
+    assert asked(shop, "beds") == ["queen"]
+    assert asked(shop, "bets") == []
+
+
 def test_wrong_letter_of_another_alphabet_is_forgiven(shop):
     assert asked(shop, "кравать") == ["cyrillic"]
 

@@ -11,8 +11,9 @@ from tollhouse.catalogue.columns import STEMS, WORDS
 from tollhouse.catalogue.index import View
 from tollhouse.catalogue.words import Word, stem
 
-# A shorter word is one letter away from too many others.
+# A shorter word is one letter away from too many others, and so is a stem that lost its ending: kids are no kip.
 SHORTEST = 3
+SHORTEST_STEM = 4
 LONGEST = 30
 READINGS = 3
 # Of so few rows each may have been taken out since the last merge: they are counted one by one.
@@ -44,7 +45,9 @@ class Spelling:
         if not SHORTEST <= len(word.raw) <= LONGEST:
             return []
         if not any(letter.isdigit() for letter in word.raw):
-            near = self._near(word.raw, WORDS) or self._near(word.stem, STEMS)
+            near = self._near(word.raw, WORDS)
+            if not near and len(word.stem) >= SHORTEST_STEM:
+                near = self._near(word.stem, STEMS)
             if near:
                 return [(each,) for each in near[:READINGS]]
         return self._split(word.raw)
