@@ -175,7 +175,7 @@ async def test_deadline_holds_for_the_whole_answer(ask, replies):
     began = perf_counter()
     with pytest.raises(Problem, match="did not answer in time"):
         await ask(*replies, seconds=0.6)
-    assert perf_counter() - began < 3
+    assert perf_counter() - began < 8
 
 
 async def test_model_is_left_when_the_caller_leaves(server):

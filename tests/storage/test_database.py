@@ -227,7 +227,7 @@ async def test_unreachable_postgres_is_a_problem():
     database = open_database(Settings(database_url="postgresql://nobody@127.0.0.1:9/nothing"))
     begun = time.monotonic()
     await problem_of(database)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 15
     await database.close()
 
 
