@@ -1,0 +1,66 @@
+"""Which encoding a document's bytes are in: what its byte order mark says, what is claimed for it, and a guess."""
+
+import codecs
+import re
+
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# Encodings of text that are really used. Python knows others, such as punycode, that cost far more to decode.
+_KNOWN = re.compile(
+    r"(?:us-)?ascii|utf-?(?:16|32)(?:-?[bl]e)?|(?:iso|latin)-?\d[-\w]*|(?:windows|cp)-?\d+|koi8-\w"
+    r"|gb(?:k|2312|18030)|big5[-\w]*|(?:shift|s)-?jis[-\w]*|euc-\w+|mac-?\w+|tis-?620"
+)
+_CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
+_DECLARED = re.compile(
+    rb"""<(?:\?xml|meta)[^>]{0,200}?(?:encoding|charset)\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE
+)
+_DECLARED_WITHIN_BYTES = 2_048
+_WIDE = ("utf16", "utf-16", "utf32", "utf-32")
+# As browsers do: who says Latin-1 means Microsoft's superset of it.
+_LATIN = frozenset({"iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii"})
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+def marked(raw: bytes) -> str:
+    """The encoding that a byte order mark names; empty without one."""
+    return next((name for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), "")
+
+
+def claimed(raw: bytes, content_type: str) -> str:
+    """The encoding that the header or else the document names; empty when it is UTF-8, unknown or impossible."""
+    header, declared = _CHARSET.search(content_type), _DECLARED.search(raw[:_DECLARED_WITHIN_BYTES])
+    for name in (header[1] if header else "", declared[1].decode("ascii") if declared else ""):
+        lower = name.lower().replace("_", "-")
+        if _KNOWN.fullmatch(lower) and _exists(lower) and not (lower.startswith(_WIDE) and _is_byte_wise(raw)):
+            return "cp1252" if lower in _LATIN else lower
+    return ""
+
+
+def is_wide(name: str) -> bool:
+    """Whether the encoding is UTF-16 or UTF-32: plain letters in it are valid UTF-8, too, with zeros between them."""
+    return name.startswith(_WIDE)
+
+
+def damaged(raw: bytes) -> str:
+    """The text of UTF-8 with a few broken bytes, or of windows-1252 where most of what is not ASCII is broken."""
+    text = raw.decode("utf-8", "replace")
+    is_mostly_whole = text.count("\ufffd") * 2 <= len(_BEYOND_ASCII.findall(text))
+    return text if is_mostly_whole else raw.decode("cp1252", "replace")
+
+
+def _exists(name: str) -> bool:
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        return False
+    return True
+
+
+def _is_byte_wise(raw: bytes) -> bool:
+    """Whether it begins with ASCII, which in UTF-16 and UTF-32 would have zeros between its letters."""
+    return b"\0" not in raw[:64]
