@@ -13,8 +13,9 @@ from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.services.defense import store, store_changes
 from tollhouse.services.defense.ingest import health
-from tollhouse.services.defense.providers.acled import AcledAccount, AcledRecords, acled_records
-from tollhouse.services.defense.providers.ucdp import UcdpRecords, ucdp_records
+from tollhouse.services.defense.providers.acled import AcledAccount, acled_records
+from tollhouse.services.defense.providers.fatalities import FatalityRecords
+from tollhouse.services.defense.providers.ucdp import ucdp_records
 from tollhouse.settings import Settings
 from tollhouse.storage.database import Database
 
@@ -25,7 +26,7 @@ RETRY_SECONDS = 900.0
 # Candidate releases lag up to a month; records older than what is kept of events can match none of them.
 LOOK_BACK = timedelta(days=40)
 
-Ask = Callable[[httpx2.AsyncClient, date, date], Awaitable[UcdpRecords | AcledRecords]]
+Ask = Callable[[httpx2.AsyncClient, date, date], Awaitable[FatalityRecords]]
 
 
 async def follow_fatalities(database: Database, settings: Settings) -> None:
@@ -49,11 +50,11 @@ def configured(settings: Settings) -> dict[str, Ask]:
     return providers
 
 
-async def _ask_ucdp(settings: Settings, client: httpx2.AsyncClient, since: date, until: date) -> UcdpRecords:
+async def _ask_ucdp(settings: Settings, client: httpx2.AsyncClient, since: date, until: date) -> FatalityRecords:
     return await ucdp_records(client, settings.ucdp_token, settings.ucdp_version, since, until, api=settings.ucdp_url)
 
 
-async def _ask_acled(settings: Settings, client: httpx2.AsyncClient, since: date, until: date) -> AcledRecords:
+async def _ask_acled(settings: Settings, client: httpx2.AsyncClient, since: date, until: date) -> FatalityRecords:
     account = AcledAccount(settings.acled_username, settings.acled_password)
     return await acled_records(client, account, since, until, site=settings.acled_url)
 
@@ -77,7 +78,7 @@ async def _follow(database: Database, client: httpx2.AsyncClient, name: str, ask
             await asyncio.sleep(ASK_EVERY_SECONDS)
 
 
-async def _keep(database: Database, found: UcdpRecords | AcledRecords) -> None:
+async def _keep(database: Database, found: FatalityRecords) -> None:
     rows: list[dict[str, object]] = [
         {
             "provider": record.provider,

@@ -9,13 +9,12 @@ from datetime import date
 from typing import Any
 
 import httpx2
-import msgspec
 from msgspec import Struct
 
 from tollhouse.services.defense.ingest.upstream import UpstreamFailure
 from tollhouse.services.defense.places import find_country
 from tollhouse.services.defense.providers.asking import ask
-from tollhouse.services.defense.providers.fatalities import FatalityRecord
+from tollhouse.services.defense.providers.fatalities import FatalityRecord, FatalityRecords, usable
 
 SITE = "https://acleddata.com/"
 PAGE_SIZE = 5000
@@ -37,13 +36,6 @@ class AcledAccount(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return "AcledAccount(***)"
-
-
-class AcledRecords(Struct, frozen=True):
-    """The usable events, and how many others there were."""
-
-    records: list[FatalityRecord]
-    bad: int
 
 
 class _Token(Struct, frozen=True):
@@ -70,28 +62,21 @@ class _Event(Struct, frozen=True):
 
 async def acled_records(
     client: httpx2.AsyncClient, account: AcledAccount, since: date, until: date, *, site: str = SITE
-) -> AcledRecords:
+) -> FatalityRecords:
     """Every event between two days, both included. UpstreamFailure when the login or any page fails."""
     token = await _login(client, account, site)
-    found = AcledRecords([], 0)
+    found = FatalityRecords([], 0)
     for number in range(1, MOST_PAGES + 1):
         events = await _page(client, token, since, until, number, site)
-        read = parse_acled(events)
-        found = AcledRecords([*found.records, *read.records], found.bad + read.bad)
+        found += parse_acled(events)
         if len(events) < PAGE_SIZE:
             break
     return found
 
 
-def parse_acled(events: list[dict[str, Any]]) -> AcledRecords:
+def parse_acled(events: list[dict[str, Any]]) -> FatalityRecords:
     """The usable ones of raw events, whose numbers ACLED writes as strings."""
-    records: list[FatalityRecord] = []
-    for event in events:
-        try:
-            records.append(_record(msgspec.convert(event, _Event, strict=False)))
-        except ValueError:
-            continue
-    return AcledRecords(records, len(events) - len(records))
+    return usable(events, _Event, _record)
 
 
 async def _login(client: httpx2.AsyncClient, account: AcledAccount, site: str) -> str:

@@ -1,13 +1,16 @@
 """What a provider of fatality figures reports, and which of our events a record speaks of."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
 from math import asin, cos, radians, sin, sqrt
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from tollhouse.services.defense.event import EventRecord
+
+Event = TypeVar("Event")
 
 FatalityProvider = Literal["ucdp", "acled"]
 
@@ -41,6 +44,29 @@ class FatalityRecord(Struct, frozen=True):
     headline: str
     where_precision: int
     source_url: str
+
+
+class FatalityRecords(Struct, frozen=True):
+    """The usable ones of a provider's events, and how many others there were."""
+
+    records: list[FatalityRecord]
+    bad: int
+
+    def __add__(self, other: "FatalityRecords") -> "FatalityRecords":
+        return FatalityRecords(self.records + other.records, self.bad + other.bad)
+
+
+def usable(
+    events: Sequence[dict[str, Any]], kind: type[Event], record: Callable[[Event], FatalityRecord]
+) -> FatalityRecords:
+    """The records of raw events, whose numbers may be written as strings; `record` raises ValueError for a bad one."""
+    records: list[FatalityRecord] = []
+    for event in events:
+        try:
+            records.append(record(msgspec.convert(event, kind, strict=False)))
+        except ValueError:
+            continue
+    return FatalityRecords(records, len(events) - len(records))
 
 
 def match_fatalities(event: EventRecord, records: Iterable[FatalityRecord]) -> FatalityRecord | None:

@@ -8,12 +8,11 @@ from datetime import date
 from typing import Any
 
 import httpx2
-import msgspec
 from msgspec import Struct, field
 
 from tollhouse.services.defense.places import find_country
 from tollhouse.services.defense.providers.asking import ask
-from tollhouse.services.defense.providers.fatalities import FatalityRecord
+from tollhouse.services.defense.providers.fatalities import FatalityRecord, FatalityRecords, usable
 
 API = "https://ucdpapi.pcr.uu.se/api/"
 PAGE_SIZE = 1000
@@ -38,13 +37,6 @@ class UcdpPage(Struct, frozen=True):
     pages: int = field(name="TotalPages")
 
 
-class UcdpRecords(Struct, frozen=True):
-    """The usable events, and how many others there were."""
-
-    records: list[FatalityRecord]
-    bad: int
-
-
 class _Event(Struct, frozen=True):
     id: int
     country: str
@@ -61,12 +53,12 @@ class _Event(Struct, frozen=True):
 
 async def ucdp_records(  # noqa: PLR0913 - one question and where to put it
     client: httpx2.AsyncClient, token: str, version: str, since: date, until: date, *, api: str = API
-) -> UcdpRecords:
+) -> FatalityRecords:
     """Every event between two days, both included. `version` is a release: `26.1`, or `26.0.9` for a candidate.
 
     UpstreamFailure when any page fails: part of the truth would pass for the whole.
     """
-    found = UcdpRecords([], 0)
+    found = FatalityRecords([], 0)
     for number in range(MOST_PAGES):
         page = await ask(
             client,
@@ -80,22 +72,15 @@ async def ucdp_records(  # noqa: PLR0913 - one question and where to put it
             },
             headers={"x-ucdp-access-token": token},
         )
-        read = parse_ucdp(page.result)
-        found = UcdpRecords([*found.records, *read.records], found.bad + read.bad)
+        found += parse_ucdp(page.result)
         if number + 1 >= page.pages or not page.result:
             break
     return found
 
 
-def parse_ucdp(events: list[dict[str, Any]]) -> UcdpRecords:
+def parse_ucdp(events: list[dict[str, Any]]) -> FatalityRecords:
     """The usable ones of raw events, in the API's fields or in the columns of UCDP's CSV files."""
-    records: list[FatalityRecord] = []
-    for event in events:
-        try:
-            records.append(_record(msgspec.convert(event, _Event, strict=False)))
-        except ValueError:
-            continue
-    return UcdpRecords(records, len(events) - len(records))
+    return usable(events, _Event, _record)
 
 
 def _record(event: _Event) -> FatalityRecord:
