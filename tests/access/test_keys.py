@@ -7,17 +7,6 @@ from sqlalchemy import inspect, text
 from tollhouse import clock
 from tollhouse.access.keys import open_key_ring
 from tollhouse.errors import Problem
-from tollhouse.settings import Settings
-from tollhouse.storage.database import open_database
-from tollhouse.storage.migrate import migrate
-
-
-@pytest.fixture
-async def database(database_url):
-    database = open_database(Settings(database_url=database_url))
-    await migrate(database)
-    yield database
-    await database.close()
 
 
 @pytest.fixture

@@ -12,22 +12,11 @@ from tollhouse.access.wallets import WalletRing
 from tollhouse.caller import WalletCaller
 from tollhouse.errors import Problem
 from tollhouse.evm.address import parse_address
-from tollhouse.settings import Settings
-from tollhouse.storage.database import open_database
-from tollhouse.storage.migrate import migrate
 
 ACCOUNT = Account.from_key("0x" + "11" * 32)
 OTHER = Account.from_key("0x" + "22" * 32)
 ADDRESS = parse_address(ACCOUNT.address).raw
 NONCE = "00112233445566778899aabbccddeeff"
-
-
-@pytest.fixture
-async def database(database_url):
-    database = open_database(Settings(database_url=database_url))
-    await migrate(database)
-    yield database
-    await database.close()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.servers.postgres import drop
 from tests.servers.shared import made_once
 from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.settings import Settings
-from tollhouse.storage.database import open_database
+from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 
 
@@ -56,6 +56,15 @@ def database_url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
         return f"sqlite+aiosqlite:///{request.getfixturevalue('data_dir')}/tollhouse.db"
     return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """One of each kind, opened and migrated."""
+    opened = open_database(Settings(database_url=database_url))
+    await migrate(opened)
+    yield opened
+    await opened.close()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

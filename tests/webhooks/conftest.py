@@ -10,8 +10,7 @@ from standardwebhooks.webhooks import Webhook
 
 from tests.fakes.receiver import Receiver, Told, receiver
 from tollhouse.settings import Settings
-from tollhouse.storage.database import Database, open_database
-from tollhouse.storage.migrate import migrate
+from tollhouse.storage.database import Database
 from tollhouse.webhooks import outbox
 from tollhouse.webhooks.delivery.allotment import Capacity
 from tollhouse.webhooks.delivery.record import Delivery
@@ -50,14 +49,6 @@ class House:
     async def change(self, method: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         async with self.database.writing() as transaction:
             return await method(transaction, *arguments)
-
-
-@pytest.fixture
-async def database(database_url) -> AsyncIterator[Database]:
-    opened = open_database(Settings(database_url=database_url))
-    await migrate(opened)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -16,9 +16,6 @@ from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.newsdesk import Newsdesk
 from tollhouse.services.defense.news.reported import Reported
 from tollhouse.services.defense.stories.story import Story
-from tollhouse.settings import Settings
-from tollhouse.storage.database import open_database
-from tollhouse.storage.migrate import migrate
 
 DATA = Path(__file__).parents[2] / "data"
 SLOT = "20191024143000"
@@ -28,14 +25,6 @@ PAGE = (
 )
 TITLE = "Five Turkish soldiers wounded in Syria, ministry says"
 GRAPH = gkg_line(c1=SLOT, c4=PAGE, c26=f"<PAGE_TITLE>{TITLE}</PAGE_TITLE>")
-
-
-@pytest.fixture
-async def database(database_url):
-    database = open_database(Settings(database_url=database_url))
-    await migrate(database)
-    yield database
-    await database.close()
 
 
 @pytest.fixture

@@ -23,22 +23,11 @@ from tollhouse.services.defense.news.newsdesk import Newsdesk
 from tollhouse.services.defense.news.pages import take_items
 from tollhouse.services.defense.store import NEWS_FEED
 from tollhouse.services.defense.stories.story import Story
-from tollhouse.settings import Settings
-from tollhouse.storage.database import open_database
-from tollhouse.storage.migrate import migrate
 
 SLOT = "20191024143000"
 AS_OF = datetime(2019, 10, 24, 14, 30, tzinfo=UTC)
 NEXT_WEEK = AS_OF + timedelta(days=10)
 RETENTION_DAYS = 8
-
-
-@pytest.fixture
-async def database(database_url):
-    database = open_database(Settings(database_url=database_url))
-    await migrate(database)
-    yield database
-    await database.close()
 
 
 @pytest.fixture

@@ -14,23 +14,12 @@ from tollhouse.services.infra.concierge.concierge import Concierge
 from tollhouse.services.infra.concierge.conversation import Conversations, open_conversations
 from tollhouse.services.infra.concierge.following import Focus
 from tollhouse.services.infra.concierge.linking import Linker
-from tollhouse.settings import Settings
-from tollhouse.storage.database import open_database
-from tollhouse.storage.migrate import migrate
 
 FOCUS = Focus(Query("suppliers", companies=("nvidia",)), ("nvidia",), ("tsmc", "asml"))
 WORDS = [
     "who", "supplies", "NVIDIA", "Micron", "and", "it", "first", "Taiwan", "hbm", "path", "from", "to", "fails", "own",
     "compare", "packaging", "share", "invest", "most", "customers", "?", "2330", "by", "outside",
 ]  # fmt: skip
-
-
-@pytest.fixture
-async def database(database_url):
-    database = open_database(Settings(database_url=database_url))
-    await migrate(database)
-    yield database
-    await database.close()
 
 
 async def _ask(client, message: str, **members: str) -> Any:
