@@ -1,17 +1,14 @@
 """What the samples need: the packages of the JavaScript one, and a server that checks what they send."""
 
-import fcntl
 import http.server
 import json
-import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.servers.npm import node_modules_of
 from tollhouse.access.wallets import AgentHeaders, signed_by
 from tollhouse.errors import Problem
 from tollhouse.evm.address import checksummed
@@ -57,26 +54,5 @@ def checking_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def node_modules() -> Path:
-    """The packages of `npm/package-lock.json`, installed once beside this Python; no script of theirs is run."""
-    npm = shutil.which("npm")
-    # Say what to install rather than pass without having tested.
-    assert npm, "these tests need Node.js 20 or newer with npm on the PATH (apt install npm, brew install node)"
-    home = Path(sys.prefix) / "npm-client"
-    home.mkdir(exist_ok=True)
-    with (home / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        _install(npm, home)
-    return home / "node_modules"
-
-
-def _install(npm: str, home: Path) -> None:
-    stamp = home / "installed.json"
-    listed = (LISTED / "package-lock.json").read_bytes()
-    if stamp.exists() and stamp.read_bytes() == listed:
-        return
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(LISTED / name, home)
-    command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    done = subprocess.run(command, cwd=home, capture_output=True, text=True, timeout=110, check=False)
-    assert done.returncode == 0, done.stderr
-    stamp.write_bytes(listed)
+    """The packages of `npm/package-lock.json`."""
+    return node_modules_of(LISTED, "client")

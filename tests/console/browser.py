@@ -1,16 +1,15 @@
 """A real Chromium for the journeys through the pages; where there is none, it says loudly that they were left out."""
 
-import fcntl
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+
+from tests.servers.npm import node_modules_of
 
 LISTED = Path(__file__).parent / "npm"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -133,17 +132,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """axe-core's script, from the packages listed in `npm/package-lock.json`, installed once beside this Python."""
+    """axe-core's script, from the packages listed in `npm/package-lock.json`."""
     if chromium() is None:
         pytest.skip(LEFT_OUT)
-    npm = shutil.which("npm")
-    assert npm, "the journeys check the pages with axe-core and need npm on the PATH (apt install npm)"
-    home = Path(sys.prefix) / "npm-console"
-    home.mkdir(exist_ok=True)
-    with (home / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        _install(npm, home)
-    return (home / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+    return (node_modules_of(LISTED, "console") / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
 @pytest.fixture
@@ -169,16 +161,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
     if skipped:
         terminalreporter.section(f"{len(skipped)} {LOUD}", red=True, bold=True)
         terminalreporter.write_line(LEFT_OUT, red=True, bold=True)
-
-
-def _install(npm: str, home: Path) -> None:
-    stamp = home / "installed.json"
-    listed = (LISTED / "package-lock.json").read_bytes()
-    if stamp.exists() and stamp.read_bytes() == listed:
-        return
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(LISTED / name, home)
-    command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    done = subprocess.run(command, cwd=home, capture_output=True, text=True, timeout=110, check=False)
-    assert done.returncode == 0, done.stderr
-    stamp.write_bytes(listed)

@@ -1,16 +1,15 @@
 """What a person does about keys, questions, alerts and wallets in the pages, against one server that sells them all."""
 
-import asyncio
 import json
 import re
-import threading
-from collections.abc import Iterator
-from queue import Queue
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import httpx2
 import pytest
 
 from tests.fakes.receiver import receiver
+from tests.fakes.standing import standing
 from tests.fakes.stripe import SECRET_KEY, WEBHOOK_SECRET, Stripe, signed
 from tests.fakes.website import Asked, Reply, standing_website
 from tests.journeys.server import free_port, poll
@@ -53,26 +52,20 @@ def checkout() -> Iterator[Checkout]:
         yield made
 
 
+@asynccontextmanager
+async def deposited() -> AsyncIterator[tuple[str, str]]:
+    """The address of a chain, and a transfer of 2 USDC to the treasury that stands on it."""
+    async with LocalChain.start() as chain:
+        await chain.fund_usdc(WALLET.address, 5_000_000)
+        tx_hash = await chain.transfer_usdc(WALLET, TREASURY.address, 2_000_000)
+        await chain.mined(tx_hash)
+        yield chain.url, tx_hash
+
+
 @pytest.fixture(scope="module")
 def deposit() -> Iterator[tuple[str, str]]:
-    """A chain in a thread of its own, and a transfer of 2 USDC to the treasury that stands on it."""
-    told: Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event, str, str]] = Queue()
-
-    async def stand() -> None:
-        over = asyncio.Event()
-        async with LocalChain.start() as chain:
-            await chain.fund_usdc(WALLET.address, 5_000_000)
-            tx_hash = await chain.transfer_usdc(WALLET, TREASURY.address, 2_000_000)
-            await chain.mined(tx_hash)
-            told.put((asyncio.get_running_loop(), over, chain.url, tx_hash))
-            await over.wait()
-
-    standing = threading.Thread(target=asyncio.run, args=(stand(),))
-    standing.start()
-    loop, over, url, tx_hash = told.get(timeout=60)
-    yield url, tx_hash
-    loop.call_soon_threadsafe(over.set)
-    standing.join()
+    with standing(deposited()) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

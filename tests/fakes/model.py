@@ -9,11 +9,13 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from queue import Queue
+from functools import partial
 from typing import Any, Literal
+
+from tests.fakes.standing import listening, standing
 
 Mode = Literal[
     "ok",
@@ -90,36 +92,16 @@ def read_out(request: dict[str, Any]) -> str:
     return " ".join(said) or "NOT IN THE FEEDS"
 
 
-@contextmanager
-def fake_model() -> Iterator[FakeModel]:
+def fake_model() -> AbstractContextManager[FakeModel]:
     """The server in a thread of its own."""
-    started: Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event, FakeModel]] = Queue()
+    return standing(_served())
 
-    async def live() -> None:
-        over, state, tasks = asyncio.Event(), FakeModel(port=0), set()
 
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.ensure_future(_connection(state, reader, writer))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-        server = await asyncio.start_server(accept, "127.0.0.1", 0)
-        state.port = server.sockets[0].getsockname()[1]
-        started.put((asyncio.get_running_loop(), over, state))
-        await over.wait()
-        server.close()
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    thread = threading.Thread(target=asyncio.run, args=(live(),))
-    thread.start()
-    loop, over, state = started.get(timeout=10)
-    try:
+@asynccontextmanager
+async def _served() -> AsyncIterator[FakeModel]:
+    state = FakeModel(port=0)
+    async with listening(partial(_connection, state)) as state.port:
         yield state
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join()
 
 
 async def _connection(state: FakeModel, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

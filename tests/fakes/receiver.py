@@ -2,12 +2,13 @@
 
 import asyncio
 import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from queue import Queue
+from functools import partial
 from typing import Literal
+
+from tests.fakes.standing import listening, standing
 
 Mode = Literal[
     "ok", "slow", "hang", "drip", "drip-body", "error", "gone", "busy", "redirect", "disconnect", "huge", "garbage"
@@ -52,40 +53,18 @@ class Receiver:
         return self.modes.get(path, self.mode)
 
 
-@contextmanager
-def receiver(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+def receiver(tls: ssl.SSLContext | None = None) -> AbstractContextManager[Receiver]:
     """A receiver on loopback in a thread of its own, so that it lives while tests and other processes come and go."""
-    started: Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event, Receiver]] = Queue()
+    return standing(_received(tls))
 
-    async def live() -> None:
-        over = asyncio.Event()
-        state = Receiver(port=0, scheme="https" if tls else "http")
-        if tls:
-            tls.sni_callback = lambda _socket, name, _context: state.server_names.append(name)
-        tasks: set[asyncio.Task[None]] = set()
 
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.ensure_future(_connection(state, reader, writer))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-        server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
-        state.port = server.sockets[0].getsockname()[1]
-        started.put((asyncio.get_running_loop(), over, state))
-        await over.wait()
-        server.close()
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    thread = threading.Thread(target=asyncio.run, args=(live(),))
-    thread.start()
-    loop, over, state = started.get(timeout=10)
-    try:
+@asynccontextmanager
+async def _received(tls: ssl.SSLContext | None) -> AsyncIterator[Receiver]:
+    state = Receiver(port=0, scheme="https" if tls else "http")
+    if tls:
+        tls.sni_callback = lambda _socket, name, _context: state.server_names.append(name)
+    async with listening(partial(_connection, state), tls) as state.port:
         yield state
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join()
 
 
 async def _connection(state: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

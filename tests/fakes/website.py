@@ -1,12 +1,12 @@
 """A website on loopback whose every answer a test writes, down to the bytes and the pauses between them."""
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from queue import Queue
 from urllib.parse import parse_qsl, urlsplit
+
+from tests.fakes.standing import listening, standing
 
 
 @dataclass(frozen=True)
@@ -58,49 +58,13 @@ async def website(answer: Answer) -> AsyncIterator[Website]:
         finally:
             writer.transport.abort()
 
-    server = await asyncio.start_server(_tracked(serve), "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()[:2]
-    try:
-        yield Website(f"http://{host}:{port}", asked)
-    finally:
-        server.close()
-        for task in list(_SERVING):
-            task.cancel()
-        await asyncio.gather(*_SERVING, return_exceptions=True)
+    async with listening(serve) as port:
+        yield Website(f"http://127.0.0.1:{port}", asked)
 
 
-@contextmanager
-def standing_website(answer: Answer) -> Iterator[Website]:
+def standing_website(answer: Answer) -> AbstractContextManager[Website]:
     """A `website` in a thread of its own, for tests that wait for other processes."""
-    told: Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event, Website]] = Queue()
-
-    async def stand() -> None:
-        over = asyncio.Event()
-        async with website(answer) as site:
-            told.put((asyncio.get_running_loop(), over, site))
-            await over.wait()
-
-    standing = threading.Thread(target=asyncio.run, args=(stand(),))
-    standing.start()
-    loop, over, site = told.get(timeout=10)
-    try:
-        yield site
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        standing.join()
-
-
-_SERVING: set[asyncio.Task[None]] = set()
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-def _tracked(serve: Serve) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]:
-    def start(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(serve(reader, writer))
-        _SERVING.add(task)
-        task.add_done_callback(_SERVING.discard)
-
-    return start
+    return standing(website(answer))
 
 
 async def _read(reader: asyncio.StreamReader) -> Asked:

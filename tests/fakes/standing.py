@@ -1,0 +1,55 @@
+"""How fakes stand: listening on loopback, and, for tests that wait for other processes, in a thread of their own."""
+
+import asyncio
+import ssl
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from queue import Queue
+from typing import TypeVar
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Opened = TypeVar("Opened")
+
+START_SECONDS = 60
+
+
+@asynccontextmanager
+async def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """The port that `serve` has each connection to; connections left at the end are cut."""
+    serving: set[asyncio.Task[None]] = set()
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(serve(reader, writer))
+        serving.add(task)
+        task.add_done_callback(serving.discard)
+
+    server = await asyncio.start_server(begin, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in list(serving):
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
+
+
+@contextmanager
+def standing(opened: AbstractAsyncContextManager[Opened]) -> Iterator[Opened]:
+    """What it opens, kept open by an event loop in a thread of its own."""
+    told: Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event, Opened]] = Queue()
+
+    async def stand() -> None:
+        over = asyncio.Event()
+        async with opened as made:
+            told.put((asyncio.get_running_loop(), over, made))
+            await over.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(stand(),))
+    thread.start()
+    loop, over, made = told.get(timeout=START_SECONDS)
+    try:
+        yield made
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
