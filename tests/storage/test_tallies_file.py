@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tests.waiting import until
 from tollhouse import clock
 from tollhouse.metering.windows import SECONDS_PER_DAY, Windows, look, reserve
 from tollhouse.storage.tallies_file import MemoryTallies, SharedFileTallies
@@ -57,16 +58,10 @@ async def test_count_in_memory_is_on_disk_soon(tmp_path):
     tallies = MemoryTallies(tmp_path)
     for _ in range(5):
         await count(tallies)
-    await until_on_disk(tmp_path, 5)
+    await until(lambda: on_disk(tmp_path) == 5)
     await count(tallies)
-    await until_on_disk(tmp_path, 6)
+    await until(lambda: on_disk(tmp_path) == 6)
     await tallies.close()
-
-
-async def until_on_disk(folder, used):
-    async with asyncio.timeout(15):
-        while on_disk(folder) != used:  # noqa: ASYNC110 - what a thread writes tells no event
-            await asyncio.sleep(0.02)
 
 
 async def test_closing_writes_what_is_left(tmp_path):
@@ -157,7 +152,6 @@ async def test_idle_subjects_leave_the_memory_and_come_back_from_nothing(tmp_pat
     await count(tallies, "idle")
     monkeypatch.setattr(clock, "seconds", lambda: now + 2 * SECONDS_PER_DAY)
     await count(tallies, "busy")
-    await asyncio.sleep(0.7)
-    assert "idle" not in tallies._tallies
+    await until(lambda: "idle" not in tallies._tallies)
     assert await used(tallies, "busy") == 1
     await tallies.close()

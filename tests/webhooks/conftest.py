@@ -1,6 +1,5 @@
 """A webhook room over each kind of database, and a receiver on loopback that does as it is told."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -69,13 +68,6 @@ async def house(database) -> AsyncIterator[House]:
 def hook() -> Iterator[Receiver]:
     with receiver() as running:
         yield running
-
-
-async def until(claim: Callable[[], Any], seconds: float = 15.0) -> None:
-    """Wait until it is so; what a receiver's thread does tells no event of this one's."""
-    async with asyncio.timeout(seconds):
-        while not claim():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
 
 
 def is_signed(told: Told, secret: str) -> bool:

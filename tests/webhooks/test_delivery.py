@@ -9,7 +9,8 @@ from itertools import pairwise
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from tests.webhooks.conftest import IMPATIENT, is_signed, until
+from tests.waiting import until
+from tests.webhooks.conftest import IMPATIENT, is_signed
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.webhooks import outbox, signing

@@ -5,6 +5,7 @@ import pytest
 
 from tests.fakes.node import provider
 from tests.fakes.website import Reply
+from tests.waiting import until
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.endpoint import Bounds
@@ -309,8 +310,7 @@ async def test_watch_runs_by_itself_and_is_done_within_fifteen_seconds(chain, le
 
 
 async def _until(ledger, micros: int) -> None:
-    async with asyncio.timeout(15):
-        while True:
-            if await balance(ledger) == micros:
-                return
-            await asyncio.sleep(0.1)
+    async def is_so() -> bool:
+        return await balance(ledger) == micros
+
+    await until(is_so)

@@ -376,9 +376,10 @@ async def test_no_more_transactions_are_under_way_than_a_node_keeps(chain, facil
     monkeypatch.setattr(traffic, "MOST_SLOTS", 2)
     await chain.mine_every(0)
     under_way = []
-    for _ in range(5):
+    for number in range(5):
         under_way.append(asyncio.create_task(facilitator.settle(read(v1()), REQUIREMENT)))
-        await asyncio.sleep(0.15)
+        await until_sent(chain, min(number + 1, 2))
+    await asyncio.sleep(0.3)
     assert int((await chain.ask("txpool_status"))["pending"], 16) == 2
     await chain.mine_every(1)
     outcomes = await asyncio.gather(*under_way)
@@ -390,6 +391,7 @@ async def test_caller_who_gives_up_does_not_stop_the_settlement(chain, facilitat
     payment = read(v1())
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(facilitator.settle(payment, REQUIREMENT), 0.5)
+    await until_sent(chain)
     again = asyncio.create_task(facilitator.settle(payment, REQUIREMENT))
     await asyncio.sleep(0.1)
     await chain.mine()

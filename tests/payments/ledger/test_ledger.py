@@ -4,6 +4,7 @@ import collections
 import pytest
 
 from tests.payments.ledger.asking import ANSWER, PRICE, charge, deposit, reserve, reversal
+from tests.waiting import until
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.payments.ledger.ledger import (
@@ -205,9 +206,13 @@ async def test_answer_that_has_surely_left_is_given_by_nobody(ledger, open_anoth
     await ledger.move(deposit("1", PRICE))
     await charge(ledger, "1")
     ledger.delivered("call:agent:a:1")
-    await asyncio.sleep(0.2)
-    await ledger.sweep()
-    assert await reserve(await open_another(), "1") == Used("posted")
+    another = await open_another()
+
+    async def is_gone() -> bool:
+        await ledger.sweep()
+        return await reserve(another, "1") == Used("posted")
+
+    await until(is_gone)
 
 
 async def test_answer_is_given_again_after_a_restart(open_another):
@@ -250,9 +255,12 @@ async def test_same_body_is_stored_once_and_goes_with_the_last_that_got_it(ledge
     assert await bodies() == 2
     assert await reserve(ledger, "999") == Used("posted", ANSWER)
     ledger.delivered("call:agent:a:999")
-    await asyncio.sleep(0.2)
-    await ledger.sweep()
-    assert await bodies() == 1
+
+    async def is_gone() -> bool:
+        await ledger.sweep()
+        return await bodies() == 1
+
+    await until(is_gone)
 
 
 async def test_transfers_are_found_with_their_state(ledger):

@@ -144,12 +144,12 @@ async def test_unknown_outcome_is_resolved_by_the_chain_not_by_another_payment(r
 
 
 async def test_process_that_lives_keeps_its_claims(open_room, monkeypatch):
-    monkeypatch.setattr(leases, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
     monkeypatch.setattr(leases, "RENEW_SECONDS", 0.1)
     one, another = await open_room(), await open_room()
     sent = v1()
     claimed = await claim(one, sent)
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(3.2)
     await another.x402.recover()
     assert isinstance(await one.x402.settle(claimed, ANSWER), tuple)
     assert (await claim(another, sent)).answer == ANSWER

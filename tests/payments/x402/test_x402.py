@@ -20,6 +20,7 @@ from tests.payments.x402.paying import (
     v1,
     v2,
 )
+from tests.waiting import until
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.payments.kept import KEPT_SECONDS
@@ -126,10 +127,13 @@ async def test_delivery_is_told_once_the_answer_has_surely_left(room, monkeypatc
     sent = v1()
     await bought(room, sent)
     await delivered(room, sent)
-    await asyncio.sleep(0.5)
+
+    async def is_told() -> bool:
+        [listed] = await room.x402.receipts(clock.seconds() + 1, 10)
+        return listed.is_delivered
+
+    await until(is_told)
     assert await reason(room, sent) == USED
-    [listed] = await room.x402.receipts(clock.seconds() + 1, 10)
-    assert listed.is_delivered
 
 
 async def test_payment_buys_nothing_else(room):
@@ -222,7 +226,7 @@ async def test_call_that_goes_away_while_settling_is_still_charged_once_and_answ
     claimed = await claim(room, sent)
     room.settler.gate = asyncio.Event()
     calling = asyncio.create_task(room.x402.settle(claimed, ANSWER))
-    await asyncio.sleep(0.1)
+    await until(lambda: room.settler.attempts)
     calling.cancel()
     await asyncio.gather(calling, return_exceptions=True)
     waiting = asyncio.create_task(claim(room, sent))
@@ -246,7 +250,7 @@ async def test_slow_settlement_is_pending_and_never_asked_for_twice(room, chain,
         assert int(pending.value.headers["Retry-After"]) >= 1
         assert "accepts" not in pending.value.facts
     room.settler.gate.set()
-    await asyncio.sleep(0.5)
+    monkeypatch.setattr(x402_module, "WAIT_SECONDS", 15)
     assert (await claim(room, sent)).answer == ANSWER
     assert len(room.settler.attempts) == 1
     assert await seller_holds(chain) == PRICE

@@ -7,7 +7,8 @@ import pytest
 
 from tests.gate.conftest import asgi_client
 from tests.services.defense.alerts.conftest import House, record, rule
-from tests.webhooks.conftest import is_signed, until
+from tests.waiting import until
+from tests.webhooks.conftest import is_signed
 from tollhouse import app
 from tollhouse.gate.service import Service
 from tollhouse.services import EVERY_SERVICE

@@ -1,0 +1,15 @@
+"""How tests wait for what other tasks, threads and processes do: until it is so, however slow the machine."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+
+
+async def until(claim: Callable[[], object | Awaitable[object]], seconds: float = 15.0) -> None:
+    """Ask again and again until the claim, or what it is awaited for, is true. Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        while True:
+            said = claim()
+            if await said if isawaitable(said) else said:
+                return
+            await asyncio.sleep(0.02)
