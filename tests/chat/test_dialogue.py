@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.model import FakeModel, Reply, fake_model
+from tests.waiting import until
 from tollhouse.chat.dialogue import MOST_ROUNDS, MOST_TOKENS, Answered, Asking, Dialogue
 from tollhouse.chat.grounding import Evidence, Exhibit
 from tollhouse.chat.model import Model
@@ -187,10 +188,7 @@ async def test_model_is_left_when_the_caller_leaves(server):
     assert await anext(parts) == Delta("The")
     await parts.aclose()
     assert dialogue.spent_tokens > 0
-    for _ in range(100):
-        if server.cut_off > before:
-            break
-        await asyncio.sleep(0.02)
+    await until(lambda: server.cut_off > before)
     assert server.cut_off == before + 1
     await model._client.close()
 

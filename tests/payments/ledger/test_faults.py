@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from tests.payments.ledger.asking import ANSWER, PRICE, charge, deposit, reserve
+from tests.waiting import until
 from tollhouse.errors import Problem
 from tollhouse.payments.ledger.ledger import ReservationGoneError, Reserved, Transfer, open_ledger
 from tollhouse.payments.ledger.operations import Move
@@ -270,10 +271,7 @@ async def test_process_that_lost_its_connection_cannot_post_what_was_released_me
     await reserve(through_proxy, "1")
     async with opened(postgres_url) as other:
         proxy.cut()
-        for _ in range(100):
-            if await other.recover():
-                break
-            await asyncio.sleep(0.02)
+        await until(other.recover)
         with pytest.raises(ReservationGoneError):
             await through_proxy.post("call:agent:a:1", ANSWER)
         assert (await other.account("agent:a")).balance_micros == PRICE

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.payments.ledger.asking import ANSWER, PRICE, charge, deposit, reserve
+from tests.waiting import until
 from tollhouse.payments.ledger.ledger import ReservationGoneError, Reserved, Transfer, Used, open_ledger
 from tollhouse.payments.ledger.operations import Reserve
 from tollhouse.settings import Settings
@@ -68,12 +69,15 @@ async def test_reservations_of_a_living_process_are_left_alone_and_those_of_a_de
 
 
 async def released(ledger):
-    """PostgreSQL takes a moment to see that a client was killed."""
-    for _ in range(100):
-        if count := await ledger.recover():
-            return count
-        await asyncio.sleep(0.05)
-    return 0
+    """How many, once there are any: PostgreSQL takes a moment to see that a client was killed."""
+    counts: list[int] = []
+
+    async def is_any() -> bool:
+        counts.append(await ledger.recover())
+        return counts[-1] > 0
+
+    await until(is_any)
+    return counts[-1]
 
 
 async def test_opening_a_ledger_releases_what_a_dead_process_left(open_another, owner):

@@ -1,12 +1,12 @@
 """The service as a whole: what it loads at start, what it costs, and how it follows the store."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from tests.services.mattress.conftest import serving
 from tests.services.mattress.test_importing import row
+from tests.waiting import until
 from tollhouse.services.mattress.importing import import_products
 from tollhouse.services.mattress.product import Storefront
 from tollhouse.services.mattress.retailers import demo_retailers, load_retailers
@@ -58,10 +58,11 @@ async def test_import_shows_in_a_running_server_with_another_etag(tmp_path):
     async with serving(data_dir=str(tmp_path)) as client:
         first = await client.get("/api/products")
         await imported(tmp_path, [row("new")], is_partial=True)
-        for _ in range(100):
-            await asyncio.sleep(0.05)
-            if (await client.get("/health")).json()["product_count"] == 166:
-                break
+
+        async def is_shown() -> bool:
+            return (await client.get("/health")).json()["product_count"] == 166
+
+        await until(is_shown)
         again = await client.get("/api/products", headers={"If-None-Match": first.headers["ETag"]})
         assert again.status_code == 200
         assert again.json()["total"] == 166

@@ -14,6 +14,7 @@ import pytest
 from tests.fakes.model import Reply, fake_model
 from tests.gate.conftest import asgi_client
 from tests.services.defense.chat.conftest import load_recorded
+from tests.waiting import until
 from tollhouse import app
 from tollhouse.caller import KeyCaller, WalletCaller
 from tollhouse.chat.budget import TOKENS_PER_UNIT
@@ -364,10 +365,7 @@ async def test_caller_who_leaves_stops_the_model(modelled, model):
     events = modelled.desk.events(Asked(None, body, {}, caller, "", "application/json"))
     assert (await anext(events)).startswith(b"event: delta\n")
     await events.aclose()
-    for _ in range(100):
-        if model.cut_off > before:
-            break
-        await asyncio.sleep(0.02)
+    await until(lambda: model.cut_off > before)
     assert model.cut_off == before + 1
 
 
