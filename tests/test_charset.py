@@ -42,6 +42,20 @@ def test_byte_order_mark_names_the_encoding(name):
     assert not charset.marked(text.encode())
 
 
+@pytest.mark.parametrize(
+    ("raw", "content_type", "text"),
+    [
+        ("Grüße".encode(), "text/xml; charset=big5", "Grüße"),
+        ("Grüße".encode(), "text/xml; charset=iso-2022-jp", "Grüße"),
+        ("日本の寝具".encode("iso-2022-jp"), "text/xml; charset=iso-2022-jp", "日本の寝具"),
+        ("日本の寝具".encode("shift-jis"), "text/xml; charset=Shift_JIS", "日本の寝具"),
+        ("plain".encode("utf-16-be"), "text/xml; charset=utf-16be", "plain"),
+    ],
+)
+def test_valid_utf_8_is_believed_over_a_claim_unless_what_is_claimed_passes_for_it(raw, content_type, text):
+    assert charset.decoded(raw, content_type) == text
+
+
 def test_few_broken_bytes_leave_utf_8_and_many_are_another_encoding():
-    assert charset.damaged("Grüße aus Köln, Düsseldorf".encode() + b"\xff") == "Grüße aus Köln, Düsseldorf\ufffd"
-    assert charset.damaged("Grüße aus Köln".encode("cp1252")) == "Grüße aus Köln"
+    assert charset.decoded("Grüße aus Köln, Düsseldorf".encode() + b"\xff", "") == "Grüße aus Köln, Düsseldorf\ufffd"
+    assert charset.decoded("Grüße aus Köln".encode("cp1252"), "") == "Grüße aus Köln"

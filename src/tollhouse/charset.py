@@ -1,4 +1,4 @@
-"""Which encoding a document's bytes are in: what its byte order mark says, what is claimed for it, and a guess."""
+"""Which encoding a document's bytes are in: its byte order mark, what the bytes prove, what is claimed, a guess."""
 
 import codecs
 import re
@@ -21,6 +21,7 @@ _DECLARED = re.compile(
 )
 _DECLARED_WITHIN_BYTES = 2_048
 _WIDE = ("utf16", "utf-16", "utf32", "utf-32")
+_SWITCHING = ("iso-2022", "iso2022")
 # As browsers do: who says Latin-1 means Microsoft's superset of it.
 _LATIN = frozenset({"iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii"})
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -29,6 +30,23 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 def marked(raw: bytes) -> str:
     """The encoding that a byte order mark names; empty without one."""
     return next((name for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), "")
+
+
+def decoded(raw: bytes, content_type: str) -> str:
+    """The text, with U+FFFD for what is broken in it; a byte order mark stays.
+
+    A mark decides; then UTF-8, if the bytes are valid UTF-8 (servers and files name others by default too often to be
+    believed over that); then the charset of the HTTP header, the document's own, and a guess.
+    """
+    if mark := marked(raw):
+        return raw.decode(mark, "replace")
+    name = claimed(raw, content_type)
+    if _passes_for_utf_8(name, raw):
+        return raw.decode(name, "replace")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode(name, "replace") if name else _damaged(raw)
 
 
 def claimed(raw: bytes, content_type: str) -> str:
@@ -41,12 +59,7 @@ def claimed(raw: bytes, content_type: str) -> str:
     return ""
 
 
-def is_wide(name: str) -> bool:
-    """Whether the encoding is UTF-16 or UTF-32: plain letters in it are valid UTF-8, too, with zeros between them."""
-    return name.startswith(_WIDE)
-
-
-def damaged(raw: bytes) -> str:
+def _damaged(raw: bytes) -> str:
     """The text of UTF-8 with a few broken bytes, or of windows-1252 where most of what is not ASCII is broken."""
     text = raw.decode("utf-8", "replace")
     is_mostly_whole = text.count("\ufffd") * 2 <= len(_BEYOND_ASCII.findall(text))
@@ -59,6 +72,11 @@ def _exists(name: str) -> bool:
     except LookupError:
         return False
     return True
+
+
+def _passes_for_utf_8(name: str, raw: bytes) -> bool:
+    """UTF-16 and UTF-32 are ASCII with zeros between; ISO 2022 switches alphabets within ASCII."""
+    return name.startswith(_WIDE) or (name.startswith(_SWITCHING) and raw.isascii())
 
 
 def _is_byte_wise(raw: bytes) -> bool:

@@ -10,9 +10,8 @@ from msgspec import Struct
 
 from tollhouse.services.defense.event import EventRecord
 
-Event = TypeVar("Event")
-
 FatalityProvider = Literal["ucdp", "acled"]
+Coded = TypeVar("Coded")
 
 DAYS_APART = timedelta(days=1)
 KM_APART = 50.0
@@ -57,7 +56,7 @@ class FatalityRecords(Struct, frozen=True):
 
 
 def usable(
-    events: Sequence[dict[str, Any]], kind: type[Event], record: Callable[[Event], FatalityRecord]
+    events: Sequence[dict[str, Any]], kind: type[Coded], record: Callable[[Coded], FatalityRecord]
 ) -> FatalityRecords:
     """The records of raw events, whose numbers may be written as strings; `record` raises ValueError for a bad one."""
     records: list[FatalityRecord] = []

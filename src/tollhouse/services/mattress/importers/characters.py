@@ -36,8 +36,7 @@ def unpacked(raw: bytes, cap_bytes: int = MAX_BYTES) -> bytes:
 def text_of(raw: bytes, content_type: str = "", encoding: str = "") -> str:
     """A feed's text. Raises Unreadable for what is none.
 
-    A byte order mark decides, then `encoding` where someone says so; then UTF-8 if the bytes are valid UTF-8, since
-    servers and files claim others by default; then what the header or the document declares, and windows-1252.
+    A byte order mark decides, then `encoding` where someone says so, then the zeros of UTF-16; else `charset.decoded`.
     """
     text = _decoded(raw, content_type, encoding).removeprefix("\ufeff")
     if "\0" in text:
@@ -46,13 +45,8 @@ def text_of(raw: bytes, content_type: str = "", encoding: str = "") -> str:
 
 
 def _decoded(raw: bytes, content_type: str, encoding: str) -> str:
-    if certain := charset.marked(raw) or encoding or _wide(raw):
-        return _strictly(raw, certain)
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        claimed = charset.claimed(raw, content_type)
-        return raw.decode(claimed, "replace") if claimed else charset.damaged(raw)
+    certain = charset.marked(raw) or encoding or _wide(raw)
+    return _strictly(raw, certain) if certain else charset.decoded(raw, content_type)
 
 
 def _strictly(raw: bytes, name: str) -> str:
