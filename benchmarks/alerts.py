@@ -23,19 +23,19 @@ from typing import Any
 import msgspec
 
 from tollhouse import app, logs
+from tollhouse.config.settings import Settings
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store
 from tollhouse.services.defense.alerts.evaluator import Active, Ages, Evaluator
-from tollhouse.services.defense.alerts.marks import Mark, minute_of
-from tollhouse.services.defense.alerts.measuring import BINS
+from tollhouse.services.defense.alerts.event_samples import Mark, minute_of
+from tollhouse.services.defense.alerts.metrics import BINS
+from tollhouse.services.defense.alerts.monitor import AlertMonitor
 from tollhouse.services.defense.alerts.rule import SEVERITY, AlertFilters, Rule
-from tollhouse.services.defense.alerts.watch import Watch
-from tollhouse.services.defense.event import EventRecord, Geo
-from tollhouse.services.defense.ingest.slots import compact
-from tollhouse.services.defense.places import COUNTRIES, find_country
+from tollhouse.services.defense.countries import COUNTRIES, find_country
+from tollhouse.services.defense.events.event import EventRecord, Geo
+from tollhouse.services.defense.ingest.batches import compact
+from tollhouse.services.defense.revisions import bump_revision
 from tollhouse.services.defense.store import EVENTS_FEED
-from tollhouse.services.defense.store_changes import bump_revision
-from tollhouse.settings import Settings
 
 RULES = 10_000
 EVENTS_PER_SLOT = 470
@@ -182,10 +182,10 @@ async def stored(data_dir: Path) -> dict[str, Any]:
     """The same through a watch over a database."""
     chance = random.Random(1)
     settings = Settings(data_dir=str(data_dir), background_work=False)
-    async with app.rooms_of(settings, answers_calls=False) as rooms:
+    async with app.open_context(settings, answers_calls=False) as context:
 
         async def take_in(moments: list[datetime]) -> None:
-            async with rooms.database.writing() as connection:
+            async with context.database.writing() as connection:
                 now = await bump_revision(connection, EVENTS_FEED)
                 for moment in moments:
                     name = compact(moment)
@@ -206,7 +206,7 @@ async def stored(data_dir: Path) -> dict[str, Any]:
                         ingested_at="",
                     )
 
-        async with rooms.database.writing() as connection:
+        async with context.database.writing() as connection:
             now = await bump_revision(connection, store.ALERTS)
             rows = [
                 {"id": active.id, "key_id": "key", "name": "", "version": 1, "rule": msgspec.json.encode(active.rule),
@@ -216,7 +216,7 @@ async def stored(data_dir: Path) -> dict[str, Any]:
             ]  # fmt: skip
             await connection.execute(store.alert.insert(), rows)
         await take_in([END + SLOT * number for number in range(1 - SLOTS, 1)])
-        watch = Watch(rooms.database, recorded=None)
+        watch = AlertMonitor(context.database, recorded=None)
         begun = perf_counter()
         await watch.once()
         first = perf_counter() - begun

@@ -26,11 +26,11 @@ from keyed_events import usual_python
 
 from tollhouse import logs
 from tollhouse.catalogue.catalogue import Catalogue
-from tollhouse.catalogue.engine import TantivyEngine
 from tollhouse.catalogue.items import Item
 from tollhouse.catalogue.query import Between, Query
 from tollhouse.catalogue.schema import Field, Schema
-from tollhouse.settings import Settings
+from tollhouse.catalogue.search_engine import TantivyEngine
+from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 

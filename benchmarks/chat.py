@@ -27,17 +27,17 @@ from tests.services.defense.chat.conftest import load_recorded
 from tests.services.defense.chat.evaluating import questions
 from tollhouse import app
 from tollhouse.caller import KeyCaller
-from tollhouse.chat.grounding import Evidence
-from tollhouse.gate.operation import JSON, Asked
-from tollhouse.services.defense.brief_feed import BriefFeed
-from tollhouse.services.defense.chat.answerer import answer
-from tollhouse.services.defense.chat.asked import ChatRequest
-from tollhouse.services.defense.chat.chat_desk import ChatDesk, open_chat
-from tollhouse.services.defense.chat.picture import Picture, Pictures
+from tollhouse.config.settings import Settings
+from tollhouse.http.endpoint import JSON, Request
+from tollhouse.questions.grounding import Evidence
+from tollhouse.services.defense.brief.feed import BriefFeed
+from tollhouse.services.defense.chat.endpoints import ChatEndpoints, open_chat
+from tollhouse.services.defense.chat.extractive_answerer import answer
+from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots
 from tollhouse.services.defense.chat.tools import FeedTools
-from tollhouse.services.defense.events_feed import EventsFeed
-from tollhouse.services.defense.news.news_feeds import NewsFeeds
-from tollhouse.settings import Settings
+from tollhouse.services.defense.chat.types import ChatRequest
+from tollhouse.services.defense.events.feed import EventsFeed
+from tollhouse.services.defense.news.feeds import NewsFeeds
 
 
 class First(NamedTuple):
@@ -64,7 +64,7 @@ async def main() -> None:
     print(json.dumps(figures))
 
 
-def _extractive(picture: Picture) -> dict[str, float]:
+def _extractive(picture: Snapshot) -> dict[str, float]:
     """Milliseconds per question over every question of both halves, the first one's index left out."""
     asked = [turn for half in ("dev", "held") for question in questions(half) for turn in question["turns"]]
     began = perf_counter()
@@ -79,7 +79,7 @@ def _extractive(picture: Picture) -> dict[str, float]:
     }
 
 
-def _timed(picture: Picture, prompt: str) -> float:
+def _timed(picture: Snapshot, prompt: str) -> float:
     began = perf_counter()
     answer(picture, prompt, None)
     return (perf_counter() - began) * 1_000
@@ -98,15 +98,17 @@ def _fake(*flags: str) -> Iterator[str]:
             process.terminate()
 
 
-async def _streamed(picture: Picture, folder: Path, url: str, times: int) -> dict[str, float]:
+async def _streamed(picture: Snapshot, folder: Path, url: str, times: int) -> dict[str, float]:
     """Milliseconds to the first token of the server, and to the first text that a caller of the chat gets."""
     settings = Settings(data_dir=str(folder), recorded=True, llm_base_url=url)
-    async with app.rooms_of(settings) as rooms:
-        events = EventsFeed(rooms.database, recorded=True)
+    async with app.open_context(settings) as context:
+        events = EventsFeed(context.database, recorded=True)
         await events.refresh()
-        news = NewsFeeds(rooms.database, events)
+        news = NewsFeeds(context.database, events)
         await news.refresh()
-        desk = await open_chat(rooms, Pictures(rooms.database, events, news, BriefFeed(rooms.database, events, news)))
+        desk = await open_chat(
+            context, Snapshots(context.database, events, news, BriefFeed(context.database, events, news))
+        )
         client, messages = AsyncOpenAI(base_url=url, api_key="none", max_retries=0), _sent(picture)
         direct, ours = [], []
         for _ in range(times + 2):
@@ -122,7 +124,7 @@ async def _streamed(picture: Picture, folder: Path, url: str, times: int) -> dic
     }
 
 
-def _sent(picture: Picture) -> list[dict[str, Any]]:
+def _sent(picture: Snapshot) -> list[dict[str, Any]]:
     """What the server has to be shown so that it reads out the same answer."""
     finding = answer(picture, PROMPT, None).finding
     assert finding is not None
@@ -141,9 +143,9 @@ async def _first_directly(client: AsyncOpenAI, messages: list[dict[str, Any]]) -
     return took
 
 
-async def _first_of_chat(desk: ChatDesk) -> First:
+async def _first_of_chat(desk: ChatEndpoints) -> First:
     began = perf_counter(), process_time()
-    events = desk.events(Asked(None, ChatRequest(PROMPT, stream=True), {}, CALLER, "", JSON))
+    events = desk.events(Request(None, ChatRequest(PROMPT, stream=True), {}, CALLER, "", JSON))
     async for event in events:
         if event.startswith(b"event: delta"):
             break

@@ -16,8 +16,8 @@ from time import process_time
 from typing import Any
 
 from tollhouse import app, logs
-from tollhouse.gate.server import Gate
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
+from tollhouse.http.server import Server
 
 GOAL_MICROSECONDS = 35.0
 PATH = "/defense/feeds/events"
@@ -63,7 +63,7 @@ class Sent:
             self.body = message["body"]
 
 
-async def timed(gate: Gate, asked: dict[str, Any], calls: int) -> float:
+async def timed(gate: Server, asked: dict[str, Any], calls: int) -> float:
     """Mean microseconds of processor time of one call; every answer must be a 200 with a body."""
     sent = Sent()
     begun = process_time()
@@ -88,8 +88,8 @@ async def empty(calls: int) -> float:
 
 async def measure(folder: str, *, profiled: bool) -> dict[str, Any]:
     settings = Settings(data_dir=folder, recorded=True, background_work=False)
-    async with app.rooms_of(settings, answers_calls=False) as rooms:
-        made = await rooms.keys.create("bench@example.org", "enterprise", per_minute=100_000_000)
+    async with app.open_context(settings, answers_calls=False) as context:
+        made = await context.keys.create("bench@example.org", "enterprise", per_minute=100_000_000)
     headers = {"host": "127.0.0.1:8000", "authorization": f"Bearer {made.text}"}
     asked = scope(PATH, b"limit=20", headers)
     async with app.serving(settings) as gate:
@@ -114,7 +114,7 @@ async def measure(folder: str, *, profiled: bool) -> dict[str, Any]:
     }
 
 
-async def profile(gate: Gate, asked: dict[str, Any]) -> None:
+async def profile(gate: Server, asked: dict[str, Any]) -> None:
     profiler = cProfile.Profile()
     profiler.enable()
     await timed(gate, asked, CALLS)

@@ -15,12 +15,12 @@ from typing import Any
 
 import networkx as nx
 
-from tollhouse.services.infra.chain import load_chain
-from tollhouse.services.infra.concierge.concierge import Concierge
-from tollhouse.services.infra.flow import Flow
-from tollhouse.services.infra.knockout import Slots, Supply
+from tollhouse.services.infra.assistant.assistant import Assistant
+from tollhouse.services.infra.failure_simulation import Slots, Supply
 from tollhouse.services.infra.paths import paths_between
-from tollhouse.services.infra.searching import CompanySearch
+from tollhouse.services.infra.reachability import Flow
+from tollhouse.services.infra.search import CompanySearch
+from tollhouse.services.infra.supply_graph import load_chain
 
 NODES, EDGES, QUESTIONS = 100_000, 1_000_000, 200
 DEPTH, MOST = 3, 1_000
@@ -41,7 +41,7 @@ def main() -> None:
 def _catalogue() -> dict[str, float]:
     """Microseconds per question, the median over all companies."""
     chain = load_chain()
-    concierge, ids = Concierge(chain), [company.id for company in chain.companies]
+    concierge, ids = Assistant(chain), [company.id for company in chain.companies]
     pairs = [(chain.node(a), chain.node(b)) for a, b in zip(ids, reversed(ids), strict=True) if a != b]
     search = CompanySearch(chain)
     names = [company.name for company in chain.companies]

@@ -24,9 +24,9 @@ from time import perf_counter, process_time
 from typing import Any
 
 from tollhouse import app, logs
-from tollhouse.services.defense.ingest.rows import Row
-from tollhouse.services.defense.ingest.slots import ingest_export
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
+from tollhouse.services.defense.ingest.batches import ingest_export
+from tollhouse.services.defense.ingest.export_row import Row
 
 ROWS = 200_000
 SLOTS = 96
@@ -88,9 +88,9 @@ async def take_in(paths: Sequence[Path], data_dir: Path) -> dict[str, int]:
     """The files through the real code into a fresh store; tells rows taken and events made."""
     rows = events = 0
     settings = Settings(data_dir=str(data_dir), background_work=False)
-    async with app.rooms_of(settings, answers_calls=False) as rooms:
+    async with app.open_context(settings, answers_calls=False) as context:
         for path in paths:
-            report = await ingest_export(rooms.database, path.name, path.read_bytes(), "file")
+            report = await ingest_export(context.database, path.name, path.read_bytes(), "file")
             rows, events = rows + report.rows, events + report.events
     return {"rows": rows, "events": events}
 

@@ -18,8 +18,8 @@ from time import perf_counter
 from typing import Any
 
 from tollhouse import logs
-from tollhouse.payments.ledger.ledger import KeptAnswer, Ledger, Transfer, open_ledger
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
+from tollhouse.payments.ledger.ledger import Ledger, StoredResponse, Transfer, open_ledger
 from tollhouse.storage.database import open_database
 
 IN_FLIGHT = 64
@@ -28,7 +28,7 @@ ROUNDS = 3
 AGENTS = 50
 GOAL_TRANSFERS, GOAL_PAIRS, GOAL_P99_MS = 5_000, 1_500, 50
 # A feed's page as it is paid for: 20 events.
-ANSWER = KeptAnswer(200, "application/json", b"x" * 12_000, etag='"abc"')
+ANSWER = StoredResponse(200, "application/json", b"x" * 12_000, etag='"abc"')
 
 _BASELINE_TABLES = (
     "CREATE TABLE transfer (id TEXT PRIMARY KEY, debit TEXT, credit TEXT, amount INTEGER)",

@@ -26,12 +26,12 @@ from typing import Any
 from ingest import FIRST_SLOT, ROWS, SLOTS, recorded_rows, shifted
 
 from tollhouse import app, logs
-from tollhouse.services.defense.events_feed import EventsFeed
-from tollhouse.services.defense.ingest.slots import ingest_export
-from tollhouse.services.defense.news.news_feeds import NewsFeeds
-from tollhouse.services.defense.news.newsdesk import Newsdesk
-from tollhouse.services.defense.stories.cluster import Clusterer
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
+from tollhouse.services.defense.events.feed import EventsFeed
+from tollhouse.services.defense.ingest.batches import ingest_export
+from tollhouse.services.defense.news.feeds import NewsFeeds
+from tollhouse.services.defense.news.story_publisher import StoryPublisher
+from tollhouse.services.defense.stories.clusterer import Clusterer
 from tollhouse.storage.database import Database
 
 MORE_SLOTS = 3
@@ -81,12 +81,12 @@ async def measure(data_dir: Path) -> dict[str, Any]:
     settings = Settings(data_dir=str(data_dir), background_work=False)
     # As a server does once it has started.
     gc.set_threshold(app.COLLECT_AFTER_OBJECTS)
-    async with app.rooms_of(settings, answers_calls=False) as rooms:
+    async with app.open_context(settings, answers_calls=False) as context:
         begun = perf_counter()
         for name, raw in islice(made, SLOTS):
-            await ingest_export(rooms.database, name, raw, "file")
+            await ingest_export(context.database, name, raw, "file")
         ingested = perf_counter()
-        desk, reader = Newsdesk(rooms.database, settings.retention_days), Reader(rooms.database)
+        desk, reader = StoryPublisher(context.database, settings.retention_days), Reader(context.database)
         await desk.update("local")
         told = perf_counter()
         told_megabytes = peak_megabytes()
@@ -95,7 +95,7 @@ async def measure(data_dir: Path) -> dict[str, Any]:
         further, used = [], []
         for name, raw in made:
             parts, begun_using = [perf_counter()], process_time()
-            await ingest_export(rooms.database, name, raw, "file")
+            await ingest_export(context.database, name, raw, "file")
             parts.append(perf_counter())
             await desk.update("local")
             parts.append(perf_counter())

@@ -19,8 +19,8 @@ from measuring.servers import first_answer, free_port, new_key, running, tollhou
 
 from tollhouse import app
 from tollhouse.client import Agent
-from tollhouse.payments.ledger.words import TREASURY, Transfer, agent_account
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
+from tollhouse.payments.ledger.types import TREASURY, Transfer, agent_account
 
 SIGNED_PATH = "/feeds/events"
 PATH = f"/defense{SIGNED_PATH}?limit=20"
@@ -45,21 +45,21 @@ class Load(NamedTuple):
 async def register(folder: Path) -> list[Agent]:
     """Wallets with enough credit for every round, put into the books before the server starts."""
     wallets = [Agent(number.to_bytes(32)) for number in range(1, WALLETS + 1)]
-    async with app.rooms_of(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as rooms:
+    async with app.open_context(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as context:
         for wallet in wallets:
-            agent = await rooms.wallets.register(wallet.address)
+            agent = await context.wallets.register(wallet.address)
             account = agent_account(agent.agent_id)
-            await rooms.ledger.move(Transfer(f"deposit:{agent.agent_id}", TREASURY, account, 10**9, "deposit"))
+            await context.ledger.move(Transfer(f"deposit:{agent.agent_id}", TREASURY, account, 10**9, "deposit"))
     return wallets
 
 
 async def charged(folder: Path) -> int:
     """How many calls the books say were paid. RuntimeError when they do not balance."""
-    async with app.rooms_of(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as rooms:
-        report = await rooms.ledger.verify()
+    async with app.open_context(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as context:
+        report = await context.ledger.verify()
         if not report.balanced or report.pending:
             raise RuntimeError(f"the books are off: {report}")
-        return (await rooms.ledger.account("revenue")).balance_micros // PRICE_MICROS
+        return (await context.ledger.account("revenue")).balance_micros // PRICE_MICROS
 
 
 def requests(port: int, heads: Sequence[dict[str, str]]) -> list[bytes]:

@@ -16,7 +16,7 @@ from time import process_time
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.evaluate_stories import bcubed
-from tollhouse.services.defense.stories.cluster import Clusterer
+from tollhouse.services.defense.stories.clusterer import Clusterer
 
 SINGLETONS = 20_000
 FEW, MANY, ROUND = 1_000, 14_000, 500

@@ -15,11 +15,11 @@ from time import perf_counter
 import httpx2
 
 from tollhouse import logs
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 from tollhouse.webhooks import outbox
-from tollhouse.webhooks.room import Webhooks, open_webhooks
+from tollhouse.webhooks.webhooks import Webhooks, open_webhooks
 
 EVENTS = 1_000
 ROUNDS = 3

@@ -26,14 +26,14 @@ from coincurve import PrivateKey
 from keyed_events import usual_python
 
 from tollhouse import logs
+from tollhouse.config.settings import Settings
 from tollhouse.evm.address import checksummed, parse_address
 from tollhouse.evm.signature import address_of
-from tollhouse.evm.typed import TransferWithAuthorization, transfer_digest
-from tollhouse.payments.chain.local import ACCOUNTS, LocalChain
-from tollhouse.payments.facilitator.settler import settler_of
-from tollhouse.payments.x402.reading import payment_of
-from tollhouse.payments.x402.words import Payment, Requirement, Settled, Settler
-from tollhouse.settings import Settings
+from tollhouse.evm.typed_data import TransferWithAuthorization, transfer_digest
+from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
+from tollhouse.payments.x402.header_parser import payment_of
+from tollhouse.payments.x402.settlement.settler import open_settler
+from tollhouse.payments.x402.types import Payment, Requirement, Settled, Settler
 from tollhouse.storage.database import open_database
 
 SELLER, OURS, THEIRS = ACCOUNTS[3], ACCOUNTS[4], ACCOUNTS[5]
@@ -151,7 +151,7 @@ class settling:  # noqa: N801 - used as a verb
     async def __aenter__(self) -> Settler:
         settings = Settings(data_dir=self._folder.name, x402_facilitator_key=OURS.private_key)
         self._database = open_database(settings)
-        self._settler = settler_of(settings, self._database, self._chain.client)
+        self._settler = open_settler(settings, self._database, self._chain.client)
         settler = await self._settler.__aenter__()
         assert settler is not None
         return settler

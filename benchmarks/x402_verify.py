@@ -24,9 +24,9 @@ from eth_account import Account
 from keyed_events import usual_python
 
 from tollhouse.evm.signature import ORDER, parse_signature
-from tollhouse.payments.x402.reading import read_payment
-from tollhouse.payments.x402.verifying import chosen_from, digest_of, signed_by_key, untimely_at
-from tollhouse.payments.x402.words import Refused, Requirement
+from tollhouse.payments.x402.header_parser import read_payment
+from tollhouse.payments.x402.types import Requirement, VerificationFailure
+from tollhouse.payments.x402.verification import chosen_from, digest_of, signed_by_key, untimely_at
 
 GOAL_PER_SECOND = 10_000
 WALLETS, SIGNED, ROUNDS = 50, 1_000, 7
@@ -105,7 +105,7 @@ def is_valid(header: str) -> bool:
         payment = read_payment("", header)
     except Exception:  # noqa: BLE001 - whatever it says, the payment was not taken
         return False
-    if payment is None or isinstance(chosen_from([ASKED], payment), Refused):
+    if payment is None or isinstance(chosen_from([ASKED], payment), VerificationFailure):
         return False
     return untimely_at(payment, time.time()) is None and signed_by_key(payment, ASKED) is not None
 

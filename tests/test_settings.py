@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from tollhouse import settings as setting
-from tollhouse.settings import SettingError, Settings, load, shown
+from tollhouse.config import settings as setting
+from tollhouse.config.settings import SettingError, Settings, load, shown
 
 
 @pytest.fixture(autouse=True)

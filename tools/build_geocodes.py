@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tollhouse.services.defense.ingest.exports import parse_export, unpack_export
+from tollhouse.services.defense.ingest.export_parser import parse_export, unpack_export
 
 TARGET = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/geocodes.json"
 CAP_BYTES = 1 << 28

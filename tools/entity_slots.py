@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 
-from tollhouse.services.defense.entities import words
+from tollhouse.services.defense.countries import COUNTRIES
+from tollhouse.services.defense.entities import lexicon
 from tollhouse.services.defense.entities.gazetteers import table
-from tollhouse.services.defense.places import COUNTRIES
 
 Fill = Callable[[Random], str]
 
@@ -57,9 +57,9 @@ def _listed(name: str, most_aliases: int) -> list[str]:
     return [known for key, aliases in table(name).items() for known in (key, *aliases[:most_aliases])]
 
 
-_given = _of(sorted(words.GIVEN))
+_given = _of(sorted(lexicon.GIVEN))
 _any_given = _mostly(_given, _made("arabic", "western"), 0.25)
-_surname = _mostly(_of(sorted(words.SURNAMES)), _made("western", "slavic", "arabic"), 0.7)
+_surname = _mostly(_of(sorted(lexicon.SURNAMES)), _made("western", "slavic", "arabic"), 0.7)
 _western, _arabic_part, _town_part = _made("western"), _made("arabic"), _made("towns")
 
 
@@ -149,7 +149,7 @@ _SLOTS: dict[str, Fill] = {
         0.25,
     ),
     "day": lambda random: str(random.randint(1, 31)),
-    "demonym": _of(sorted(words.DEMONYMS)),
+    "demonym": _of(sorted(lexicon.DEMONYMS)),
     "force": _force,
     "given": _any_given,
     "kind": _ours("kinds"),

@@ -9,31 +9,31 @@ import tempfile
 from pathlib import Path
 
 from tollhouse import app, logs
-from tollhouse.services.defense import store_recording
+from tollhouse.config.settings import Settings
+from tollhouse.services.defense import recording_store
 from tollhouse.services.defense.ingest.recording import PREPARED, take_in
-from tollhouse.services.defense.news.newsdesk import Newsdesk
-from tollhouse.settings import Settings
+from tollhouse.services.defense.news.story_publisher import StoryPublisher
 
 TARGET = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/recording" / PREPARED
 
 
-async def prepare(folder: Path) -> store_recording.Tables:
+async def prepare(folder: Path) -> recording_store.Tables:
     """The tables of a store that took the recording in and told it."""
     settings = Settings(data_dir=str(folder), background_work=False)
-    async with app.rooms_of(settings, answers_calls=False) as rooms:
-        await take_in(rooms.database)
-        desk = Newsdesk(rooms.database, settings.retention_days)
+    async with app.open_context(settings, answers_calls=False) as context:
+        await take_in(context.database)
+        desk = StoryPublisher(context.database, settings.retention_days)
         await desk.first_edition(folder)
         # Telling one pool adds its pages: a second look finds that they say nothing of the other.
         await desk.first_edition(folder)
-        async with rooms.database.reading() as connection:
-            return await store_recording.tables(connection)
+        async with context.database.reading() as connection:
+            return await recording_store.tables(connection)
 
 
 def main() -> None:
     logs.configure("warning")
     with tempfile.TemporaryDirectory() as folder:
-        packed = store_recording.packed(asyncio.run(prepare(Path(folder))))
+        packed = recording_store.packed(asyncio.run(prepare(Path(folder))))
     TARGET.write_bytes(packed)
     print(f"{len(packed)} bytes", file=sys.stderr)
 

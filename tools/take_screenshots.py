@@ -22,8 +22,8 @@ from playwright.async_api import Browser, Page, async_playwright
 from rich.console import Console
 
 from tollhouse import logs
-from tollhouse.demo.narrator import Narrator
-from tollhouse.demo.stage import Stage, set_stage
+from tollhouse.demo.environment import Stage, set_stage
+from tollhouse.demo.printer import Narrator
 from tollhouse.demo.tour import play
 
 FOLDER = Path(__file__).parents[1] / "docs" / "screenshots"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from tollhouse.services.defense.ingest.by_url import rows_by_url
 from tollhouse.services.defense.ingest.category_agreement import agreements, read_categories
 from tollhouse.services.defense.ingest.conflict_labels import read_labels
 from tollhouse.services.defense.ingest.conflict_training import train
+from tollhouse.services.defense.ingest.rows_by_url import rows_by_url
 
 DATA = Path(__file__).parents[1] / "src/tollhouse/services/defense/data"
 PROVENANCE: dict[str, str | int] = {

@@ -11,33 +11,33 @@ from pathlib import Path
 from msgspec import structs
 
 from tollhouse import clock, failpoints, logs
-from tollhouse import settings as setting
-from tollhouse.access.keys import open_key_ring
-from tollhouse.access.wallets import WalletRing
+from tollhouse.accounts.keys import open_key_ring
+from tollhouse.accounts.subscriptions.factory import open_stripe
+from tollhouse.accounts.wallets import WalletRegistry
+from tollhouse.admission.admission import Admission
+from tollhouse.admission.context import AppContext
+from tollhouse.config import settings as setting
+from tollhouse.config.settings import SettingError, Settings
 from tollhouse.console.api_docs import api_docs_pages
 from tollhouse.console.discovery import discovery_pages
-from tollhouse.console.front import front_service
-from tollhouse.gate.admission import Admission
-from tollhouse.gate.housekeeping import with_housekeeping
-from tollhouse.gate.lifespan import Application
-from tollhouse.gate.mcp.endpoint import McpEndpoint
-from tollhouse.gate.rooms import Rooms
-from tollhouse.gate.routing import Router
-from tollhouse.gate.server import Gate
-from tollhouse.gate.service import Service, Work
+from tollhouse.console.root_routes import front_service
+from tollhouse.http.lifespan import Application
+from tollhouse.http.mcp.endpoint import McpEndpoint
+from tollhouse.http.router import Router
+from tollhouse.http.server import Server
+from tollhouse.http.service import Service, Work
+from tollhouse.http.service_endpoints import with_housekeeping
 from tollhouse.metering.meter import Meter, TallyMeter
-from tollhouse.payments.checkout.opening import stripe_of
-from tollhouse.payments.deposits import deposits_of
+from tollhouse.payments.deposits.deposits import open_deposits
 from tollhouse.payments.ledger.ledger import open_ledger
-from tollhouse.payments.per_request import per_request_of
+from tollhouse.payments.pay_per_request import open_pay_per_request
 from tollhouse.services import every_service, offered
-from tollhouse.settings import SettingError, Settings
+from tollhouse.storage.counters import NoCounters
+from tollhouse.storage.counters_postgres import PostgresCounters
+from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
-from tollhouse.storage.tallies import NoTallies
-from tollhouse.storage.tallies_file import MemoryTallies, SharedFileTallies
-from tollhouse.storage.tallies_postgres import PostgresTallies
-from tollhouse.webhooks.room import open_webhooks
+from tollhouse.webhooks.webhooks import open_webhooks
 
 log = logs.logger("app")
 
@@ -56,16 +56,16 @@ def create() -> Application:
 
 
 @contextlib.asynccontextmanager
-async def serving(settings: Settings) -> AsyncIterator[Gate]:
+async def serving(settings: Settings) -> AsyncIterator[Server]:
     """Everything built and running, until the block ends."""
-    async with rooms_of(settings) as rooms:
-        services = await _opened(rooms)
-        gate = _gate(rooms, services)
-        following: list[Work] = [partial(_release_what_was_left, rooms)]
+    async with open_context(settings) as context:
+        services = await _opened(context)
+        gate = _gate(context, services)
+        following: list[Work] = [partial(_release_what_was_left, context)]
         following += [work for service in services for work in service.follow]
         tasks = [asyncio.create_task(_for_ever(work)) for work in following]
         if settings.background_work:
-            tasks.append(asyncio.create_task(lead(rooms, services)))
+            tasks.append(asyncio.create_task(lead(context, services)))
         _spare_the_collector()
         log.info("serving", services=[service.name for service in services])
         try:
@@ -75,66 +75,66 @@ async def serving(settings: Settings) -> AsyncIterator[Gate]:
 
 
 @contextlib.asynccontextmanager
-async def rooms_of(settings: Settings, *, answers_calls: bool = True) -> AsyncIterator[Rooms]:
+async def open_context(settings: Settings, *, answers_calls: bool = True) -> AsyncIterator[AppContext]:
     """The rooms every service shares, their storage migrated. Only a process that answers calls counts them."""
     async with contextlib.AsyncExitStack() as stack:
         database = open_database(settings)
         stack.push_async_callback(database.close)
         await migrate(database)
-        meter = _meter(settings, database) if answers_calls else TallyMeter(NoTallies())
+        meter = _meter(settings, database) if answers_calls else TallyMeter(NoCounters())
         stack.push_async_callback(meter.close)
         ledger = await open_ledger(settings, database)
         stack.push_async_callback(ledger.close)
         keys = await open_key_ring(database, settings.key_hash_secret)
-        wallets = WalletRing(database, settings.agent_prefix)
-        deposits = await stack.enter_async_context(deposits_of(settings, ledger))
+        wallets = WalletRegistry(database, settings.agent_prefix)
+        deposits = await stack.enter_async_context(open_deposits(settings, ledger))
         webhooks = open_webhooks(settings, database)
         stack.push_async_callback(webhooks.close)
-        per_request = await stack.enter_async_context(per_request_of(settings, database, ledger))
-        stripe = await stack.enter_async_context(stripe_of(settings))
-        yield Rooms(
+        per_request = await stack.enter_async_context(open_pay_per_request(settings, database, ledger))
+        stripe = await stack.enter_async_context(open_stripe(settings))
+        yield AppContext(
             settings, database, keys, wallets, meter, ledger, deposits, webhooks, per_request, stripe, clock.seconds()
         )
 
 
 async def working(settings: Settings) -> None:
     """The background work alone, for ever."""
-    async with rooms_of(settings, answers_calls=False) as rooms:
-        await lead(rooms, await _opened(rooms))
+    async with open_context(settings, answers_calls=False) as context:
+        await lead(context, await _opened(context))
 
 
 async def check(settings: Settings) -> None:
     """Refuse at once what would fail in a worker: a wrong setting, a database out of reach, a folder in use."""
     chosen(settings)
-    async with rooms_of(settings):
+    async with open_context(settings):
         pass
 
 
-async def _release_what_was_left(rooms: Rooms) -> None:
+async def _release_what_was_left(context: AppContext) -> None:
     """Give back what calls of dead processes, and of this one, had reserved and nobody can settle any more."""
     while True:
         await asyncio.sleep(KEEP_LEDGER_SECONDS)
-        await rooms.ledger.recover()
+        await context.ledger.recover()
 
 
-async def _forget_kept_answers(rooms: Rooms) -> None:
+async def _forget_kept_answers(context: AppContext) -> None:
     """Forget paid answers nobody came back for."""
     while True:
-        await rooms.ledger.sweep()
+        await context.ledger.sweep()
         await asyncio.sleep(KEEP_LEDGER_SECONDS)
 
 
-async def lead(rooms: Rooms, services: Sequence[Service]) -> None:
+async def lead(context: AppContext, services: Sequence[Service]) -> None:
     """Do the background work in one process of all that share the database; another takes over when it ends."""
-    folder = Path(rooms.settings.data_dir)
-    all_work: list[Work] = [partial(_forget_kept_answers, rooms), rooms.webhooks.deliver_for_ever]
+    folder = Path(context.settings.data_dir)
+    all_work: list[Work] = [partial(_forget_kept_answers, context), context.webhooks.deliver_for_ever]
     all_work += [work for service in services for work in service.work]
-    if rooms.deposits is not None:
-        all_work.append(rooms.deposits.watch)
-    if rooms.per_request.x402 is not None:
-        all_work.append(rooms.per_request.x402.resolve_for_ever)
+    if context.deposits is not None:
+        all_work.append(context.deposits.watch)
+    if context.per_request.x402 is not None:
+        all_work.append(context.per_request.x402.resolve_for_ever)
     while True:
-        async with rooms.database.leading("background-work", folder) as leads:
+        async with context.database.leading("background-work", folder) as leads:
             if leads:
                 log.info("doing the background work")
                 await asyncio.gather(*map(_for_ever, all_work))
@@ -150,44 +150,44 @@ def chosen(settings: Settings) -> list[str]:
     return [settings.service] if settings.service else list(offered(settings))
 
 
-async def _opened(rooms: Rooms) -> list[Service]:
-    known = every_service(rooms.settings)
-    return [await known[name](rooms) for name in chosen(rooms.settings)]
+async def _opened(context: AppContext) -> list[Service]:
+    known = every_service(context.settings)
+    return [await known[name](context) for name in chosen(context.settings)]
 
 
 def _meter(settings: Settings, database: Database) -> Meter:
     if settings.redis_url:
         try:
-            from tollhouse.metering.meter_redis import RedisMeter
+            from tollhouse.metering.redis_meter import RedisMeter
         except ModuleNotFoundError:
             raise SettingError("redis_url: needs the extra: pip install 'tollhouse[redis]'") from None
         return RedisMeter(settings.redis_url)
     if not database.is_sqlite:
-        return TallyMeter(PostgresTallies(database))
+        return TallyMeter(PostgresCounters(database))
     folder = Path(settings.data_dir)
-    return TallyMeter(MemoryTallies(folder) if settings.workers == 1 else SharedFileTallies(folder))
+    return TallyMeter(MemoryCounters(folder) if settings.workers == 1 else SharedFileCounters(folder))
 
 
-def _gate(rooms: Rooms, services: Sequence[Service]) -> Gate:
+def _gate(context: AppContext, services: Sequence[Service]) -> Server:
     """Every service under its prefix, or the one that was asked for at the root; some hosts have one of their own."""
-    settings = rooms.settings
+    settings = context.settings
     prefixes = ["" if settings.service else f"/{service.name}" for service in services]
-    front = front_service(settings, rooms, services, prefixes)
-    admission = Admission(rooms)
+    front = front_service(settings, context, services, prefixes)
+    admission = Admission(context)
     router = Router()
     for service, prefix in zip(services, prefixes, strict=True):
         _mount(router, settings, admission, service, prefix)
         if prefix:
             router.mount(replace(front, operations=discovery_pages(settings, [service], [prefix])), prefix)
     router.mount(replace(front, operations=[*front.operations, *discovery_pages(settings, services, prefixes)]), "")
-    hosts = {host.lower(): _host(rooms, admission, _named(services, name)) for host, name in settings.hosts.items()}
-    return Gate(settings, admission, router, hosts)
+    hosts = {host.lower(): _host(context, admission, _named(services, name)) for host, name in settings.hosts.items()}
+    return Server(settings, admission, router, hosts)
 
 
-def _host(rooms: Rooms, admission: Admission, service: Service) -> Router:
+def _host(context: AppContext, admission: Admission, service: Service) -> Router:
     """A host of a service's own: its addresses begin at the root of that host, whatever its name."""
-    router, own = Router(), structs.replace(rooms.settings, public_url="")
-    front = front_service(own, rooms, [service], [""])
+    router, own = Router(), structs.replace(context.settings, public_url="")
+    front = front_service(own, context, [service], [""])
     _mount(router, own, admission, service, "")
     router.mount(replace(front, operations=[*front.operations, *discovery_pages(own, [service], [""])]), "")
     return router

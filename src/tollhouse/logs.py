@@ -21,6 +21,7 @@ def configure(level: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            _name_logger,
             redact,
             structlog.processors.JSONRenderer(),
         ],
@@ -32,8 +33,15 @@ def configure(level: str) -> None:
 
 
 def logger(name: str) -> Any:
-    """The logger of one room of the house."""
-    return structlog.get_logger(room=name)
+    """The logger of one component; its name is the log key `logger`."""
+    # `get_logger` takes no initial value named `logger`, so a processor gives it that key.
+    return structlog.get_logger(component=name)
+
+
+def _name_logger(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    if "component" in event:
+        event["logger"] = event.pop("component")
+    return event
 
 
 def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:

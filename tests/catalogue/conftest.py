@@ -2,7 +2,7 @@ import pytest
 
 from tests.catalogue.plain_engine import PlainEngine
 from tests.catalogue.shop import SHOP
-from tollhouse.catalogue.engine import TantivyEngine
+from tollhouse.catalogue.search_engine import TantivyEngine
 
 
 @pytest.fixture(params=["tantivy", "tantivy folder", "plain"])

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
+from tollhouse.catalogue.field_values import bound, comparable, key
 from tollhouse.catalogue.items import Item, compared, shown
 from tollhouse.catalogue.query import Bar, Between, Facet, Found, Query, Spread, Suggestion, Value, ValueCount
 from tollhouse.catalogue.schema import Field, Schema
-from tollhouse.catalogue.values import bound, comparable, key
-from tollhouse.catalogue.words import FUNCTION_WORDS, stem, words_asked, words_of
+from tollhouse.catalogue.tokens import FUNCTION_WORDS, stem, words_asked, words_of
 
 ENOUGH = 20
 MICROS = 1_000_000

@@ -19,7 +19,7 @@ from tollhouse.catalogue.catalogue import Catalogue, PricePoint, lowest
 from tollhouse.catalogue.items import BadItem
 from tollhouse.catalogue.query import Query, ValueCount
 from tollhouse.catalogue.schema import Schema
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
@@ -31,7 +31,7 @@ from pathlib import Path
 from tests.catalogue.shop import SHOP
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.query import Query
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
 
 async def main():

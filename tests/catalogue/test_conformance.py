@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.catalogue.plain_engine import PlainEngine
 from tests.catalogue.shop import SHOP, ids, item, stock
-from tollhouse.catalogue.engine import TantivyEngine
 from tollhouse.catalogue.query import Between, Query, Spread, ValueCount
+from tollhouse.catalogue.search_engine import TantivyEngine
 from tollhouse.errors import Problem
 
 WORDS = ["cloud", "dream", "harbour", "pillow", "river", "walnut", "velvet", "copper", "ember"]

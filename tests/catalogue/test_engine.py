@@ -5,11 +5,11 @@ import threading
 import pytest
 
 from tests.catalogue.shop import SHOP, ids, item, stock
-from tollhouse.catalogue import finding, scoring
-from tollhouse.catalogue.engine import TantivyEngine
+from tollhouse.catalogue import scoring, search
 from tollhouse.catalogue.items import prepared
 from tollhouse.catalogue.query import Between, Query, ValueCount
 from tollhouse.catalogue.schema import Field, Schema
+from tollhouse.catalogue.search_engine import TantivyEngine
 
 
 def test_reader_in_another_thread_sees_whole_publications():
@@ -57,7 +57,7 @@ def test_smallest_schema_is_answered(fields):
 
 @pytest.mark.parametrize("most", [10, 130, 199, 200])
 def test_more_equals_than_are_put_in_order_still_come_once_each(monkeypatch, most):
-    monkeypatch.setattr(finding, "MOST_EQUALS", most)
+    monkeypatch.setattr(search, "MOST_EQUALS", most)
     engine = TantivyEngine(SHOP)
     for start in range(4):
         stock(engine, *(item(f"p{n:03d}", "Cloud") for n in range(start, 200, 4)))

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalogue.shop import SHOP, item, stock
-from tollhouse.catalogue.engine import TantivyEngine
 from tollhouse.catalogue.exports import csv_rows, ndjson_rows
 from tollhouse.catalogue.query import Query
+from tollhouse.catalogue.search_engine import TantivyEngine
 
 
 def read(rows):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalogue.shop import SHOP, item
+from tollhouse.catalogue.field_values import bound, comparable, key
 from tollhouse.catalogue.items import BadItem, compared, prepared
 from tollhouse.catalogue.schema import Field, Schema
-from tollhouse.catalogue.values import bound, comparable, key
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tests.catalogue.plain_engine import PlainEngine
 from tests.catalogue.shop import SHOP, ids, item, stock
 from tests.catalogue.test_conformance import histories, is_ranked, queries, without_bars
-from tollhouse.catalogue import columns, finding, matching, passes, scoring
-from tollhouse.catalogue.engine import TantivyEngine
+from tollhouse.catalogue import index_columns, index_passes, scoring, search, term_matching
 from tollhouse.catalogue.items import prepared
 from tollhouse.catalogue.query import Between, Query, ValueCount
 from tollhouse.catalogue.schema import Field, Schema
+from tollhouse.catalogue.search_engine import TantivyEngine
 
 WORDS = ["cloud", "dream", "harbour", "pillow", "river", "walnut", "velvet", "copper", "ember", "quartz"]
 FACETS = ("brand", "size", "price", "current_price", "firmness")
@@ -57,7 +57,7 @@ def questions():
 def watched(monkeypatch, name, function):
     """What the function answers from now on."""
     told = []
-    monkeypatch.setattr(finding, name, lambda *asked: told.append(function(*asked)) or told[-1])
+    monkeypatch.setattr(search, name, lambda *asked: told.append(function(*asked)) or told[-1])
     return told
 
 
@@ -67,10 +67,10 @@ def place(address):
 
 def test_best_of_many_items_are_found_among_few(monkeypatch):
     monkeypatch.setattr(scoring, "LARGE", 0)
-    monkeypatch.setattr(finding, "FEWEST", 1)
+    monkeypatch.setattr(search, "FEWEST", 1)
     engine = filled(TantivyEngine(SHOP))
-    among_few = finding._among_few
-    monkeypatch.setattr(finding, "_among_few", lambda *_: [])
+    among_few = search._among_few
+    monkeypatch.setattr(search, "_among_few", lambda *_: [])
     among_all = [engine.find(query) for query in questions()]
     found = watched(monkeypatch, "_among_few", among_few)
     assert [engine.find(query) for query in questions()] == among_all
@@ -98,7 +98,7 @@ def test_words_that_no_item_has_are_asked_for_in_vain(monkeypatch, text):
     small = filled(TantivyEngine(SHOP), 100)
     expected = small.find(Query(text=text, facets=FACETS))
     monkeypatch.setattr(scoring, "LARGE", 0)
-    monkeypatch.setattr(finding, "LARGE", 0)
+    monkeypatch.setattr(search, "LARGE", 0)
     small.settle()
     assert small.find(Query(text=text, facets=FACETS)) == expected
 
@@ -106,8 +106,8 @@ def test_words_that_no_item_has_are_asked_for_in_vain(monkeypatch, text):
 def test_sample_tells_only_whether_there_are_enough(monkeypatch):
     whole = filled(TantivyEngine(SHOP))
     expected = [whole.find(query) for query in questions()]
-    monkeypatch.setattr(columns, "SAMPLED", 2)
-    monkeypatch.setattr(matching.Matcher, "_is_common", lambda *_: True)
+    monkeypatch.setattr(index_columns, "SAMPLED", 2)
+    monkeypatch.setattr(term_matching.Matcher, "_is_common", lambda *_: True)
     engine = filled(TantivyEngine(SHOP))
     sampled = engine._reading.view.count(engine._reading.view.sample)
     assert 200 < sampled < 400
@@ -116,12 +116,12 @@ def test_sample_tells_only_whether_there_are_enough(monkeypatch):
 
 @pytest.mark.parametrize("text", [None, "cloud", "cloud dream"])
 def test_page_by_a_number_is_found_below_what_a_sample_reaches(monkeypatch, text):
-    monkeypatch.setattr(columns, "SAMPLED", 8)
-    monkeypatch.setattr(finding, "SPARE", 1)
-    monkeypatch.setattr(finding, "LARGE", 0)
-    monkeypatch.setattr(finding, "SOME_EQUALS", 3)
+    monkeypatch.setattr(index_columns, "SAMPLED", 8)
+    monkeypatch.setattr(search, "SPARE", 1)
+    monkeypatch.setattr(search, "LARGE", 0)
+    monkeypatch.setattr(search, "SOME_EQUALS", 3)
     engine, plain = filled(TantivyEngine(SHOP)), filled(PlainEngine(SHOP))
-    found = watched(monkeypatch, "_by_sample", finding._by_sample)
+    found = watched(monkeypatch, "_by_sample", search._by_sample)
     for sort in ("price", "-price", "rating", "-rating", "-firmness", "current_price", "brand", "-id"):
         for offset in (0, 30, 110, 570):
             query = Query(text=text, sort=sort, offset=offset, limit=25)
@@ -145,7 +145,7 @@ def test_interval_and_what_lies_in_it_are_counted_in_one_pass(monkeypatch):
 
 @pytest.mark.parametrize("most", [2, 8, 1_000])
 def test_more_values_than_fit_beside_an_interval_are_counted_in_a_pass_of_their_own(monkeypatch, most):
-    monkeypatch.setattr(passes, "MOST_WITHIN", most)
+    monkeypatch.setattr(index_passes, "MOST_WITHIN", most)
     engine, plain = filled(TantivyEngine(SHOP)), filled(PlainEngine(SHOP))
     for _ in range(2):
         query = Query(between={"firmness": Between(2, None)}, facets=("brand", "size", "firmness"))
@@ -186,11 +186,11 @@ def test_item_put_twice_before_the_first_publication_is_there_once():
 @given(history=histories(), asked=st.lists(queries, min_size=1, max_size=12))
 def test_shorter_ways_have_the_answers_of_looking_at_every_item(history, asked):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "SAMPLED", 3)
-        patch.setattr(matching.Matcher, "_is_common", lambda *_: True)
+        patch.setattr(index_columns, "SAMPLED", 3)
+        patch.setattr(term_matching.Matcher, "_is_common", lambda *_: True)
         patch.setattr(scoring, "LARGE", 0)
         for name, value in {"LARGE": 0, "FEWEST": 1, "SOME_EQUALS": 4, "SPARE": 1}.items():
-            patch.setattr(finding, name, value)
+            patch.setattr(search, name, value)
         fast, plain = TantivyEngine(SHOP), PlainEngine(SHOP)
         for upserts, removals in history:
             for engine in (fast, plain):

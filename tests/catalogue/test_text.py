@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.catalogue.shop import SHOP, ids, item, stock
-from tollhouse.catalogue.engine import TantivyEngine
 from tollhouse.catalogue.query import Query
+from tollhouse.catalogue.search_engine import TantivyEngine
 from tollhouse.catalogue.spelling import one_letter_away
-from tollhouse.catalogue.words import MAX_CHARACTERS, MAX_WORDS, words_asked
+from tollhouse.catalogue.tokens import MAX_CHARACTERS, MAX_WORDS, words_asked
 
 
 @pytest.fixture(scope="module")

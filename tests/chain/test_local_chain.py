@@ -10,8 +10,8 @@ import pytest
 from eth_account import Account as Signer
 
 from tollhouse.payments.chain import node_process
-from tollhouse.payments.chain.failures import ChainUnavailable
-from tollhouse.payments.chain.local import ACCOUNTS, MINTER, LocalChain
+from tollhouse.payments.chain.errors import ChainUnavailable
+from tollhouse.payments.chain.local_chain import ACCOUNTS, MINTER, LocalChain
 from tollhouse.payments.chain.node_process import NoNode
 from tollhouse.payments.chain.token import token_balance
 
@@ -22,8 +22,8 @@ STRANGER = "0x" + "12" * 20
 HOLDER = """
 import asyncio
 import signal
-from tollhouse.payments.chain.failures import ChainUnavailable
-from tollhouse.payments.chain.local import LocalChain
+from tollhouse.payments.chain.errors import ChainUnavailable
+from tollhouse.payments.chain.local_chain import LocalChain
 
 async def main():
     async with LocalChain.start() as chain:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.npm import node_modules_of
-from tollhouse.access.wallets import AgentHeaders, signed_by
+from tollhouse.accounts.wallets import AgentHeaders, signed_by
 from tollhouse.errors import Problem
 from tollhouse.evm.address import checksummed
 

@@ -3,7 +3,7 @@ from eth_account import Account
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollhouse.access.wallets import AgentHeaders, nonce_of, signed_by
+from tollhouse.accounts.wallets import AgentHeaders, nonce_of, signed_by
 from tollhouse.client import Agent
 from tollhouse.errors import Problem
 from tollhouse.evm.address import parse_address

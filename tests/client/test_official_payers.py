@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from tests.journeys.server import Server
-from tollhouse.payments.chain.local import ACCOUNTS
+from tollhouse.payments.chain.local_chain import ACCOUNTS
 from tollhouse.payments.chain.token import token_balance
 
 HERE = Path(__file__).parent

@@ -15,9 +15,9 @@ from tests.fakes.website import Asked, Reply, standing_website
 from tests.journeys.server import free_port, poll
 from tollhouse.client import Agent
 from tollhouse.console.page_facts import client_samples
-from tollhouse.console.sheets import fragment
-from tollhouse.payments.chain.local import ACCOUNTS, LocalChain
-from tollhouse.services.defense.chat.chat_desk import PRO_QUESTIONS
+from tollhouse.console.page_shell import fragment
+from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
+from tollhouse.services.defense.chat.endpoints import PRO_QUESTIONS
 
 TREASURY, WALLET = ACCOUNTS[2], ACCOUNTS[4]
 BRIEF = "/feeds/defense-brief"

@@ -6,10 +6,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.gate.conftest import asgi_client
+from tests.http.conftest import asgi_client
 from tollhouse import app
+from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import REVENUE, TREASURY, Reserved, Transfer
-from tollhouse.settings import Settings
 from tollhouse.webhooks import outbox
 
 TOKEN = {"Authorization": "Bearer the-operators-own"}
@@ -54,15 +54,15 @@ async def test_strangers_page_in_the_operators_browser_reads_nothing(tmp_path, s
 
 
 async def test_figures_are_those_of_the_ledger(tmp_path):
-    async with app.rooms_of(settings_of(tmp_path)) as rooms:
-        await rooms.ledger.move(Transfer("deposit-1", TREASURY, "agent:a", 2_000_000, "deposit"))
+    async with app.open_context(settings_of(tmp_path)) as context:
+        await context.ledger.move(Transfer("deposit-1", TREASURY, "agent:a", 2_000_000, "deposit"))
         for number in range(3):
-            reserved = await rooms.ledger.reserve(f"call-{number}", "agent:a", REVENUE, 10_000, "call", b"print")
+            reserved = await context.ledger.reserve(f"call-{number}", "agent:a", REVENUE, 10_000, "call", b"print")
             assert isinstance(reserved, Reserved)
-            await rooms.ledger.post(f"call-{number}", None)
-        await rooms.ledger.move(Transfer("x402-1", "x402", REVENUE, 1_000, "x402"))
-        await rooms.ledger.reserve("open", "agent:a", REVENUE, 10_000, "call", b"print")
-        await rooms.ledger.void("open")
+            await context.ledger.post(f"call-{number}", None)
+        await context.ledger.move(Transfer("x402-1", "x402", REVENUE, 1_000, "x402"))
+        await context.ledger.reserve("open", "agent:a", REVENUE, 10_000, "call", b"print")
+        await context.ledger.void("open")
     async with served(tmp_path, admin_token="the-operators-own") as client:
         revenue = (await client.get("/operator/api/revenue", headers=TOKEN)).json()
         assert (revenue["revenue_usd"], revenue["by_agents_usd"], revenue["per_request_usd"]) == (
@@ -83,10 +83,10 @@ async def test_figures_are_those_of_the_ledger(tmp_path):
 
 
 async def test_parked_delivery_is_sent_again_and_an_unknown_one_is_404(tmp_path):
-    async with app.rooms_of(settings_of(tmp_path, webhook_allow_loopback=True)) as rooms:
-        webhooks = rooms.webhooks
+    async with app.open_context(settings_of(tmp_path, webhook_allow_loopback=True)) as context:
+        webhooks = context.webhooks
         vetted = await webhooks.subscriptions.vetted("http://127.0.0.1:65009/hook")
-        async with rooms.database.writing() as transaction:
+        async with context.database.writing() as transaction:
             await webhooks.subscriptions.add(transaction, "studio", vetted, "ada@example.org")
             await outbox.put(transaction, "studio", "product.created", {"number": 1}, "prod_1")
         await webhooks.deliver_due_once()

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.gate.conftest import asgi_client
+from tests.http.conftest import asgi_client
 from tollhouse import app
-from tollhouse.console import sheets
+from tollhouse.config.settings import Settings
+from tollhouse.console import page_shell
 from tollhouse.console.pages import OPERATOR_PAGE, PAGES
 from tollhouse.services import SERVICES
-from tollhouse.settings import Settings
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-CONSOLE = Path(sheets.__file__).parent
+CONSOLE = Path(page_shell.__file__).parent
 VENDORED = ("d3", "topojson-client", "world-atlas")
 MOST_VENDORED_BYTES = 600_000
 

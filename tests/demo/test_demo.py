@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from tests.journeys.server import Program, poll
-from tollhouse.demo.hook import Delivery
-from tollhouse.demo.narrator import LONGEST, shortened
+from tollhouse.demo.printer import LONGEST, shortened
+from tollhouse.demo.webhook_receiver import Delivery
 from tollhouse.webhooks.signing import new_secret, signatures
 
 CHAPTERS = (

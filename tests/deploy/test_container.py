@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.deploy.command import DEPLOY, ROOT, understood
-from tollhouse import settings
+from tollhouse.config import settings
 
 NAMES = {f"TOLLHOUSE_{field.name.upper()}" for field in msgspec.structs.fields(settings.Settings)}
 LINES = re.sub(r"\\\n\s*", "", (DEPLOY / "Containerfile").read_text("utf-8")).splitlines()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.command import DEPLOY, ROOT, understood
-from tollhouse import settings
+from tollhouse.config import settings
 
 UNITS = sorted([*DEPLOY.glob("*.service"), *DEPLOY.glob("*.timer")])
 SERVERS = ("tollhouse.service", "tollhouse-worker.service")

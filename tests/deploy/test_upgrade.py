@@ -10,12 +10,12 @@ import sqlalchemy as sa
 
 from tests.journeys.conftest import recorded_data, start_server
 from tests.journeys.server import run
-from tollhouse.access.keys import open_key_ring
-from tollhouse.access.wallets import WalletRing
+from tollhouse.accounts.keys import open_key_ring
+from tollhouse.accounts.wallets import WalletRegistry
 from tollhouse.client import Agent
+from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import TREASURY, Transfer, open_ledger
-from tollhouse.payments.ledger.words import agent_account
-from tollhouse.settings import Settings
+from tollhouse.payments.ledger.types import agent_account
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import MAIN, Chain, migrate, newest_version
 
@@ -89,7 +89,7 @@ async def test_server_starts_on_an_earlier_versions_store_and_its_callers_go_on(
     await migrate(database, until(WITH_AGENTS, tmp_path / "earlier"))
     key = (await (await open_key_ring(database, "")).create("ada@example.org", "pro", None)).text
     agent = Agent("0x" + "5" * 64)
-    registered = await WalletRing(database, "service").register(agent.address)
+    registered = await WalletRegistry(database, "service").register(agent.address)
     ledger = await open_ledger(settings, database)
     await ledger.move(Transfer("deposit-1", TREASURY, agent_account(registered.agent_id), 1_000_000, "deposit"))
     await ledger.close()

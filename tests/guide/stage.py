@@ -14,7 +14,7 @@ from tests.fakes.stripe import PRICES, SECRET_KEY, WEBHOOK_SECRET, Stripe, signe
 from tests.journeys.server import Server
 from tests.payments.x402.paying import PAYER, REQUIREMENT, v2
 from tollhouse.client import Agent
-from tollhouse.payments.chain.local import ACCOUNTS, LocalChain
+from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 
 EMAIL = "ada@example.org"
 TREASURY, RELAYER = ACCOUNTS[5], ACCOUNTS[6]

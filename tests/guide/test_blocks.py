@@ -15,11 +15,11 @@ from cyclopts.exceptions import CycloptsError
 from tests.guide.documents import PAGES, ROOT, blocks, commands, every_block, name_of, spans
 from tests.guide.test_programs import PROGRAMS
 from tests.guide.test_starts import STARTS
+from tollhouse.catalogue.importers.mapping import load_mapping
 from tollhouse.cli.main import app
-from tollhouse.services.mattress.importers.mapping import load_mapping
+from tollhouse.config.settings import Settings
 from tollhouse.services.mattress.retailers import OPERATORS_FILE, load_retailers
 from tollhouse.services.tables.declaration import declaration_of
-from tollhouse.settings import Settings
 
 # A language that is not here has no test yet: write one. What is `text` nobody runs, but commands in it must exist.
 TRANSCRIPTS = {"text"}

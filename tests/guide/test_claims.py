@@ -7,8 +7,8 @@ import pytest
 
 from tests.guide.documents import ROOT, rows, sections
 from tests.guide.test_blocks import command_fault
+from tollhouse.config.settings import SECRETS, Settings
 from tollhouse.errors import CODES
-from tollhouse.settings import SECRETS, Settings
 
 DOCS = ROOT / "docs"
 SCRIPTS = {path.name for path in (ROOT / "benchmarks").glob("*.py")}

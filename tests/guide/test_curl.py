@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from tests.gate.conftest import asgi_client
 from tests.guide.documents import commands, every_block
+from tests.http.conftest import asgi_client
 from tollhouse import app
+from tollhouse.config.settings import Settings
 from tollhouse.services import SERVICES
-from tollhouse.settings import Settings
 
 OURS = re.compile(r"""(?:https?://)?(?:localhost|127\.0\.0\.1):8000(/[^\s'";)]*)|(?:…|\$TOLLHOUSE_URL)(/[^\s'";)]*)""")
 

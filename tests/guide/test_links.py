@@ -3,7 +3,7 @@
 import re
 
 from tests.guide.documents import PAGES, ROOT, headings, links, name_of
-from tollhouse.console.guide_text import slug
+from tollhouse.console.markdown import slug
 from tollhouse.errors import CODES
 
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:")

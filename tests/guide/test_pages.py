@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.gate.conftest import asgi_client
 from tests.guide.documents import ROOT
+from tests.http.conftest import asgi_client
 from tollhouse import app
+from tollhouse.config.settings import Settings
 from tollhouse.console import guide_contents as contents
 from tollhouse.console.guide_reference import described_operations
-from tollhouse.console.guide_text import leads_from, rendered
-from tollhouse.gate.samples import lacking
+from tollhouse.console.markdown import leads_from, rendered
+from tollhouse.http.code_samples import lacking
 from tollhouse.services import EVERY_SERVICE, SERVICES
-from tollhouse.settings import Settings
 
 ADDRESS = re.compile(r'(?:href|src)="(/[^"]*)"')
 
@@ -119,8 +119,8 @@ async def test_reference_tells_of_every_operation_what_it_costs_and_how_to_call_
 
 async def test_every_operation_declares_an_example_of_all_it_needs(tmp_path):
     settings = Settings(data_dir=str(tmp_path), recorded=False)
-    async with app.rooms_of(settings) as rooms:
-        services = [await make(rooms) for make in EVERY_SERVICE.values()]
+    async with app.open_context(settings) as context:
+        services = [await make(context) for make in EVERY_SERVICE.values()]
     operations = [one for service in services for one in described_operations(service)]
     assert len(operations) > 60
     assert {one.id: lacking(one) for one in operations if lacking(one)} == {}

@@ -16,12 +16,13 @@ from standardwebhooks import Webhook
 from tests.guide.documents import ROOT, Block, blocks
 from tests.services.defense.test_p1_import import HEADER, RAIDER
 from tollhouse import services
+from tollhouse.admission import context
 from tollhouse.catalogue.catalogue import Catalogue
-from tollhouse.gate import operation, rooms, terms
-from tollhouse.gate.samples import samples
-from tollhouse.gate.service import Service
-from tollhouse.payments.chain.local import ACCOUNTS
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
+from tollhouse.http import endpoint, terms
+from tollhouse.http.code_samples import samples
+from tollhouse.http.service import Service
+from tollhouse.payments.chain.local_chain import ACCOUNTS
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
@@ -96,14 +97,14 @@ async def webhook(program: str, _folder: Path) -> None:
 
 async def service(program: str, _folder: Path) -> None:
     tide = defstruct("Tide", [("port", str), ("at", str)])
-    names = {**vars(operation), **vars(terms), **vars(rooms), "Service": Service, "Tide": tide,
+    names = {**vars(endpoint), **vars(terms), **vars(context), "Service": Service, "Tide": tide,
              "TideQuery": defstruct("TideQuery", [("port", str)]), "fine": dict}  # fmt: skip
-    whole = program.replace("asked.query.port, …", 'asked.query.port, "06:00"').replace("=…", "=fine")
+    whole = program.replace("request.query.port, …", 'asked.query.port, "06:00"').replace("=…", "=fine")
     made, _ = await run(whole, names)
     served = await made["open_tides"](None)
     (one,) = served.operations
     assert 'port=Sydney"' in samples(one)[0].source
-    asked = operation.Asked(SimpleNamespace(port="Sydney"), None, {}, None, "127.0.0.1", operation.JSON)
+    asked = endpoint.Request(SimpleNamespace(port="Sydney"), None, {}, None, "127.0.0.1", endpoint.JSON)
     assert await one.handler(asked) == tide("Sydney", "06:00")
 
 

@@ -16,9 +16,9 @@ import pytest_asyncio
 from tests.guide.stage import Behind, Stage, behind
 from tests.journeys.server import Server, run
 from tests.services.tables.books import books
-from tollhouse.gate.operation import Example, Operation
-from tollhouse.gate.samples import lacking, samples, variables
-from tollhouse.gate.terms import FREE
+from tollhouse.http.code_samples import lacking, samples, variables
+from tollhouse.http.endpoint import Endpoint, Example
+from tollhouse.http.terms import FREE
 from tollhouse.services import SERVICES
 
 # The first test waits for two servers and a chain, on a machine that may have other things to do.
@@ -186,8 +186,8 @@ async def nothing(_asked):
     raise AssertionError("nobody calls it")
 
 
-def operation(path="/things", **declared: Any) -> Operation:
-    return Operation("getThing", "GET", path, "A thing", nothing, FREE, **declared)
+def operation(path="/things", **declared: Any) -> Endpoint:
+    return Endpoint("getThing", "GET", path, "A thing", nothing, FREE, **declared)
 
 
 async def test_operation_without_an_example_is_lacking_it_and_has_no_sample():

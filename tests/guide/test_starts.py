@@ -19,7 +19,7 @@ import pytest
 from tests.guide.documents import ROOT
 from tests.journeys.server import environment, free_port
 from tollhouse.client import Agent
-from tollhouse.payments.chain.local import ACCOUNTS
+from tollhouse.payments.chain.local_chain import ACCOUNTS
 
 pytestmark = pytest.mark.timeout(300)
 

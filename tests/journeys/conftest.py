@@ -10,8 +10,8 @@ import pytest
 from tests.journeys.server import Server
 from tests.servers.shared import made_once
 from tollhouse import app
+from tollhouse.config.settings import Settings
 from tollhouse.services import SERVICES
-from tollhouse.settings import Settings
 
 StartServer = Callable[..., Server]
 
@@ -23,8 +23,8 @@ def recorded_data() -> Path:
 
 
 async def _record(folder: Path) -> None:
-    async with app.rooms_of(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as rooms:
-        await SERVICES["defense"](rooms)
+    async with app.open_context(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as context:
+        await SERVICES["defense"](context)
 
 
 @pytest.fixture(scope="module")

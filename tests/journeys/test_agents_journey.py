@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from tests.journeys.server import Server, poll, run
 from tollhouse.client import Agent
-from tollhouse.payments.chain.local import ACCOUNTS, LocalChain
+from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -12,9 +12,9 @@ import pytest
 from standardwebhooks import webhooks
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from tests.catalogue.importers.feeding import mattress, shopify
 from tests.fakes.receiver import receiver
 from tests.journeys.server import Server, environment, poll, run
-from tests.services.mattress.importers.feeding import mattress, shopify
 
 PRODUCTS = 1_000
 HALF_AN_HOUR = timedelta(minutes=30)

@@ -15,7 +15,7 @@ import pytest_asyncio
 from tests.fakes.model import fake_model
 from tests.fakes.stripe import PRICES, SECRET_KEY, WEBHOOK_SECRET, stripe
 from tests.journeys.server import Server
-from tollhouse.payments.chain.local import ACCOUNTS, LocalChain
+from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.services import EVERY_SERVICE, SERVICES
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]

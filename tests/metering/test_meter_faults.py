@@ -9,14 +9,14 @@ import time
 import pytest
 from redis.asyncio import Redis
 
+from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.metering.meter import TallyMeter
-from tollhouse.metering.meter_redis import RedisMeter
+from tollhouse.metering.redis_meter import RedisMeter
 from tollhouse.metering.windows import Windows
-from tollhouse.settings import Settings
+from tollhouse.storage.counters_postgres import PostgresCounters
+from tollhouse.storage.counters_sqlite import FolderInUseError, MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import open_database
-from tollhouse.storage.tallies_file import FolderInUseError, MemoryTallies, SharedFileTallies
-from tollhouse.storage.tallies_postgres import PostgresTallies
 
 FREE = Windows(100, 10)
 
@@ -48,7 +48,7 @@ async def test_redis_that_is_gone_is_a_problem_at_once(closed_port):
 
 async def test_redis_that_hangs_is_asked_once_and_given_up(monkeypatch):
     # A second try might count a call twice: the first may have run, with only its answer lost.
-    monkeypatch.setattr("tollhouse.metering.meter_redis.TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("tollhouse.metering.redis_meter.TIMEOUT_SECONDS", 0.3)
     scripts = 0
 
     async def hang(reader, writer) -> None:
@@ -85,7 +85,7 @@ async def test_redis_that_comes_back_counts_on(redis_url):
 
 async def test_postgres_that_is_gone_is_a_problem(closed_port):
     database = open_database(Settings(database_url=f"postgresql://nobody@127.0.0.1:{closed_port}/nothing"))
-    await refusal(TallyMeter(PostgresTallies(database)))
+    await refusal(TallyMeter(PostgresCounters(database)))
     await database.close()
 
 
@@ -98,7 +98,7 @@ def blocker(tmp_path):
 
 
 async def test_locked_shared_file_is_a_problem_and_works_again_after(tmp_path, blocker):
-    tallies = SharedFileTallies(tmp_path)
+    tallies = SharedFileCounters(tmp_path)
     tallies._file.execute("PRAGMA busy_timeout=50")
     meter = TallyMeter(tallies)
     await meter.reserve("key_a", FREE)
@@ -110,7 +110,7 @@ async def test_locked_shared_file_is_a_problem_and_works_again_after(tmp_path, b
 
 
 async def test_rule_that_fails_leaves_the_shared_file_unlocked(tmp_path):
-    tallies = SharedFileTallies(tmp_path)
+    tallies = SharedFileCounters(tmp_path)
 
     def fail(_tally) -> None:
         raise ZeroDivisionError
@@ -122,7 +122,7 @@ async def test_rule_that_fails_leaves_the_shared_file_unlocked(tmp_path):
 
 
 async def test_locked_file_does_not_stop_one_process_counting(tmp_path, blocker):
-    tallies = MemoryTallies(tmp_path)
+    tallies = MemoryCounters(tmp_path)
     tallies._file.execute("PRAGMA busy_timeout=50")
     meter = TallyMeter(tallies)
     blocker.execute("BEGIN IMMEDIATE")
@@ -137,7 +137,7 @@ async def test_locked_file_does_not_stop_one_process_counting(tmp_path, blocker)
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [(MemoryTallies, MemoryTallies), (MemoryTallies, SharedFileTallies), (SharedFileTallies, MemoryTallies)],
+    [(MemoryCounters, MemoryCounters), (MemoryCounters, SharedFileCounters), (SharedFileCounters, MemoryCounters)],
 )
 async def test_folder_in_use_is_refused(tmp_path, first, second):
     holder = first(tmp_path)
@@ -148,6 +148,6 @@ async def test_folder_in_use_is_refused(tmp_path, first, second):
 
 
 async def test_folder_may_be_shared_by_those_who_say_so(tmp_path):
-    first, second = SharedFileTallies(tmp_path), SharedFileTallies(tmp_path)
+    first, second = SharedFileCounters(tmp_path), SharedFileCounters(tmp_path)
     await first.close()
     await second.close()

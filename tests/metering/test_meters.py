@@ -6,14 +6,14 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tollhouse import clock
+from tollhouse.config.settings import Settings
 from tollhouse.metering.meter import Meter, TallyMeter
-from tollhouse.metering.meter_redis import RedisMeter
+from tollhouse.metering.redis_meter import RedisMeter
 from tollhouse.metering.windows import SECONDS_PER_DAY, Windows
-from tollhouse.settings import Settings
+from tollhouse.storage.counters_postgres import PostgresCounters
+from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
-from tollhouse.storage.tallies_file import MemoryTallies, SharedFileTallies
-from tollhouse.storage.tallies_postgres import PostgresTallies
 
 FREE = Windows(100, 10)
 NOON = 20_000.5 * SECONDS_PER_DAY
@@ -26,15 +26,15 @@ async def open_meter(request, tmp_path):
 
         async def opened() -> Meter:
             if request.param == "memory":
-                return TallyMeter(MemoryTallies(tmp_path))
+                return TallyMeter(MemoryCounters(tmp_path))
             if request.param == "shared file":
-                return TallyMeter(SharedFileTallies(tmp_path))
+                return TallyMeter(SharedFileCounters(tmp_path))
             if request.param == "redis":
                 return RedisMeter(urls["redis"])
             database = open_database(Settings(database_url=urls["postgres"]))
             stack.push_async_callback(database.close)
             await migrate(database)
-            return TallyMeter(PostgresTallies(database))
+            return TallyMeter(PostgresCounters(database))
 
         urls = {name: request.getfixturevalue(f"{name}_url") for name in ("postgres", "redis") if name == request.param}
         opened.is_shared = request.param != "memory"

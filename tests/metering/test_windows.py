@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tollhouse.metering.windows import SECONDS_PER_DAY, Windows, look, release, reserve
-from tollhouse.storage.tallies import Tally
+from tollhouse.storage.counters import Tally
 
 NOON = 20_000 * SECONDS_PER_DAY + SECONDS_PER_DAY / 2
 MIDNIGHT = 20_001.0 * SECONDS_PER_DAY

@@ -10,8 +10,8 @@ import pytest
 
 from tests.servers.postgres import drop
 from tests.servers.shared import made_once
+from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import open_ledger
-from tollhouse.settings import Settings
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 

@@ -11,15 +11,15 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
+from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.settings import Settings
 from tollhouse.storage import database as database_module
 from tollhouse.storage.database import open_database
 
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
 
 async def main():
@@ -34,7 +34,7 @@ asyncio.run(main())
 WRITER = """
 import asyncio, sys
 from sqlalchemy import text
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
 
 async def main():

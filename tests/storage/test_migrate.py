@@ -7,8 +7,8 @@ from sqlalchemy import inspect, text
 from sqlalchemy.exc import ProgrammingError
 
 import tollhouse.services  # noqa: F401 - every store declares its tables as it loads
+from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.settings import Settings
 from tollhouse.storage.database import Database, metadata, open_database
 from tollhouse.storage.migrate import NewerSchemaError, migrate, newest_version
 

@@ -11,7 +11,7 @@ import pytest
 from tests.waiting import until
 from tollhouse import clock
 from tollhouse.metering.windows import SECONDS_PER_DAY, Windows, look, reserve
-from tollhouse.storage.tallies_file import MemoryTallies, SharedFileTallies
+from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 
 UNLIMITED = Windows(None, None)
 
@@ -19,10 +19,10 @@ COUNTER = """
 import asyncio, sys, time
 from pathlib import Path
 from tollhouse.metering.windows import Windows, reserve
-from tollhouse.storage.tallies_file import MemoryTallies, SharedFileTallies
+from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 
 async def main():
-    tallies = {"memory": MemoryTallies, "shared": SharedFileTallies}[sys.argv[1]](Path(sys.argv[2]))
+    tallies = {"memory": MemoryCounters, "shared": SharedFileCounters}[sys.argv[1]](Path(sys.argv[2]))
     for number in range(1, int(sys.argv[3]) + 1):
         await tallies.change("key_a", lambda tally: reserve(tally, Windows(None, None), time.time()))
         print(number, time.monotonic(), flush=True)
@@ -55,7 +55,7 @@ def on_disk(folder, subject="key_a"):
 
 
 async def test_count_in_memory_is_on_disk_soon(tmp_path):
-    tallies = MemoryTallies(tmp_path)
+    tallies = MemoryCounters(tmp_path)
     for _ in range(5):
         await count(tallies)
     await until(lambda: on_disk(tmp_path) == 5)
@@ -65,7 +65,7 @@ async def test_count_in_memory_is_on_disk_soon(tmp_path):
 
 
 async def test_closing_writes_what_is_left(tmp_path):
-    tallies = MemoryTallies(tmp_path)
+    tallies = MemoryCounters(tmp_path)
     for subject in ("key_a", "key_b", "key_b"):
         await count(tallies, subject)
     await tallies.close()
@@ -86,13 +86,13 @@ async def test_kill_9_loses_no_more_than_the_last_second(tmp_path, kind, may_lag
     kept = on_disk(tmp_path)
     assert certain[-1] <= kept <= int(calls[-1][0]) + 1
     # The lock died with the process: the next one takes over at once.
-    tallies = MemoryTallies(tmp_path)
+    tallies = MemoryCounters(tmp_path)
     assert await used(tallies) == kept
     await tallies.close()
 
 
 async def test_full_disk_keeps_counting_in_memory_and_catches_up(tmp_path):
-    tallies = MemoryTallies(tmp_path)
+    tallies = MemoryCounters(tmp_path)
     tallies._file.execute("PRAGMA max_page_count=4")
     for _ in range(3):
         for number in range(400):
@@ -107,7 +107,7 @@ async def test_full_disk_keeps_counting_in_memory_and_catches_up(tmp_path):
 
 
 async def test_read_only_file_keeps_counting_in_memory(tmp_path):
-    tallies = MemoryTallies(tmp_path)
+    tallies = MemoryCounters(tmp_path)
     tallies._file.execute("PRAGMA query_only=ON")
     for number in range(1, 4):
         assert (await count(tallies)).day.used == number
@@ -118,17 +118,17 @@ async def test_read_only_file_keeps_counting_in_memory(tmp_path):
 
 
 async def test_folder_is_let_go_even_if_the_last_write_fails(tmp_path):
-    tallies = MemoryTallies(tmp_path)
+    tallies = MemoryCounters(tmp_path)
     await count(tallies)
     tallies._file.execute("PRAGMA query_only=ON")
     await tallies.close()
-    await MemoryTallies(tmp_path).close()
+    await MemoryCounters(tmp_path).close()
 
 
 async def test_processes_share_one_file_exactly(tmp_path):
     processes = [counting("shared", tmp_path, subprocess.DEVNULL, calls=100) for _ in range(3)]
     assert [process.wait(60) for process in processes] == [0, 0, 0]
-    tallies = SharedFileTallies(tmp_path)
+    tallies = SharedFileCounters(tmp_path)
     assert await used(tallies) == 300
     await tallies.close()
 
@@ -136,11 +136,11 @@ async def test_processes_share_one_file_exactly(tmp_path):
 async def test_counts_of_last_week_are_forgotten_at_the_next_start(tmp_path, monkeypatch):
     now = clock.seconds()
     monkeypatch.setattr(clock, "seconds", lambda: now - 7 * SECONDS_PER_DAY)
-    tallies = MemoryTallies(tmp_path)
+    tallies = MemoryCounters(tmp_path)
     await count(tallies, "old")
     await tallies.close()
     monkeypatch.setattr(clock, "seconds", lambda: now)
-    tallies = MemoryTallies(tmp_path)
+    tallies = MemoryCounters(tmp_path)
     await count(tallies, "new")
     await tallies.close()
     assert (on_disk(tmp_path, "old"), on_disk(tmp_path, "new")) == (0, 1)
@@ -148,7 +148,7 @@ async def test_counts_of_last_week_are_forgotten_at_the_next_start(tmp_path, mon
 
 async def test_idle_subjects_leave_the_memory_and_come_back_from_nothing(tmp_path, monkeypatch):
     now = clock.seconds()
-    tallies = MemoryTallies(tmp_path)
+    tallies = MemoryCounters(tmp_path)
     await count(tallies, "idle")
     monkeypatch.setattr(clock, "seconds", lambda: now + 2 * SECONDS_PER_DAY)
     await count(tallies, "busy")

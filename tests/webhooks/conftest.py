@@ -8,13 +8,13 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from tests.fakes.receiver import Receiver, Told, receiver
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
 from tollhouse.storage.database import Database
 from tollhouse.webhooks import outbox
-from tollhouse.webhooks.delivery.allotment import Capacity
-from tollhouse.webhooks.delivery.record import Delivery
-from tollhouse.webhooks.room import Webhooks, open_webhooks
+from tollhouse.webhooks.delivery.fair_share import Capacity
+from tollhouse.webhooks.delivery.history import Delivery
 from tollhouse.webhooks.subscriptions import Endpoint, NewSecret
+from tollhouse.webhooks.webhooks import Webhooks, open_webhooks
 
 # For attempts that nobody answers: the usual patience would be waited out.
 IMPATIENT = Capacity(attempt_seconds=0.5)
@@ -52,15 +52,15 @@ class House:
 
 @pytest.fixture
 async def house(database) -> AsyncIterator[House]:
-    rooms = []
+    context = []
 
     def open_room(**options: Any) -> Webhooks:
         loopback = options.pop("allow_loopback", True)
-        rooms.append(open_webhooks(Settings(webhook_allow_loopback=loopback), database, **options))
-        return rooms[-1]
+        context.append(open_webhooks(Settings(webhook_allow_loopback=loopback), database, **options))
+        return context[-1]
 
     yield House(database, open_room)
-    for room in rooms:
+    for room in context:
         await room.close()
 
 

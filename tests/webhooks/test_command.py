@@ -8,11 +8,11 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from tests.journeys.server import run
+from tollhouse.config.settings import Settings
 from tollhouse.services import SERVICES
-from tollhouse.settings import Settings
 from tollhouse.storage.database import open_database
 from tollhouse.webhooks import outbox
-from tollhouse.webhooks.room import open_webhooks
+from tollhouse.webhooks.webhooks import open_webhooks
 
 SERVICE = next(iter(SERVICES))
 

@@ -6,7 +6,7 @@ from standardwebhooks.webhooks import Webhook
 
 from tests.fakes.receiver import receiver
 from tests.webhooks.certificates import Authority
-from tollhouse.webhooks.targets import Rules, TargetRefused
+from tollhouse.webhooks.target_validation import Rules, TargetRefused
 from tollhouse.webhooks.transport import VettedTransport
 
 HOST = "hooks.example"

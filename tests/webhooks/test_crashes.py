@@ -20,9 +20,9 @@ HOUR = 3_600.0
 # Goes through time in steps, as fast as the work allows.
 DELIVERING = """
 import asyncio, sys
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
-from tollhouse.webhooks.room import open_webhooks
+from tollhouse.webhooks.webhooks import open_webhooks
 
 async def main(url, start, stop, step):
     settings = Settings(database_url=url, webhook_allow_loopback=True)
@@ -106,8 +106,8 @@ async def test_two_processes_with_a_killed_third_share_the_rest(house, hook, del
     hook.mode, hook.slow_seconds = "slow", 0.05
     deliver(start, start, 1, kill_when=lambda: len(hook.told) >= 20)
     hook.mode = "ok"
-    rooms = [house.open_room(), house.open_room()]
+    context = [house.open_room(), house.open_room()]
     for now in (start, start + 2 * MINUTE):
-        for room in rooms:
+        for room in context:
             await room.deliver_due_once(now)
     assert len({told.id for told in hook.taken}) == 100

@@ -15,7 +15,7 @@ from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.webhooks import outbox, signing
 from tollhouse.webhooks.delivery import deliverer
-from tollhouse.webhooks.delivery.allotment import Capacity
+from tollhouse.webhooks.delivery.fair_share import Capacity
 
 HOUR = 3_600.0
 DAYS_3 = 3 * 24 * HOUR
@@ -324,8 +324,8 @@ async def test_two_processes_at_once_send_each_delivery_once(house, hook):
     for number in range(60):
         await house.put(number)
     now = clock.seconds()
-    rooms = [house.room, house.open_room(), house.open_room()]
-    made = await asyncio.gather(*(room.deliver_due_once(now) for room in rooms))
+    context = [house.room, house.open_room(), house.open_room()]
+    made = await asyncio.gather(*(room.deliver_due_once(now) for room in context))
     assert sum(made) == 60
     assert Counter(Counter(told.id for told in hook.told).values()) == {1: 60}
 

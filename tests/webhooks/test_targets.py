@@ -2,8 +2,8 @@ import socket
 
 import pytest
 
-from tollhouse.webhooks.networks import refusal
-from tollhouse.webhooks.targets import Rules, SystemResolver, TargetRefused, vet
+from tollhouse.webhooks.reserved_networks import refusal
+from tollhouse.webhooks.target_validation import Rules, SystemResolver, TargetRefused, vet
 
 STRICT = Rules()
 DEVELOPMENT = Rules(allow_loopback=True)

@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.catalogue import store
-from tollhouse.catalogue.changes import Changes, Stored, decide
-from tollhouse.catalogue.engine import TantivyEngine
+from tollhouse.catalogue.change_set import Changes, Stored, decide
+from tollhouse.catalogue.field_values import MICROS, shown
+from tollhouse.catalogue.index_directory import Shelf, Standing
 from tollhouse.catalogue.items import Item, prepared
 from tollhouse.catalogue.query import Found, Query, Suggestion
 from tollhouse.catalogue.schema import Schema
-from tollhouse.catalogue.shelf import Shelf, Standing
-from tollhouse.catalogue.values import MICROS, shown
+from tollhouse.catalogue.search_engine import TantivyEngine
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.storage.database import Database, Transaction

@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from tollhouse.catalogue.engine import TantivyEngine
 from tollhouse.catalogue.items import Item, prepared
 from tollhouse.catalogue.query import Query
 from tollhouse.catalogue.schema import Field, Schema
+from tollhouse.catalogue.search_engine import TantivyEngine
 
 # How any table of products is searched: the title above all, then the brand, then whatever else is said.
 PRODUCTS = Schema(

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tollhouse.catalogue import columns, passes
-from tollhouse.catalogue.finding import EVERYTHING, Conditions
+from tollhouse.catalogue import index_columns, index_passes
+from tollhouse.catalogue.field_values import comparable, key, shown
 from tollhouse.catalogue.index import COUNT, TOTAL, View
 from tollhouse.catalogue.query import Bar, Facet, Query, Spread, ValueCount
 from tollhouse.catalogue.schema import Field
-from tollhouse.catalogue.values import comparable, key, shown
+from tollhouse.catalogue.search import EVERYTHING, Conditions
 
 MAX_FACET_VALUES = 1_000
 BARS = 10
@@ -35,12 +35,12 @@ def counted(where: Conditions, query: Query) -> tuple[dict[str, Facet], int | No
 def _counted(where: Conditions, query: Query, names: Sequence[str]) -> tuple[dict[str, Facet], int | None]:
     """Facets under the same conditions are counted in one pass."""
     fields = [where.view.schema.by_name[name] for name in names]
-    wanted: passes.Passes = {}
+    wanted: index_passes.Passes = {}
     for field in fields:
         wanted.setdefault(_own_filter(where, field), {}).update(_asked(where.view, field))
     if None in wanted:
         wanted[None] |= COUNT
-    answers = passes.answers(where, wanted)
+    answers = index_passes.answers(where, wanted)
     total = int(answers[TOTAL]["value"]) if TOTAL in answers else None
     return {field.name: _facet(where, field, answers, query) for field in fields}, total
 
@@ -50,9 +50,9 @@ def _own_filter(where: Conditions, field: Field) -> str | None:
 
 
 def _asked(view: View, field: Field) -> dict[str, Any]:
-    column = columns.count_column(field)
+    column = index_columns.count_column(field)
     if field.type not in _SPREAD:
-        size = passes.BUCKETS
+        size = index_passes.BUCKETS
         return {_OF + field.name: {"terms": {"field": column, "size": size, "segment_size": size}}}
     stats = {_OF + field.name: {"stats": {"field": column}}}
     fine = _fine_width(view, field)
@@ -106,7 +106,7 @@ def _spread(where: Conditions, field: Field, stats: dict[str, Any], fine: dict[s
     width = bar_width(field, low, high)
     fine_width = _fine_width(where.view, field)
     if fine is None or width < fine_width:
-        column = columns.count_column(field)
+        column = index_columns.count_column(field)
         conditions = where.without(_own_filter(where, field))
         fine = where.view.aggregate(conditions, {"bars": _histogram(column, width)})["bars"]
         fine_width = width
@@ -134,7 +134,7 @@ def _fine_width(view: View, field: Field) -> float:
     """
     name = _FINE + field.name
     if name not in view.counts:
-        stats = view.aggregate(EVERYTHING, {"all": {"stats": {"field": columns.count_column(field)}}})["all"]
+        stats = view.aggregate(EVERYTHING, {"all": {"stats": {"field": index_columns.count_column(field)}}})["all"]
         width = bar_width(field, stats["min"], stats["max"]) if stats["count"] else 0.0
         fine = 10.0 ** math.floor(math.log10(width) - 1) if width else 0.0
         view.counts[name] = fine if fine >= 1 else 0.0

@@ -11,10 +11,10 @@ import msgspec
 from tantivy import Document, Index, Order, Searcher
 from tantivy import Query as IndexQuery
 
-from tollhouse.catalogue import columns
+from tollhouse.catalogue import index_columns
 from tollhouse.catalogue.items import Item
 from tollhouse.catalogue.schema import Schema
-from tollhouse.catalogue.words import raw_words, stems
+from tollhouse.catalogue.tokens import raw_words, stems
 
 # A million products are held before a segment is written; no more memory is taken than they need. Each segment costs
 # every question some time of its own.
@@ -35,13 +35,13 @@ class CatalogueIndex:
 
     def __init__(self, schema: Schema, folder: Path | None = None) -> None:
         self.schema = schema
-        self.columns = columns.built(schema)
+        self.columns = index_columns.built(schema)
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
         # Rows lie by id in each segment, so that equals come out by id without being looked at.
         self._index = Index(self.columns, path=str(folder) if folder else None, sort_by_field="id")
-        self._index.register_tokenizer(columns.STEMMED, stems())
-        self._index.register_tokenizer(columns.UNSTEMMED, raw_words())
+        self._index.register_tokenizer(index_columns.STEMMED, stems())
+        self._index.register_tokenizer(index_columns.UNSTEMMED, raw_words())
         self._writer = self._index.writer(WRITER_BYTES, 1)
         self.view = self._newest()
         # The ids put into an index that was empty, until they are published.
@@ -53,7 +53,7 @@ class CatalogueIndex:
             self._writer.delete_documents_by_term("id", identity)
         for item in upserts:
             self._make_room(item["id"])
-            row = columns.row(self.schema, item)
+            row = index_columns.row(self.schema, item)
             self._writer.add_document(Document.from_dict(row, self.columns))
 
     def clear(self) -> None:
@@ -97,7 +97,7 @@ class View:
         self.columns = of
         self._searcher = searcher
         # One row of some hundred.
-        self.sample = IndexQuery.term_query(of, columns.ROWS, columns.SAMPLE, index_option="basic")
+        self.sample = IndexQuery.term_query(of, index_columns.ROWS, index_columns.SAMPLE, index_option="basic")
         self.is_one_segment = searcher.num_segments <= 1
         # What is counted of all rows stays as it is for as long as the view.
         self.counts: dict[str, Any] = {}
@@ -108,7 +108,7 @@ class View:
     @cached_property
     def rows_ever(self) -> int:
         """How many rows there are, those taken out since the last merge among them."""
-        return self.holders(columns.ROWS, columns.ANY_ROW)
+        return self.holders(index_columns.ROWS, index_columns.ANY_ROW)
 
     def count(self, query: IndexQuery) -> int:
         """How many rows match."""
@@ -134,7 +134,7 @@ class View:
 
     def item(self, address: Any) -> Item:
         """The members that are shown of the item in a row."""
-        body: Any = self._searcher.doc(address).get_first(columns.BODY)
+        body: Any = self._searcher.doc(address).get_first(index_columns.BODY)
         item: Item = msgspec.json.decode(body)
         return item
 

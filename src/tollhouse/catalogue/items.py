@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from tollhouse.catalogue.field_values import Comparable, comparable, key
 from tollhouse.catalogue.schema import CURRENT_PRICE, DISCOUNT, Field, Schema
-from tollhouse.catalogue.values import Comparable, comparable, key
 
 Item = dict[str, Any]
 

@@ -5,8 +5,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec import field as member
 
+from tollhouse.catalogue.field_values import bound, comparable
 from tollhouse.catalogue.schema import RANGED, Field, Schema
-from tollhouse.catalogue.values import bound, comparable
 from tollhouse.errors import invalid_parameter
 
 MAX_LIMIT = 1_000

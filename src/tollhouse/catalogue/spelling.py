@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from tantivy import Query
 
-from tollhouse.catalogue.columns import STEMS, WORDS
 from tollhouse.catalogue.index import View
-from tollhouse.catalogue.words import Word, stem
+from tollhouse.catalogue.index_columns import STEMS, WORDS
+from tollhouse.catalogue.tokens import Word, stem
 
 # A shorter word is one letter away from too many others, and so is a stem that lost its ending: kids are no kip.
 SHORTEST = 3

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tollhouse import logs
 from tollhouse.cli.options import HERE, Where
-from tollhouse.settings import has_display
+from tollhouse.config.settings import has_display
 
 
 def demo(
@@ -33,8 +33,8 @@ def demo(
 
 
 async def _show(folder: Path, port: int, *, once: bool, opens: bool) -> None:
-    from tollhouse.demo.narrator import Narrator
-    from tollhouse.demo.stage import set_stage
+    from tollhouse.demo.environment import set_stage
+    from tollhouse.demo.printer import Narrator
     from tollhouse.demo.tour import addresses, play
 
     tell, began = Narrator(Console()), time.monotonic()

@@ -11,8 +11,8 @@ from cyclopts import Parameter
 
 from tollhouse import app, logs
 from tollhouse.cli.options import HERE, Where
-from tollhouse.services.mattress.importers.importer import import_feed as import_mattresses
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
+from tollhouse.services.mattress.import_command import import_feed as import_mattresses
 from tollhouse.storage.database import Database
 
 EXIT_NOT_LANDED = 1
@@ -79,10 +79,10 @@ def import_(
 
     async def run() -> dict[str, Any]:
         settings = where.settings()
-        async with app.rooms_of(settings, answers_calls=False) as rooms:
+        async with app.open_context(settings, answers_calls=False) as context:
             return await IMPORTS[service](
                 settings,
-                rooms.database,
+                context.database,
                 _tell,
                 source=source,
                 format_name=format_name,

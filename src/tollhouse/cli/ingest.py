@@ -11,10 +11,10 @@ from cyclopts import App
 from tollhouse import app, logs
 from tollhouse.cli.options import HERE, Where
 from tollhouse.services.defense import store
-from tollhouse.services.defense.brief.imported import imported
+from tollhouse.services.defense.brief.operator_exhibit import imported
 from tollhouse.services.defense.brief.p1_import import read_exhibit
 from tollhouse.services.defense.brief.production import bundled_lines
-from tollhouse.services.defense.ingest.by_hand import ingest_file
+from tollhouse.services.defense.ingest.file_import import ingest_file
 
 ingest = App(name="ingest", help="Take raw provider files into the store.")
 
@@ -45,7 +45,10 @@ def p1(file: Path, *, where: Where = HERE) -> None:
 async def _ingest_p1(file: Path, where: Where) -> dict[str, Any]:
     exhibit = await asyncio.to_thread(lambda: read_exhibit(file.read_bytes()))
     result = imported(exhibit, file.name, bundled_lines())
-    async with app.rooms_of(where.settings(), answers_calls=False) as rooms, rooms.database.writing() as connection:
+    async with (
+        app.open_context(where.settings(), answers_calls=False) as context,
+        context.database.writing() as connection,
+    ):
         await store.write_document(connection, store.PRODUCTION_LINES, msgspec.json.encode(result.lines))
     return {
         "file": file.name,
@@ -60,10 +63,10 @@ async def _ingest_p1(file: Path, where: Where) -> dict[str, Any]:
 
 async def _ingest_all(files: tuple[Path, ...], where: Where) -> int:
     refused = 0
-    async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
+    async with app.open_context(where.settings(), answers_calls=False) as context:
         for number, file in enumerate(files, 1):
             try:
-                report = await ingest_file(rooms.database, file)
+                report = await ingest_file(context.database, file)
             except (ValueError, OSError) as error:
                 refused += 1
                 print(f"{file}: refused: {error}", file=sys.stderr)

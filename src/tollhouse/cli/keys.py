@@ -9,9 +9,9 @@ import msgspec
 from cyclopts import App, Parameter
 
 from tollhouse import app, logs
+from tollhouse.accounts.key_endpoints import issued
 from tollhouse.caller import Tier
 from tollhouse.cli.options import HERE, Where
-from tollhouse.services.defense.keys_desk import issued
 
 keys = App(name="keys", help="Create, list, revoke and move keys.")
 
@@ -32,8 +32,8 @@ def create(
             raise ValueError(f"{name} must be at least 1")
 
     async def run() -> None:
-        async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
-            key = await rooms.keys.create(email, tier, label, per_day=per_day, per_minute=per_minute)
+        async with app.open_context(where.settings(), answers_calls=False) as context:
+            key = await context.keys.create(email, tier, label, per_day=per_day, per_minute=per_minute)
             print(msgspec.json.encode(issued(key)).decode())
 
     _run(run())
@@ -44,8 +44,8 @@ def list_keys(*, where: Where = HERE) -> None:
     """Print every key, one JSON object a line; never a key's text."""
 
     async def run() -> None:
-        async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
-            for key in await rooms.keys.listed():
+        async with app.open_context(where.settings(), answers_calls=False) as context:
+            for key in await context.keys.listed():
                 print(json.dumps(key))
 
     _run(run())
@@ -56,8 +56,8 @@ def revoke(key_id: str, *, where: Where = HERE) -> None:
     """Stop a key for good."""
 
     async def run() -> None:
-        async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
-            _known(await rooms.keys.revoke(key_id), key_id)
+        async with app.open_context(where.settings(), answers_calls=False) as context:
+            _known(await context.keys.revoke(key_id), key_id)
             print(json.dumps({"revoked": True, "key_id": key_id}))
 
     _run(run())
@@ -68,8 +68,8 @@ def set_tier(key_id: str, tier: Tier, *, where: Where = HERE) -> None:
     """Move a key to another tier."""
 
     async def run() -> None:
-        async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
-            _known(await rooms.keys.set_tier(key_id, tier), key_id)
+        async with app.open_context(where.settings(), answers_calls=False) as context:
+            _known(await context.keys.set_tier(key_id, tier), key_id)
             print(json.dumps({"key_id": key_id, "tier": tier}))
 
     _run(run())

@@ -9,7 +9,7 @@ from cyclopts import App
 
 from tollhouse import app, clock
 from tollhouse.cli.options import HERE, Where
-from tollhouse.settings import SettingError
+from tollhouse.config.settings import SettingError
 
 ledger = App(name="ledger", help="Prove that the books balance; show the newest entries.")
 
@@ -27,22 +27,22 @@ def show(account: str = "", *, limit: int = 20, where: Where = HERE) -> None:
     """Print the newest transfers, of one account or of all, one JSON object a line."""
 
     async def run() -> None:
-        async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
-            for transfer in await rooms.ledger.recent(limit, account or None):
+        async with app.open_context(where.settings(), answers_calls=False) as context:
+            for transfer in await context.ledger.recent(limit, account or None):
                 print(msgspec.json.encode(transfer).decode())
 
     asyncio.run(run())
 
 
 async def _verified(where: Where) -> dict[str, object]:
-    async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
-        report: dict[str, object] = msgspec.to_builtins(await rooms.ledger.verify())
-        if rooms.deposits is not None:
-            chain = await rooms.deposits.reconcile()
+    async with app.open_context(where.settings(), answers_calls=False) as context:
+        report: dict[str, object] = msgspec.to_builtins(await context.ledger.verify())
+        if context.deposits is not None:
+            chain = await context.deposits.reconcile()
             report["chain"] = msgspec.to_builtins(chain)
             report["balanced"] = bool(report["balanced"]) and chain.agrees
-        if rooms.per_request.x402 is not None:
-            payments = await rooms.per_request.x402.reconcile()
+        if context.per_request.x402 is not None:
+            payments = await context.per_request.x402.reconcile()
             report["payments"] = msgspec.to_builtins(payments)
             report["balanced"] = bool(report["balanced"]) and payments.agrees
         return report
@@ -53,10 +53,10 @@ def receipts(*, limit: int = 20, where: Where = HERE) -> None:
     """Print the newest payments per request with their signed receipts, one JSON object a line."""
 
     async def run() -> None:
-        async with app.rooms_of(where.settings(), answers_calls=False) as rooms:
-            if rooms.per_request.x402 is None:
+        async with app.open_context(where.settings(), answers_calls=False) as context:
+            if context.per_request.x402 is None:
                 raise SettingError("x402_pay_to: this server takes no payments per request")
-            for paid in await rooms.per_request.x402.receipts(clock.seconds(), limit):
+            for paid in await context.per_request.x402.receipts(clock.seconds(), limit):
                 print(msgspec.json.encode(paid).decode())
 
     asyncio.run(run())

@@ -16,10 +16,10 @@ from tollhouse.cli.new import new
 from tollhouse.cli.serve import serve, worker
 from tollhouse.cli.settings import settings
 from tollhouse.cli.webhooks import webhooks
+from tollhouse.config.settings import SettingError
 from tollhouse.errors import Problem
-from tollhouse.settings import SettingError
+from tollhouse.storage.counters_sqlite import FolderInUseError
 from tollhouse.storage.migrate import NewerSchemaError
-from tollhouse.storage.tallies_file import FolderInUseError
 
 app = App(name="tollhouse", version=__version__, help="Publish data feeds and catalogues, meter them, get paid.")
 app.command(serve)

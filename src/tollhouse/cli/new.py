@@ -13,11 +13,11 @@ from tollhouse.cli.options import HERE, Where
 from tollhouse.money import MICROS_PER_USD, usd
 from tollhouse.services import EVERY_SERVICE
 from tollhouse.services.tables.declaration import UNKNOWN, Declaration, declaration_of
-from tollhouse.services.tables.guessing import Guess, guess
-from tollhouse.services.tables.naming import service_fault
-from tollhouse.services.tables.reading import Table, TableError, read_table, source_of
+from tollhouse.services.tables.file_reader import Table, TableError, read_table, source_of
+from tollhouse.services.tables.names import service_fault
 from tollhouse.services.tables.rows import Fitted, fitted
-from tollhouse.services.tables.writing import Front, written
+from tollhouse.services.tables.toml_writer import Front, written
+from tollhouse.services.tables.type_inference import Guess, guess
 
 MOST_REFUSED_SHOWN = 5
 _WIDTH = 110

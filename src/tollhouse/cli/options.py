@@ -5,8 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tollhouse import settings as setting
-from tollhouse.settings import Settings
+from tollhouse.config import settings as setting
+from tollhouse.config.settings import Settings
 
 
 @Parameter(name="*")

@@ -11,9 +11,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tollhouse import app, logs
-from tollhouse import settings as setting
 from tollhouse.cli.options import HERE, Where
-from tollhouse.settings import Settings
+from tollhouse.config import settings as setting
+from tollhouse.config.settings import Settings
 
 STOP_WITHIN_SECONDS = 35
 

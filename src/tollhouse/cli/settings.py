@@ -3,7 +3,7 @@
 import json
 
 from tollhouse.cli.options import HERE, Where
-from tollhouse.settings import shown
+from tollhouse.config.settings import shown
 
 
 def settings(*, where: Where = HERE) -> None:

@@ -14,8 +14,8 @@ from tollhouse.cli.options import HERE, Where
 from tollhouse.services import SERVICES
 from tollhouse.storage.database import Database
 from tollhouse.webhooks.delivery.store import State
-from tollhouse.webhooks.room import Webhooks, open_webhooks
 from tollhouse.webhooks.subscriptions import NewSecret
+from tollhouse.webhooks.webhooks import Webhooks, open_webhooks
 
 webhooks = App(name="webhooks", help="Register endpoints, see what was delivered to them, deliver it again.")
 
@@ -157,10 +157,10 @@ def replay(
 @asynccontextmanager
 async def _opened(where: Where) -> AsyncIterator[tuple[Webhooks, Database]]:
     settings = where.settings()
-    async with app.rooms_of(settings, answers_calls=False) as rooms:
-        room = open_webhooks(settings, rooms.database)
+    async with app.open_context(settings, answers_calls=False) as context:
+        room = open_webhooks(settings, context.database)
         try:
-            yield room, rooms.database
+            yield room, context.database
         finally:
             await room.close()
 

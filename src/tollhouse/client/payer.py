@@ -9,7 +9,7 @@ from tollhouse import clock
 from tollhouse.client.agent import private_key_of
 from tollhouse.evm.address import checksummed, parse_address
 from tollhouse.evm.signature import address_of
-from tollhouse.evm.typed import Domain, TransferWithAuthorization, transfer_digest
+from tollhouse.evm.typed_data import Domain, TransferWithAuthorization, transfer_digest
 
 # Clocks differ: an authorization is good from a little before now.
 VALID_SINCE_SECONDS = 600

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tollhouse.gate.housekeeping import file_operation
-from tollhouse.gate.operation import Operation
+from tollhouse.http.endpoint import Endpoint
+from tollhouse.http.service_endpoints import file_operation
 
 _HERE = Path(__file__).parent
 _VENDOR = _HERE / "vendor" / "swagger-ui"
@@ -14,7 +14,7 @@ _ALLOWED = (
 _POLICY = ((b"content-security-policy", _ALLOWED), (b"referrer-policy", b"no-referrer"))
 
 
-def api_docs_pages() -> list[Operation]:
+def api_docs_pages() -> list[Endpoint]:
     """`/docs` and the files it needs, relative to wherever the service is mounted."""
     return [
         file_operation("/docs", _HERE / "pages" / "api-docs.html", "text/html; charset=utf-8", _POLICY),

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tollhouse import __version__, clock
+from tollhouse.config.settings import Settings
 from tollhouse.console.guide import reference_address
-from tollhouse.gate.answering import etag_of
-from tollhouse.gate.openapi import price_sentence
-from tollhouse.gate.operation import Answer, Asked, Operation
-from tollhouse.gate.service import Service
-from tollhouse.gate.terms import FREE
-from tollhouse.settings import Settings
+from tollhouse.http.endpoint import Endpoint, Request, Response
+from tollhouse.http.openapi import price_sentence
+from tollhouse.http.response_writer import etag_of
+from tollhouse.http.service import Service
+from tollhouse.http.terms import FREE
 
 LINKSET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
 TEXT = "text/plain; charset=utf-8"
@@ -29,7 +29,7 @@ A2A_VERSION = "0.3.0"
 _HOST = re.compile(r"[A-Za-z0-9.\[\]:-]{1,255}")
 
 
-def discovery_pages(settings: Settings, services: Sequence[Service], prefixes: Sequence[str]) -> list[Operation]:
+def discovery_pages(settings: Settings, services: Sequence[Service], prefixes: Sequence[str]) -> list[Endpoint]:
     """The well-known files about `services`, each mounted under its prefix, for the place that serves them."""
     root = settings.public_url.rstrip("/")
     bases = [f"{root}{prefix}" for prefix in prefixes]
@@ -84,18 +84,18 @@ def _catalog(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
     return msgspec.json.encode({"linkset": linkset})
 
 
-def _card_page(root: str, mounted: Sequence[tuple[Service, str]]) -> Operation:
+def _card_page(root: str, mounted: Sequence[tuple[Service, str]]) -> Endpoint:
     """The card's addresses are whole: below `root`, or below the host that was asked while there is none."""
 
-    async def card(asked: Asked[None, None]) -> Answer:
-        base = root or f"http://{_host_of(asked)}"
-        return Answer(_card(base, [(service, f"{base}{prefix}") for service, prefix in mounted]))
+    async def card(request: Request[None, None]) -> Response:
+        base = root or f"http://{_host_of(request)}"
+        return Response(_card(base, [(service, f"{base}{prefix}") for service, prefix in mounted]))
 
     return _operation("/.well-known/agent-card.json", card, JSON)
 
 
-def _host_of(asked: Asked[None, None]) -> str:
-    host = asked.request.header(b"host") if asked.request else ""
+def _host_of(request: Request[None, None]) -> str:
+    host = request.http.header(b"host") if request.http else ""
     return host if _HOST.fullmatch(host) else "localhost"
 
 
@@ -130,35 +130,35 @@ def _card(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
     return msgspec.json.encode(card)
 
 
-def _security(settings: Settings) -> Operation:
-    async def security(asked: Asked[None, None]) -> Answer:
+def _security(settings: Settings) -> Endpoint:
+    async def security(request: Request[None, None]) -> Response:
         expires = clock.iso(clock.now() + SECURITY_VALID)
-        told = f"Contact: {_contact(settings, asked)}\nExpires: {expires}\nPreferred-Languages: en\n"
-        return Answer(told.encode(), TEXT)
+        told = f"Contact: {_contact(settings, request)}\nExpires: {expires}\nPreferred-Languages: en\n"
+        return Response(told.encode(), TEXT)
 
     return _operation("/.well-known/security.txt", security, TEXT)
 
 
-def _contact(settings: Settings, asked: Asked[None, None]) -> str:
+def _contact(settings: Settings, request: Request[None, None]) -> str:
     """The operator's word, else the site, which must be https here, else the mailbox of RFC 2142."""
     site = urlsplit(settings.public_url)
     if settings.contact or site.scheme == "https":
         return settings.contact or f"{settings.public_url.rstrip('/')}/"
-    host = site.hostname or _host_of(asked).partition(":")[0]
+    host = site.hostname or _host_of(request).partition(":")[0]
     has_name = any(map(str.isalpha, host)) and ":" not in host and "[" not in host
     return f"mailto:security@{host if has_name else 'localhost'}"
 
 
-def _page(path: str, body: bytes, media_type: str) -> Operation:
+def _page(path: str, body: bytes, media_type: str) -> Endpoint:
     headers = ((b"link", b'</.well-known/api-catalog>; rel="api-catalog"'),) if media_type == LINKSET else ()
-    answer = Answer(body, media_type, etag_of(body), headers, cache_control="public, max-age=300")
+    answer = Response(body, media_type, etag_of(body), headers, cache_control="public, max-age=300")
 
-    async def page(_asked: Asked[None, None]) -> Answer:
+    async def page(_asked: Request[None, None]) -> Response:
         return answer
 
     return _operation(path, page, media_type)
 
 
-def _operation(path: str, handler: Any, media_type: str) -> Operation:
+def _operation(path: str, handler: Any, media_type: str) -> Endpoint:
     answers: dict[str, Any] = {media_type.partition(";")[0]: {}}
-    return Operation(f"page {path}", "GET", path, path, handler, FREE, answers=answers, is_described=False)
+    return Endpoint(f"page {path}", "GET", path, path, handler, FREE, answers=answers, is_described=False)

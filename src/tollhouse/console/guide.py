@@ -7,23 +7,23 @@ from typing import Any
 
 import msgspec
 
+from tollhouse.config.settings import Settings
 from tollhouse.console import guide_contents as contents
 from tollhouse.console.guide_reference import reference
-from tollhouse.console.guide_text import Heading, Text, leads_from, rendered
-from tollhouse.console.sheets import HTML, Frame
+from tollhouse.console.markdown import Heading, Text, leads_from, rendered
+from tollhouse.console.page_shell import HTML, Frame
 from tollhouse.errors import Problem
-from tollhouse.gate.answering import etag_of
-from tollhouse.gate.housekeeping import file_operation
-from tollhouse.gate.operation import JSON, Answer, Asked, Operation
-from tollhouse.gate.service import Service
-from tollhouse.gate.terms import FREE
-from tollhouse.settings import Settings
+from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
+from tollhouse.http.response_writer import etag_of
+from tollhouse.http.service import Service
+from tollhouse.http.service_endpoints import file_operation
+from tollhouse.http.terms import FREE
 
 FILES = ("guide.css", "guide.js")
 _FEWEST_LISTED = 3
 
 
-def guide_operations(settings: Settings, services: Sequence[Service], frame: Frame) -> list[Operation]:
+def guide_operations(settings: Settings, services: Sequence[Service], frame: Frame) -> list[Endpoint]:
     """`/guide`, a page for each file of the documentation, and the reference of each service of this host."""
     guide = Guide(settings.root_url, services, frame)
     routes = {
@@ -45,43 +45,43 @@ class Guide:
         self._root = root
         self._services = {service.name: service for service in services}
         self._frame = frame
-        self._kept: dict[str, Answer] = {}
+        self._kept: dict[str, Response] = {}
 
-    async def index(self, _asked: Asked[None, None]) -> Answer:
+    async def index(self, _asked: Request[None, None]) -> Response:
         """Every page, and a search over their headings."""
         return self._once("/guide", self._index)
 
-    async def headings(self, _asked: Asked[None, None]) -> Answer:
+    async def headings(self, _asked: Request[None, None]) -> Response:
         """What the search looks through: page, heading and address of each."""
         return self._once("/guide/headings.json", self._headings)
 
-    async def page(self, asked: Asked[None, None]) -> Answer:
+    async def page(self, request: Request[None, None]) -> Response:
         """One file. Raises Problem `not-found`."""
-        return self._file(asked.path["page"])
+        return self._file(request.path["page"])
 
-    async def decision(self, asked: Asked[None, None]) -> Answer:
+    async def decision(self, request: Request[None, None]) -> Response:
         """One decision. Raises Problem `not-found`."""
-        return self._file(f"{contents.DECISIONS}/{asked.path['page']}")
+        return self._file(f"{contents.DECISIONS}/{request.path['page']}")
 
-    async def reference(self, asked: Asked[None, None]) -> Answer:
+    async def reference(self, request: Request[None, None]) -> Response:
         """One service's operations. Raises Problem `not-found`."""
-        service = self._services.get(asked.path["service"])
+        service = self._services.get(request.path["service"])
         if service is None:
             raise Problem("not-found", "This host has no service of this name.")
         return self._once(reference_address(service), partial(self._reference, service))
 
-    def _once(self, path: str, make: Callable[[], Answer]) -> Answer:
+    def _once(self, path: str, make: Callable[[], Response]) -> Response:
         if path not in self._kept:
             self._kept[path] = make()
         return self._kept[path]
 
-    def _file(self, name: str) -> Answer:
+    def _file(self, name: str) -> Response:
         if name not in contents.pages():
             raise Problem("not-found", "The guide has no page of this name.")
         path = contents.address(name)
         return self._once(path, lambda: self._sheet(path, contents.title(name), _text_of(name)))
 
-    def _reference(self, service: Service) -> Answer:
+    def _reference(self, service: Service) -> Response:
         usual = f' data-usual="{html.escape(self._root)}"'
         text = self._reference_text(service)
         return self._sheet(reference_address(service), f"{service.name}: reference", text, usual)
@@ -89,14 +89,14 @@ class Guide:
     def _reference_text(self, service: Service) -> Text:
         return reference(service, f"{self._root}{self._frame.prefixes[service.name]}")
 
-    def _sheet(self, path: str, title: str, text: Text, attributes: str = "") -> Answer:
+    def _sheet(self, path: str, title: str, text: Text, attributes: str = "") -> Response:
         main = (
             f'<div class="guide">{self._navigation(path)}<article class="prose"{attributes}>'
             f'<p class="small"><a href="/guide">Guide</a></p>{text.body}</article>{_on_this_page(text.headings)}</div>'
         )
         return self._frame.page(path, f"{title} · Tollhouse", main, scripts=FILES)
 
-    def _index(self) -> Answer:
+    def _index(self) -> Response:
         lists = "".join(
             f'<section aria-labelledby="{_id(title)}"><h2 id="{_id(title)}">{title}</h2><ul>'
             f"{''.join(f'<li>{_link(path, text)}</li>' for path, text in links)}</ul></section>"
@@ -112,7 +112,7 @@ class Guide:
         )
         return self._frame.page("/guide", "Guide · Tollhouse", main, scripts=FILES)
 
-    def _headings(self) -> Answer:
+    def _headings(self) -> Response:
         texts = {contents.address(name): (contents.title(name), _text_of(name)) for name in contents.pages()}
         for service in self._services.values():
             texts[reference_address(service)] = (f"{service.name}: reference", self._reference_text(service))
@@ -122,7 +122,7 @@ class Guide:
             for heading in text.headings
         ]
         body = msgspec.json.encode(found)
-        return Answer(body, JSON, etag_of(body), cache_control="public, max-age=300")
+        return Response(body, JSON, etag_of(body), cache_control="public, max-age=300")
 
     def _navigation(self, here: str) -> str:
         lists = "".join(
@@ -167,6 +167,6 @@ def _id(title: str) -> str:
     return title.lower().replace(" ", "-")
 
 
-def _operation(path: str, handler: Callable[[Asked[None, None]], Awaitable[Answer]], media_type: str) -> Operation:
+def _operation(path: str, handler: Callable[[Request[None, None]], Awaitable[Response]], media_type: str) -> Endpoint:
     answers: dict[str, Any] = {media_type.partition(";")[0]: {}}
-    return Operation(f"page {path}", "GET", path, path, handler, FREE, answers=answers, is_described=False)
+    return Endpoint(f"page {path}", "GET", path, path, handler, FREE, answers=answers, is_described=False)

@@ -5,21 +5,21 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tollhouse.console.guide_text import Heading, Text, code_block, inline, rendered
+from tollhouse.console.markdown import Heading, Text, code_block, inline, rendered
 from tollhouse.errors import CODES
-from tollhouse.gate.housekeeping import about
-from tollhouse.gate.openapi import codes_of, description, price_sentence
-from tollhouse.gate.operation import JSON, Operation
-from tollhouse.gate.samples import KEY, URL, samples, variables
-from tollhouse.gate.service import Service
-from tollhouse.gate.terms import Terms
+from tollhouse.http.code_samples import KEY, URL, samples, variables
+from tollhouse.http.endpoint import JSON, Endpoint
+from tollhouse.http.openapi import codes_of, description, price_sentence
+from tollhouse.http.service import Service
+from tollhouse.http.service_endpoints import about
+from tollhouse.http.terms import Terms
 
 MOST_CHOICES = 20
 
 Json = dict[str, Any]
 
 
-def described_operations(service: Service) -> list[Operation]:
+def described_operations(service: Service) -> list[Endpoint]:
     """What the reference explains: the service's own operations, and those every service has."""
     return [operation for operation in [*service.operations, *about(service)] if operation.is_described]
 
@@ -47,7 +47,7 @@ def _opening(service: Service, title: str, address: str) -> str:
     )
 
 
-def _section(operation: Operation, document: Json) -> str:
+def _section(operation: Endpoint, document: Json) -> str:
     told: Json = document["paths"].get(operation.path, {}).get(operation.method.lower(), {})
     return (
         f'<section aria-labelledby="{operation.id}"><h2 id="{operation.id}">{html.escape(operation.summary)} '
@@ -78,7 +78,7 @@ def _parameters(told: Json) -> str:
     return _table("Parameters", "parameter", rows)
 
 
-def _body(operation: Operation, document: Json) -> str:
+def _body(operation: Endpoint, document: Json) -> str:
     if operation.body is None:
         return ""
     schema = document["components"]["schemas"].get(operation.body.__name__, {})
@@ -136,7 +136,7 @@ def _choices(schema: Json) -> list[Any]:
     return next((part["enum"] for part in parts if "enum" in part), [])
 
 
-def _samples(operation: Operation) -> str:
+def _samples(operation: Endpoint) -> str:
     blocks = [
         f"<details{' open' if sample.label == 'curl' else ''}><summary>{sample.label}</summary>"
         f"{code_block(sample.source, sample.language, f'{operation.summary}, with {sample.label}')}</details>"
@@ -145,7 +145,7 @@ def _samples(operation: Operation) -> str:
     return f"<h3>Call it</h3>{_needed(operation)}{''.join(blocks)}" if blocks else ""
 
 
-def _needed(operation: Operation) -> str:
+def _needed(operation: Endpoint) -> str:
     """What the samples read from the environment beside the address and the key."""
     examples = {
         reference: operation.path_parameters[name].get("example", "")
@@ -161,7 +161,7 @@ def _needed(operation: Operation) -> str:
     return f"<p>These also read from the environment: {'; '.join(named)}.</p>" if named else ""
 
 
-def _answer(operation: Operation) -> str:
+def _answer(operation: Endpoint) -> str:
     example = operation.examples.get(JSON)
     if example is None:
         return ""
@@ -170,7 +170,7 @@ def _answer(operation: Operation) -> str:
     return f"<details><summary>An answer</summary>{block}</details>"
 
 
-def _problems(operation: Operation) -> str:
+def _problems(operation: Endpoint) -> str:
     links = [
         f'<li><a href="/problems/{code}"><code>{code}</code></a>, {CODES[code][0]}: {html.escape(CODES[code][1])}</li>'
         for code in sorted(codes_of(operation), key=lambda code: (CODES[code][0], code))

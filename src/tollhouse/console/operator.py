@@ -7,14 +7,14 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tollhouse import clock
+from tollhouse.admission.context import AppContext
 from tollhouse.errors import Problem
-from tollhouse.gate.operation import Answer, Asked, Operation
-from tollhouse.gate.rooms import Rooms
-from tollhouse.gate.service import Service
-from tollhouse.gate.terms import OPERATOR
+from tollhouse.http.endpoint import Endpoint, Request, Response
+from tollhouse.http.service import Service
+from tollhouse.http.terms import OPERATOR
 from tollhouse.money import usd
 from tollhouse.payments.ledger.ledger import REVENUE, REVERSALS, TREASURY, AccountState, Transfer
-from tollhouse.payments.x402.settlement import X402
+from tollhouse.payments.x402.claim_settlement import X402
 from tollhouse.webhooks.delivery.store import State
 
 NEWEST_FOR_DAYS = 1_000
@@ -94,9 +94,9 @@ class DeliveriesQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
 
 
-def operator_operations(rooms: Rooms, services: Sequence[Service]) -> list[Operation]:
+def operator_operations(context: AppContext, services: Sequence[Service]) -> list[Endpoint]:
     """The operations behind the operator's page."""
-    desk = _Desk(rooms, services)
+    desk = _Desk(context, services)
     return [
         _operation("GET", "/operator/api/revenue", desk.revenue),
         _operation("GET", "/operator/api/transfers", desk.transfers, EntriesQuery),
@@ -110,12 +110,12 @@ def operator_operations(rooms: Rooms, services: Sequence[Service]) -> list[Opera
 class _Desk:
     """Reads the rooms; the one thing it changes is which delivery is sent again."""
 
-    def __init__(self, rooms: Rooms, services: Sequence[Service]) -> None:
-        self._rooms = rooms
+    def __init__(self, context: AppContext, services: Sequence[Service]) -> None:
+        self._context = context
         self._services = services
 
-    async def revenue(self, _asked: Asked[Any, Any]) -> Answer:
-        ledger = self._rooms.ledger
+    async def revenue(self, _asked: Request[Any, Any]) -> Response:
+        ledger = self._context.ledger
         states = {name: await ledger.account(name) for name in _ACCOUNTS}
         newest = await ledger.recent(NEWEST_FOR_DAYS, REVENUE)
         total, per_request = states[REVENUE].total_in_micros, states[X402].total_out_micros
@@ -131,49 +131,52 @@ class _Desk:
             )
         )
 
-    async def transfers(self, asked: Asked[EntriesQuery, None]) -> Answer:
-        found = await self._rooms.ledger.recent(asked.query.limit, asked.query.account)
+    async def transfers(self, request: Request[EntriesQuery, None]) -> Response:
+        found = await self._context.ledger.recent(request.query.limit, request.query.account)
         return _answer(Entries(len(found), [_entry(transfer) for transfer in found]))
 
-    async def audit(self, _asked: Asked[Any, Any]) -> Answer:
-        return _answer(await self._rooms.ledger.verify())
+    async def audit(self, _asked: Request[Any, Any]) -> Response:
+        return _answer(await self._context.ledger.verify())
 
-    async def deliveries(self, asked: Asked[DeliveriesQuery, None]) -> Answer:
-        endpoints = await self._rooms.webhooks.subscriptions.listed()
-        found = await self._rooms.webhooks.deliveries.listed(state=asked.query.state, limit=asked.query.limit)
+    async def deliveries(self, request: Request[DeliveriesQuery, None]) -> Response:
+        endpoints = await self._context.webhooks.subscriptions.listed()
+        found = await self._context.webhooks.deliveries.listed(state=request.query.state, limit=request.query.limit)
         return _answer({"endpoints": endpoints, "count": len(found), "deliveries": found})
 
-    async def replay(self, asked: Asked[Any, Any]) -> Answer:
+    async def replay(self, request: Request[Any, Any]) -> Response:
         try:
-            async with self._rooms.database.writing() as transaction:
-                return _answer(await self._rooms.webhooks.deliveries.replay(transaction, asked.path["id"]))
+            async with self._context.database.writing() as transaction:
+                return _answer(await self._context.webhooks.deliveries.replay(transaction, request.path["id"]))
         except ValueError as error:
             raise Problem("not-found", f"Nothing was sent again: {error}.") from None
 
-    async def sources(self, _asked: Asked[Any, Any]) -> Answer:
+    async def sources(self, _asked: Request[Any, Any]) -> Response:
         return _answer({"services": {service.name: await service.health() for service in self._services}})
 
 
 def _operation(
-    method: Any, path: str, handler: Callable[[Asked[Any, Any]], Awaitable[Answer]], query: type[Struct] | None = None
-) -> Operation:
-    async def own_pages_only(asked: Asked[Any, Any]) -> Answer:
-        _check_site(asked)
-        return await handler(asked)
+    method: Any,
+    path: str,
+    handler: Callable[[Request[Any, Any]], Awaitable[Response]],
+    query: type[Struct] | None = None,
+) -> Endpoint:
+    async def own_pages_only(request: Request[Any, Any]) -> Response:
+        _check_site(request)
+        return await handler(request)
 
     name = f"operator {method} {path}"
-    return Operation(name, method, path, path, own_pages_only, OPERATOR, query=query, is_described=False)
+    return Endpoint(name, method, path, path, own_pages_only, OPERATOR, query=query, is_described=False)
 
 
-def _check_site(asked: Asked[Any, Any]) -> None:
+def _check_site(request: Request[Any, Any]) -> None:
     """Without an admin token this machine alone is let in, and a stranger's page in its browser is not the operator."""
-    site = asked.request.header(b"sec-fetch-site") if asked.request else ""
+    site = request.http.header(b"sec-fetch-site") if request.http else ""
     if site not in _OURS:
         raise Problem("not-found", "There is nothing at this path.")
 
 
-def _answer(found: Any) -> Answer:
-    return Answer(msgspec.json.encode(found), cache_control="no-store")
+def _answer(found: Any) -> Response:
+    return Response(msgspec.json.encode(found), cache_control="no-store")
 
 
 def _account(state: AccountState) -> Account:

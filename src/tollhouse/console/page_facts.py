@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tollhouse.gate.operation import Operation
-from tollhouse.gate.service import Service
-from tollhouse.gate.terms import Terms
-from tollhouse.metering.plans import AGENT_CALL_MICROS, MINIMUM_DEPOSIT_MICROS, PLANS, RANK
+from tollhouse.accounts.plans import AGENT_CALL_MICROS, MINIMUM_DEPOSIT_MICROS, PLANS, RANK
+from tollhouse.config.settings import Settings
+from tollhouse.http.endpoint import Endpoint
+from tollhouse.http.service import Service
+from tollhouse.http.terms import Terms
 from tollhouse.money import usd
-from tollhouse.settings import Settings
 
 CHECKOUT = "/api/stripe/checkout"
 CHAT = "/chat"
@@ -103,7 +103,7 @@ def client_samples(prefix: str) -> list[dict[str, str]]:
     return [{**sample, "code": sample["code"].replace("service:", f"{prefix}:")} for sample in found]
 
 
-def _needed(operation: Operation | None) -> dict[str, Any]:
+def _needed(operation: Endpoint | None) -> dict[str, Any]:
     """The tiers that may call an operation, and what a registered wallet pays for it, if it may."""
     if operation is None:
         return {"tiers": [], "agent_usd": None}
@@ -112,5 +112,5 @@ def _needed(operation: Operation | None) -> dict[str, Any]:
     return {"tiers": tiers, "agent_usd": None if price is None else usd(price)}
 
 
-def _operation(services: Sequence[Service], path: str) -> Operation | None:
+def _operation(services: Sequence[Service], path: str) -> Endpoint | None:
     return next((one for service in services for one in service.operations if one.path == path), None)

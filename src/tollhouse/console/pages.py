@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tollhouse.console.front_page import front_main
+from tollhouse.config.settings import Settings
+from tollhouse.console.home_page import front_main
 from tollhouse.console.page_facts import facts_of
-from tollhouse.console.sheets import DRAWING, HTML, MAPPING, Frame, Link, files, fragment
+from tollhouse.console.page_shell import DRAWING, HTML, MAPPING, Frame, Link, files, fragment
 from tollhouse.console.table_pages import table_links, table_pages
-from tollhouse.gate.operation import Answer, Asked, Operation
-from tollhouse.gate.service import Service
-from tollhouse.gate.terms import FREE
-from tollhouse.settings import Settings
+from tollhouse.http.endpoint import Endpoint, Request, Response
+from tollhouse.http.service import Service
+from tollhouse.http.terms import FREE
 
 
 class Page(Struct, frozen=True):
@@ -60,14 +60,14 @@ def frame_of(services: Sequence[Service], prefixes: Sequence[str]) -> Frame:
     return Frame(there, tuple(links))
 
 
-def console_pages(settings: Settings, services: Sequence[Service], frame: Frame) -> list[Operation]:
+def console_pages(settings: Settings, services: Sequence[Service], frame: Frame) -> list[Endpoint]:
     """Every page but the front page, and the files they load."""
     pages = [*_offered(frame.prefixes), OPERATOR_PAGE]
     own = [_operation(page, frame, facts_of(page.name, settings, services)) for page in pages]
     return [*own, *table_pages(settings, services, frame), *files()]
 
 
-def front_page(settings: Settings, services: Sequence[Service], frame: Frame) -> Answer:
+def front_page(settings: Settings, services: Sequence[Service], frame: Frame) -> Response:
     """The page at `/`: what this server offers, how to call it and how to pay, in one screen."""
     return frame.page("/", "Tollhouse", front_main(settings, services, frame), scripts=("front.js",))
 
@@ -76,10 +76,10 @@ def _offered(there: Mapping[str, str]) -> list[Page]:
     return [page for page in PAGES if page.service in there]
 
 
-def _operation(page: Page, frame: Frame, facts: Any) -> Operation:
+def _operation(page: Page, frame: Frame, facts: Any) -> Endpoint:
     answer = frame.page(page.path, f"{page.title} · Tollhouse", fragment(page.name), scripts=page.scripts, facts=facts)
     query = _query(page)
-    return Operation(
+    return Endpoint(
         f"page {page.path}", "GET", page.path, page.title, _serving(answer), FREE,
         query=query, answers={HTML.partition(";")[0]: {}}, is_described=False,
     )  # fmt: skip
@@ -92,8 +92,8 @@ def _query(page: Page) -> type[Struct] | None:
     return msgspec.defstruct(f"{page.name}_address", [*texts, *lists], frozen=True) if texts or lists else None
 
 
-def _serving(answer: Answer) -> Callable[[Asked[Any, Any]], Any]:
-    async def serve(_asked: Asked[Any, Any]) -> Answer:
+def _serving(answer: Response) -> Callable[[Request[Any, Any]], Any]:
+    async def serve(_asked: Request[Any, Any]) -> Response:
         return answer
 
     return serve

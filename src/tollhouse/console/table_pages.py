@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tollhouse.config.settings import Settings
 from tollhouse.console.page_facts import offer
-from tollhouse.console.sheets import HTML, Frame, Link, fragment
-from tollhouse.gate.browsing import Browsing
-from tollhouse.gate.operation import Answer, Asked, Operation
-from tollhouse.gate.service import Service
-from tollhouse.gate.terms import FREE
-from tollhouse.settings import Settings
+from tollhouse.console.page_shell import HTML, Frame, Link, fragment
+from tollhouse.http.browsing import Browsing
+from tollhouse.http.endpoint import Endpoint, Request, Response
+from tollhouse.http.service import Service
+from tollhouse.http.terms import FREE
 
 TABLES = "/tables"
 
@@ -26,7 +26,7 @@ def table_links(services: Sequence[Service]) -> list[Link]:
     return [Link(TABLES, "Tables")] if any(service.browsing for service in services) else []
 
 
-def table_pages(settings: Settings, services: Sequence[Service], frame: Frame) -> list[Operation]:
+def table_pages(settings: Settings, services: Sequence[Service], frame: Frame) -> list[Endpoint]:
     """`/tables`, and a page under it for each table."""
     tables = [(service, service.browsing) for service in services if service.browsing]
     if not tables:
@@ -46,7 +46,7 @@ def table_rows(settings: Settings, services: Sequence[Service], frame: Frame) ->
     return "".join(_row(settings, service, service.browsing, frame) for service in services if service.browsing)
 
 
-def _table_page(settings: Settings, service: Service, browsing: Browsing, frame: Frame) -> Operation:
+def _table_page(settings: Settings, service: Service, browsing: Browsing, frame: Frame) -> Endpoint:
     path = f"{TABLES}/{service.name}"
     facts = {"service": service.name, **msgspec.to_builtins(browsing)}
     told = {"title": browsing.title, "about": browsing.description, "source": browsing.source,
@@ -67,11 +67,11 @@ def _address(browsing: Browsing) -> type[Struct]:
     return msgspec.defstruct("table_address", [*texts, *lists], frozen=True)
 
 
-def _operation(path: str, title: str, page: Answer, query: type[Struct] | None) -> Operation:
-    async def serve(_asked: Asked[Any, Any]) -> Answer:
+def _operation(path: str, title: str, page: Response, query: type[Struct] | None) -> Endpoint:
+    async def serve(_asked: Request[Any, Any]) -> Response:
         return page
 
-    return Operation(
+    return Endpoint(
         f"page {path}", "GET", path, title, serve, FREE,
         query=query, answers={HTML.partition(";")[0]: {}}, is_described=False,
     )  # fmt: skip

@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 
-from tollhouse.demo.books import the_books
-from tollhouse.demo.narrator import Narrator
-from tollhouse.demo.payers import by_the_request, over_mcp, with_a_wallet
-from tollhouse.demo.people import by_alert, for_nothing, with_a_key
-from tollhouse.demo.stage import Stage
+from tollhouse.demo.environment import Stage
+from tollhouse.demo.key_chapters import by_alert, for_nothing, with_a_key
+from tollhouse.demo.operator_chapter import the_books
+from tollhouse.demo.payment_chapters import by_the_request, over_mcp, with_a_wallet
+from tollhouse.demo.printer import Narrator
 
 Chapter = Callable[[Stage, Narrator], Awaitable[None]]
 

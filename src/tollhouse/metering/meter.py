@@ -7,7 +7,7 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.metering import windows as rules
 from tollhouse.metering.windows import Verdict, Windows
-from tollhouse.storage.tallies import Tallies
+from tollhouse.storage.counters import Counters
 
 
 class Reservation(Struct, frozen=True):
@@ -38,7 +38,7 @@ class Meter(Protocol):
 class TallyMeter:
     """A meter over tallies in memory, a file or PostgreSQL."""
 
-    def __init__(self, tallies: Tallies) -> None:
+    def __init__(self, tallies: Counters) -> None:
         self._tallies = tallies
 
     async def reserve(self, subject: str, windows: Windows) -> Reservation:

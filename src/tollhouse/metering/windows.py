@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tollhouse.storage.tallies import Tally
+from tollhouse.storage.counters import Tally
 
 SECONDS_PER_DAY = 86_400
 

@@ -7,9 +7,8 @@ from msgspec import Struct
 
 from tollhouse.errors import Problem
 from tollhouse.money import usd
-from tollhouse.payments.kept import KeptAnswer
 from tollhouse.payments.ledger.ledger import Ledger
-from tollhouse.payments.ledger.words import (
+from tollhouse.payments.ledger.types import (
     REVENUE,
     REVERSAL,
     Insufficient,
@@ -17,6 +16,7 @@ from tollhouse.payments.ledger.words import (
     Reserved,
     agent_account,
 )
+from tollhouse.payments.stored_response import StoredResponse
 
 CALL = "call"
 
@@ -41,9 +41,9 @@ class Claim:
 
     ledger: Ledger
     id: str
-    kept: KeptAnswer | None = None
+    kept: StoredResponse | None = None
 
-    async def charge(self, answer: KeptAnswer) -> None:
+    async def charge(self, answer: StoredResponse) -> None:
         """Take the price, and keep the answer in the same transaction: what leaves from here on is paid."""
         await self.ledger.post(self.id, answer)
 

@@ -3,17 +3,17 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from tollhouse.gate.rooms import Rooms
-from tollhouse.gate.service import Service
+from tollhouse.admission.context import AppContext
+from tollhouse.config.settings import Settings
+from tollhouse.http.service import Service
 from tollhouse.services.defense.service import open_defense
 from tollhouse.services.facilitator.service import open_facilitator
 from tollhouse.services.infra.service import open_infra
 from tollhouse.services.mattress.service import open_mattress
 from tollhouse.services.studio.service import open_studio
-from tollhouse.services.tables.declared import declared_tables
-from tollhouse.settings import Settings
+from tollhouse.services.tables.declared_tables import declared_tables
 
-Open = Callable[[Rooms], Awaitable[Service]]
+Open = Callable[[AppContext], Awaitable[Service]]
 
 SERVICES: dict[str, Open] = {
     "defense": open_defense,

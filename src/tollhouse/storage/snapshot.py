@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from tollhouse.storage.sqlite_turn import take_turn
+from tollhouse.storage.write_lock import take_turn
 
 WAIT_SECONDS = 60.0
 """How long a file's writer is waited for: an ingest writes for seconds."""

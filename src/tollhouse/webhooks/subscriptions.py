@@ -11,7 +11,7 @@ from tollhouse import clock
 from tollhouse.storage.database import Database, Transaction
 from tollhouse.webhooks import store
 from tollhouse.webhooks.signing import new_secret
-from tollhouse.webhooks.targets import Resolve, Rules, vet
+from tollhouse.webhooks.target_validation import Resolve, Rules, vet
 
 FORMER_SECRET_SECONDS = 24 * 3_600.0
 MOST_TYPES = 15

@@ -12,7 +12,7 @@ from typing import Any
 import httpcore2
 import httpx2
 
-from tollhouse.webhooks.targets import Resolve, Rules, TargetRefused, read_target, vetted_addresses
+from tollhouse.webhooks.target_validation import Resolve, Rules, TargetRefused, read_target, vetted_addresses
 
 CONNECT_SECONDS = 5.0
 ADDRESSES_TRIED = 3

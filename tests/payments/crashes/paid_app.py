@@ -9,33 +9,33 @@ import secrets
 from collections.abc import AsyncIterator
 
 from tollhouse import app, failpoints, logs
-from tollhouse import settings as setting
+from tollhouse.admission.admission import Admission
+from tollhouse.config import settings as setting
 from tollhouse.errors import Problem
-from tollhouse.gate.admission import Admission
-from tollhouse.gate.lifespan import Application
-from tollhouse.gate.operation import Answer, Operation
-from tollhouse.gate.routing import Router
-from tollhouse.gate.server import Gate
-from tollhouse.gate.service import Service
-from tollhouse.gate.terms import FREE, KEY_OR_AGENT
+from tollhouse.http.endpoint import Endpoint, Response
+from tollhouse.http.lifespan import Application
+from tollhouse.http.router import Router
+from tollhouse.http.server import Server
+from tollhouse.http.service import Service
+from tollhouse.http.terms import FREE, KEY_OR_AGENT
 from tollhouse.payments.ledger.ledger import Ledger
 
 
-async def _page(_asked) -> Answer:
+async def _page(_asked) -> Response:
     await asyncio.sleep(0.001)
-    return Answer(b'{"work":"%s"}' % secrets.token_hex(8).encode())
+    return Response(b'{"work":"%s"}' % secrets.token_hex(8).encode())
 
 
-async def _missing(_asked) -> Answer:
+async def _missing(_asked) -> Response:
     raise Problem("not-found", "There is no such thing.")
 
 
-async def _fails(_asked) -> Answer:
+async def _fails(_asked) -> Response:
     raise ZeroDivisionError
 
 
-async def _health(_asked) -> Answer:
-    return Answer(b"{}")
+async def _health(_asked) -> Response:
+    return Response(b"{}")
 
 
 async def _no_facts() -> dict[str, str]:
@@ -44,10 +44,10 @@ async def _no_facts() -> dict[str, str]:
 
 _KINDS = {"application/json": {}}
 OPERATIONS = [
-    Operation("page", "GET", "/page", "", _page, KEY_OR_AGENT, answers=_KINDS),
-    Operation("missing", "GET", "/missing", "", _missing, KEY_OR_AGENT, answers=_KINDS),
-    Operation("fails", "GET", "/fails", "", _fails, KEY_OR_AGENT, answers=_KINDS),
-    Operation("health", "GET", "/health", "", _health, FREE, answers=_KINDS),
+    Endpoint("page", "GET", "/page", "", _page, KEY_OR_AGENT, answers=_KINDS),
+    Endpoint("missing", "GET", "/missing", "", _missing, KEY_OR_AGENT, answers=_KINDS),
+    Endpoint("fails", "GET", "/fails", "", _fails, KEY_OR_AGENT, answers=_KINDS),
+    Endpoint("health", "GET", "/health", "", _health, FREE, answers=_KINDS),
 ]
 
 
@@ -80,9 +80,9 @@ async def _of_newest(ledger, settle, transfer_id, *rest: object) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _serving(settings) -> AsyncIterator[Gate]:
-    async with app.rooms_of(settings) as rooms:
-        await rooms.ledger.recover()
+async def _serving(settings) -> AsyncIterator[Server]:
+    async with app.open_context(settings) as context:
+        await context.ledger.recover()
         router = Router()
         router.mount(Service("desk", "Desk", "1", "", OPERATIONS, _no_facts, {}), "")
-        yield Gate(settings, Admission(rooms), router, {})
+        yield Server(settings, Admission(context), router, {})

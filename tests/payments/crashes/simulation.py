@@ -24,8 +24,8 @@ from tests.servers import shared
 from tests.servers.postgres import postgres_databases
 from tollhouse import app
 from tollhouse.client import Agent
-from tollhouse.payments.ledger.words import TREASURY, Transfer, agent_account
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
+from tollhouse.payments.ledger.types import TREASURY, Transfer, agent_account
 
 PRICE = 10_000
 WALLETS = 5
@@ -112,13 +112,13 @@ class Simulation:
     async def _prepare(self) -> list[Call]:
         """Register and fund the wallets: some can pay everything, some little, one nothing."""
         wallets = [Agent(self.random.randbytes(32)) for _ in range(WALLETS)]
-        async with app.rooms_of(self.settings, answers_calls=False) as rooms:
+        async with app.open_context(self.settings, answers_calls=False) as context:
             for number, wallet in enumerate(wallets):
-                agent = await rooms.wallets.register(wallet.address)
+                agent = await context.wallets.register(wallet.address)
                 micros = self.random.choice((CALLS * PRICE, 15 * PRICE, 4 * PRICE - 1)) if number else 0
                 if micros:
                     account = agent_account(agent.agent_id)
-                    await rooms.ledger.move(Transfer(f"deposit:{number}", TREASURY, account, micros, "deposit"))
+                    await context.ledger.move(Transfer(f"deposit:{number}", TREASURY, account, micros, "deposit"))
                 self.agents.append(agent.agent_id)
                 self.deposits.append(micros)
         paths = ("/page", "/page", "/page", "/missing", "/fails")
@@ -171,16 +171,16 @@ class Simulation:
 
     async def _audit(self, calls: list[Call]) -> list[str]:
         wrong: list[str] = []
-        async with app.rooms_of(self.settings, answers_calls=False) as rooms:
-            await rooms.ledger.recover()
-            report = await rooms.ledger.verify()
+        async with app.open_context(self.settings, answers_calls=False) as context:
+            await context.ledger.recover()
+            report = await context.ledger.verify()
             wrong += report.differences
             if report.pending:
                 wrong.append(f"{report.pending} reservations are still open")
-            transfers = [t for t in await rooms.ledger.listed("call", 0.0) if t.state == "posted"]
+            transfers = [t for t in await context.ledger.listed("call", 0.0) if t.state == "posted"]
             charged = Counter(transfer.id.split(":")[2] for transfer in transfers)
             for number, agent_id in enumerate(self.agents):
-                account = await rooms.ledger.account(agent_account(agent_id))
+                account = await context.ledger.account(agent_account(agent_id))
                 paid = sum(charged[call.nonce] for call in calls if call.wallet == number)
                 if account.balance_micros != self.deposits[number] - paid * PRICE:
                     wrong.append(f"wallet {number} has {account.balance_micros} after {paid} charges")

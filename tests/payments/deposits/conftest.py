@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tollhouse.payments.chain.local import ACCOUNTS, LocalChain
+from tollhouse.config.settings import Settings
+from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
-from tollhouse.settings import Settings
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 

@@ -10,15 +10,15 @@ from eth_utils import keccak
 from tests.fakes.node import provider
 from tests.fakes.website import Reply
 from tests.servers.chain import deploy
+from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.endpoint import Bounds
-from tollhouse.payments.chain.local import ACCOUNTS, MULTICALL3, Account, LocalChain
+from tollhouse.payments.chain.local_chain import ACCOUNTS, MULTICALL3, Account, LocalChain
 from tollhouse.payments.chain.token import call_data
-from tollhouse.payments.deposits import Deposits, deposits_of
-from tollhouse.payments.deposits_sighting import DepositTerms
+from tollhouse.payments.chain.transport import Bounds
+from tollhouse.payments.deposits.confirmation import DepositTerms
+from tollhouse.payments.deposits.deposits import Deposits, open_deposits
 from tollhouse.payments.ledger.ledger import open_ledger
-from tollhouse.settings import Settings
 from tollhouse.storage.database import open_database
 
 ALICE, BOB, TREASURY = ACCOUNTS[1], ACCOUNTS[2], ACCOUNTS[5]
@@ -379,7 +379,7 @@ async def test_settings_say_where_deposits_go(chain, sqlite_ledger):
     settings = Settings(evm_rpc_url=chain.url, treasury_address=TREASURY.address, deposit_confirmations=1)
     tx_hash = await chain.transfer_usdc(ALICE, TREASURY.address, 1_000_000)
     await chain.mined(tx_hash)
-    async with deposits_of(settings, sqlite_ledger) as deposits:
+    async with open_deposits(settings, sqlite_ledger) as deposits:
         assert (await deposits.credit("agent", ALICE.address, tx_hash)).credited_micros == 1_000_000
-    async with deposits_of(Settings(evm_rpc_url=chain.url), sqlite_ledger) as deposits:
+    async with open_deposits(Settings(evm_rpc_url=chain.url), sqlite_ledger) as deposits:
         assert deposits is None

@@ -1,9 +1,9 @@
 import pytest
 
-from tollhouse.payments.chain.failures import ChainUnavailable
-from tollhouse.payments.chain.local import ACCOUNTS, LocalChain
-from tollhouse.payments.deposits import Deposits
-from tollhouse.payments.deposits_sighting import DepositTerms
+from tollhouse.payments.chain.errors import ChainUnavailable
+from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
+from tollhouse.payments.deposits.confirmation import DepositTerms
+from tollhouse.payments.deposits.deposits import Deposits
 from tollhouse.payments.ledger.ledger import Transfer
 
 ALICE, TREASURY = ACCOUNTS[1], ACCOUNTS[5]

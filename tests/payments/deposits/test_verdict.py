@@ -1,8 +1,8 @@
 import pytest
 
-from tollhouse.payments.chain.answers import Block, Receipt
-from tollhouse.payments.deposits_book import Credit
-from tollhouse.payments.deposits_watch import View, verdict
+from tollhouse.payments.chain.replies import Block, Receipt
+from tollhouse.payments.deposits.ledger import Credit
+from tollhouse.payments.deposits.monitor import View, verdict
 
 TX, HEIGHT = "0xt", 100
 CREDIT = Credit(TX, 0, 0, "agent:a", 1_000_000, "0xw", HEIGHT, "0xmine")

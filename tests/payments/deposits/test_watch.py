@@ -8,12 +8,12 @@ from tests.fakes.website import Reply
 from tests.waiting import until
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.endpoint import Bounds
-from tollhouse.payments.chain.failures import ChainUnavailable
-from tollhouse.payments.chain.local import ACCOUNTS, LocalChain
-from tollhouse.payments.deposits import Deposits
-from tollhouse.payments.deposits_sighting import DepositTerms
-from tollhouse.payments.deposits_watch import WATCHED_BLOCKS, Watch
+from tollhouse.payments.chain.errors import ChainUnavailable
+from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
+from tollhouse.payments.chain.transport import Bounds
+from tollhouse.payments.deposits.confirmation import DepositTerms
+from tollhouse.payments.deposits.deposits import Deposits
+from tollhouse.payments.deposits.monitor import WATCHED_BLOCKS, Watch
 from tollhouse.payments.ledger.ledger import Transfer
 
 ALICE, TREASURY = ACCOUNTS[1], ACCOUNTS[5]

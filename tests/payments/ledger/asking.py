@@ -1,9 +1,11 @@
 """How the ledger's tests ask it for things."""
 
-from tollhouse.payments.ledger.ledger import KeptAnswer, Ledger, Transfer
+from tollhouse.payments.ledger.ledger import Ledger, StoredResponse, Transfer
 
 PRICE = 10_000
-ANSWER = KeptAnswer(200, "application/json", b'{"events":[]}', ((b"x-total", b"0"),), '"abc"', "private, max-age=60")
+ANSWER = StoredResponse(
+    200, "application/json", b'{"events":[]}', ((b"x-total", b"0"),), '"abc"', "private, max-age=60"
+)
 
 
 def deposit(name: str, micros: int, agent: str = "agent:a", memo=None) -> Transfer:
@@ -18,6 +20,6 @@ async def reserve(ledger: Ledger, nonce: str, agent: str = "agent:a", fingerprin
     return await ledger.reserve(f"call:{agent}:{nonce}", agent, "revenue", price, "call", fingerprint)
 
 
-async def charge(ledger: Ledger, nonce: str, agent: str = "agent:a", answer: KeptAnswer | None = ANSWER) -> None:
+async def charge(ledger: Ledger, nonce: str, agent: str = "agent:a", answer: StoredResponse | None = ANSWER) -> None:
     await reserve(ledger, nonce, agent)
     await ledger.post(f"call:{agent}:{nonce}", answer)

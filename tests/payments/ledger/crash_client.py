@@ -10,16 +10,16 @@ import msgspec
 
 from tests.payments.ledger.crash_journal import Call, Journal, Money, Seen
 from tollhouse import failpoints
+from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import (
     Insufficient,
-    KeptAnswer,
     Ledger,
     ReservationGoneError,
     Reserved,
+    StoredResponse,
     Transfer,
     open_ledger,
 )
-from tollhouse.settings import Settings
 from tollhouse.storage.database import open_database
 
 PRICE = 10_000
@@ -127,7 +127,7 @@ class Clients:
             await self._ledger.void(transfer_id)
             self._journal.write(Call(call, "refused"))
             return
-        answer = KeptAnswer(200, "text/plain", uuid.uuid4().hex.encode())
+        answer = StoredResponse(200, "text/plain", uuid.uuid4().hex.encode())
         try:
             await self._ledger.post(transfer_id, answer)
         except ReservationGoneError:
@@ -135,7 +135,7 @@ class Clients:
             return
         self._send(call, transfer_id, answer)
 
-    def _send(self, call: str, transfer_id: str, answer: KeptAnswer) -> None:
+    def _send(self, call: str, transfer_id: str, answer: StoredResponse) -> None:
         failpoints.reach("paid-answer.before-send")
         self._journal.write(Call(call, "answered", answer.body.decode()))
         failpoints.reach("paid-answer.after-send")

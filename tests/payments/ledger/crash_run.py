@@ -17,10 +17,10 @@ import msgspec
 
 from tests.payments.ledger.crash_client import PRICE, Life
 from tests.payments.ledger.crash_journal import Journal, Seen, complaints
+from tollhouse.config.settings import Settings
 from tollhouse.failpoints import EXIT_STATUS
+from tollhouse.payments.ledger.commands import NAMES
 from tollhouse.payments.ledger.ledger import open_ledger
-from tollhouse.payments.ledger.operations import NAMES
-from tollhouse.settings import Settings
 from tollhouse.storage.database import open_database
 
 LIVES = 2

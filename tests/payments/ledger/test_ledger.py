@@ -6,19 +6,19 @@ import pytest
 from tests.payments.ledger.asking import ANSWER, PRICE, charge, deposit, reserve, reversal
 from tests.waiting import until
 from tollhouse import clock
+from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.ledger.ledger import (
     IdTakenError,
     Insufficient,
-    KeptAnswer,
     OverdrawnError,
     ReservationGoneError,
     Reserved,
+    StoredResponse,
     Transfer,
     Used,
     open_ledger,
 )
-from tollhouse.settings import Settings
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import NewerSchemaError
 
@@ -202,7 +202,7 @@ async def test_answer_that_was_just_handed_over_survives_a_crash(ledger, open_an
 
 
 async def test_answer_that_has_surely_left_is_given_by_nobody(ledger, open_another, monkeypatch):
-    monkeypatch.setattr("tollhouse.payments.leaving.LEAVING_SECONDS", 0.0)
+    monkeypatch.setattr("tollhouse.payments.delivery_grace.LEAVING_SECONDS", 0.0)
     await ledger.move(deposit("1", PRICE))
     await charge(ledger, "1")
     ledger.delivered("call:agent:a:1")
@@ -245,9 +245,9 @@ async def test_reservation_posted_without_an_answer_keeps_none(ledger):
 async def test_same_body_is_stored_once_and_goes_with_the_last_that_got_it(ledger, bodies, monkeypatch):
     await ledger.move(deposit("1", 1_001 * PRICE))
     await asyncio.gather(*(charge(ledger, str(number)) for number in range(1_000)))
-    await charge(ledger, "other", answer=KeptAnswer(200, "text/csv", b"other"))
+    await charge(ledger, "other", answer=StoredResponse(200, "text/csv", b"other"))
     assert await bodies() == 2
-    monkeypatch.setattr("tollhouse.payments.leaving.LEAVING_SECONDS", 0.0)
+    monkeypatch.setattr("tollhouse.payments.delivery_grace.LEAVING_SECONDS", 0.0)
     for number in range(999):
         ledger.delivered(f"call:agent:a:{number}")
     await asyncio.sleep(0.2)

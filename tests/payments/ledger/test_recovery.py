@@ -9,16 +9,16 @@ import pytest
 
 from tests.payments.ledger.asking import ANSWER, PRICE, charge, deposit, reserve
 from tests.waiting import until
+from tollhouse.config.settings import Settings
+from tollhouse.payments.ledger.commands import Reserve
 from tollhouse.payments.ledger.ledger import ReservationGoneError, Reserved, Transfer, Used, open_ledger
-from tollhouse.payments.ledger.operations import Reserve
-from tollhouse.settings import Settings
 from tollhouse.storage.database import open_database
 
 OWNER = """
 import asyncio, sys
 from tests.payments.ledger.asking import reserve
 from tollhouse.payments.ledger.ledger import open_ledger
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
 
 async def main():

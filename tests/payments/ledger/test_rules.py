@@ -1,9 +1,8 @@
 import pytest
 
 from tests.payments.ledger.asking import ANSWER, deposit, reversal
-from tollhouse.payments.kept import KEPT_SECONDS
 from tollhouse.payments.ledger import rules
-from tollhouse.payments.ledger.operations import (
+from tollhouse.payments.ledger.commands import (
     Delivered,
     Done,
     Entry,
@@ -18,7 +17,8 @@ from tollhouse.payments.ledger.operations import (
     Taken,
     Void,
 )
-from tollhouse.payments.ledger.words import AccountState, Insufficient, Moved, Reserved, Transfer, Used
+from tollhouse.payments.ledger.types import AccountState, Insufficient, Moved, Reserved, Transfer, Used
+from tollhouse.payments.stored_response import KEPT_SECONDS
 
 NOW = 1_000.0
 CALL = Transfer("call", "agent:a", "revenue", 10, "call")

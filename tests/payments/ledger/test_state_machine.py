@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from tests.payments.ledger.asking import ANSWER
+from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import (
     IdTakenError,
     Insufficient,
@@ -20,7 +21,6 @@ from tollhouse.payments.ledger.ledger import (
     Used,
     open_ledger,
 )
-from tollhouse.settings import Settings
 from tollhouse.storage.database import open_database
 
 EXAMPLES, STEPS = 40, 25

@@ -8,18 +8,18 @@ from eth_utils import keccak
 from tests.payments.x402.conftest import Room
 from tests.payments.x402.paying import ANSWER, OTHER, PAYER, PRICE, PRINT, RESOURCE, SELLER, Json, read
 from tollhouse import clock
-from tollhouse.payments.chain.local import LocalChain
+from tollhouse.payments.chain.local_chain import LocalChain
 from tollhouse.payments.chain.token import token_balance
-from tollhouse.payments.x402.responses import Headers
-from tollhouse.payments.x402.words import Refused
-from tollhouse.payments.x402.x402 import Claimed, Kept
+from tollhouse.payments.x402.payments import Claimed, Kept
+from tollhouse.payments.x402.response_headers import Headers
+from tollhouse.payments.x402.types import VerificationFailure
 
 USED = "invalid_exact_evm_nonce_already_used"
 NAME = "pay_7d5d747be160e280"
 OTHER_CALL = b"another-request!"
 
 
-async def claim(room: Room, sent: Json, fingerprint: bytes = PRINT) -> Claimed | Kept | Refused:
+async def claim(room: Room, sent: Json, fingerprint: bytes = PRINT) -> Claimed | Kept | VerificationFailure:
     return await room.x402.claim(read(sent), room.x402.accepts(PRICE), fingerprint, RESOURCE.url)
 
 
@@ -28,13 +28,13 @@ async def bought(room: Room, sent: Json, fingerprint: bytes = PRINT) -> Headers:
     claimed = await claim(room, sent, fingerprint)
     assert isinstance(claimed, Claimed), claimed
     headers = await room.x402.settle(claimed, ANSWER)
-    assert not isinstance(headers, Refused), headers
+    assert not isinstance(headers, VerificationFailure), headers
     return headers
 
 
 async def reason(room: Room, sent: Json, fingerprint: bytes = PRINT) -> str:
     refused = await claim(room, sent, fingerprint)
-    assert isinstance(refused, Refused), refused
+    assert isinstance(refused, VerificationFailure), refused
     return refused.reason
 
 

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from tests.payments.x402.paying import PAYER, SELLER, NodeSettler
-from tollhouse.payments.chain.local import LocalChain
+from tollhouse.config.settings import Settings
+from tollhouse.payments.chain.local_chain import LocalChain
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
-from tollhouse.payments.x402.x402 import X402, Terms
-from tollhouse.settings import Settings
+from tollhouse.payments.x402.payments import X402, Terms
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 
@@ -38,7 +38,7 @@ async def chain(local_chain: LocalChain) -> LocalChain:
 @pytest.fixture
 async def open_room(database_url: str, tmp_path: Path, chain: LocalChain) -> AsyncIterator[OpenRoom]:
     """A function that opens one more room on the test's database, as another server process would."""
-    async for opened in _rooms(Settings(database_url=database_url, data_dir=str(tmp_path)), chain):
+    async for opened in _context(Settings(database_url=database_url, data_dir=str(tmp_path)), chain):
         yield opened
 
 
@@ -50,7 +50,7 @@ async def room(open_room: OpenRoom) -> Room:
 @pytest.fixture
 async def open_sqlite_room(data_dir: Path, chain: LocalChain) -> AsyncIterator[OpenRoom]:
     """For what the chain decides and the database only keeps."""
-    async for opened in _rooms(Settings(data_dir=str(data_dir)), chain):
+    async for opened in _context(Settings(data_dir=str(data_dir)), chain):
         yield opened
 
 
@@ -59,8 +59,8 @@ async def sqlite_room(open_sqlite_room: OpenRoom) -> Room:
     return await open_sqlite_room()
 
 
-async def _rooms(settings: Settings, chain: LocalChain) -> AsyncIterator[OpenRoom]:
-    rooms: list[Room] = []
+async def _context(settings: Settings, chain: LocalChain) -> AsyncIterator[OpenRoom]:
+    context: list[Room] = []
 
     async def opened(**terms: object) -> Room:
         database = open_database(settings)
@@ -69,11 +69,11 @@ async def _rooms(settings: Settings, chain: LocalChain) -> AsyncIterator[OpenRoo
         settler = NodeSettler(chain)
         whole = {"pay_to": SELLER.address, "receipt_key": KEY} | terms
         x402 = X402(Terms(8453, chain.usdc_address, **whole), database, ledger, chain.client, settler)
-        rooms.append(Room(x402, settler, ledger, database))
-        return rooms[-1]
+        context.append(Room(x402, settler, ledger, database))
+        return context[-1]
 
     yield opened
-    for room in rooms:
+    for room in context:
         await room.x402.close()
         await room.ledger.close()
         await room.database.close()

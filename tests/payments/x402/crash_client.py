@@ -9,10 +9,10 @@ import sys
 
 from tests.payments.x402.paying import ANSWER, PRICE, PRINT, RESOURCE, SELLER, NodeSettler, read
 from tollhouse import failpoints
-from tollhouse.payments.chain.local import LocalChain
+from tollhouse.config.settings import Settings
+from tollhouse.payments.chain.local_chain import LocalChain
 from tollhouse.payments.ledger.ledger import open_ledger
-from tollhouse.payments.x402.x402 import X402, Terms
-from tollhouse.settings import Settings
+from tollhouse.payments.x402.payments import X402, Terms
 from tollhouse.storage.database import open_database
 
 

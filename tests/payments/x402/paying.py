@@ -12,12 +12,12 @@ from eth_abi import encode
 from eth_account import Account as Signer
 from eth_utils import keccak
 
-from tollhouse.payments.chain.artefacts import contracts
-from tollhouse.payments.chain.local import ACCOUNTS, Account, LocalChain
-from tollhouse.payments.kept import KeptAnswer
-from tollhouse.payments.x402.carrying import carrying
-from tollhouse.payments.x402.reading import payment_of, read_payment
-from tollhouse.payments.x402.words import Failed, Payment, Requirement, Resource, Settled, Unknown
+from tollhouse.payments.chain.contract_artifacts import contracts
+from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain
+from tollhouse.payments.stored_response import StoredResponse
+from tollhouse.payments.x402.header_parser import payment_of, read_payment
+from tollhouse.payments.x402.settlement_plan import carrying
+from tollhouse.payments.x402.types import Failed, Payment, Requirement, Resource, Settled, Unknown
 
 Json = dict[str, Any]
 
@@ -25,7 +25,7 @@ PAYER, OTHER, RELAYER, SELLER = ACCOUNTS[:4]
 PRICE = 1_000
 RESOURCE = Resource("https://toll.example/mattress/api/products?limit=2", "A page of products", "application/json")
 REQUIREMENT = Requirement(8453, PRICE, LocalChain.usdc_address, SELLER.address, 60)
-ANSWER = KeptAnswer(200, "application/json", b'{"products": []}', ((b"x-served-by", b"test"),), '"etag"')
+ANSWER = StoredResponse(200, "application/json", b'{"products": []}', ((b"x-served-by", b"test"),), '"etag"')
 PRINT = b"0123456789abcdef"
 # Makes a contract of whatever code it is sent, at an address that follows from it; every node of this kind has it.
 FACTORY = "0x4e59b44847b379578588920cA78FbF26c0B4956C"

@@ -5,8 +5,8 @@ import pytest
 from tests.payments.x402.paying import PRICE, REQUIREMENT, RESOURCE, SELLER, decoded
 from tollhouse.payments.chain.token import USDC_ON_BASE
 from tollhouse.payments.x402.challenge import NO_PAYMENT_TAKEN, challenge, refusal
-from tollhouse.payments.x402.reasons import NONCE_USED, VALUE_MISMATCH, refused
-from tollhouse.payments.x402.words import Requirement
+from tollhouse.payments.x402.invalid_reasons import NONCE_USED, VALUE_MISMATCH, refused
+from tollhouse.payments.x402.types import Requirement
 
 
 def test_version_1_stands_in_the_body_exactly_as_its_clients_read_it():

@@ -18,12 +18,12 @@ from tests.payments.x402.paying import (
     from_unmade_wallet,
     read,
 )
+from tollhouse.config.settings import SettingError, Settings
 from tollhouse.payments.ledger.ledger import open_ledger
-from tollhouse.payments.per_request import per_request_of
+from tollhouse.payments.pay_per_request import open_pay_per_request
 from tollhouse.payments.x402.claims import Claimed
-from tollhouse.payments.x402.words import Refused
-from tollhouse.payments.x402.x402 import X402
-from tollhouse.settings import SettingError, Settings
+from tollhouse.payments.x402.payments import X402
+from tollhouse.payments.x402.types import VerificationFailure
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
@@ -40,7 +40,7 @@ def opened(tmp_path, chain):
         await migrate(database)
         ledger = await open_ledger(settings, database)
         try:
-            async with per_request_of(settings, database, ledger) as parts:
+            async with open_pay_per_request(settings, database, ledger) as parts:
                 yield parts.x402
         finally:
             await ledger.close()
@@ -54,12 +54,12 @@ async def test_wallet_that_is_not_there_yet_buys_where_its_factory_is_named(chai
     await chain.fund_usdc(payment.payer, PRICE)
     async with opened(OTHER.address) as x402:
         refused = await x402.claim(payment, x402.accepts(PRICE), PRINT, RESOURCE.url)
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, VerificationFailure)
         assert refused.reason == "eip6492_factory_not_allowed"
     async with opened(OTHER.address, FACTORY) as x402:
         claimed = await x402.claim(payment, x402.accepts(PRICE), PRINT, RESOURCE.url)
         assert isinstance(claimed, Claimed)
-        assert not isinstance(await x402.settle(claimed, ANSWER), Refused)
+        assert not isinstance(await x402.settle(claimed, ANSWER), VerificationFailure)
     assert await chain.client.code(payment.payer)
     assert await seller_holds(chain) == PRICE
 

@@ -15,25 +15,25 @@ from tests.payments.x402.paying import (
 )
 from tests.servers.chain import deploy
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.endpoint import Bounds
-from tollhouse.payments.chain.failures import ChainUnavailable
-from tollhouse.payments.chain.local import LocalChain
+from tollhouse.payments.chain.errors import ChainUnavailable
+from tollhouse.payments.chain.local_chain import LocalChain
 from tollhouse.payments.chain.token import token_balance
-from tollhouse.payments.x402.carrying import carrying
-from tollhouse.payments.x402.onchain import Sound, ask_chain
-from tollhouse.payments.x402.words import Requirement, Settled
+from tollhouse.payments.chain.transport import Bounds
+from tollhouse.payments.x402.onchain_checks import Verified, ask_chain
+from tollhouse.payments.x402.settlement_plan import carrying
+from tollhouse.payments.x402.types import Requirement, Settled
 
 
 async def reason(chain: LocalChain, sent: dict, requirement: Requirement = REQUIREMENT, factories=()) -> str | None:
     await chain.mine()
     found = await ask_chain(chain.client, read(sent), requirement, factories)
-    return None if isinstance(found, Sound) else found.reason
+    return None if isinstance(found, Verified) else found.reason
 
 
 @pytest.mark.parametrize("sent", [v1, v2])
 async def test_payer_with_enough_and_a_fresh_nonce_is_sound(chain, sent):
     found = await ask_chain(chain.client, read(sent()), REQUIREMENT)
-    assert found == Sound(await chain.client.block_number())
+    assert found == Verified(await chain.client.block_number())
 
 
 async def test_asking_moves_nothing(chain):

@@ -15,8 +15,8 @@ from tollhouse.errors import Problem
 from tollhouse.failpoints import EXIT_STATUS
 from tollhouse.payments.x402 import leases
 from tollhouse.payments.x402.leases import LEASE_SECONDS
+from tollhouse.payments.x402.payments import Claimed, Kept
 from tollhouse.payments.x402.reconciliation import reconcile
-from tollhouse.payments.x402.x402 import Claimed, Kept
 
 ROOT = Path(__file__).parents[3]
 PLACES = ["x402.claimed", "x402.before-settling", "x402.after-settling", "x402.after-ledger", "x402.after-settled"]
@@ -129,7 +129,7 @@ async def test_failure_that_stays_one_is_forgotten(room, chain, monkeypatch):
 
 async def test_unknown_outcome_is_resolved_by_the_chain_not_by_another_payment(room, chain, monkeypatch):
     """The settler's transaction arrives after everybody stopped waiting."""
-    monkeypatch.setattr("tollhouse.payments.x402.settlement.CONFIRM_SECONDS", 0.3)
+    monkeypatch.setattr("tollhouse.payments.x402.claim_settlement.CONFIRM_SECONDS", 0.3)
     sent = v1()
     room.settler.sends, room.settler.says = False, "unknown"
     claimed = await claim(room, sent)

@@ -22,9 +22,9 @@ from tests.payments.x402.paying import (
 from tests.servers.chain import deploy
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.payments.x402 import settlement
+from tollhouse.payments.x402 import claim_settlement
 from tollhouse.payments.x402.reconciliation import reconcile
-from tollhouse.payments.x402.words import Refused
+from tollhouse.payments.x402.types import VerificationFailure
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ async def test_chain_is_believed_whatever_the_settler_says(room, chain, says):
 
 
 async def test_settler_that_claims_what_never_happened_is_not_believed(room, chain, monkeypatch):
-    monkeypatch.setattr(settlement, "CONFIRM_SECONDS", 0.5)
+    monkeypatch.setattr(claim_settlement, "CONFIRM_SECONDS", 0.5)
     room.settler.sends, room.settler.says = False, "wrong"
     with pytest.raises(Problem) as pending:
         await room.x402.settle(await claim(room, v1()), ANSWER)
@@ -149,7 +149,7 @@ async def test_cancelled_authorization_buys_nothing(room, chain):
     claimed = await claim(room, v1(told))
     await cancel(chain, told)
     refused = await room.x402.settle(claimed, ANSWER)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, VerificationFailure)
     assert refused.reason == USED
     assert await room.ledger.listed("x402", 0.0) == []
     assert await reason(room, v1(told)) == USED

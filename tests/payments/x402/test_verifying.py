@@ -16,16 +16,16 @@ from tests.payments.x402.paying import (
     v2,
 )
 from tollhouse.payments.chain.token import USDC_ON_BASE
-from tollhouse.payments.x402.reading import payment_of
-from tollhouse.payments.x402.reasons import INVALID_SIGNATURE
-from tollhouse.payments.x402.verifying import SETTLING_SECONDS, chosen_from, signed_by_key, untimely_at
-from tollhouse.payments.x402.words import Refused, Requirement
+from tollhouse.payments.x402.header_parser import payment_of
+from tollhouse.payments.x402.invalid_reasons import INVALID_SIGNATURE
+from tollhouse.payments.x402.types import Requirement, VerificationFailure
+from tollhouse.payments.x402.verification import SETTLING_SECONDS, chosen_from, signed_by_key, untimely_at
 
 
 def reason(sent: dict, requirement: Requirement = REQUIREMENT, now: float | None = None) -> str | None:
     payment = read(sent)
     chosen = chosen_from([requirement], payment)
-    refused = chosen if isinstance(chosen, Refused) else untimely_at(payment, now or time.time())
+    refused = chosen if isinstance(chosen, VerificationFailure) else untimely_at(payment, now or time.time())
     if refused is None and signed_by_key(payment, requirement) is None:
         return INVALID_SIGNATURE
     return None if refused is None else refused.reason

@@ -23,9 +23,9 @@ from tests.payments.x402.paying import (
 from tests.waiting import until
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.payments.kept import KEPT_SECONDS
-from tollhouse.payments.x402 import x402 as x402_module
-from tollhouse.payments.x402.x402 import Claimed, Kept
+from tollhouse.payments.stored_response import KEPT_SECONDS
+from tollhouse.payments.x402 import payments as x402_module
+from tollhouse.payments.x402.payments import Claimed, Kept
 
 
 @pytest.mark.parametrize(("make", "header"), [(v1, "X-PAYMENT-RESPONSE"), (v2, "PAYMENT-RESPONSE")])
@@ -67,7 +67,7 @@ async def test_twenty_copies_at_once_run_the_work_once_and_get_its_answer(room, 
 
 
 async def test_copies_at_several_processes_run_the_work_once(open_room, chain):
-    rooms = [await open_room() for _ in range(3)]
+    context = [await open_room() for _ in range(3)]
     sent, works = v2(), []
 
     async def call(room: Room) -> object:
@@ -78,7 +78,7 @@ async def test_copies_at_several_processes_run_the_work_once(open_room, chain):
             return ANSWER
         return outcome.answer
 
-    assert await asyncio.gather(*(call(room) for room in rooms * 4)) == [ANSWER] * 12
+    assert await asyncio.gather(*(call(room) for room in context * 4)) == [ANSWER] * 12
     assert len(works) == 1
     assert await seller_holds(chain) == PRICE
 
@@ -115,7 +115,7 @@ async def test_same_authorization_in_the_other_version_gets_the_same_answer_with
 
 @pytest.mark.parametrize("seconds", [0.0, 2.0])
 async def test_delivered_payment_is_used(room, seconds, monkeypatch):
-    monkeypatch.setattr("tollhouse.payments.leaving.LEAVING_SECONDS", seconds)
+    monkeypatch.setattr("tollhouse.payments.delivery_grace.LEAVING_SECONDS", seconds)
     sent = v1()
     await bought(room, sent)
     await delivered(room, sent)
@@ -123,7 +123,7 @@ async def test_delivered_payment_is_used(room, seconds, monkeypatch):
 
 
 async def test_delivery_is_told_once_the_answer_has_surely_left(room, monkeypatch):
-    monkeypatch.setattr("tollhouse.payments.leaving.LEAVING_SECONDS", 0.0)
+    monkeypatch.setattr("tollhouse.payments.delivery_grace.LEAVING_SECONDS", 0.0)
     sent = v1()
     await bought(room, sent)
     await delivered(room, sent)

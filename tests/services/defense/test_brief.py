@@ -4,9 +4,9 @@ from datetime import UTC, date, datetime
 import msgspec
 
 from tollhouse.services.defense.brief.brief import Day, Source, TopStory, build_brief
-from tollhouse.services.defense.brief.live import Coverage
+from tollhouse.services.defense.brief.live_events import Coverage
 from tollhouse.services.defense.brief.production import bundled_lines
-from tollhouse.services.defense.event import Event, Geo, Metrics
+from tollhouse.services.defense.events.event import Event, Geo, Metrics
 
 GENERATED = datetime(2026, 11, 21, 8, tzinfo=UTC)
 AS_OF = datetime(2026, 11, 21, 7, 45, tzinfo=UTC)

@@ -8,13 +8,13 @@ import pytest
 
 from tests.services.defense.test_exports import EXCERPT, zipped
 from tests.services.defense.test_gkg import line as gkg_line
+from tollhouse.services.defense import revisions
 from tollhouse.services.defense import store as events_store
-from tollhouse.services.defense import store_changes
-from tollhouse.services.defense.event import EventRecord
-from tollhouse.services.defense.ingest.by_hand import ingest_file, kind_of
+from tollhouse.services.defense.events.event import EventRecord
+from tollhouse.services.defense.ingest.file_import import ingest_file, kind_of
 from tollhouse.services.defense.news import store
-from tollhouse.services.defense.news.newsdesk import Newsdesk
-from tollhouse.services.defense.news.reported import Reported
+from tollhouse.services.defense.news.reported_article import Reported
+from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.stories.story import Story
 
 DATA = Path(__file__).parents[2] / "data"
@@ -46,7 +46,7 @@ async def events(database) -> dict[str, EventRecord]:
 
 
 async def bodies(connection, source) -> list[bytes]:
-    rows = store_changes.rows_after(connection, source, "local", "")
+    rows = revisions.rows_after(connection, source, "local", "")
     return [body async for some in rows for _, _, body in some]
 
 
@@ -57,7 +57,7 @@ async def articles(database) -> dict[str, Reported]:
 
 
 async def stories(database) -> list[Story]:
-    await Newsdesk(database, 8).update("local")
+    await StoryPublisher(database, 8).update("local")
     async with database.reading() as connection:
         packed = await bodies(connection, store.TOLD["story"])
     return [msgspec.json.decode(body, type=Story) for body in packed]

@@ -7,7 +7,7 @@ import pytest
 from tollhouse.services.defense.brief.capability import capability_gaps, gap_score
 from tollhouse.services.defense.brief.demand import area_words, naming_events, unmet_request
 from tollhouse.services.defense.brief.production import CATEGORIES, bundled_lines
-from tollhouse.services.defense.event import Event, Geo, Metrics
+from tollhouse.services.defense.events.event import Event, Geo, Metrics
 
 
 def battle(title="Troops clash near the border", subcategory="Armed clash", category="Battles", number=0):

@@ -9,7 +9,7 @@ import pytest
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.evaluate_stories import bcubed
-from tollhouse.services.defense.stories.cluster import Clusterer
+from tollhouse.services.defense.stories.clusterer import Clusterer
 from tollhouse.services.defense.stories.snapshot import Snapshot, dump, load
 
 DATA = Path(__file__).parents[2] / "data"

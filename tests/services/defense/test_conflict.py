@@ -5,16 +5,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from tollhouse.services.defense.ingest.conflict import (
+from tollhouse.services.defense.ingest.conflict_features import NAMES, features
+from tollhouse.services.defense.ingest.conflict_probability import (
     MODEL,
     THRESHOLD,
     battle_probability,
     category_confidence,
     read_model,
 )
-from tollhouse.services.defense.ingest.conflict_features import NAMES, features
 from tollhouse.services.defense.ingest.conflict_words import GROUPS, word_counts
-from tollhouse.services.defense.ingest.rows import Row
+from tollhouse.services.defense.ingest.export_row import Row
 
 
 def row(url: str, code: str, place: str, actors: tuple[str, str, str, str] = ("", "", "", ""), **other: Any) -> Row:

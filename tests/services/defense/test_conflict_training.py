@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tollhouse.services.defense.ingest.by_url import rows_by_url
-from tollhouse.services.defense.ingest.conflict import MODEL
 from tollhouse.services.defense.ingest.conflict_features import NAMES
 from tollhouse.services.defense.ingest.conflict_labels import Labelled, read_labels
 from tollhouse.services.defense.ingest.conflict_model import Weights, probability, url_key
+from tollhouse.services.defense.ingest.conflict_probability import MODEL
 from tollhouse.services.defense.ingest.conflict_regression import PRIOR_BIAS, PRIORS, PULL, Example, fit
 from tollhouse.services.defense.ingest.conflict_scores import scores
 from tollhouse.services.defense.ingest.conflict_training import FOLDS, cross_validate, examples, fold, train
-from tollhouse.services.defense.ingest.rows import Row
+from tollhouse.services.defense.ingest.export_row import Row
+from tollhouse.services.defense.ingest.rows_by_url import rows_by_url
 
 # Rows of seven URLs from exports of The GDELT Project (https://www.gdeltproject.org), 2019 and 2020.
 EXCERPT = Path(__file__).parents[2] / "data" / "gdelt_conflict_excerpt.export.CSV"

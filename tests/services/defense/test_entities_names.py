@@ -1,6 +1,6 @@
 import pytest
 
-from tollhouse.services.defense.entities.reading import find_names, sentence_mentions
+from tollhouse.services.defense.entities.extractor import find_names, sentence_mentions
 from tollhouse.services.defense.entities.tokens import LONGEST_SENTENCE, sentences, tokenise
 
 

@@ -1,5 +1,5 @@
+from tollhouse.services.defense.entities.ensemble_vote import GkgName, Vote, combine
 from tollhouse.services.defense.entities.mention import Mention
-from tollhouse.services.defense.entities.voters import GkgName, Vote, combine
 
 
 def test_a_name_both_found_has_two_voters_and_our_type():

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.services.defense.test_ucdp import DAY, event
-from tollhouse.services.defense.events_stored import StoryOfEvent, by_country, by_event, weighed, with_fatalities
+from tollhouse.services.defense.events.snapshot import StoryOfEvent, by_country, by_event, weighed, with_fatalities
 from tollhouse.services.defense.ingest.scores import significance
 from tollhouse.services.defense.providers.fatalities import FatalityRecord
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tollhouse.services.defense.ingest.exports import parse_export, unpack_export
+from tollhouse.services.defense.ingest.export_parser import parse_export, unpack_export
 
 EXCERPT = (Path(__file__).parents[2] / "data" / "gdelt_excerpt.export.CSV").read_bytes()
 LINE = EXCERPT.split(b"\n")[0]

@@ -6,9 +6,9 @@ import pytest
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.ingest.feed_dates import read_moment
+from tollhouse.services.defense.ingest.feed_parser import ParsedFeed, Reading, parse_feed
 from tollhouse.services.defense.ingest.feed_text import feed_text
-from tollhouse.services.defense.ingest.feeds import ParsedFeed, Reading, parse_feed
-from tollhouse.services.defense.ingest.plain_text import plain_text
+from tollhouse.services.defense.ingest.html_text import plain_text
 from tollhouse.services.defense.links import LONGEST_URL, article_id, tidy_link
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 from tests.services.defense.test_cluster import article
 from tollhouse.services.defense.news.full_names import with_full_names
-from tollhouse.services.defense.news.reported import Named, Reported
+from tollhouse.services.defense.news.reported_article import Named, Reported
 
 
 def named(name: str, text: str = "", kind="person") -> Named:

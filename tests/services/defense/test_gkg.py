@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tollhouse.services.defense.ingest.gkg import GkgPlace, GkgRecord, ParsedGkg, parse_gkg
+from tollhouse.services.defense.ingest.gkg_parser import GkgPlace, GkgRecord, ParsedGkg, parse_gkg
 
 SAMPLE = Path(__file__).parents[2] / "data" / "gdelt_gkg.csv"
 SEEN = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -1,7 +1,7 @@
 import pytest
 
-from tollhouse.services.defense.ingest.headline import title_from_url
-from tollhouse.services.defense.ingest.toll import death_toll
+from tollhouse.services.defense.ingest.fatalities_extractor import death_toll
+from tollhouse.services.defense.ingest.url_title import title_from_url
 
 TITLES = [
     ("https://a.org/news/five-turkish-military-personnel-wounded-in-syria",

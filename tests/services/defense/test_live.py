@@ -2,8 +2,8 @@ from datetime import date
 
 import pytest
 
-from tollhouse.services.defense.brief.live import NO_PREVIOUS, NONE_BEFORE, Change, Coverage, events_live
-from tollhouse.services.defense.event import Event, Geo, Metrics
+from tollhouse.services.defense.brief.live_events import NO_PREVIOUS, NONE_BEFORE, Change, Coverage, events_live
+from tollhouse.services.defense.events.event import Event, Geo, Metrics
 
 
 def event(number=0, category="Battles", country="Ukraine", severity="low"):

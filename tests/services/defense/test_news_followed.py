@@ -14,24 +14,24 @@ from sqlalchemy import text
 
 from tests.services.defense.test_cluster import MINISTER, QUAKE, SUBMARINE, TANKER, article
 from tests.services.defense.test_exports import EXCERPT
-from tollhouse.services.defense import store, store_changes
-from tollhouse.services.defense.event import EventRecord
-from tollhouse.services.defense.events_feed import EventsFeed
-from tollhouse.services.defense.events_followed import Followed
-from tollhouse.services.defense.ingest.live import _forget_old
-from tollhouse.services.defense.ingest.slots import compact, ingest_export, slot_time
+from tollhouse.config.settings import Settings
+from tollhouse.services.defense import revisions, store
+from tollhouse.services.defense.events.event import EventRecord
+from tollhouse.services.defense.events.feed import EventsFeed
+from tollhouse.services.defense.events.sync import Followed
+from tollhouse.services.defense.ingest.batches import compact, ingest_export, slot_time
+from tollhouse.services.defense.ingest.provider_sync import _forget_old
 from tollhouse.services.defense.news import store as news
-from tollhouse.services.defense.news.copies import Copies
-from tollhouse.services.defense.news.desk_window import DeskWindow
+from tollhouse.services.defense.news.article_import import keep, take_items
+from tollhouse.services.defense.news.clustering_window import DeskWindow
 from tollhouse.services.defense.news.entity import EntityCount
-from tollhouse.services.defense.news.news_feeds import NewsFeeds
-from tollhouse.services.defense.news.newsdesk import Newsdesk
-from tollhouse.services.defense.news.pages import keep, take_items
-from tollhouse.services.defense.news.reported import Named, Reported, reported
+from tollhouse.services.defense.news.feeds import NewsFeeds
+from tollhouse.services.defense.news.reported_article import Named, Reported, reported
+from tollhouse.services.defense.news.story_publisher import StoryPublisher
+from tollhouse.services.defense.news.syndication import Copies
 from tollhouse.services.defense.providers.fatalities import FatalityRecord
 from tollhouse.services.defense.store import EVENTS, EVENTS_FEED, FATALITIES_FEED
 from tollhouse.services.defense.wire_copies import with_copies_marked
-from tollhouse.settings import Settings
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 
@@ -87,7 +87,7 @@ async def write_some(database, chance, slot):
         for number in numbers
     ]
     async with database.writing() as connection:
-        now = await store_changes.bump_revision(connection, EVENTS_FEED)
+        now = await revisions.bump_revision(connection, EVENTS_FEED)
         await store.write_events(connection, rows, now)
         gone = [f"event_{number}" for number in chance.sample(range(40), chance.choice([0, 0, 3]))]
         await store.remove_events(connection, pool, gone, now)
@@ -146,7 +146,7 @@ async def test_reader_beside_many_writers_skips_nothing(open_another):
     assert held == fresh
     assert looks > 1
     async with reader.reading() as connection:
-        assert await store_changes.revision(connection, EVENTS_FEED) == 3 * 25
+        assert await revisions.revision(connection, EVENTS_FEED) == 3 * 25
 
 
 async def write_often(database, chance):
@@ -181,7 +181,7 @@ async def test_what_was_stored_before_revisions_is_kept_and_read(empty_database_
     _, held, _ = await held_after_a_look(database, followed, "provider", "")
     assert held[0] == {"event_1": "old"}
     async with database.writing() as connection:
-        assert await store_changes.bump_revision(connection, EVENTS_FEED) == 8
+        assert await revisions.bump_revision(connection, EVENTS_FEED) == 8
         changed = {"pool": "provider", "id": "event_1", "last_slot": "20191024143000", "record": b"new"}
         await store.write_events(connection, [changed], 8)
     _, held, _ = await held_after_a_look(database, followed, "provider", "")
@@ -235,7 +235,7 @@ async def write_deaths(database, chance, slot):
         row = {"provider": "ucdp", "id": record.id, "date": str(record.date), "body": msgspec.json.encode(record)}
         async with database.writing(lock="ingest") as connection:
             await store.write_fatalities(connection, [row])
-            await store_changes.bump_revision(connection, FATALITIES_FEED)
+            await revisions.bump_revision(connection, FATALITIES_FEED)
 
 
 async def served(database, events, news_feeds):
@@ -248,7 +248,7 @@ async def served(database, events, news_feeds):
 @pytest.mark.parametrize("seed", range(3))
 async def test_served_windows_are_those_of_a_process_that_just_started(database, seed):
     chance, slot = random.Random(seed), BEGIN
-    desk = Newsdesk(database, retention_days=1)
+    desk = StoryPublisher(database, retention_days=1)
     events = EventsFeed(database, recorded=None)
     feeds = NewsFeeds(database, events)
     for _ in range(14):
@@ -280,17 +280,17 @@ async def assert_desk_knows_what_is_stored(database, desk):
 
 
 async def test_story_that_grew_old_is_still_known_by_its_id(database):
-    desk = Newsdesk(database, retention_days=8)
+    desk = StoryPublisher(database, retention_days=8)
     await ingest_export(database, f"{compact(BEGIN)}.export.CSV", EXCERPT, "provider")
     await desk.update("provider")
     async with database.reading() as connection:
-        told = await store_changes.ids_after(connection, news.TOLD["story"], "provider", "")
+        told = await revisions.ids_after(connection, news.TOLD["story"], "provider", "")
     assert told
     later = BEGIN + timedelta(hours=24)
     await ingest_export(database, f"{compact(later)}.export.CSV", export(random.Random(1), later), "provider")
     await desk.update("provider")
     async with database.reading() as connection:
-        assert told <= await store_changes.ids_after(connection, news.TOLD["story"], "provider", "")
+        assert told <= await revisions.ids_after(connection, news.TOLD["story"], "provider", "")
 
 
 async def test_page_of_an_event_takes_nothing_from_what_others_say_of_it(database):

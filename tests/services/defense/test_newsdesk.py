@@ -12,15 +12,15 @@ from tests.services.defense.test_cluster import MINISTER, SUBMARINE, TANKER, _st
 from tests.services.defense.test_exports import EXCERPT
 from tests.services.defense.test_newsroom import APART, BRIDGING
 from tollhouse.errors import Problem
-from tollhouse.gate.operation import Asked
+from tollhouse.http.endpoint import Request
+from tollhouse.services.defense import revisions
 from tollhouse.services.defense import store as events_store
-from tollhouse.services.defense import store_changes
-from tollhouse.services.defense.events_feed import EventsFeed
-from tollhouse.services.defense.ingest.slots import ingest_export
+from tollhouse.services.defense.events.feed import EventsFeed
+from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.services.defense.news import store
-from tollhouse.services.defense.news.news_feeds import NewsFeeds
-from tollhouse.services.defense.news.newsdesk import Newsdesk
-from tollhouse.services.defense.news.pages import take_items
+from tollhouse.services.defense.news.article_import import take_items
+from tollhouse.services.defense.news.feeds import NewsFeeds
+from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.store import NEWS_FEED
 from tollhouse.services.defense.stories.story import Story
 
@@ -37,7 +37,7 @@ async def slot(database):
 
 @pytest.fixture
 def desk(database):
-    return Newsdesk(database, RETENTION_DAYS)
+    return StoryPublisher(database, RETENTION_DAYS)
 
 
 def items(titles, name, since_minute=0, begin=AS_OF - timedelta(hours=2)):
@@ -55,7 +55,7 @@ async def tell(database, desk, articles=()):
 
 
 async def told(connection, kind, pool="provider", after=""):
-    rows = store_changes.rows_after(connection, store.TOLD[kind], pool, after)
+    rows = revisions.rows_after(connection, store.TOLD[kind], pool, after)
     return [body async for some in rows for _, _, body in some]
 
 
@@ -67,7 +67,7 @@ async def stories(database):
 
 async def revision(database):
     async with database.reading() as connection:
-        return await store_changes.revision(connection, NEWS_FEED)
+        return await revisions.revision(connection, NEWS_FEED)
 
 
 async def story_of(database, number):
@@ -88,7 +88,7 @@ async def feeds(database):
 
 
 def asked(identity):
-    return Asked(None, None, {"id": identity}, None, "127.0.0.1", "application/json")
+    return Request(None, None, {"id": identity}, None, "127.0.0.1", "application/json")
 
 
 async def test_nothing_stored_tells_nothing(database, desk):
@@ -138,7 +138,7 @@ async def test_restarted_desk_tells_the_same_stories_and_lets_them_grow(database
     await tell(database, desk, items([*TANKER, *MINISTER], "n"))
     before = await stories(database)
     late = items(["Burning tanker off Hodeidah sinks after drone attack"], "late", 60)
-    await tell(database, Newsdesk(database, RETENTION_DAYS), late)
+    await tell(database, StoryPublisher(database, RETENTION_DAYS), late)
     after = await stories(database)
     assert set(after) == set(before)
     grown = await story_of(database, "late0")

@@ -5,9 +5,9 @@ from datetime import date, timedelta
 from msgspec.structs import replace
 
 from tests.services.defense.test_cluster import MINISTER, NOON, QUAKE, SUBMARINE, TANKER, _stream, article
-from tollhouse.services.defense.event import EventRecord, Geo
-from tollhouse.services.defense.news.newsroom import Edition, Newsroom
-from tollhouse.services.defense.news.reported import Named, Reported, reported
+from tollhouse.services.defense.events.event import EventRecord, Geo
+from tollhouse.services.defense.news.reported_article import Named, Reported, reported
+from tollhouse.services.defense.news.story_builder import Edition, StoryBuilder
 from tollhouse.services.defense.stories.story import Story
 
 LATER = NOON + timedelta(hours=1)
@@ -27,11 +27,11 @@ def reports(titles=TITLES, name="n", since_minute=0) -> list[Reported]:
     return [reported(article(t, f"{name}{n}", since_minute + n)) for n, t in enumerate(titles)]
 
 
-def edition(room: Newsroom, *events: EventRecord, at=LATER) -> Edition:
+def edition(room: StoryBuilder, *events: EventRecord, at=LATER) -> Edition:
     return room.edition(at, {event.id: event for event in events})
 
 
-def told(room: Newsroom, *batch: Reported) -> list[Story]:
+def told(room: StoryBuilder, *batch: Reported) -> list[Story]:
     room.take(batch)
     return edition(room).stories
 
@@ -54,14 +54,14 @@ def event(number="1", **changes: object) -> EventRecord:
 
 
 def test_each_event_becomes_one_story_of_its_articles():
-    stories = told(Newsroom(), *reports())
+    stories = told(StoryBuilder(), *reports())
     for start in (0, 6, 12, 18):
         assert len({story_of(stories, f"n{number}").id for number in range(start, start + 6)}) == 1
     assert len(stories) == 4
 
 
 def test_same_reports_again_change_nothing():
-    room = Newsroom()
+    room = StoryBuilder()
     assert room.take(reports()) == len(TITLES)
     first = edition(room)
     assert room.take(reports()) == 0
@@ -72,9 +72,9 @@ def test_same_reports_again_change_nothing():
 
 
 def test_restart_keeps_every_story_under_its_id_and_lets_it_grow():
-    room = Newsroom()
+    room = StoryBuilder()
     before = told(room, *reports())
-    restarted = Newsroom(room.remembered())
+    restarted = StoryBuilder(room.remembered())
     assert {s.id: s for s in told(restarted, *reports())} == {s.id: s for s in before}
     late = reported(article("Burning tanker off Hodeidah sinks after drone attack", "late", 50))
     grown = story_of(told(restarted, late), "late")
@@ -83,7 +83,7 @@ def test_restart_keeps_every_story_under_its_id_and_lets_it_grow():
 
 
 def test_story_merged_away_is_told_under_its_successor():
-    room = Newsroom()
+    room = StoryBuilder()
     first = told(room, *reports(SUBMARINE, "background"), *reports(APART, "apart"))
     ended_or_not = {story_of(first, "apart0").id, story_of(first, "apart1").id}
     assert len(ended_or_not) == 2
@@ -101,13 +101,13 @@ def test_composed_titles_stay_alone():
         replace(reported(article("Armed clash in Kabul, Afghanistan (dawn.com)", number)), has_headline=False, names=[])
         for number in range(3)
     ]
-    stories = told(Newsroom(), *made_up)
+    stories = told(StoryBuilder(), *made_up)
     assert sorted(story.article_count for story in stories) == [1, 1, 1]
     assert {story.title for story in stories} == {"Armed clash in Kabul, Afghanistan (dawn.com)"}
 
 
 def test_headline_that_comes_later_replaces_a_composed_one():
-    room = Newsroom()
+    room = StoryBuilder()
     page = article(TANKER[0], 1)
     made_up = Reported(replace(page, title="Armed clash in Yemen (news.example)", source="gdelt"), [],
                        event_id=event().id, has_headline=False)  # fmt: skip
@@ -118,7 +118,7 @@ def test_headline_that_comes_later_replaces_a_composed_one():
 
 
 def test_tone_that_comes_later_reaches_the_story():
-    room = Newsroom()
+    room = StoryBuilder()
     page = article(TANKER[0], 1)
     assert told(room, reported(replace(page, source="gdelt")))[0].tone is None
     assert told(room, reported(replace(page, source="gkg", tone=-4.0)))[0].tone == -4.0
@@ -127,16 +127,16 @@ def test_tone_that_comes_later_reaches_the_story():
 def test_copies_of_one_agencys_text_are_one_voice():
     title = "Drone strikes oil tanker off Hodeidah port, crew safe"
     copies = [reported(article(title, n, n, family=family)) for n, family in enumerate(("reuters", "gazette", "post"))]
-    (story,) = told(Newsroom(), *copies)
+    (story,) = told(StoryBuilder(), *copies)
     assert (story.article_count, story.source_count) == (3, 1)
     assert story.sources == ["gazette", "post", "reuters"]
     own = reported(article("Oil tanker on fire off Hodeidah port after drone strike", 3, 3, family="herald"))
-    (story,) = told(Newsroom(), *copies, own)
+    (story,) = told(StoryBuilder(), *copies, own)
     assert (story.article_count, story.source_count) == (4, 2)
 
 
 def test_story_takes_category_and_place_from_its_events():
-    room = Newsroom()
+    room = StoryBuilder()
     room.take(reports(TANKER, ""))
     linked = reported(article(TANKER[1], 1, 1)).linked_to(event().id)
     room.take([linked])
@@ -147,7 +147,7 @@ def test_story_takes_category_and_place_from_its_events():
 
 
 def test_changed_event_changes_what_its_story_is_worth():
-    room = Newsroom()
+    room = StoryBuilder()
     room.take([reported(article(TANKER[1], 1, 1)).linked_to(event().id)])
     (before,) = edition(room, event()).stories
     (deadly,) = edition(room, event(goldstein=-10.0, fatalities=400, fatalities_basis="ucdp")).stories
@@ -157,17 +157,17 @@ def test_changed_event_changes_what_its_story_is_worth():
 
 
 def test_what_left_the_window_is_let_go():
-    room = Newsroom()
+    room = StoryBuilder()
     room.take(reports())
     assert edition(room, at=NOON + timedelta(hours=25)).stories == []
     assert len(room.articles()) == len(TITLES)
     room.expire(NOON + timedelta(hours=37))
     assert room.articles() == []
-    assert Newsroom(room.remembered()).edition(LATER, {}).stories == []
+    assert StoryBuilder(room.remembered()).edition(LATER, {}).stories == []
 
 
 def test_surname_is_told_as_the_person_its_story_names():
-    room = Newsroom()
+    room = StoryBuilder()
     kovac = Named("entity_full", "Mira Kovac", "person", "Mira Kovac")
     alone = Named("entity_surname", "Kovac", "person", "Kovac")
     batch = [replace(report, names=[kovac if n < 2 else alone]) for n, report in enumerate(reports(MINISTER))]

@@ -5,12 +5,12 @@ from msgspec.structs import replace
 from sqlalchemy import select
 
 from tests.services.defense.test_exports import EXCERPT
-from tollhouse.services.defense import store, store_recording
+from tollhouse.config.settings import Settings
+from tollhouse.services.defense import recording_store, store
+from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.services.defense.ingest.recording import PREPARED, load_recording, recorded_exports, recording_folder
 from tollhouse.services.defense.ingest.recording import take_in as take_exports_in
-from tollhouse.services.defense.ingest.slots import ingest_export
-from tollhouse.services.defense.news.newsdesk import Newsdesk
-from tollhouse.settings import Settings
+from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
@@ -31,12 +31,12 @@ async def database(settings):
 
 
 def prepared():
-    return store_recording.unpacked(recording_folder().joinpath(PREPARED).read_bytes())
+    return recording_store.unpacked(recording_folder().joinpath(PREPARED).read_bytes())
 
 
 async def stored(database):
     async with database.reading() as connection:
-        return await store_recording.tables(connection)
+        return await recording_store.tables(connection)
 
 
 async def slots(database):
@@ -51,7 +51,7 @@ async def test_prepared_recording_is_what_its_exports_make(tmp_path):
     database = open_database(settings)
     await migrate(database)
     await take_exports_in(database)
-    desk = Newsdesk(database, settings.retention_days)
+    desk = StoryPublisher(database, settings.retention_days)
     await desk.first_edition(tmp_path)
     await desk.first_edition(tmp_path)
     made, kept = await stored(database), prepared()
@@ -67,7 +67,7 @@ async def test_untouched_store_gets_the_prepared_recording(database, settings, t
     assert sorted(before) == [export.name[:14] for export in recorded_exports()]
     assert all(before.values()), "every slot tells when it was taken in"
     await load_recording(database, settings)
-    await Newsdesk(database, settings.retention_days).first_edition(tmp_path)
+    await StoryPublisher(database, settings.retention_days).first_edition(tmp_path)
     assert await stored(database) == prepared(), "a second start found everything told"
     assert await slots(database) == before
 

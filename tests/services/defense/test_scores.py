@@ -3,7 +3,7 @@ from datetime import UTC, date, datetime
 import msgspec
 import pytest
 
-from tollhouse.services.defense.event import EventRecord, Geo
+from tollhouse.services.defense.events.event import EventRecord, Geo
 from tollhouse.services.defense.ingest.scores import reasons, severity_tier, significance, to_event
 
 RECORD = EventRecord(

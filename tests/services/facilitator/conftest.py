@@ -7,17 +7,17 @@ from dataclasses import replace
 import httpx2
 import pytest
 
-from tests.gate.conftest import asgi_client
+from tests.http.conftest import asgi_client
 from tests.payments.x402.paying import PAYER
 from tollhouse import app
-from tollhouse.gate.server import Gate
+from tollhouse.config.settings import Settings
+from tollhouse.http.server import Server
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.local import ACCOUNTS
-from tollhouse.payments.facilitator.settler import settler_of
-from tollhouse.payments.per_request import PerRequest
+from tollhouse.payments.chain.local_chain import ACCOUNTS
+from tollhouse.payments.pay_per_request import PayPerRequest
+from tollhouse.payments.x402.settlement.settler import open_settler
 from tollhouse.services import EVERY_SERVICE
 from tollhouse.services.facilitator.service import open_facilitator
-from tollhouse.settings import Settings
 from tollhouse.storage.database import open_database
 
 SETTLING = ACCOUNTS[4]
@@ -34,16 +34,16 @@ def serve(data_dir, monkeypatch, chain):
     """A function that serves with these settings, and gives the gate."""
 
     @asynccontextmanager
-    async def served(node: ChainClient | None = None, **told: object) -> AsyncIterator[Gate]:
+    async def served(node: ChainClient | None = None, **told: object) -> AsyncIterator[Server]:
         whole = {"x402_facilitator_key": SETTLING.private_key} | told
         settings = Settings(
             data_dir=str(data_dir), service="facilitator", background_work=False, evm_rpc_url=chain.url, **whole
         )
         database = open_database(settings)
-        async with settler_of(settings, database, node or chain.client) as settler:
-            parts = PerRequest(node or chain.client, settler)
+        async with open_settler(settings, database, node or chain.client) as settler:
+            parts = PayPerRequest(node or chain.client, settler)
             monkeypatch.setitem(
-                EVERY_SERVICE, "facilitator", lambda rooms: open_facilitator(replace(rooms, per_request=parts))
+                EVERY_SERVICE, "facilitator", lambda context: open_facilitator(replace(context, per_request=parts))
             )
             async with app.serving(settings) as gate:
                 yield gate

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.gate.conftest import asgi_client
-from tests.payments.facilitator.looking import reverted, seller_holds, sent
+from tests.http.conftest import asgi_client
+from tests.payments.settlement.looking import reverted, seller_holds, sent
 from tests.payments.x402.paying import (
     FACTORY,
     OTHER,
@@ -23,11 +23,11 @@ from tests.payments.x402.paying import (
 )
 from tests.services.facilitator.conftest import SETTLING, from_afar
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.endpoint import Bounds
 from tollhouse.payments.chain.token import token_balance
-from tollhouse.payments.facilitator.remote import RemoteFacilitator
-from tollhouse.payments.x402.words import Failed, Requirement, Settled
-from tollhouse.services.facilitator import desk
+from tollhouse.payments.chain.transport import Bounds
+from tollhouse.payments.x402.settlement.remote import RemoteFacilitator
+from tollhouse.payments.x402.types import Failed, Requirement, Settled
+from tollhouse.services.facilitator import endpoints
 
 NONCE_USED = "invalid_exact_evm_nonce_already_used"
 REQUIRED = {1: REQUIREMENT.v1(RESOURCE), 2: REQUIREMENT.v2()}
@@ -191,7 +191,7 @@ async def test_payment_that_failed_may_be_settled_later(chain, client, serve):
 
 
 async def test_settlement_that_takes_too_long_is_pending_and_not_a_failure(chain, client, monkeypatch):
-    monkeypatch.setattr(desk, "SETTLE_SECONDS", 0.5)
+    monkeypatch.setattr(endpoints, "SETTLE_SECONDS", 0.5)
     await chain.mine_every(0)
     payment = v1()
     _, told = await asked(client, "/settle", payment)
@@ -263,7 +263,7 @@ async def test_token_lets_in_whoever_sends_it_and_nobody_else(chain, serve):
 
 
 async def test_address_is_limited(client, monkeypatch):
-    monkeypatch.setattr(desk, "PER_MINUTE", 2)
+    monkeypatch.setattr(endpoints, "PER_MINUTE", 2)
     answers = [await client.post("/verify", json=body(v1())) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert answers[2].json()["code"] == "rate-limited"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.gate.conftest import asgi_client
+from tests.http.conftest import asgi_client
 from tollhouse import app
-from tollhouse.services.infra.chain import Chain, load_chain
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
+from tollhouse.services.infra.supply_graph import Chain, load_chain
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from tollhouse.services.infra.chain import Chain, load_chain
-from tollhouse.services.infra.concierge.concierge import Concierge, Reply
+from tollhouse.services.infra.assistant.assistant import Assistant, Reply
 from tollhouse.services.infra.records import Records, bundled, read_records
+from tollhouse.services.infra.supply_graph import Chain, load_chain
 
 FOLDER = Path(__file__).parent
 NOT_SUPPLY = {"invests_in", "partners_with", "owns"}
@@ -162,7 +162,7 @@ def read_questions(name: str) -> list[Question]:
 
 def evaluate(chain: Chain, questions: list[Question]) -> tuple[dict[str, float], list[tuple[Question, Reply]]]:
     """The share answered exactly, in all and of each set; and the wrong ones with what was answered."""
-    gold, concierge = Gold(read_records(bundled())), Concierge(chain)
+    gold, concierge = Gold(read_records(bundled())), Assistant(chain)
     right: dict[str, list[bool]] = defaultdict(list)
     wrong = []
     for question in questions:

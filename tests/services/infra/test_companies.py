@@ -2,7 +2,7 @@
 
 import pytest
 
-from tollhouse.services.infra.searching import CompanySearch
+from tollhouse.services.infra.search import CompanySearch
 
 
 async def test_first_page_has_twenty_of_sixty_five(client):

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from tests.services.infra.evaluating import evaluate, read_questions
 from tollhouse import clock
-from tollhouse.services.infra.concierge import conversation
-from tollhouse.services.infra.concierge.asking import Query
-from tollhouse.services.infra.concierge.concierge import Concierge
-from tollhouse.services.infra.concierge.conversation import Conversations, open_conversations
-from tollhouse.services.infra.concierge.following import Focus
-from tollhouse.services.infra.concierge.linking import Linker
+from tollhouse.services.infra.assistant import conversation
+from tollhouse.services.infra.assistant.assistant import Assistant
+from tollhouse.services.infra.assistant.conversation import Conversations, open_conversations
+from tollhouse.services.infra.assistant.entity_linking import Linker
+from tollhouse.services.infra.assistant.follow_ups import Focus
+from tollhouse.services.infra.assistant.query_types import Query
 
 FOCUS = Focus(Query("suppliers", companies=("nvidia",)), ("nvidia",), ("tsmc", "asml"))
 WORDS = [
@@ -51,7 +51,7 @@ def test_questions_are_answered_exactly(chain, half, floor):
     ],
 )
 def test_misspelt_question_gets_the_answer_of_the_question_that_was_meant(chain, misspelt, meant):
-    concierge = Concierge(chain)
+    concierge = Assistant(chain)
     wanted, _ = concierge.reply(meant, None)
     assert wanted.query is not None
     assert concierge.reply(misspelt, None)[0].reply == wanted.reply
@@ -66,7 +66,7 @@ def test_misspelt_question_gets_the_answer_of_the_question_that_was_meant(chain,
     ],
 )  # fmt: skip
 def test_name_that_is_not_here_is_never_taken_for_a_misspelt_word(chain, message):
-    reply, _ = Concierge(chain).reply(message, None)
+    reply, _ = Assistant(chain).reply(message, None)
     assert (reply.query, reply.companies) == (None, ())
     assert reply.reply.startswith("I cannot answer that")
 
@@ -77,7 +77,7 @@ def test_ordinary_words_and_names_are_no_misspelt_others(chain, word):
 
 
 def test_question_about_everything_is_not_about_what_was_asked_before(chain):
-    concierge = Concierge(chain)
+    concierge = Assistant(chain)
     _, focus = concierge.reply("path from Zeiss to OpenAI", None)
     reply, _ = concierge.reply("which companies could stop everything?", focus)
     assert reply.query is not None
@@ -183,7 +183,7 @@ async def test_id_that_was_not_made_here_begins_a_conversation(client):
 
 def test_conversation_about_a_company_that_is_gone_begins_anew(chain):
     gone = Focus(Query("suppliers", companies=("acme",)), ("acme",), ("nvidia",))
-    reply, focus = Concierge(chain).reply("and its customers?", gone)
+    reply, focus = Assistant(chain).reply("and its customers?", gone)
     assert (reply.query, focus) == (None, None)
 
 
@@ -199,7 +199,7 @@ def test_longest_conversation_id_is_accepted_back(chain):
 
 
 def test_answer_names_only_companies_of_the_catalogue(chain):
-    concierge = Concierge(chain)
+    concierge = Assistant(chain)
     known = {company.id for company in chain.companies}
     for question in read_questions("dev"):
         reply, _ = concierge.reply(question["turns"][0], None)
@@ -209,7 +209,7 @@ def test_answer_names_only_companies_of_the_catalogue(chain):
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=12)), min_size=1, max_size=25))
 def test_no_message_breaks_it(chain, words):
-    concierge = Concierge(chain)
+    concierge = Assistant(chain)
     reply, focus = concierge.reply(" ".join(words) or "x", None)
     again, _ = concierge.reply(" ".join(reversed(words)) or "x", focus or FOCUS)
     assert reply.reply

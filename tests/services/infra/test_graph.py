@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from tollhouse.services.infra.flow import Flow
-from tollhouse.services.infra.knockout import Slots, Supply
+from tollhouse.services.infra.failure_simulation import Slots, Supply
 from tollhouse.services.infra.paths import paths_between
+from tollhouse.services.infra.reachability import Flow
 
 
 async def test_neighbours_in_one_direction(client):

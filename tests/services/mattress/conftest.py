@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.gate.conftest import asgi_client
+from tests.http.conftest import asgi_client
 from tollhouse import app
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
 
 # More than any test asks, so that nothing here is about the allowance.
 PLENTY = 10_000_000

@@ -9,8 +9,8 @@ import pytest
 from pyld import jsonld
 
 from tests.services.mattress.vocabulary import PROPERTIES, S
-from tollhouse.services.mattress.linked_data import linked
-from tollhouse.services.mattress.merchant_feed import merchant_feed, merchant_id
+from tollhouse.services.mattress.jsonld_export import linked
+from tollhouse.services.mattress.merchant_export import merchant_feed, merchant_id
 
 G = "{http://base.google.com/ns/1.0}"
 

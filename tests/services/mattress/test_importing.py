@@ -9,12 +9,12 @@ from sqlalchemy import select
 
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.query import Query
-from tollhouse.services.mattress.imported_row import ImportedRow
-from tollhouse.services.mattress.importing import import_products
+from tollhouse.config.settings import Settings
+from tollhouse.services.mattress.feed_item import ImportedRow
+from tollhouse.services.mattress.import_transaction import import_products
 from tollhouse.services.mattress.product import Storefront
 from tollhouse.services.mattress.retailers import Retailers, load_retailers
 from tollhouse.services.mattress.service import open_catalogue
-from tollhouse.settings import Settings
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 from tollhouse.webhooks.store import event as webhook_event

@@ -7,11 +7,11 @@ import pytest
 from tests.services.mattress.conftest import serving
 from tests.services.mattress.test_importing import row
 from tests.waiting import until
-from tollhouse.services.mattress.importing import import_products
+from tollhouse.config.settings import Settings
+from tollhouse.services.mattress.import_transaction import import_products
 from tollhouse.services.mattress.product import Storefront
 from tollhouse.services.mattress.retailers import demo_retailers, load_retailers
 from tollhouse.services.mattress.service import open_catalogue
-from tollhouse.settings import Settings
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.services.mattress.conftest import serving
 from tollhouse import app
+from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.services.mattress.ucp.envelope import failure
 from tollhouse.services.mattress.ucp.requests import Lookup, LookupBody, strictly
-from tollhouse.settings import Settings
 
 SCHEMAS = Path(__file__).parents[2] / "data" / "ucp"
 BASE = "https://ucp.dev/schemas/"
@@ -262,9 +262,9 @@ def test_unknown_key_is_told_in_the_protocols_form(mattress, path, body):
 async def test_limits_and_tiers_of_keys_are_told_in_the_protocols_form(tmp_path):
     settings = {"data_dir": str(tmp_path), "recorded": False}
     async with serving(**settings) as client:
-        async with app.rooms_of(Settings(**settings), answers_calls=False) as rooms:
-            free = (await rooms.keys.create("ada@example.org")).text
-            limited = (await rooms.keys.create("ada@example.org", "pro", per_minute=1)).text
+        async with app.open_context(Settings(**settings), answers_calls=False) as context:
+            free = (await context.keys.create("ada@example.org")).text
+            limited = (await context.keys.create("ada@example.org", "pro", per_minute=1)).text
         forbidden, first, second = [
             await client.post("/catalog/search", json={}, headers={"Authorization": f"Bearer {key}"})
             for key in (free, limited, limited)

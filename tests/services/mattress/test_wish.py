@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollhouse.services.mattress.wish import read_wish
+from tollhouse.services.mattress.query_understanding import read_wish
 
 BRANDS = ("Wattlerest", "Yarra Cloud")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.gate.conftest import asgi_client
+from tests.http.conftest import asgi_client
 from tollhouse import app
+from tollhouse.config.settings import Settings
 from tollhouse.services.studio.service import bundled
-from tollhouse.settings import Settings
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tollhouse.services.studio.document_source import LAST_GOOD, NoDocumentError, Shelf
 from tollhouse.services.studio.service import bundled
-from tollhouse.services.studio.shelf import LAST_GOOD, NoDocumentError, Shelf
 
 
 def _edit(document, old: str, new: str) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.gate.conftest import asgi_client
+from tests.http.conftest import asgi_client
 from tests.services.mattress.conftest import Asking
 from tests.services.tables.books import books, declare
 from tollhouse import app
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
 
 # More than any test asks, so that nothing here is about the allowance.
 PLENTY = 10_000_000

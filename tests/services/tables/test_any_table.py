@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.services.tables.books import as_csv, declare
 from tests.services.tables.conftest import PLENTY, serving
 from tollhouse.services.tables.declaration import declaration_of
-from tollhouse.services.tables.guessing import guess
-from tollhouse.services.tables.reading import TableError, read_table, source_of
+from tollhouse.services.tables.file_reader import TableError, read_table, source_of
 from tollhouse.services.tables.rows import fitted
-from tollhouse.services.tables.writing import Front, written
+from tollhouse.services.tables.toml_writer import Front, written
+from tollhouse.services.tables.type_inference import guess
 
 ODD = st.text(st.characters(codec="utf-8"), max_size=12)
 CELLS = st.one_of(

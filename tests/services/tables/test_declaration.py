@@ -4,7 +4,7 @@ import pytest
 
 from tests.services.tables.books import books, declare
 from tollhouse.services.tables.declaration import DeclarationError, read_declaration
-from tollhouse.services.tables.declared import declared_tables
+from tollhouse.services.tables.declared_tables import declared_tables
 
 GOOD = """title = "Things"
 price_usd = 0.002

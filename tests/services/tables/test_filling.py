@@ -6,9 +6,9 @@ import pytest
 
 from tests.services.tables.books import HEADER, as_csv, book, books, declare
 from tests.services.tables.conftest import serving
+from tollhouse.config.settings import Settings
 from tollhouse.services.tables.declaration import read_declaration
-from tollhouse.services.tables.filling import open_filler
-from tollhouse.settings import Settings
+from tollhouse.services.tables.loader import open_filler
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 

@@ -6,10 +6,10 @@ import json
 import pytest
 
 from tests.services.tables.books import as_csv, book, books
-from tollhouse.services.tables.guessing import guess
-from tollhouse.services.tables.guessing_columns import Column, guess_column
-from tollhouse.services.tables.naming import ROOT_PATHS, field_fault, field_names, service_fault
-from tollhouse.services.tables.reading import TableError, read_table, source_of
+from tollhouse.services.tables.column_inference import Column, guess_column
+from tollhouse.services.tables.file_reader import TableError, read_table, source_of
+from tollhouse.services.tables.names import ROOT_PATHS, field_fault, field_names, service_fault
+from tollhouse.services.tables.type_inference import guess
 
 
 def table_of(raw, name="a.csv"):
@@ -137,7 +137,7 @@ def test_service_cannot_be_called(name):
 
 async def test_no_service_can_stand_where_a_page_of_the_server_stands(tmp_path):
     from tollhouse import app
-    from tollhouse.settings import Settings
+    from tollhouse.config.settings import Settings
 
     async with app.serving(Settings(data_dir=str(tmp_path), recorded=False, background_work=False)) as gate:
         router = gate._router

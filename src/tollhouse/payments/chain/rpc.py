@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from tollhouse.payments.chain.breaker import Breaker
-from tollhouse.payments.chain.endpoint import Bounds, Endpoint
-from tollhouse.payments.chain.failures import ChainRefused, ChainUnavailable
+from tollhouse.payments.chain.circuit_breaker import Breaker
+from tollhouse.payments.chain.errors import ChainRefused, ChainUnavailable
+from tollhouse.payments.chain.transport import Bounds, Endpoint
 
 LARGEST_BATCH = 50
 LONGEST_MESSAGE = 300

@@ -3,9 +3,9 @@
 from msgspec import Struct
 
 from tollhouse.evm.keccak import keccak256
-from tollhouse.payments.chain.answers import Log
 from tollhouse.payments.chain.client import LATEST, ChainClient
-from tollhouse.payments.chain.failures import ChainRefused, ChainUnavailable
+from tollhouse.payments.chain.errors import ChainRefused, ChainUnavailable
+from tollhouse.payments.chain.replies import Log
 
 USDC_ON_BASE = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 

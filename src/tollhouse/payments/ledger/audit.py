@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tollhouse.payments.ledger.words import AGENT_PREFIX, AccountState, LedgerReport
+from tollhouse.payments.ledger.types import AGENT_PREFIX, AccountState, LedgerReport
 
 LONGEST_LIST = 100
 """A broken ledger may be broken in a million places: so many are told."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.payments.ledger.operations import Operation, Result
+from tollhouse.payments.ledger.commands import Operation, Result
 
 log = logger("ledger")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from tollhouse import clock
-from tollhouse.payments.kept import KEPT_SECONDS, KeptAnswer
-from tollhouse.payments.leaving import Leaving
+from tollhouse.config.settings import Settings
+from tollhouse.payments.delivery_grace import Leaving
 from tollhouse.payments.ledger.batcher import Batcher
-from tollhouse.payments.ledger.operations import (
+from tollhouse.payments.ledger.commands import (
     Delivered,
     Done,
     Entry,
@@ -25,7 +25,7 @@ from tollhouse.payments.ledger.operations import (
 )
 from tollhouse.payments.ledger.sqlite.store import SqliteStore
 from tollhouse.payments.ledger.store import Store
-from tollhouse.payments.ledger.words import (
+from tollhouse.payments.ledger.types import (
     REVENUE,
     REVERSAL,
     REVERSALS,
@@ -41,7 +41,7 @@ from tollhouse.payments.ledger.words import (
     Transfer,
     Used,
 )
-from tollhouse.settings import Settings
+from tollhouse.payments.stored_response import KEPT_SECONDS, StoredResponse
 from tollhouse.storage.database import Database, database_url, open_database
 from tollhouse.storage.migrate import LEDGER, migrate
 
@@ -54,13 +54,13 @@ __all__ = [
     "AccountState",
     "IdTakenError",
     "Insufficient",
-    "KeptAnswer",
     "Ledger",
     "LedgerReport",
     "Moved",
     "OverdrawnError",
     "ReservationGoneError",
     "Reserved",
+    "StoredResponse",
     "Transfer",
     "Used",
     "ledger_file",
@@ -165,7 +165,7 @@ class Ledger:
             return Used(result.state)
         return result
 
-    async def post(self, transfer_id: str, kept: KeptAnswer | None) -> None:
+    async def post(self, transfer_id: str, kept: StoredResponse | None) -> None:
         """Charge a reservation and keep the answer it pays for. Raises ReservationGoneError: then send nothing."""
         try:
             result = await self._batcher.ask(Post(transfer_id, kept))

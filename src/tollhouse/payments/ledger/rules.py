@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tollhouse.payments.kept import KEPT_SECONDS, KeptAnswer
-from tollhouse.payments.ledger.operations import (
+from tollhouse.payments.ledger.commands import (
     Changes,
     Delivered,
     Done,
@@ -23,7 +22,7 @@ from tollhouse.payments.ledger.operations import (
     Taken,
     Void,
 )
-from tollhouse.payments.ledger.words import (
+from tollhouse.payments.ledger.types import (
     AGENT_PREFIX,
     REVERSAL,
     AccountState,
@@ -34,6 +33,7 @@ from tollhouse.payments.ledger.words import (
     Transfer,
     Used,
 )
+from tollhouse.payments.stored_response import KEPT_SECONDS, StoredResponse
 
 
 def apply(operations: Sequence[Operation], known: Known, now: float) -> Changes:
@@ -155,7 +155,7 @@ class _Page:
             return Used(state)
         return Used(state, kept.answer)
 
-    def _post(self, transfer_id: str, kept: KeptAnswer | None) -> Result:
+    def _post(self, transfer_id: str, kept: StoredResponse | None) -> Result:
         found = self._entries.get(transfer_id)
         if not found or found.transfer.state not in {"pending", "posted"}:
             return Gone(found.transfer.state if found else None)

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tollhouse.payments.kept import KeptAnswer
-from tollhouse.payments.ledger.operations import Entry, Kept, Operation, Result
-from tollhouse.payments.ledger.words import AccountState, LedgerReport, Transfer
+from tollhouse.payments.ledger.commands import Entry, Kept, Operation, Result
+from tollhouse.payments.ledger.types import AccountState, LedgerReport, Transfer
+from tollhouse.payments.stored_response import StoredResponse
 
 
 class Store(Protocol):
@@ -132,5 +132,5 @@ def kept_rows(kept: Mapping[int, Kept]) -> tuple[list[tuple[Any, ...]], dict[byt
 def kept_of(row: Sequence[Any]) -> tuple[int, Kept]:
     """A row of KEPT, by its seq."""
     seq, head, body, fingerprint, at = row
-    answer = msgspec.structs.replace(msgspec.msgpack.decode(head, type=KeptAnswer), body=bytes(body))
+    answer = msgspec.structs.replace(msgspec.msgpack.decode(head, type=StoredResponse), body=bytes(body))
     return seq, Kept(answer, fingerprint, at)

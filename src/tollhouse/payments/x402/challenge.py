@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse.errors import Problem
-from tollhouse.payments.x402.reading import LONGEST_ID, PAYMENT_IDENTIFIER, SHORTEST_ID
-from tollhouse.payments.x402.words import Refused, Requirement, Resource
+from tollhouse.payments.x402.header_parser import LONGEST_ID, PAYMENT_IDENTIFIER, SHORTEST_ID
+from tollhouse.payments.x402.types import Requirement, Resource, VerificationFailure
 
 REQUIRED_HEADER = "PAYMENT-REQUIRED"
 NO_PAYMENT_TAKEN = "This server takes no payment yet."
@@ -60,7 +60,7 @@ def challenge(resource: Resource, accepts: Sequence[Requirement], error: str) ->
     return Challenge(members, {REQUIRED_HEADER: as_header(required)})
 
 
-def refusal(refused: Refused, again: Challenge) -> Problem:
+def refusal(refused: VerificationFailure, again: Challenge) -> Problem:
     """The 402 for a payment that will not do, which asks for another one."""
     problem = again.problem("payment-invalid", refused.detail, reason=refused.reason)
     problem.headers |= dict(refused.headers)

@@ -6,14 +6,14 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse.errors import Problem
-from tollhouse.payments.kept import KEPT_SECONDS, KeptAnswer
-from tollhouse.payments.x402 import reasons, store
-from tollhouse.payments.x402.reading import payment_of
-from tollhouse.payments.x402.reasons import refused
+from tollhouse.payments.stored_response import KEPT_SECONDS, StoredResponse
+from tollhouse.payments.x402 import invalid_reasons, store
+from tollhouse.payments.x402.header_parser import payment_of
+from tollhouse.payments.x402.invalid_reasons import refused
 from tollhouse.payments.x402.receipts import SignedReceipt
-from tollhouse.payments.x402.responses import Headers, settled_headers
-from tollhouse.payments.x402.verifying import digest_of, signed_by_key
-from tollhouse.payments.x402.words import Payment, Refused, Requirement
+from tollhouse.payments.x402.response_headers import Headers, settled_headers
+from tollhouse.payments.x402.types import Payment, Requirement, VerificationFailure
+from tollhouse.payments.x402.verification import digest_of, signed_by_key
 
 PENDING_RETRY_SECONDS = 2
 
@@ -50,7 +50,7 @@ class Kept(Struct, frozen=True):
     """The answer that the payment bought, with the headers about its settlement: send it again."""
 
     payment: Payment
-    answer: KeptAnswer
+    answer: StoredResponse
     headers: Headers
 
 
@@ -69,7 +69,7 @@ class Receipted(Struct, frozen=True):
     receipt: SignedReceipt | None
 
 
-Verdict = Kept | Refused | Literal["wait", "abandoned", "fresh", "resume"]
+Verdict = Kept | VerificationFailure | Literal["wait", "abandoned", "fresh", "resume"]
 
 
 def judge(row: Any, asked: Asked, now: float, handed_at: float | None = None) -> Verdict:
@@ -87,13 +87,13 @@ def judge(row: Any, asked: Asked, now: float, handed_at: float | None = None) ->
     if (row.digest, row.fingerprint) != (digest_of(payment, asked.requirement), asked.fingerprint):
         if payment.payment_id is not None and row.payment_id == payment.payment_id:
             raise name_taken()
-        return refused(reasons.NONCE_USED, payment.version)
+        return refused(invalid_reasons.NONCE_USED, payment.version)
     if signed_by_key(payment, asked.requirement) is None and _signature(row) != payment.signature:
         # A contract's signature was checked on the chain when the payment was claimed.
-        return refused(reasons.INVALID_SIGNATURE, payment.version)
+        return refused(invalid_reasons.INVALID_SIGNATURE, payment.version)
     if row.state in {store.CLAIMED, store.SETTLING}:
         return "wait" if is_held else "resume"
-    return _bought(row, asked, now, handed_at) or refused(reasons.NONCE_USED, payment.version)
+    return _bought(row, asked, now, handed_at) or refused(invalid_reasons.NONCE_USED, payment.version)
 
 
 def claimed_of(row: Any, lease: str) -> Claimed:
@@ -158,7 +158,7 @@ def _bought(row: Any, asked: Asked, now: float, handed_at: float | None) -> Kept
     sent_at = row.delivered_at if row.state == store.DELIVERED else handed_at
     if sent_at is not None and row.payment_id is None and sent_at <= asked.at:
         return None
-    answer = msgspec.msgpack.decode(row.answer, type=KeptAnswer)
+    answer = msgspec.msgpack.decode(row.answer, type=StoredResponse)
     return Kept(asked.payment, answer, settled_headers(asked.payment, requirement_of(row), row.tx_hash, row.receipt))
 
 

@@ -3,13 +3,13 @@
 from msgspec import Struct
 
 from tollhouse.evm.keccak import keccak256
-from tollhouse.payments.chain.answers import Block, Log, Receipt
 from tollhouse.payments.chain.client import LATEST, ChainClient
-from tollhouse.payments.chain.failures import ChainRefused, ChainUnavailable
+from tollhouse.payments.chain.errors import ChainRefused, ChainUnavailable
+from tollhouse.payments.chain.replies import Block, Log, Receipt
 from tollhouse.payments.chain.token import Movement, movement
-from tollhouse.payments.x402 import reasons
-from tollhouse.payments.x402.calls import WORD, authorization_state
-from tollhouse.payments.x402.words import Payment, Requirement, Settled, Unknown
+from tollhouse.payments.x402 import invalid_reasons
+from tollhouse.payments.x402.contract_calls import WORD, authorization_state
+from tollhouse.payments.x402.types import Payment, Requirement, Settled, Unknown
 
 USED_TOPIC = "0x" + keccak256(b"AuthorizationUsed(address,bytes32)").hex()
 CANCELLED_TOPIC = "0x" + keccak256(b"AuthorizationCanceled(address,bytes32)").hex()
@@ -21,17 +21,17 @@ BLOCKS_BEFORE = 32
 """How many blocks before the claim are searched too: nodes behind one address are not all at the same height."""
 
 
-class Open(Struct, frozen=True):
+class Pending(Struct, frozen=True):
     """The authorization is unused and may still be carried out."""
 
 
-class Impossible(Struct, frozen=True):
+class Unrecoverable(Struct, frozen=True):
     """It was not carried out, and nobody can carry it out any more."""
 
     reason: str
 
 
-Fate = Settled | Impossible | Unknown | Open
+Fate = Settled | Unrecoverable | Unknown | Pending
 
 
 async def fate(chain: ChainClient, payment: Payment, requirement: Requirement, since_block: int) -> Fate:
@@ -45,8 +45,8 @@ async def fate(chain: ChainClient, payment: Payment, requirement: Requirement, s
     if await _is_used(chain, payment, requirement, head):
         return await _how_used(chain, payment, requirement, max(0, since_block - BLOCKS_BEFORE), head.number)
     if head.timestamp >= payment.authorization.valid_before + EXPIRED_MARGIN_SECONDS:
-        return Impossible(reasons.VALID_BEFORE)
-    return Open()
+        return Unrecoverable(invalid_reasons.VALID_BEFORE)
+    return Pending()
 
 
 def proves(receipt: Receipt, payment: Payment, requirement: Requirement) -> bool:
@@ -90,12 +90,12 @@ async def _how_used(chain: ChainClient, payment: Payment, requirement: Requireme
 
 async def _told_by(chain: ChainClient, payment: Payment, requirement: Requirement, log: Log) -> Fate:
     if log.topics[0] == CANCELLED_TOPIC:
-        return Impossible(reasons.NONCE_USED)
+        return Unrecoverable(invalid_reasons.NONCE_USED)
     receipt = await chain.receipt(log.tx_hash)
     if receipt is None or receipt.block_hash != log.block_hash:
         return Unknown(log.tx_hash)
     if not proves(receipt, payment, requirement):
-        return Impossible(reasons.NONCE_USED)
+        return Unrecoverable(invalid_reasons.NONCE_USED)
     return Settled(receipt.tx_hash, payment.payer, receipt.block_number, receipt)
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tollhouse.services.defense.ingest.by_url import rows_by_url
 from tollhouse.services.defense.ingest.cameo import is_violence
-from tollhouse.services.defense.ingest.conflict import MODEL, THRESHOLD, battle_probability
 from tollhouse.services.defense.ingest.conflict_features import features
 from tollhouse.services.defense.ingest.conflict_labels import read_labels
 from tollhouse.services.defense.ingest.conflict_model import probability, url_key
+from tollhouse.services.defense.ingest.conflict_probability import MODEL, THRESHOLD, battle_probability
 from tollhouse.services.defense.ingest.conflict_scores import scores
-from tollhouse.services.defense.ingest.rows import Row
+from tollhouse.services.defense.ingest.export_row import Row
+from tollhouse.services.defense.ingest.rows_by_url import rows_by_url
 
 
 def evaluate(

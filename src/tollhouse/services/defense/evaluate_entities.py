@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tollhouse.services.defense.entities.extractor import sentence_mentions, sentence_names
+from tollhouse.services.defense.entities.lexicon import PRONOUNS
 from tollhouse.services.defense.entities.mention import EntityType, Span
-from tollhouse.services.defense.entities.reading import sentence_mentions, sentence_names
-from tollhouse.services.defense.entities.words import PRONOUNS
 
 Sentence = list[tuple[str, str]]
 Place = tuple[int, int, int, EntityType]

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.stories.cluster import WINDOW, Clusterer
+from tollhouse.services.defense.stories.clusterer import WINDOW, Clusterer
 
 
 class Labelled(Struct, frozen=True):

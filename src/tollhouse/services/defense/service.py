@@ -7,28 +7,28 @@ from typing import Any
 import msgspec
 
 from tollhouse import __version__
-from tollhouse.gate.rooms import Rooms
-from tollhouse.gate.service import Service, Work
-from tollhouse.services.defense.agents_desk import AgentsDesk
-from tollhouse.services.defense.alerts.desk import AlertsDesk
-from tollhouse.services.defense.alerts.operations import alert_operations
-from tollhouse.services.defense.alerts.watch import Watch
-from tollhouse.services.defense.analysis.desk import AnalysisDesk
-from tollhouse.services.defense.analysis.operations import analysis_operations
-from tollhouse.services.defense.brief_feed import BriefFeed
-from tollhouse.services.defense.chat.chat_desk import open_chat
-from tollhouse.services.defense.chat.picture import Pictures
-from tollhouse.services.defense.checkout_desk import CheckoutDesk, checkout_operations
-from tollhouse.services.defense.events_feed import EventsFeed
-from tollhouse.services.defense.ingest import health as sources
-from tollhouse.services.defense.ingest.following_fatalities import follow_fatalities
-from tollhouse.services.defense.ingest.following_feeds import follow_feeds
-from tollhouse.services.defense.ingest.live import follow_provider
+from tollhouse.accounts.agent_endpoints import AgentEndpoints
+from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints, checkout_operations
+from tollhouse.accounts.key_endpoints import KeyEndpoints
+from tollhouse.admission.context import AppContext
+from tollhouse.http.service import Service, Work
+from tollhouse.services.defense.alerts.declarations import alert_operations
+from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
+from tollhouse.services.defense.alerts.monitor import AlertMonitor
+from tollhouse.services.defense.analysis.declarations import analysis_operations
+from tollhouse.services.defense.analysis.endpoints import AnalysisEndpoints
+from tollhouse.services.defense.brief.feed import BriefFeed
+from tollhouse.services.defense.chat.endpoints import open_chat
+from tollhouse.services.defense.chat.snapshot import Snapshots
+from tollhouse.services.defense.declarations import Feeds, operations
+from tollhouse.services.defense.events.feed import EventsFeed
+from tollhouse.services.defense.ingest import source_health as sources
+from tollhouse.services.defense.ingest.fatalities_sync import follow_fatalities
+from tollhouse.services.defense.ingest.feeds_sync import follow_feeds
+from tollhouse.services.defense.ingest.provider_sync import follow_provider
 from tollhouse.services.defense.ingest.recording import load_recording
-from tollhouse.services.defense.keys_desk import KeysDesk
-from tollhouse.services.defense.news.news_feeds import NewsFeeds
-from tollhouse.services.defense.news.newsdesk import Newsdesk
-from tollhouse.services.defense.operations import Feeds, operations
+from tollhouse.services.defense.news.feeds import NewsFeeds
+from tollhouse.services.defense.news.story_publisher import StoryPublisher
 
 INTERFACE_VERSION = "2.0"
 
@@ -49,63 +49,63 @@ _TAGS = {
 }
 
 
-async def open_defense(rooms: Rooms) -> Service:
+async def open_defense(context: AppContext) -> Service:
     """The service over the rooms it is given; loads the bundled recording where there is nothing else to serve."""
-    settings = rooms.settings
-    events = EventsFeed(rooms.database, recorded=settings.recorded)
+    settings = context.settings
+    events = EventsFeed(context.database, recorded=settings.recorded)
     if settings.recorded is not False:
-        await load_recording(rooms.database, settings)
-    desk = Newsdesk(rooms.database, settings.retention_days)
+        await load_recording(context.database, settings)
+    desk = StoryPublisher(context.database, settings.retention_days)
     await desk.first_edition(Path(settings.data_dir))
     await events.refresh()
-    news = NewsFeeds(rooms.database, events)
+    news = NewsFeeds(context.database, events)
     await news.refresh()
-    feeds = Feeds(events, news, BriefFeed(rooms.database, events, news))
-    chat = await open_chat(rooms, Pictures(rooms.database, feeds.events, feeds.news, feeds.brief))
-    keys = KeysDesk(rooms.keys, rooms.meter, settings.keys_per_address_per_hour)
-    checkout = CheckoutDesk(settings, rooms.database, rooms.keys, rooms.meter, rooms.stripe)
+    feeds = Feeds(events, news, BriefFeed(context.database, events, news))
+    chat = await open_chat(context, Snapshots(context.database, feeds.events, feeds.news, feeds.brief))
+    keys = KeyEndpoints(context.keys, context.meter, settings.keys_per_address_per_hour)
+    checkout = CheckoutEndpoints(settings, context.database, context.keys, context.meter, context.stripe)
     return Service(
         name="defense",
         title="Tollhouse: defense intelligence feed",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
         operations=[
-            *operations(feeds, keys, AgentsDesk(rooms), chat),
+            *operations(feeds, keys, AgentEndpoints(context), chat),
             *checkout_operations(checkout),
-            *alert_operations(AlertsDesk(rooms)),
-            *analysis_operations(AnalysisDesk(rooms)),
+            *alert_operations(AlertEndpoints(context)),
+            *analysis_operations(AnalysisEndpoints(context)),
         ],
-        health=partial(_health, rooms, feeds),
+        health=partial(_health, context, feeds),
         health_schema=_HEALTH_SCHEMA,
-        work=_work(rooms, desk, checkout),
+        work=_work(context, desk, checkout),
         follow=(events.follow, news.follow),
         tags=_TAGS,
     )
 
 
-def _work(rooms: Rooms, desk: Newsdesk, checkout: CheckoutDesk) -> list[Work]:
+def _work(context: AppContext, desk: StoryPublisher, checkout: CheckoutEndpoints) -> list[Work]:
     """What is done in the background: telling the news and who asked to be told, and following providers.
 
     Providers are not followed where recordings are wanted.
     """
-    alerts = Watch(rooms.database, recorded=rooms.settings.recorded)
+    alerts = AlertMonitor(context.database, recorded=context.settings.recorded)
     work: list[Work] = [desk.work, alerts.work]
-    if rooms.stripe:
+    if context.stripe:
         work.append(checkout.watch)
-    if not rooms.settings.recorded:
+    if not context.settings.recorded:
         following = (follow_provider, follow_feeds, follow_fatalities)
-        work += [partial(follow, rooms.database, rooms.settings) for follow in following]
+        work += [partial(follow, context.database, context.settings) for follow in following]
     return work
 
 
-async def _health(rooms: Rooms, feeds: Feeds) -> dict[str, Any]:
+async def _health(context: AppContext, feeds: Feeds) -> dict[str, Any]:
     facts = feeds.events.facts()
-    found = await sources.all_sources(rooms.database)
+    found = await sources.all_sources(context.database)
     is_degraded = facts["as_of"] is None or any(source.status != "ok" for source in found)
     return {
         "status": "degraded" if is_degraded else "ok",
         "version": __version__,
-        "uptime_seconds": rooms.uptime_seconds(),
+        "uptime_seconds": context.uptime_seconds(),
         "feeds": {"events": facts, **feeds.news.facts()},
         "sources": msgspec.to_builtins(found),
     }

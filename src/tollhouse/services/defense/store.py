@@ -8,7 +8,7 @@ from sqlalchemy import Column, Index, Integer, LargeBinary, String, Table, delet
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tollhouse.services.defense.store_changes import CHUNK, Source, bump_revision, mark_removed, write_at
+from tollhouse.services.defense.revisions import CHUNK, Source, bump_revision, mark_removed, write_at
 from tollhouse.storage.database import metadata, upsert
 
 gdelt_slot = Table(

@@ -4,18 +4,18 @@ from functools import partial
 from typing import Any
 
 from tollhouse import __version__
+from tollhouse.admission.context import AppContext
+from tollhouse.config.settings import Settings
 from tollhouse.evm.address import parse_address
-from tollhouse.gate.operation import JSON, Example, Operation
-from tollhouse.gate.rooms import Rooms
-from tollhouse.gate.service import Service
-from tollhouse.gate.terms import FREE, Terms
-from tollhouse.payments.facilitator.built_in import BuiltInFacilitator
-from tollhouse.payments.facilitator.settler import factories_of
-from tollhouse.payments.x402.words import TOKEN_NAME, TOKEN_NAMES, Requirement
-from tollhouse.services.facilitator.desk import FacilitatorDesk, Settling
+from tollhouse.http.endpoint import JSON, Endpoint, Example
+from tollhouse.http.service import Service
+from tollhouse.http.terms import FREE, Terms
+from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
+from tollhouse.payments.x402.settlement.settler import factories_of
+from tollhouse.payments.x402.types import TOKEN_NAME, TOKEN_NAMES, Requirement
+from tollhouse.services.facilitator.endpoints import FacilitatorEndpoints, Settling
 from tollhouse.services.facilitator.examples import SETTLED, SUPPORTED, TO_SETTLE, VERIFIED
-from tollhouse.services.facilitator.words import FacilitatorRequest, SettleResult, Supported, Verified
-from tollhouse.settings import Settings
+from tollhouse.services.facilitator.types import FacilitatorRequest, SettleResult, Supported, Verified
 
 INTERFACE_VERSION = "2.0.0"
 
@@ -33,19 +33,19 @@ _TAGS = {"payments": "Verify and settle", "about": "This service"}
 _NOBODY = "0x" + 40 * "0"
 
 
-async def open_facilitator(rooms: Rooms) -> Service:
+async def open_facilitator(context: AppContext) -> Service:
     """The service over the rooms it is given; without a settler of our own it settles nothing."""
-    chain, settler = rooms.per_request.chain, rooms.per_request.settler
+    chain, settler = context.per_request.chain, context.per_request.settler
     settling = None
     if chain is not None and isinstance(settler, BuiltInFacilitator):
-        settling = Settling(chain, settler, _settled_here(rooms.settings), factories_of(rooms.settings))
+        settling = Settling(chain, settler, _settled_here(context.settings), factories_of(context.settings))
     return Service(
         name="facilitator",
         title="Tollhouse: x402 facilitator",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        operations=_operations(FacilitatorDesk(settling, rooms.meter)),
-        health=partial(_health, rooms, is_settling=settling is not None),
+        operations=_operations(FacilitatorEndpoints(settling, context.meter)),
+        health=partial(_health, context, is_settling=settling is not None),
         health_schema=_HEALTH_SCHEMA,
         tags=_TAGS,
     )
@@ -56,9 +56,9 @@ def _settled_here(settings: Settings) -> Requirement:
     return Requirement(settings.evm_chain_id, 0, parse_address(settings.usdc_address).text, _NOBODY, 0, name)
 
 
-def _operations(desk: FacilitatorDesk) -> list[Operation]:
+def _operations(desk: FacilitatorEndpoints) -> list[Endpoint]:
     return [
-        Operation(
+        Endpoint(
             id="verifyPayment",
             method="POST",
             path="/verify",
@@ -76,7 +76,7 @@ def _operations(desk: FacilitatorDesk) -> list[Operation]:
             examples={"body": TO_SETTLE, JSON: VERIFIED},
             sample=Example(body="$PAYMENT"),
         ),
-        Operation(
+        Endpoint(
             id="settlePayment",
             method="POST",
             path="/settle",
@@ -94,7 +94,7 @@ def _operations(desk: FacilitatorDesk) -> list[Operation]:
             examples={"body": TO_SETTLE, JSON: SETTLED},
             sample=Example(body="$PAYMENT"),
         ),
-        Operation(
+        Endpoint(
             id="getSupported",
             method="GET",
             path="/supported",
@@ -109,11 +109,11 @@ def _operations(desk: FacilitatorDesk) -> list[Operation]:
     ]
 
 
-async def _health(rooms: Rooms, *, is_settling: bool) -> dict[str, Any]:
+async def _health(context: AppContext, *, is_settling: bool) -> dict[str, Any]:
     return {
         "status": "ok" if is_settling else "not-configured",
         "version": __version__,
-        "uptime_seconds": rooms.uptime_seconds(),
+        "uptime_seconds": context.uptime_seconds(),
     }
 
 

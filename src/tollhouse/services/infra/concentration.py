@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from tollhouse.services.infra.chain import Chain
 from tollhouse.services.infra.company import Company
+from tollhouse.services.infra.supply_graph import Chain
 
 CAVEAT = (
     "Shares count the companies of this catalogue, not output, revenue or capacity; companies that are not listed "

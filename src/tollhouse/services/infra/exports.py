@@ -7,8 +7,8 @@ from xml.sax.saxutils import escape, quoteattr
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.infra.chain import Chain
 from tollhouse.services.infra.company import Category, Company, Edge
+from tollhouse.services.infra.supply_graph import Chain
 
 GRAPHML = "application/graphml+xml"
 CSV = "text/csv"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from tollhouse.services.infra.flow import Flow
+from tollhouse.services.infra.reachability import Flow
 
 # What one question may cost, whatever the graph looks like: nodes looked back at, and links looked at on the way there.
 LOOK_BACK_NODES = 2_000

@@ -4,15 +4,15 @@ from functools import partial
 from typing import Any
 
 from tollhouse import __version__
-from tollhouse.gate.rooms import Rooms
-from tollhouse.gate.service import Service
-from tollhouse.services.infra.chain import Chain, load_chain
-from tollhouse.services.infra.companies_desk import CompaniesDesk
-from tollhouse.services.infra.concierge.chat_desk import ChatDesk
-from tollhouse.services.infra.concierge.concierge import Concierge
-from tollhouse.services.infra.concierge.conversation import open_conversations
-from tollhouse.services.infra.graph_desk import GraphDesk
-from tollhouse.services.infra.operations import Desks, operations
+from tollhouse.admission.context import AppContext
+from tollhouse.http.service import Service
+from tollhouse.services.infra.assistant.assistant import Assistant
+from tollhouse.services.infra.assistant.conversation import open_conversations
+from tollhouse.services.infra.assistant.endpoints import AssistantEndpoints
+from tollhouse.services.infra.company_endpoints import CompanyEndpoints
+from tollhouse.services.infra.declarations import Desks, operations
+from tollhouse.services.infra.graph_endpoints import GraphEndpoints
+from tollhouse.services.infra.supply_graph import Chain, load_chain
 
 INTERFACE_VERSION = "1.0.0"
 
@@ -30,28 +30,28 @@ _TAGS = {
 }
 
 
-async def open_infra(rooms: Rooms) -> Service:
+async def open_infra(context: AppContext) -> Service:
     """The service over the rooms it is given. Raises CatalogueError when its files contradict themselves."""
     chain = load_chain()
-    conversations = await open_conversations(rooms.database)
-    chat = ChatDesk(Concierge(chain), conversations, rooms.meter, rooms.settings.infra_chat_per_minute)
+    conversations = await open_conversations(context.database)
+    chat = AssistantEndpoints(Assistant(chain), conversations, context.meter, context.settings.infra_chat_per_minute)
     return Service(
         name="infra",
         title="Tollhouse: AI infrastructure discovery",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        operations=operations(chain, Desks(CompaniesDesk(chain), GraphDesk(chain), chat)),
-        health=partial(_health, rooms, chain),
+        operations=operations(chain, Desks(CompanyEndpoints(chain), GraphEndpoints(chain), chat)),
+        health=partial(_health, context, chain),
         health_schema=_HEALTH_SCHEMA,
         tags=_TAGS,
     )
 
 
-async def _health(rooms: Rooms, chain: Chain) -> dict[str, Any]:
+async def _health(context: AppContext, chain: Chain) -> dict[str, Any]:
     return {
         "status": "ok",
         "version": __version__,
-        "uptime_seconds": rooms.uptime_seconds(),
+        "uptime_seconds": context.uptime_seconds(),
         "company_count": len(chain.companies),
         "edge_count": len(chain.edges),
         "revised": chain.revised,

@@ -12,7 +12,7 @@ from tollhouse.catalogue import store
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.items import Item
 from tollhouse.logs import logger
-from tollhouse.services.mattress.importing import as_item
+from tollhouse.services.mattress.import_transaction import as_item
 from tollhouse.services.mattress.retailers import demo_retailers
 from tollhouse.storage.database import Database
 

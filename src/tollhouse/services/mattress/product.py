@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tollhouse.catalogue.items import Item
 from tollhouse.catalogue.schema import Field, Schema
-from tollhouse.settings import Settings
+from tollhouse.config.settings import Settings
 
 CATALOGUE = "mattress"
 CURRENCY = "AUD"

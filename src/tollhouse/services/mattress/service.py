@@ -5,20 +5,20 @@ from pathlib import Path
 from typing import Any
 
 from tollhouse import __version__
+from tollhouse.admission.context import AppContext
 from tollhouse.catalogue.catalogue import Catalogue
-from tollhouse.gate.rooms import Rooms
-from tollhouse.gate.service import Service
-from tollhouse.gate.terms import free_then_paid
+from tollhouse.http.service import Service
+from tollhouse.http.terms import free_then_paid
 from tollhouse.money import micros
+from tollhouse.services.mattress.catalogue_view import Shop
+from tollhouse.services.mattress.declarations import Desks, operations
 from tollhouse.services.mattress.demonstration import load_demonstration
-from tollhouse.services.mattress.exports_desk import ExportsDesk
-from tollhouse.services.mattress.operations import Desks, operations
+from tollhouse.services.mattress.export_endpoints import ExportEndpoints
+from tollhouse.services.mattress.list_endpoints import ProductListEndpoints
 from tollhouse.services.mattress.product import CATALOGUE, MATTRESSES, Storefront
-from tollhouse.services.mattress.product_desk import ProductDesk
-from tollhouse.services.mattress.products_desk import ProductsDesk
+from tollhouse.services.mattress.product_endpoints import ProductEndpoints
 from tollhouse.services.mattress.retailers import load_retailers
-from tollhouse.services.mattress.shop import Shop
-from tollhouse.services.mattress.ucp.desk import UcpDesk
+from tollhouse.services.mattress.ucp.endpoints import UcpEndpoints
 from tollhouse.storage.database import Database
 
 INTERFACE_VERSION = "1.0.0"
@@ -38,25 +38,25 @@ _TAGS = {
 }
 
 
-async def open_mattress(rooms: Rooms) -> Service:
+async def open_mattress(context: AppContext) -> Service:
     """The service over the rooms it is given; loads the demonstration where there is no catalogue yet.
 
     Raises RetailersError for a malformed file of retailers.
     """
-    settings = rooms.settings
-    catalogue = open_catalogue(rooms.database)
+    settings = context.settings
+    catalogue = open_catalogue(context.database)
     if settings.recorded is not False:
-        await load_demonstration(rooms.database, catalogue)
+        await load_demonstration(context.database, catalogue)
     await catalogue.refresh()
-    shop = Shop(rooms.database, catalogue, load_retailers(Path(settings.data_dir)), Storefront.of(settings))
-    desks = Desks(ProductsDesk(shop), ProductDesk(shop), ExportsDesk(shop), UcpDesk(shop))
+    shop = Shop(context.database, catalogue, load_retailers(Path(settings.data_dir)), Storefront.of(settings))
+    desks = Desks(ProductListEndpoints(shop), ProductEndpoints(shop), ExportEndpoints(shop), UcpEndpoints(shop))
     return Service(
         name="mattress",
         title="Tollhouse: mattress search",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
         operations=operations(desks, free_then_paid(micros(settings.x402_price_usd))),
-        health=partial(_health, rooms, shop),
+        health=partial(_health, context, shop),
         health_schema=_HEALTH_SCHEMA,
         follow=(catalogue.follow,),
         tags=_TAGS,
@@ -68,12 +68,12 @@ def open_catalogue(database: Database) -> Catalogue:
     return Catalogue(CATALOGUE, MATTRESSES, database)
 
 
-async def _health(rooms: Rooms, shop: Shop) -> dict[str, Any]:
+async def _health(context: AppContext, shop: Shop) -> dict[str, Any]:
     return {
         "status": "ok",
         "product_count": len(shop.catalogue),
         "demo_product_count": await shop.demo_count(),
-        "uptime_seconds": rooms.uptime_seconds(),
+        "uptime_seconds": context.uptime_seconds(),
         "version": __version__,
     }
 

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from tollhouse import __version__
-from tollhouse.gate.operation import JSON, Answer, Asked, Operation
-from tollhouse.gate.rooms import Rooms
-from tollhouse.gate.service import Service
-from tollhouse.gate.terms import FREE
+from tollhouse.admission.context import AppContext
+from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
+from tollhouse.http.service import Service
+from tollhouse.http.terms import FREE
 from tollhouse.services.studio.document import StudioCatalogue
-from tollhouse.services.studio.shelf import Shelf
+from tollhouse.services.studio.document_source import Shelf
 
 INTERFACE_VERSION = "1.0.0"
 
@@ -24,9 +24,9 @@ payment, books no work and sends nothing."""
 _TAGS = {"catalogue": "The studio's document", "about": "This service"}
 
 
-async def open_studio(rooms: Rooms) -> Service:
+async def open_studio(context: AppContext) -> Service:
     """The service over the rooms it is given. Raises NoDocumentError when there is nothing it could serve."""
-    settings = rooms.settings
+    settings = context.settings
     shelf = Shelf(Path(settings.studio_file) if settings.studio_file else bundled(), Path(settings.data_dir))
     return Service(
         name="studio",
@@ -34,7 +34,7 @@ async def open_studio(rooms: Rooms) -> Service:
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
         operations=[_catalogue(shelf)],
-        health=partial(_health, rooms, shelf),
+        health=partial(_health, context, shelf),
         health_schema=_HEALTH_SCHEMA,
         follow=(shelf.follow,),
         tags=_TAGS,
@@ -47,11 +47,11 @@ def bundled() -> Path:
         return path
 
 
-def _catalogue(shelf: Shelf) -> Operation:
-    async def catalogue(_asked: Asked[None, None]) -> Answer:
+def _catalogue(shelf: Shelf) -> Endpoint:
+    async def catalogue(_asked: Request[None, None]) -> Response:
         return shelf.answer
 
-    return Operation(
+    return Endpoint(
         id="getStudioCatalogue",
         method="GET",
         path="/api/catalogue",
@@ -65,12 +65,12 @@ def _catalogue(shelf: Shelf) -> Operation:
     )
 
 
-async def _health(rooms: Rooms, shelf: Shelf) -> dict[str, Any]:
+async def _health(context: AppContext, shelf: Shelf) -> dict[str, Any]:
     standing = shelf.standing()
     return {
         "status": "degraded" if standing.problem else "ok",
         "version": __version__,
-        "uptime_seconds": rooms.uptime_seconds(),
+        "uptime_seconds": context.uptime_seconds(),
         "document": msgspec.to_builtins(standing),
     }
 

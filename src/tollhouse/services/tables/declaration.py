@@ -12,8 +12,8 @@ from msgspec import Struct
 from msgspec.structs import fields as members_of
 
 from tollhouse.money import MICROS_PER_USD
-from tollhouse.services.tables.cells import DateFormat, DecimalMark, Kind
-from tollhouse.services.tables.naming import field_fault
+from tollhouse.services.tables.cell_values import DateFormat, DecimalMark, Kind
+from tollhouse.services.tables.names import field_fault
 
 MAX_FIELDS = 200
 UNKNOWN = "unknown"

@@ -8,10 +8,10 @@ from msgspec import Meta, Struct
 
 from tollhouse.catalogue.query import Between, Query
 from tollhouse.errors import invalid_parameter
-from tollhouse.services.tables import cells
-from tollhouse.services.tables.cells import Kind
+from tollhouse.services.tables import cell_values
+from tollhouse.services.tables.cell_values import Kind
 from tollhouse.services.tables.declaration import RANGED, Declaration, Field
-from tollhouse.services.tables.indexing import indexed
+from tollhouse.services.tables.schema import indexed
 
 MAX_LIMIT = 250
 MAX_VALUES = 100
@@ -152,7 +152,7 @@ def _compared(parameter: str, kind: Kind, value: Any) -> Any:
     if kind not in ("date", "moment"):
         return value
     try:
-        return indexed("date", cells.date_of(value)) if kind == "date" else cells.moment_of(value)
+        return indexed("date", cell_values.date_of(value)) if kind == "date" else cell_values.moment_of(value)
     except ValueError as fault:
         raise invalid_parameter(parameter, f"`{parameter}` {fault}.") from None
 

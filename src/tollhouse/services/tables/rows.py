@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from tollhouse.catalogue.items import MAX_ID, BadItem, Item, prepared
 from tollhouse.catalogue.schema import Schema
-from tollhouse.services.tables import cells
+from tollhouse.services.tables import cell_values
 from tollhouse.services.tables.declaration import Declaration, Field
-from tollhouse.services.tables.indexing import indexed, schema_of
-from tollhouse.services.tables.reading import RefusedRow, Row, Table, TableError
+from tollhouse.services.tables.file_reader import RefusedRow, Row, Table, TableError
+from tollhouse.services.tables.schema import indexed, schema_of
 
 
 class Fitted(Struct, frozen=True):
@@ -55,23 +55,23 @@ def fitted(declaration: Declaration, table: Table) -> Fitted:
 
 def cell_value(field: Field, cell: Any) -> Any:
     """A cell as its field has it, None where it says nothing. Raises ValueError."""
-    if cells.is_empty(cell, field.empty):
+    if cell_values.is_empty(cell, field.empty):
         return None
     return _READERS[field.type](field, cell)
 
 
 _READERS: dict[str, Callable[[Field, Any], Any]] = {
-    "text": lambda _, cell: cells.text_of(cell),
-    "keyword": lambda _, cell: cells.text_of(cell),
-    "list": lambda field, cell: cells.list_of(cell, field.separator) or None,
-    "integer": lambda field, cell: cells.integer_of(cell, field.decimal),
-    "number": lambda field, cell: cells.number_of(cell, field.decimal),
-    "money": lambda field, cell: cells.money_of(cell, field.decimal),
-    "date": lambda field, cell: cells.date_of(cell, field.format),
-    "moment": lambda field, cell: cells.moment_of(cell, field.format),
-    "boolean": lambda _, cell: cells.boolean_of(cell),
-    "url": lambda _, cell: cells.url_of(cell),
-    "image": lambda _, cell: cells.url_of(cell),
+    "text": lambda _, cell: cell_values.text_of(cell),
+    "keyword": lambda _, cell: cell_values.text_of(cell),
+    "list": lambda field, cell: cell_values.list_of(cell, field.separator) or None,
+    "integer": lambda field, cell: cell_values.integer_of(cell, field.decimal),
+    "number": lambda field, cell: cell_values.number_of(cell, field.decimal),
+    "money": lambda field, cell: cell_values.money_of(cell, field.decimal),
+    "date": lambda field, cell: cell_values.date_of(cell, field.format),
+    "moment": lambda field, cell: cell_values.moment_of(cell, field.format),
+    "boolean": lambda _, cell: cell_values.boolean_of(cell),
+    "url": lambda _, cell: cell_values.url_of(cell),
+    "image": lambda _, cell: cell_values.url_of(cell),
     "json": lambda _, cell: cell,
 }
 
@@ -108,7 +108,7 @@ def _item(schema: Schema, columns: Sequence[_Column], identity: int | None, row:
 
 def _own_id(cell: Any) -> str:
     try:
-        text = cells.text_of(cell) if not cells.is_empty(cell) else ""
+        text = cell_values.text_of(cell) if not cell_values.is_empty(cell) else ""
     except ValueError as fault:
         raise BadItem("id", str(fault)) from None
     if not text or "/" in text or text in {".", ".."} or len(text) > MAX_ID:

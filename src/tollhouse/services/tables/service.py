@@ -5,27 +5,27 @@ from pathlib import Path
 from typing import Any
 
 from tollhouse import __version__
+from tollhouse.admission.context import AppContext
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.query import Query
-from tollhouse.gate.browsing import Browsing, Choice
-from tollhouse.gate.rooms import Rooms
-from tollhouse.gate.service import Service
-from tollhouse.gate.terms import free_then_paid
+from tollhouse.http.browsing import Browsing, Choice
+from tollhouse.http.service import Service
+from tollhouse.http.terms import free_then_paid
 from tollhouse.services.tables.declaration import RANGED, Declaration
-from tollhouse.services.tables.desk import Desk
-from tollhouse.services.tables.filling import Filler, open_filler, refused_of
-from tollhouse.services.tables.indexing import shown
-from tollhouse.services.tables.operations import operations
+from tollhouse.services.tables.declarations import operations
+from tollhouse.services.tables.endpoints import TableEndpoints
+from tollhouse.services.tables.loader import Filler, open_filler, refused_of
 from tollhouse.services.tables.queries import Asking
+from tollhouse.services.tables.schema import shown
 
 INTERFACE_VERSION = "1.0.0"
 
 _TAGS = {"items": "What there is", "exports": "The whole table", "about": "This service"}
 
 
-async def open_table(declaration: Declaration, rooms: Rooms) -> Service:
+async def open_table(declaration: Declaration, context: AppContext) -> Service:
     """The service over the rooms it is given, with the file as it is now taken in."""
-    filler, catalogue = open_filler(declaration, rooms.database)
+    filler, catalogue = open_filler(declaration, context.database)
     await filler.fill()
     await catalogue.refresh()
     asking = Asking(declaration)
@@ -37,8 +37,8 @@ async def open_table(declaration: Declaration, rooms: Rooms) -> Service:
         title=declaration.title,
         version=INTERFACE_VERSION,
         description=_description(declaration),
-        operations=operations(declaration, Desk(declaration, catalogue, asking), asking, metered, example),
-        health=partial(_health, declaration, rooms, filler, catalogue),
+        operations=operations(declaration, TableEndpoints(declaration, catalogue, asking), asking, metered, example),
+        health=partial(_health, declaration, context, filler, catalogue),
         health_schema=_HEALTH_SCHEMA,
         work=(filler.follow,),
         follow=(catalogue.follow,),
@@ -56,7 +56,9 @@ def _description(declaration: Declaration) -> str:
     )
 
 
-async def _health(declaration: Declaration, rooms: Rooms, filler: Filler, catalogue: Catalogue) -> dict[str, Any]:
+async def _health(
+    declaration: Declaration, context: AppContext, filler: Filler, catalogue: Catalogue
+) -> dict[str, Any]:
     load = await filler.standing()
     return {
         "status": "degraded" if load.fault else "ok",
@@ -68,7 +70,7 @@ async def _health(declaration: Declaration, rooms: Rooms, filler: Filler, catalo
         "refused": refused_of(load),
         "licence": declaration.licence,
         "source": declaration.source,
-        "uptime_seconds": rooms.uptime_seconds(),
+        "uptime_seconds": context.uptime_seconds(),
         "version": __version__,
     }
 

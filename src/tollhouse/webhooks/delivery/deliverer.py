@@ -11,9 +11,9 @@ from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.storage.database import Database, Transaction
 from tollhouse.webhooks.delivery import store
-from tollhouse.webhooks.delivery.allotment import Capacity, Waiting, allot
-from tollhouse.webhooks.delivery.sending import Job, Outcome, Sender
-from tollhouse.webhooks.delivery.settling import settle
+from tollhouse.webhooks.delivery.attempt import Job, Outcome, Sender
+from tollhouse.webhooks.delivery.fair_share import Capacity, Waiting, allot
+from tollhouse.webhooks.delivery.outcome import settle
 from tollhouse.webhooks.store import forget_before
 
 log = logger("webhooks")

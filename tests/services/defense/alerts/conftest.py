@@ -11,24 +11,24 @@ import msgspec
 import pytest
 
 from tests.fakes.receiver import Receiver, receiver
-from tests.gate.conftest import asgi_client
+from tests.http.conftest import asgi_client
 from tollhouse import app
-from tollhouse.gate.rooms import Rooms
-from tollhouse.gate.service import Service
+from tollhouse.admission.context import AppContext
+from tollhouse.config.settings import Settings
+from tollhouse.http.service import Service
 from tollhouse.services import EVERY_SERVICE
 from tollhouse.services.defense import store
-from tollhouse.services.defense.alerts.desk import AlertsDesk
-from tollhouse.services.defense.alerts.operations import alert_operations
-from tollhouse.services.defense.alerts.watch import Watch
-from tollhouse.services.defense.analysis.desk import AnalysisDesk
-from tollhouse.services.defense.analysis.operations import analysis_operations
-from tollhouse.services.defense.event import EventRecord, Geo
-from tollhouse.services.defense.ingest.slots import compact
+from tollhouse.services.defense.alerts.declarations import alert_operations
+from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
+from tollhouse.services.defense.alerts.monitor import AlertMonitor
+from tollhouse.services.defense.analysis.declarations import analysis_operations
+from tollhouse.services.defense.analysis.endpoints import AnalysisEndpoints
+from tollhouse.services.defense.countries import find_country
+from tollhouse.services.defense.events.event import EventRecord, Geo
+from tollhouse.services.defense.ingest.batches import compact
 from tollhouse.services.defense.news import store as news
-from tollhouse.services.defense.places import find_country
+from tollhouse.services.defense.revisions import bump_revision
 from tollhouse.services.defense.store import EVENTS_FEED, NEWS_FEED
-from tollhouse.services.defense.store_changes import bump_revision
-from tollhouse.settings import Settings
 from tollhouse.storage.database import Database
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -69,14 +69,14 @@ class House:
     """The server, its rooms and a key; what tests do again and again."""
 
     client: httpx2.AsyncClient
-    rooms: Rooms
+    context: AppContext
     key: str
-    watch: Watch
+    watch: AlertMonitor
     services: list[Any] = field(default_factory=list)
 
     @property
     def database(self) -> Database:
-        return self.rooms.database
+        return self.context.database
 
     async def ask(self, method: str, path: str, body: Any = None, key: str | None = None) -> httpx2.Response:
         headers = {"Authorization": f"Bearer {key or self.key}"}
@@ -155,18 +155,18 @@ def settings(tmp_path, database_url) -> Settings:
 
 @pytest.fixture
 async def house(settings, monkeypatch) -> AsyncIterator[House]:
-    held: list[Rooms] = []
+    held: list[AppContext] = []
 
-    async def opened(rooms: Rooms) -> Service:
-        held.append(rooms)
-        operations = [*alert_operations(AlertsDesk(rooms)), *analysis_operations(AnalysisDesk(rooms))]
+    async def opened(context: AppContext) -> Service:
+        held.append(context)
+        operations = [*alert_operations(AlertEndpoints(context)), *analysis_operations(AnalysisEndpoints(context))]
         return Service("defense", "", "2.0", "", operations, _health, {"type": "object"})
 
     monkeypatch.setitem(EVERY_SERVICE, "defense", opened)
     async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
-        rooms = held[0]
-        key = (await rooms.keys.create("ada@example.org", tier="enterprise")).text
-        yield House(client, rooms, key, Watch(rooms.database, recorded=settings.recorded))
+        context = held[0]
+        key = (await context.keys.create("ada@example.org", tier="enterprise")).text
+        yield House(client, context, key, AlertMonitor(context.database, recorded=settings.recorded))
 
 
 async def _health() -> dict[str, Any]:

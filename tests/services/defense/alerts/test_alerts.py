@@ -88,7 +88,7 @@ async def test_tier_may_be_the_threshold_of_severity(house, hook):
 async def test_another_keys_alert_is_not_found(house, hook):
     made = await house.make(hook.url())
     test = (await house.ask("POST", f"/api/alerts/{made['id']}/test")).json()
-    other = (await house.rooms.keys.create("bob@example.org", tier="enterprise")).text
+    other = (await house.context.keys.create("bob@example.org", tier="enterprise")).text
     assert (await house.ask("GET", "/api/alerts", key=other)).json()["count"] == 0
     for method, path, body in (
         ("GET", "", None), ("PATCH", "", {"threshold": 3}), ("DELETE", "", None), ("POST", "/test", None),
@@ -104,7 +104,7 @@ async def test_another_keys_alert_is_not_found(house, hook):
 
 async def test_lower_tiers_are_told_which_tier_it_needs(house):
     for tier in ("free", "pro"):
-        key = (await house.rooms.keys.create("bob@example.org", tier=tier)).text
+        key = (await house.context.keys.create("bob@example.org", tier=tier)).text
         for method, path in (("GET", "/api/alerts"), ("POST", "/api/alerts/preview"), ("POST", "/api/analysis")):
             answer = await house.ask(method, path, key=key)
             assert answer.status_code == 403
@@ -154,12 +154,12 @@ async def test_deleted_alert_is_gone_and_tells_nothing_more(house, hook):
     assert (await house.ask("DELETE", f"/api/alerts/{made['id']}")).status_code == 404
     await house.put(record(3))
     assert await house.watch.once() == 0
-    assert await house.rooms.webhooks.deliver_due_once() == 0
+    assert await house.context.webhooks.deliver_due_once() == 0
     assert hook.told == []
 
 
 async def test_key_has_a_bounded_number_of_alerts(house, hook, monkeypatch):
-    monkeypatch.setattr("tollhouse.services.defense.alerts.desk.MOST_ALERTS_PER_KEY", 2)
+    monkeypatch.setattr("tollhouse.services.defense.alerts.endpoints.MOST_ALERTS_PER_KEY", 2)
     first = await house.make(hook.url())
     await house.make(hook.url())
     answer = await house.ask("POST", "/api/alerts", {**BODY, "url": hook.url()})

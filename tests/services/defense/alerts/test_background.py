@@ -5,17 +5,17 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.gate.conftest import asgi_client
+from tests.http.conftest import asgi_client
 from tests.services.defense.alerts.conftest import House, record, rule
 from tests.waiting import until
 from tests.webhooks.conftest import is_signed
 from tollhouse import app
-from tollhouse.gate.service import Service
+from tollhouse.config.settings import Settings
+from tollhouse.http.service import Service
 from tollhouse.services import EVERY_SERVICE
-from tollhouse.services.defense.alerts.desk import AlertsDesk
-from tollhouse.services.defense.alerts.operations import alert_operations
-from tollhouse.services.defense.alerts.watch import Watch
-from tollhouse.settings import Settings
+from tollhouse.services.defense.alerts.declarations import alert_operations
+from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
+from tollhouse.services.defense.alerts.monitor import AlertMonitor
 
 
 async def _health() -> dict[str, str]:
@@ -24,12 +24,12 @@ async def _health() -> dict[str, str]:
 
 @pytest.mark.parametrize("number", [1, 2])
 async def test_server_tells_by_itself_once_whoever_leads(tmp_path, database_url, hook, monkeypatch, number):
-    rooms_of = []
+    open_context = []
 
-    async def opened(rooms) -> Service:
-        rooms_of.append(rooms)
-        watch = Watch(rooms.database, recorded=None)
-        operations = alert_operations(AlertsDesk(rooms))
+    async def opened(context) -> Service:
+        open_context.append(context)
+        watch = AlertMonitor(context.database, recorded=None)
+        operations = alert_operations(AlertEndpoints(context))
         return Service("defense", "", "2.0", "", operations, _health, {"type": "object"}, work=[watch.work])
 
     monkeypatch.setitem(EVERY_SERVICE, "defense", opened)
@@ -38,12 +38,12 @@ async def test_server_tells_by_itself_once_whoever_leads(tmp_path, database_url,
     )
     monkeypatch.setattr(app, "RETRY_LEADING_SECONDS", 0.1)
     async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
-        key = (await rooms_of[0].keys.create("ada@example.org", tier="enterprise")).text
-        house = House(client, rooms_of[0], key, Watch(rooms_of[0].database, recorded=None))
+        key = (await open_context[0].keys.create("ada@example.org", tier="enterprise")).text
+        house = House(client, open_context[0], key, AlertMonitor(open_context[0].database, recorded=None))
         made = await house.make(hook.url(), **rule())
         for _ in range(number - 1):
             # Another leader over the same database, as when the first one's host hangs.
-            other = asyncio.create_task(_for_ever(Watch(house.database, recorded=None)))
+            other = asyncio.create_task(_for_ever(AlertMonitor(house.database, recorded=None)))
         await house.put(record(1), record(2))
         await until(lambda: hook.taken)
         await asyncio.sleep(1.5)
@@ -56,7 +56,7 @@ async def test_server_tells_by_itself_once_whoever_leads(tmp_path, database_url,
             await asyncio.gather(other, return_exceptions=True)
 
 
-async def _for_ever(watch: Watch) -> None:
+async def _for_ever(watch: AlertMonitor) -> None:
     while True:
         await watch.once()
         await asyncio.sleep(0.05)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.gate.test_openapi import operations, references, target, validator
+from tests.http.test_openapi import operations, references, target, validator
 
 PATHS = {
     "/api/alerts": {"get", "post"},

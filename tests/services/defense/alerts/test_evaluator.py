@@ -5,13 +5,13 @@ from itertools import product
 
 import pytest
 
-from tollhouse.services.defense.alerts.board import Board
+from tollhouse.services.defense.alerts.aggregates import Board
+from tollhouse.services.defense.alerts.evaluation_result import Told, Verdict, is_due
 from tollhouse.services.defense.alerts.evaluator import MOST_EVENTS, Active, Ages, Evaluator
-from tollhouse.services.defense.alerts.marks import Mark
-from tollhouse.services.defense.alerts.measuring import BINS, deviations, spike
+from tollhouse.services.defense.alerts.event_samples import Mark
+from tollhouse.services.defense.alerts.metrics import BINS, deviations, spike
 from tollhouse.services.defense.alerts.rule import SEVERITY, AlertFilters, Rule
-from tollhouse.services.defense.alerts.verdict import Told, Verdict, is_due
-from tollhouse.services.defense.places import find_country
+from tollhouse.services.defense.countries import find_country
 
 COUNTRIES = ("Ethiopia", "Kenya", "Sudan")
 CATEGORIES = ("Battles", "Protests")

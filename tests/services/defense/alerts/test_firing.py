@@ -11,15 +11,15 @@ from standardwebhooks.webhooks import Webhook
 
 from tests.services.defense.alerts.conftest import NOON, SLOT, record
 from tollhouse import clock
-from tollhouse.services.defense.alerts.watch import Watch
+from tollhouse.config.settings import Settings
+from tollhouse.services.defense.alerts.monitor import AlertMonitor
 from tollhouse.services.defense.brief.capability import capability_gaps
 from tollhouse.services.defense.brief.production import CATEGORIES, bundled_lines
-from tollhouse.services.defense.events_feed import EventsFeed
-from tollhouse.services.defense.ingest import health
+from tollhouse.services.defense.events.feed import EventsFeed
+from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.ingest.recording import load_recording
 from tollhouse.services.defense.ingest.scores import to_event
 from tollhouse.services.defense.news import store as news
-from tollhouse.settings import Settings
 
 HOUR, MINUTE = 3_600.0, 60.0
 
@@ -27,7 +27,7 @@ HOUR, MINUTE = 3_600.0, 60.0
 async def delivered(house, hook, now=None):
     """Bodies that arrive once all that is due was delivered."""
     seen = len(hook.taken)
-    await house.rooms.webhooks.deliver_due_once(now)
+    await house.context.webhooks.deliver_due_once(now)
     return [msgspec.json.decode(told.body) for told in hook.taken[seen:]]
 
 
@@ -62,7 +62,7 @@ async def test_same_window_state_is_told_once_however_often_it_is_looked_at(hous
     now = clock.seconds()
     assert [await house.watch.once(now + HOUR * hours) for hours in range(4)] == [1, 0, 0, 0]
     # Another process, or the same one started again.
-    assert await Watch(house.database, recorded=None).once(now + 9 * HOUR) == 0
+    assert await AlertMonitor(house.database, recorded=None).once(now + 9 * HOUR) == 0
     assert len(await delivered(house, hook)) == 1
 
 
@@ -237,7 +237,7 @@ async def test_stale_feed_is_told_once_an_outage(house, hook):
 
 async def test_stale_source_is_told(house, hook):
     await house.put(record(1))
-    await health.succeeded(house.database, "gdelt events")
+    await source_health.succeeded(house.database, "gdelt events")
     await house.make(hook.url(), metric="staleness_minutes", threshold=30, filters={"source": "gdelt events"})
     assert await house.watch.once() == 0
     assert await house.watch.once(clock.seconds() + 31 * MINUTE) == 1
@@ -247,7 +247,7 @@ async def test_two_processes_at_once_tell_once(house, hook):
     for number in range(30):
         await house.make(hook.url(f"/{number}"))
     await house.put(record(1), record(2))
-    watches = [Watch(house.database, recorded=None) for _ in range(2)]
+    watches = [AlertMonitor(house.database, recorded=None) for _ in range(2)]
     told = await asyncio.gather(*(watch.once() for watch in watches))
     assert sum(told) == 30
     await delivered(house, hook)
@@ -257,19 +257,19 @@ async def test_two_processes_at_once_tell_once(house, hook):
 async def test_alert_of_a_key_that_lost_its_tier_is_silent_until_it_has_it_again(house, hook):
     await house.make(hook.url())
     await house.put(record(1), record(2))
-    key_id = (await house.rooms.keys.holder(house.key)).key_id
-    await house.rooms.keys.set_tier(key_id, "free")
+    key_id = (await house.context.keys.holder(house.key)).key_id
+    await house.context.keys.set_tier(key_id, "free")
     now = clock.seconds()
     assert await house.watch.once(now) == 0
-    await house.rooms.keys.set_tier(key_id, "enterprise")
+    await house.context.keys.set_tier(key_id, "enterprise")
     assert await house.watch.once(now + 61) == 1
 
 
 DYING = """
 import asyncio, sys
 from tollhouse import failpoints
-from tollhouse.settings import Settings
-from tollhouse.services.defense.alerts.watch import Watch
+from tollhouse.config.settings import Settings
+from tollhouse.services.defense.alerts.monitor import Watch
 from tollhouse.storage.database import open_database
 
 failpoints.arm(sys.argv[2])
@@ -310,7 +310,7 @@ async def test_failed_look_is_made_up_for(house, hook, monkeypatch):
 async def test_recording_makes_an_alert_true_once(house, hook, settings):
     recorded = Settings(data_dir=settings.data_dir, database_url=settings.database_url, recorded=True)
     await load_recording(house.database, recorded)
-    watch = Watch(house.database, recorded=True)
+    watch = AlertMonitor(house.database, recorded=True)
     made = await house.make(hook.url(), filters={"category": "Battles", "country": "Ethiopia"}, threshold=5)
     never = await house.make(hook.url("/never"), filters={"country": "Tuvalu"}, threshold=1_000)
     stale = await house.make(hook.url("/stale"), metric="staleness_minutes", threshold=60)

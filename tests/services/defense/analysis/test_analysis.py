@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.services.defense.alerts.conftest import NOON, record
-from tollhouse.services.defense.analysis import desk
+from tollhouse.services.defense.analysis import endpoints
 
 
 async def analyse(house, **body: Any) -> dict[str, Any]:
@@ -176,11 +176,11 @@ async def test_bad_member_is_named(house, body, parameter):
 
 async def test_work_is_bounded(house, monkeypatch):
     await store_some(house)
-    monkeypatch.setattr(desk, "MOST_EVENTS", 3)
+    monkeypatch.setattr(endpoints, "MOST_EVENTS", 3)
     answer = await house.ask("POST", "/api/analysis", {"group_by": ["country"]})
     assert (answer.status_code, answer.json()["parameter"]) == (400, "hours")
     monkeypatch.undo()
-    monkeypatch.setattr(desk, "MOST_GROUPS", 1)
+    monkeypatch.setattr(endpoints, "MOST_GROUPS", 1)
     answer = await house.ask("POST", "/api/analysis", {"group_by": ["country"]})
     assert (answer.status_code, answer.json()["parameter"]) == (400, "group_by")
 
@@ -211,7 +211,7 @@ async def test_query_is_saved_listed_run_and_deleted(house):
     as_csv = await house.ask("POST", f"/api/analysis/queries/{saved['id']}/run?format=csv")
     assert as_csv.text.startswith("category,count,")
 
-    other = (await house.rooms.keys.create("bob@example.org", tier="enterprise")).text
+    other = (await house.context.keys.create("bob@example.org", tier="enterprise")).text
     assert (await house.ask("GET", "/api/analysis/queries", key=other)).json()["count"] == 0
     assert (await house.ask("POST", f"/api/analysis/queries/{saved['id']}/run", key=other)).status_code == 404
     assert (await house.ask("DELETE", f"/api/analysis/queries/{saved['id']}", key=other)).status_code == 404
@@ -221,7 +221,7 @@ async def test_query_is_saved_listed_run_and_deleted(house):
 
 
 async def test_key_saves_a_bounded_number_of_queries(house, monkeypatch):
-    monkeypatch.setattr(desk, "MOST_QUERIES_PER_KEY", 1)
+    monkeypatch.setattr(endpoints, "MOST_QUERIES_PER_KEY", 1)
     body = {"name": "x", "query": {"group_by": ["day"]}}
     assert (await house.ask("POST", "/api/analysis/queries", body)).status_code == 200
     answer = await house.ask("POST", "/api/analysis/queries", body)

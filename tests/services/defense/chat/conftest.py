@@ -10,35 +10,35 @@ import msgspec
 import pytest
 
 from tollhouse import app
-from tollhouse.services.defense.brief_feed import BriefFeed
-from tollhouse.services.defense.chat.picture import Picture, Pictures
-from tollhouse.services.defense.events_feed import EventsFeed
+from tollhouse.config.settings import Settings
+from tollhouse.services.defense.brief.feed import BriefFeed
+from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots
+from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest.recording import load_recording
-from tollhouse.services.defense.news.news_feeds import NewsFeeds
-from tollhouse.services.defense.news.newsdesk import Newsdesk
-from tollhouse.settings import Settings
+from tollhouse.services.defense.news.feeds import NewsFeeds
+from tollhouse.services.defense.news.story_publisher import StoryPublisher
 
 
 @dataclass(frozen=True)
 class Recorded:
     """`feeds` are plain JSON: what the four feeds answer."""
 
-    picture: Picture
+    picture: Snapshot
     feeds: dict[str, Any]
 
 
 async def load_recorded(folder: Path) -> Recorded:
     """What the defense service serves from its bundled recording."""
     settings = Settings(data_dir=str(folder), recorded=True)
-    async with app.rooms_of(settings) as rooms:
-        events = EventsFeed(rooms.database, recorded=True)
-        await load_recording(rooms.database, settings)
-        await Newsdesk(rooms.database, settings.retention_days).first_edition(folder)
+    async with app.open_context(settings) as context:
+        events = EventsFeed(context.database, recorded=True)
+        await load_recording(context.database, settings)
+        await StoryPublisher(context.database, settings.retention_days).first_edition(folder)
         await events.refresh()
-        news = NewsFeeds(rooms.database, events)
+        news = NewsFeeds(context.database, events)
         await news.refresh()
-        brief = BriefFeed(rooms.database, events, news)
-        picture = await Pictures(rooms.database, events, news, brief).present(None)
+        brief = BriefFeed(context.database, events, news)
+        picture = await Snapshots(context.database, events, news, brief).present(None)
         plain = {
             "as_of": events.as_of.isoformat(),
             "events": list(events.events),
@@ -55,5 +55,5 @@ def recorded(tmp_path_factory) -> Recorded:
 
 
 @pytest.fixture(scope="session")
-def picture(recorded) -> Picture:
+def picture(recorded) -> Snapshot:
     return recorded.picture

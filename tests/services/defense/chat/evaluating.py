@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.services.defense.chat.conftest import Recorded, load_recorded
-from tollhouse.services.defense.chat.answerer import Reply, answer
+from tollhouse.services.defense.chat.extractive_answerer import Reply, answer
 
 FOLDER = Path(__file__).parent
 MOST_CITED = 25

@@ -12,28 +12,28 @@ import httpx2
 import pytest
 
 from tests.fakes.model import Reply, fake_model
-from tests.gate.conftest import asgi_client
+from tests.http.conftest import asgi_client
 from tests.services.defense.chat.conftest import load_recorded
 from tests.waiting import until
 from tollhouse import app
+from tollhouse.admission.admission import Admission
 from tollhouse.caller import KeyCaller, WalletCaller
-from tollhouse.chat.budget import TOKENS_PER_UNIT
+from tollhouse.config.settings import SettingError, Settings
 from tollhouse.errors import Problem
-from tollhouse.gate.admission import Admission
-from tollhouse.gate.operation import Asked
-from tollhouse.gate.routing import Router
-from tollhouse.gate.server import Gate
-from tollhouse.gate.service import Service
+from tollhouse.http.endpoint import Request
+from tollhouse.http.router import Router
+from tollhouse.http.server import Server
+from tollhouse.http.service import Service
 from tollhouse.metering.windows import Windows
-from tollhouse.services.defense.brief_feed import BriefFeed
-from tollhouse.services.defense.chat import chat_desk
-from tollhouse.services.defense.chat.asked import ChatRequest
-from tollhouse.services.defense.chat.chat_desk import ChatDesk, open_chat
-from tollhouse.services.defense.chat.operation import chat_operation
-from tollhouse.services.defense.chat.picture import Pictures
-from tollhouse.services.defense.events_feed import EventsFeed
-from tollhouse.services.defense.news.news_feeds import NewsFeeds
-from tollhouse.settings import SettingError, Settings
+from tollhouse.questions.token_budget import TOKENS_PER_UNIT
+from tollhouse.services.defense.brief.feed import BriefFeed
+from tollhouse.services.defense.chat import endpoints
+from tollhouse.services.defense.chat.declaration import chat_operation
+from tollhouse.services.defense.chat.endpoints import ChatEndpoints, open_chat
+from tollhouse.services.defense.chat.snapshot import Snapshots
+from tollhouse.services.defense.chat.types import ChatRequest
+from tollhouse.services.defense.events.feed import EventsFeed
+from tollhouse.services.defense.news.feeds import NewsFeeds
 
 QUESTION = {"prompt": "How many battles were there in Ethiopia?"}
 MEMBERS = {"response", "model", "citations", "usage", "conversation_id"}
@@ -42,7 +42,7 @@ MEMBERS = {"response", "model", "citations", "usage", "conversation_id"}
 class Place:
     """A server with the chat alone: its client, its desk, and a key of each tier."""
 
-    def __init__(self, client: httpx2.AsyncClient, desk: ChatDesk, keys: dict[str, str]) -> None:
+    def __init__(self, client: httpx2.AsyncClient, desk: ChatEndpoints, keys: dict[str, str]) -> None:
         self.client, self.desk, self._keys = client, desk, keys
 
     async def ask(self, body: dict | str, tier: str = "pro", **headers: str) -> httpx2.Response:
@@ -68,17 +68,19 @@ def model():
 @asynccontextmanager
 async def serving(folder: Path, **values: object):
     settings = Settings(data_dir=str(folder), recorded=True, service="defense", **values)
-    async with app.rooms_of(settings) as rooms:
-        events = EventsFeed(rooms.database, recorded=True)
+    async with app.open_context(settings) as context:
+        events = EventsFeed(context.database, recorded=True)
         await events.refresh()
-        news = NewsFeeds(rooms.database, events)
+        news = NewsFeeds(context.database, events)
         await news.refresh()
-        desk = await open_chat(rooms, Pictures(rooms.database, events, news, BriefFeed(rooms.database, events, news)))
+        desk = await open_chat(
+            context, Snapshots(context.database, events, news, BriefFeed(context.database, events, news))
+        )
         router = Router()
         router.mount(Service("defense", "", "", "", [chat_operation(desk)], None, {}), "")
-        gate = Gate(settings, Admission(rooms), router, {})
+        gate = Server(settings, Admission(context), router, {})
         tiers = ("free", "pro", "enterprise")
-        keys = {tier: (await rooms.keys.create(f"{tier}@example.org", tier)).text for tier in tiers}
+        keys = {tier: (await context.keys.create(f"{tier}@example.org", tier)).text for tier in tiers}
         async with asgi_client(gate.answer) as client:
             yield Place(client, desk, keys)
         if desk._asker:
@@ -197,7 +199,7 @@ async def test_longest_prompts_are_answered(extractive):
 
 
 async def test_pro_key_has_its_questions_of_the_day(extractive, monkeypatch):
-    monkeypatch.setattr(chat_desk, "PRO_QUESTIONS", Windows(2, None))
+    monkeypatch.setattr(endpoints, "PRO_QUESTIONS", Windows(2, None))
     assert [(await extractive.ask(QUESTION)).status_code for _ in range(3)] == [200, 200, 429]
     last = await extractive.ask(QUESTION)
     assert (last.json()["code"], last.json()["window"]) == ("quota-exceeded", "day")
@@ -218,9 +220,11 @@ async def test_accepting_an_event_stream_is_asking_for_one(extractive):
 
 
 async def test_agent_asks_without_a_quota_of_questions(extractive, monkeypatch):
-    monkeypatch.setattr(chat_desk, "PRO_QUESTIONS", Windows(0, None))
+    monkeypatch.setattr(endpoints, "PRO_QUESTIONS", Windows(0, None))
     caller = WalletCaller("agent_1", "0x0000000000000000000000000000000000000001")
-    told = await extractive.desk.chat(Asked(None, ChatRequest("How many events?"), {}, caller, "", "application/json"))
+    told = await extractive.desk.chat(
+        Request(None, ChatRequest("How many events?"), {}, caller, "", "application/json")
+    )
     assert told.model == "extractive"
 
 
@@ -300,7 +304,7 @@ async def test_earlier_exchanges_reach_the_model(modelled, model):
 @pytest.mark.parametrize("mode", ["disconnect", "hang", "rate-limited", "error", "malformed", "empty", "cut"])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_failing_model_is_502_and_costs_nothing(modelled, model, mode, stream, monkeypatch):
-    monkeypatch.setattr(chat_desk, "PRO_QUESTIONS", Windows(1, None))
+    monkeypatch.setattr(endpoints, "PRO_QUESTIONS", Windows(1, None))
     model.says(Reply("Words that cite nothing and go on.", mode=mode))
     before = (await modelled.ask({"prompt": "x", "model": "none"})).headers["x-ratelimit-remaining"]
     answer = await modelled.ask({**QUESTION, "stream": stream})
@@ -325,7 +329,7 @@ async def test_stream_that_breaks_off_ends_with_an_error(modelled, model):
 async def test_agent_gets_a_whole_stream_or_pays_nothing(modelled, model):
     """Whatever is raised releases the agent's money, so a stream that breaks off must raise."""
     caller = WalletCaller("agent_1", "0x0000000000000000000000000000000000000001")
-    asked = Asked(None, ChatRequest(QUESTION["prompt"], stream=True), {}, caller, "", "application/json")
+    asked = Request(None, ChatRequest(QUESTION["prompt"], stream=True), {}, caller, "", "application/json")
     model.says(Reply("[f1] The feeds hold what was asked for and many more words follow here.", mode="cut"))
     with pytest.raises(Problem) as raised:
         await modelled.desk.chat(asked)
@@ -362,7 +366,7 @@ async def test_caller_who_leaves_stops_the_model(modelled, model):
     before = model.cut_off
     caller = KeyCaller("key_1", "pro", None, "2026-01-01T00:00:00Z")
     body = ChatRequest(QUESTION["prompt"], stream=True)
-    events = modelled.desk.events(Asked(None, body, {}, caller, "", "application/json"))
+    events = modelled.desk.events(Request(None, body, {}, caller, "", "application/json"))
     assert (await anext(events)).startswith(b"event: delta\n")
     await events.aclose()
     await until(lambda: model.cut_off > before)

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.services.defense.chat.evaluating import Gold, numbers_in, questions, replied
-from tollhouse.services.defense.chat.finding import Finding
+from tollhouse.services.defense.chat.result import Finding
 
 FLOORS = {"dev": 0.97, "held": 0.90}
 ALL = [*questions("dev"), *questions("held")]

@@ -5,12 +5,12 @@ from datetime import UTC, date, datetime
 import pytest
 from msgspec.structs import replace
 
-from tollhouse.chat.grounding import Evidence
-from tollhouse.services.defense.chat.answerer import answer
-from tollhouse.services.defense.chat.asking import Filters, Query
-from tollhouse.services.defense.chat.moments import moments_in
-from tollhouse.services.defense.chat.picture import Picture
-from tollhouse.services.defense.chat.queries import find
+from tollhouse.questions.grounding import Evidence
+from tollhouse.services.defense.chat.executor import find
+from tollhouse.services.defense.chat.extractive_answerer import answer
+from tollhouse.services.defense.chat.query_types import Filters, Query
+from tollhouse.services.defense.chat.snapshot import Snapshot
+from tollhouse.services.defense.chat.time_expressions import moments_in
 from tollhouse.services.defense.chat.tools import FeedTools
 
 NOW = datetime(2020, 11, 15, 11, tzinfo=UTC)
@@ -27,14 +27,14 @@ def with_tolls(picture):
         else event
         for event in picture.events
     ]
-    return Picture(replace(picture.holdings, events=events))
+    return Snapshot(replace(picture.holdings, events=events))
 
 
 @pytest.fixture
 def with_order(picture):
     """The recording, its first story giving orders."""
     stories = [replace(picture.holdings.stories[0], title=ORDER, summary=ORDER), *picture.holdings.stories[1:]]
-    return Picture(replace(picture.holdings, stories=stories))
+    return Snapshot(replace(picture.holdings, stories=stories))
 
 
 def test_highest_toll_is_told_and_none_are_added_up(with_tolls):

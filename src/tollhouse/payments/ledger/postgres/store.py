@@ -13,9 +13,9 @@ from sqlalchemy.engine import URL
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.payments.ledger import failures, rules
+from tollhouse.payments.ledger import errors, rules
 from tollhouse.payments.ledger.audit import report
-from tollhouse.payments.ledger.operations import Changes, Entry, Kept, Known, Operation, Result
+from tollhouse.payments.ledger.commands import Changes, Entry, Kept, Known, Operation, Result
 from tollhouse.payments.ledger.store import (
     ACCOUNT,
     AUDIT,
@@ -29,7 +29,7 @@ from tollhouse.payments.ledger.store import (
     kept_rows,
     row_of,
 )
-from tollhouse.payments.ledger.words import AccountState, LedgerReport, Transfer
+from tollhouse.payments.ledger.types import AccountState, LedgerReport, Transfer
 
 log = logger("ledger")
 
@@ -173,13 +173,13 @@ class PostgresStore:
             await connection.execute(BEGIN)
             changes = rules.apply(operations, await _known(connection, operations), clock.seconds())
             await _write(connection, changes)
-            failures.before_commit(operations)
+            errors.before_commit(operations)
             await connection.execute("COMMIT")
         except BaseException:
             # Closing ends the transaction wherever it stands; if it had committed, the next attempt will find so.
             self._drop()
             raise
-        failures.after_commit(operations)
+        errors.after_commit(operations)
         return changes.results
 
     async def _connected(self) -> asyncpg.Connection:
@@ -245,7 +245,7 @@ async def _as_problem() -> AsyncIterator[None]:
     except _MISTAKES:
         raise
     except (*_LOST, asyncpg.PostgresError) as error:
-        raise failures.unavailable(error) from error
+        raise errors.unavailable(error) from error
 
 
 async def _is_dead(connection: asyncpg.Connection, owner: int) -> bool:

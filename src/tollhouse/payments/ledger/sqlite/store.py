@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tollhouse import clock
-from tollhouse.payments.ledger import failures, rules
+from tollhouse.payments.ledger import errors, rules
 from tollhouse.payments.ledger.audit import report
-from tollhouse.payments.ledger.operations import Changes, Entry, Kept, Known, Operation, Result
-from tollhouse.payments.ledger.sqlite.owners import OwnerLock, is_dead, owners_of
+from tollhouse.payments.ledger.commands import Changes, Entry, Kept, Known, Operation, Result
+from tollhouse.payments.ledger.sqlite.process_lease import OwnerLock, is_dead, owners_of
 from tollhouse.payments.ledger.store import (
     ACCOUNT,
     AUDIT,
@@ -27,8 +27,8 @@ from tollhouse.payments.ledger.store import (
     kept_rows,
     row_of,
 )
-from tollhouse.payments.ledger.words import AccountState, LedgerReport, Transfer
-from tollhouse.storage.sqlite_turn import take_turn
+from tollhouse.payments.ledger.types import AccountState, LedgerReport, Transfer
+from tollhouse.storage.write_lock import take_turn
 
 Answer = TypeVar("Answer")
 
@@ -132,11 +132,11 @@ def _translated(work: Callable[[], Answer]) -> Answer:
     try:
         return work()
     except sqlite3.OperationalError as error:
-        raise failures.unavailable(error) from error
+        raise errors.unavailable(error) from error
     except sqlite3.DatabaseError as error:
         # SQLite says of a file that is damaged or no database that there is a DatabaseError, of no narrower kind.
         if type(error) is sqlite3.DatabaseError:
-            raise failures.unavailable(error) from error
+            raise errors.unavailable(error) from error
         raise
 
 
@@ -144,7 +144,7 @@ def _apply(connection: sqlite3.Connection, operations: Sequence[Operation]) -> l
     with _transaction(connection, operations):
         changes = rules.apply(operations, _known(connection, operations), clock.seconds())
         _write(connection, changes)
-    failures.after_commit(operations)
+    errors.after_commit(operations)
     return changes.results
 
 
@@ -153,7 +153,7 @@ def _transaction(connection: sqlite3.Connection, operations: Sequence[Operation]
     take_turn(connection, BUSY_TIMEOUT_SECONDS)
     try:
         yield
-        failures.before_commit(operations)
+        errors.before_commit(operations)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

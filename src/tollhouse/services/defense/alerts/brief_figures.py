@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from tollhouse.services.defense.alerts.measuring import BINS_PER_HOUR, Histogram
+from tollhouse.services.defense.alerts.metrics import BINS_PER_HOUR, Histogram
 from tollhouse.services.defense.alerts.rule import BRIEF, Key
 from tollhouse.services.defense.brief.capability import capability_gaps, gap_score
 from tollhouse.services.defense.brief.demand import demand, naming_events, unmet_request
 from tollhouse.services.defense.brief.production import CATEGORIES, Line, production_summary
-from tollhouse.services.defense.event import Event
+from tollhouse.services.defense.events.event import Event
 
 HOURS = 24
 

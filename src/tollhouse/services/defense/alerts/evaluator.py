@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from tollhouse.services.defense.alerts.board import Board, Cell, keys_of
+from tollhouse.services.defense.alerts.aggregates import Board, Cell, keys_of
 from tollhouse.services.defense.alerts.brief_figures import (
     HOURS,
     BriefFigures,
@@ -13,12 +13,12 @@ from tollhouse.services.defense.alerts.brief_figures import (
     counted_value,
     figure_of,
 )
-from tollhouse.services.defense.alerts.marks import Mark
-from tollhouse.services.defense.alerts.measuring import BINS, Histogram, measured
+from tollhouse.services.defense.alerts.evaluation_result import Verdict
+from tollhouse.services.defense.alerts.event_samples import Mark
+from tollhouse.services.defense.alerts.metrics import BINS, Histogram, measured
 from tollhouse.services.defense.alerts.rule import BRIEF, SEVERITY, STALENESS, Key, Rule
-from tollhouse.services.defense.alerts.verdict import Verdict
 from tollhouse.services.defense.brief.production import Line
-from tollhouse.services.defense.event import Event
+from tollhouse.services.defense.events.event import Event
 
 MOST_EVENTS = 20
 

@@ -16,8 +16,8 @@ from tollhouse.services.defense.alerts.rule import (
     Rule,
     metrics,
 )
-from tollhouse.services.defense.event import SeverityTier
-from tollhouse.services.defense.places import find_country, near_matches
+from tollhouse.services.defense.countries import find_country, near_matches
+from tollhouse.services.defense.events.event import SeverityTier
 from tollhouse.webhooks.delivery.store import State
 
 USUAL_WINDOW_HOURS = 24

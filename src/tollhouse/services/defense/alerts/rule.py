@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from tollhouse.services.defense.brief.demand import area_words
-from tollhouse.services.defense.event import Category, SeverityTier
-from tollhouse.services.defense.events_query import ABOUT_COUNTRY, CountryText, ShortText
-from tollhouse.services.defense.places import find_country
+from tollhouse.services.defense.countries import find_country
+from tollhouse.services.defense.events.event import Category, SeverityTier
+from tollhouse.services.defense.events.query import ABOUT_COUNTRY, CountryText, ShortText
 
 Operator = Literal[">=", ">", "<=", "<", "=="]
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tollhouse.services.defense.analysis.history import Told
 from tollhouse.services.defense.analysis.request import Dimension, Order
-from tollhouse.services.defense.event import Event
+from tollhouse.services.defense.events.event import Event
 
 # Significance has four decimals: added up as whole numbers, sums do not depend on the order.
 _SCALE = 10_000

@@ -9,8 +9,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from tollhouse.errors import Problem
-from tollhouse.services.defense.event import Category, SeverityTier
-from tollhouse.services.defense.events_query import (
+from tollhouse.services.defense.countries import find_country, near_matches
+from tollhouse.services.defense.events.event import Category, SeverityTier
+from tollhouse.services.defense.events.query import (
     ABOUT_COUNTRY,
     Box,
     CountryText,
@@ -21,7 +22,6 @@ from tollhouse.services.defense.events_query import (
     ShortText,
     predicates,
 )
-from tollhouse.services.defense.places import find_country, near_matches
 
 Dimension = Literal["country", "category", "day", "entity"]
 Order = Literal["count", "fatalities", "significance_sum", "significance_mean", "significance_max", "group"]

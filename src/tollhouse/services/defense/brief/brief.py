@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.services.defense.brief.capability import CapabilityGap, capability_gaps
-from tollhouse.services.defense.brief.live import WHOLE, Coverage, EventsLive, events_live
+from tollhouse.services.defense.brief.live_events import WHOLE, Coverage, EventsLive, events_live
 from tollhouse.services.defense.brief.production import Line, ProductionSummary, production_summary
-from tollhouse.services.defense.event import Event
+from tollhouse.services.defense.events.event import Event
 
 
 class TopStory(Struct, frozen=True):

@@ -22,11 +22,11 @@ from math import sqrt
 
 from msgspec import Struct
 
-from tollhouse.services.defense.brief import history
+from tollhouse.services.defense.brief import quantity_history
 from tollhouse.services.defense.brief.demand import Demand, area_words, demand, naming_events, unmet_request
 from tollhouse.services.defense.brief.production import CATEGORIES, Line, citation
 from tollhouse.services.defense.brief.trend import Trend, billions, funding_trend
-from tollhouse.services.defense.event import Event
+from tollhouse.services.defense.events.event import Event
 
 SHOWN_LINES = 3
 SHOWN_EVENTS = 3
@@ -48,7 +48,7 @@ class Supply(Struct, frozen=True):
     fy2026_b: float
     lines: int
     basis: str
-    history: history.History
+    quantity_history: quantity_history.History
 
 
 class CapabilityGap(Struct, frozen=True):
@@ -106,7 +106,7 @@ def _supply(lines: Sequence[Line], fy2025_k: int, fy2026_k: int) -> Supply:
         fy2026_b=billions(fy2026_k),
         lines=len(lines),
         basis=SUPPLY_BASIS,
-        history=history.history([rate for _, rate in history.historic_rates(lines)]),
+        quantity_history=quantity_history.history([rate for _, rate in quantity_history.historic_rates(lines)]),
     )
 
 
@@ -122,11 +122,11 @@ def _money(lines: Sequence[Line]) -> tuple[int, int, int]:
 def _evidence(lines: Sequence[Line], naming: Sequence[tuple[Event, list[str]]]) -> list[str]:
     """The area's largest lines, their past where it is known, and the most significant events that name it."""
     largest = sorted(lines, key=lambda line: (-max(line.fy2026_k, line.fy2027_k), line.code))
-    rated = history.historic_rates(largest)[:SHOWN_LINES]
+    rated = quantity_history.historic_rates(largest)[:SHOWN_LINES]
     telling = sorted(naming, key=lambda found: (-found[0].metrics.significance, found[0].id))[:SHOWN_EVENTS]
     return [
         *[citation(line) for line in largest[:SHOWN_LINES]],
-        *[history.citation(line, rate) for line, rate in rated],
+        *[quantity_history.citation(line, rate) for line, rate in rated],
         *[_event_citation(event, words) for event, words in telling],
     ]
 

@@ -9,7 +9,7 @@ from functools import cache
 from msgspec import Struct
 
 from tollhouse.services.defense.brief.tables import read_words
-from tollhouse.services.defense.event import Event
+from tollhouse.services.defense.events.event import Event
 
 # One event more or less then moves a share by at most five points.
 FEWEST_BATTLES = 20

@@ -8,16 +8,16 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from tollhouse.chat.dialogue import as_json
-from tollhouse.chat.grounding import Evidence, Exhibit
-from tollhouse.services.defense.chat.asking import Filters, Operation, Query
-from tollhouse.services.defense.chat.finding import Figure, Finding, Row
-from tollhouse.services.defense.chat.picture import Picture
-from tollhouse.services.defense.chat.queries import find
-from tollhouse.services.defense.chat.telling import described
+from tollhouse.questions.grounding import Evidence, Exhibit
+from tollhouse.questions.model_dialogue import as_json
+from tollhouse.services.defense.chat.executor import find
+from tollhouse.services.defense.chat.query_types import Filters, Operation, Query
+from tollhouse.services.defense.chat.renderer import described
+from tollhouse.services.defense.chat.result import Figure, Finding, Row
+from tollhouse.services.defense.chat.snapshot import Snapshot
+from tollhouse.services.defense.countries import find_country
 from tollhouse.services.defense.entities.mention import EntityType
-from tollhouse.services.defense.event import Category, SeverityTier
-from tollhouse.services.defense.places import find_country
+from tollhouse.services.defense.events.event import Category, SeverityTier
 
 SHOWN_ROWS = 12
 SHOWN_CHARACTERS = 240
@@ -70,7 +70,7 @@ _SHAPES: dict[str, tuple[type[Struct], str]] = {
 class FeedTools:
     """The tools over one picture."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Snapshot) -> None:
         self._picture = picture
 
     @property

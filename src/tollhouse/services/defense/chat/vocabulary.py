@@ -10,9 +10,9 @@ from typing import Any, Literal
 from msgspec import Struct
 from rapidfuzz import fuzz, process
 
-from tollhouse.services.defense.chat.picture import Picture
-from tollhouse.services.defense.chat.texts import plain, stem
-from tollhouse.services.defense.places import COUNTRIES
+from tollhouse.services.defense.chat.snapshot import Snapshot
+from tollhouse.services.defense.chat.story_index import plain, stem
+from tollhouse.services.defense.countries import COUNTRIES
 
 LONGEST_PHRASE = 6
 CORRECTED_FROM = 5
@@ -58,7 +58,7 @@ class Meaning(Struct, frozen=True):
 class Vocabulary:
     """Everything a picture can be asked about, by how it is typed."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Snapshot) -> None:
         self._language = _language()
         self._names = dict(_names(picture))
         self._spellings = [name for name in self._names if len(name) >= CORRECTED_FROM]
@@ -94,7 +94,7 @@ class Vocabulary:
         return self.meaning_of(near[0], is_upper=True, is_capital=True) if near and " " in near[0] else None
 
 
-def _names(picture: Picture) -> Iterator[tuple[str, Meaning]]:
+def _names(picture: Snapshot) -> Iterator[tuple[str, Meaning]]:
     """Later ones win: what can filter events is meant before what is only named."""
     for line in reversed(picture.holdings.brief.production_summary.programs):
         # The largest line of a name comes last, so that it wins.

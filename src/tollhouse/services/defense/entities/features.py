@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from sys import intern
 
-from tollhouse.services.defense.entities import words as known_words
+from tollhouse.services.defense.entities import lexicon as known_words
 from tollhouse.services.defense.entities.gazetteers import Known
 
 # Which of our word lists holds a word, by a letter each; a word may be in several ("General", "Defense").

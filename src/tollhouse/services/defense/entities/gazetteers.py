@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from tollhouse.services.defense.countries import COUNTRIES
 from tollhouse.services.defense.entities.mention import EntityType
 from tollhouse.services.defense.entities.tokens import tokenise
-from tollhouse.services.defense.places import COUNTRIES
 
 PLATFORM = "platform"
 # What a known name is where the tagger is silent. Lesser cities may be people's names: there the tagger decides.

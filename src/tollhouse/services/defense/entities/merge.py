@@ -7,11 +7,11 @@ from functools import cache
 
 from msgspec import Struct
 
+from tollhouse.services.defense.countries import COUNTRIES, find_country
 from tollhouse.services.defense.entities.designators import platform_name
 from tollhouse.services.defense.entities.gazetteers import shortened, table
+from tollhouse.services.defense.entities.lexicon import DEMONYMS, GIVEN, SURNAMES, TITLES
 from tollhouse.services.defense.entities.mention import EntityType, Mention
-from tollhouse.services.defense.entities.words import DEMONYMS, GIVEN, SURNAMES, TITLES
-from tollhouse.services.defense.places import COUNTRIES, find_country
 
 _ARTICLE = re.compile(r"^(?:the|The|THE)\s+")
 _POSSESSIVE = re.compile(r"['\u2019]s?$")

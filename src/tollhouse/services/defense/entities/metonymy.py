@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from tollhouse.services.defense.entities.gazetteers import Known
+from tollhouse.services.defense.entities.lexicon import CLOSERS, DETERMINERS, PLACE_PREPOSITIONS, PREPOSITIONS
 from tollhouse.services.defense.entities.mention import Span
-from tollhouse.services.defense.entities.words import CLOSERS, DETERMINERS, PLACE_PREPOSITIONS, PREPOSITIONS
 
 _ACTORS = frozenset(["by", "with", "between", "against", "for", "as", "that", "notably", "ally", "allies"])
 _VERBS = frozenset(

@@ -6,8 +6,7 @@ lists or a name. The conventions are those of ACE and re3d: the article and the 
 
 from collections.abc import Sequence
 
-from tollhouse.services.defense.entities.mention import EntityType, Span
-from tollhouse.services.defense.entities.words import (
+from tollhouse.services.defense.entities.lexicon import (
     ADJECTIVES,
     CLOSERS,
     COUNTRY_NAMES,
@@ -25,6 +24,7 @@ from tollhouse.services.defense.entities.words import (
     UNCOUNTED,
     VAGUE,
 )
+from tollhouse.services.defense.entities.mention import EntityType, Span
 
 _APOSTROPHES = frozenset("'\u2019")
 _BEFORE_NAMES = frozenset(["the", "this", "these", "our"])

@@ -7,8 +7,8 @@ import pycrfsuite  # type: ignore[import-untyped]
 
 from tollhouse.services.defense.entities.features import features
 from tollhouse.services.defense.entities.gazetteers import CERTAIN, PLATFORM, Known
+from tollhouse.services.defense.entities.lexicon import EVENT_HEADS, HEADS
 from tollhouse.services.defense.entities.mention import EntityType, Span
-from tollhouse.services.defense.entities.words import EVENT_HEADS, HEADS
 
 _TYPES: dict[str, EntityType] = {
     "person": "person",

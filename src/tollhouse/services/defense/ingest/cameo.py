@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import msgspec
 
-from tollhouse.services.defense.event import Category
+from tollhouse.services.defense.events.event import Category
 
 # Actor types that carry arms: military, rebels, insurgents, separatists, unaligned and international armed groups.
 ARMED_TYPES = frozenset({"MIL", "REB", "INS", "SEP", "UAF", "IMG"})

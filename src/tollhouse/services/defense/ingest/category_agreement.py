@@ -7,10 +7,10 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.defense.event import Category
+from tollhouse.services.defense.events.event import Category
 from tollhouse.services.defense.ingest.cameo import category
 from tollhouse.services.defense.ingest.conflict_words import GROUPS, word_counts
-from tollhouse.services.defense.ingest.rows import Row
+from tollhouse.services.defense.ingest.export_row import Row
 
 Read = Literal["Battles", "Protests", "Political", "Economic", "none"]
 

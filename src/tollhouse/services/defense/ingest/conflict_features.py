@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import log
 
 from tollhouse.services.defense.ingest.conflict_words import GROUPS, TABLES, word_counts
-from tollhouse.services.defense.ingest.rows import Row
+from tollhouse.services.defense.ingest.export_row import Row
 
 # CAMEO roots: assault, fight, unconventional mass violence.
 FIGHT_ROOTS = frozenset({"18", "19", "20"})

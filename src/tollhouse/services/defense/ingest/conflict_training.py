@@ -10,7 +10,7 @@ from tollhouse.services.defense.ingest.conflict_labels import Labelled
 from tollhouse.services.defense.ingest.conflict_model import ConflictModel, Weights, probability, url_key
 from tollhouse.services.defense.ingest.conflict_regression import Example, fit
 from tollhouse.services.defense.ingest.conflict_scores import scores
-from tollhouse.services.defense.ingest.rows import Row
+from tollhouse.services.defense.ingest.export_row import Row
 
 FOLDS = 10
 # A missed battle costs twice a false alarm, whose severity is capped anyway while its confidence is below a half.

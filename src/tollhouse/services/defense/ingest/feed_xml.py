@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from xml.parsers import expat
 
-from tollhouse.services.defense.ingest.feed_reader import MOST_ENTRIES, FeedDocument, FeedReader
+from tollhouse.services.defense.ingest.feed_elements import MOST_ENTRIES, FeedDocument, FeedReader
 
 _PIECE = re.compile(r"<((?:\w+:)?(?:item|entry))(?=[\s>])", re.IGNORECASE)
 _NAMESPACE = re.compile(r"""\bxmlns:([\w.-]{1,30})\s*=\s*("[^"<]{0,200}"|'[^'<]{0,200}')""")

@@ -6,10 +6,10 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from tollhouse import clock
+from tollhouse.config.settings import Settings
 from tollhouse.logs import logger
-from tollhouse.services.defense import store, store_recording
-from tollhouse.services.defense.ingest.slots import ingest_export
-from tollhouse.settings import Settings
+from tollhouse.services.defense import recording_store, store
+from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.storage.database import Database
 
 log = logger("ingest")
@@ -59,10 +59,10 @@ def recording_folder() -> Traversable:
 async def _put_prepared(database: Database) -> bool:
     """Whether nothing was stored yet, so that the prepared recording is now."""
     async with database.writing(lock="ingest") as connection:
-        if not await store_recording.is_untouched(connection):
+        if not await recording_store.is_untouched(connection):
             return False
         raw = await asyncio.to_thread(recording_folder().joinpath(PREPARED).read_bytes)
-        kept = await asyncio.to_thread(store_recording.unpacked, raw)
-        await store_recording.put(connection, kept, clock.iso(clock.now()))
+        kept = await asyncio.to_thread(recording_store.unpacked, raw)
+        await recording_store.put(connection, kept, clock.iso(clock.now()))
     log.info("recording stored", slots=len(kept["gdelt_slot"]))
     return True

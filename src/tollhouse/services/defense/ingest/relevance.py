@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from tollhouse.services.defense.event import Category
+from tollhouse.services.defense.events.event import Category
 from tollhouse.services.defense.ingest.cameo import ARMED_TYPES
-from tollhouse.services.defense.ingest.rows import Row
+from tollhouse.services.defense.ingest.export_row import Row
 
 _BATTLE, _ARMED, _WORD = 0.4, 0.3, 0.15
 _MOST_WORDS = 2

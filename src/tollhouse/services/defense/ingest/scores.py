@@ -2,7 +2,7 @@
 
 from math import log, log10
 
-from tollhouse.services.defense.event import Event, EventRecord, Metrics, SeverityTier
+from tollhouse.services.defense.events.event import Event, EventRecord, Metrics, SeverityTier
 
 _REACH, _HARM, _RELEVANCE = 0.45, 0.35, 0.20
 # Publishers at which more of them no longer count.

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tollhouse.services.defense.entities.mention import EntityType
 from tollhouse.services.defense.entities.relations import Related, related
 from tollhouse.services.defense.news.geocoding import Geocode, geocode
-from tollhouse.services.defense.news.reported import Reported
+from tollhouse.services.defense.news.reported_article import Reported
 from tollhouse.services.defense.publishers import voices
 
 MOST_RELATED = 10

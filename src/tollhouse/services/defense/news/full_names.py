@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from tollhouse.services.defense.news.reported import Named, Reported
+from tollhouse.services.defense.news.reported_article import Named, Reported
 
 # How often, and how many times as often as any other of the surname, the window must name somebody in full to make it
 # clear who is meant without a story's help.

@@ -7,7 +7,7 @@ from importlib.resources import files
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.defense.news.places import Place
+from tollhouse.services.defense.news.mentioned_place import Place
 
 
 class Geocode(Struct, frozen=True, gc=False):

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.defense import store_changes
+from tollhouse.services.defense import revisions
 from tollhouse.services.defense.article import ArticleSource
-from tollhouse.services.defense.event import TitleBasis
+from tollhouse.services.defense.events.event import TitleBasis
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.store import ARTICLES_FEED
 from tollhouse.storage.database import Transaction
@@ -30,7 +30,7 @@ class _Stored(Struct, frozen=True):
 
 async def headlines(connection: Transaction, pool: str, pages: Sequence[str]) -> dict[str, Headline]:
     """The headlines that are stored of these articles, those made of addresses left out."""
-    if not await store_changes.revision(connection, ARTICLES_FEED):
+    if not await revisions.revision(connection, ARTICLES_FEED):
         return {}
     found = await store.articles_of(connection, pool, pages)
     told = {identity: msgspec.json.decode(packed, type=_Stored).article for identity, packed in found.items()}

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from sqlalchemy import Column, Index, Integer, LargeBinary, String, Table, delete, select
 
+from tollhouse.services.defense.revisions import CHUNK, Source, bump_revision, mark_removed, write_at
 from tollhouse.services.defense.store import ARTICLES_FEED, NEWS_FEED
-from tollhouse.services.defense.store_changes import CHUNK, Source, bump_revision, mark_removed, write_at
 from tollhouse.storage.database import Transaction, metadata, upsert
 
 article = Table(

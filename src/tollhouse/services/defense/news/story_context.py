@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from tollhouse.services.defense.event import Category, EventRecord
+from tollhouse.services.defense.events.event import Category, EventRecord
 from tollhouse.services.defense.ingest.relevance import words_relevance
 from tollhouse.services.defense.ingest.scores import significance
-from tollhouse.services.defense.news.reported import Reported
+from tollhouse.services.defense.news.reported_article import Reported
 from tollhouse.services.defense.stories.story import Context
 
 MOST_ENTITIES = 30

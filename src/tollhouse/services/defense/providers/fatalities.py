@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.defense.event import EventRecord
+from tollhouse.services.defense.events.event import EventRecord
 
 FatalityProvider = Literal["ucdp", "acled"]
 Coded = TypeVar("Coded")

@@ -7,9 +7,9 @@ from heapq import heapify
 
 from msgspec import Struct
 
-from tollhouse.services.defense.stories.cluster import Clusterer, Tuning
-from tollhouse.services.defense.stories.postings import Cluster, Member
-from tollhouse.services.defense.stories.shelf import Shelf
+from tollhouse.services.defense.stories.cluster_set import Shelf
+from tollhouse.services.defense.stories.clusterer import Clusterer, Tuning
+from tollhouse.services.defense.stories.inverted_index import Cluster, Member
 
 
 class StoredStory(Struct, frozen=True):

@@ -6,7 +6,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.event import Category
+from tollhouse.services.defense.events.event import Category
 from tollhouse.services.defense.stories.summary import summarised
 
 

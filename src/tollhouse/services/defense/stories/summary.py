@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.stories.words import wording
+from tollhouse.services.defense.stories.tokens import wording
 
 ARTICLES = 64
 SENTENCES = 3

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from tollhouse.services.mattress.attributes.finding import Finding, Texts
-from tollhouse.services.mattress.attributes.words import Level, find, is_negated, normal, once, words
+from tollhouse.services.mattress.attributes.lexicon import Level, find, is_negated, normal, once, words
+from tollhouse.services.mattress.attributes.result import Finding, Texts
 
 WARMEST = 1
 

@@ -5,10 +5,10 @@ from functools import lru_cache
 from msgspec import Struct
 
 from tollhouse.services.mattress.attributes.cooling import cooling_of
-from tollhouse.services.mattress.attributes.finding import Finding, Texts
 from tollhouse.services.mattress.attributes.firmness import firmness_of
 from tollhouse.services.mattress.attributes.material import material_of
 from tollhouse.services.mattress.attributes.positions import positions_of
+from tollhouse.services.mattress.attributes.result import Finding, Texts
 from tollhouse.services.mattress.attributes.size import size_of
 
 LONGEST_TEXT = 20_000

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 
-from tollhouse.services.mattress.attributes.finding import DECLARED, DESCRIPTION, Finding, Texts
-from tollhouse.services.mattress.attributes.words import Hit, find, is_negated, normal, once, pattern, words
+from tollhouse.services.mattress.attributes.lexicon import Hit, find, is_negated, normal, once, pattern, words
+from tollhouse.services.mattress.attributes.result import DECLARED, DESCRIPTION, Finding, Texts
 
 SOFTEST, FIRMEST = 1, 10
 MEDIUM = 5

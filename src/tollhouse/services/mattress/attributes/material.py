@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from functools import cache
 
-from tollhouse.services.mattress.attributes.finding import DESCRIPTION, Finding, Place, Texts
-from tollhouse.services.mattress.attributes.words import find, is_negated, normal, once, words
+from tollhouse.services.mattress.attributes.lexicon import find, is_negated, normal, once, words
+from tollhouse.services.mattress.attributes.result import DESCRIPTION, Finding, Place, Texts
 
 HYBRID = "hybrid"
 

@@ -3,8 +3,8 @@
 import re
 from functools import cache
 
-from tollhouse.services.mattress.attributes.finding import DECLARED, TAGS, Finding, Place, Texts
-from tollhouse.services.mattress.attributes.words import find, is_negated, normal, once, pattern, words
+from tollhouse.services.mattress.attributes.lexicon import find, is_negated, normal, once, pattern, words
+from tollhouse.services.mattress.attributes.result import DECLARED, TAGS, Finding, Place, Texts
 
 EVERY = ("side", "back", "stomach")
 

@@ -3,8 +3,8 @@
 import re
 from functools import cache
 
-from tollhouse.services.mattress.attributes.finding import DECLARED, DESCRIPTION, TITLE, Finding, Texts
-from tollhouse.services.mattress.attributes.words import SizeLabel, find, normal, once, words
+from tollhouse.services.mattress.attributes.lexicon import SizeLabel, find, normal, once, words
+from tollhouse.services.mattress.attributes.result import DECLARED, DESCRIPTION, TITLE, Finding, Texts
 
 TOLERANCE_CM = 2
 

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from tollhouse.errors import Problem
-from tollhouse.gate import problems
-from tollhouse.gate.operation import JSON, Answer, ProblemForm
+from tollhouse.http import problem_response
+from tollhouse.http.endpoint import JSON, ProblemForm, Response
 
 VERSION = "2026-04-08"
 CAPABILITIES = ("dev.ucp.shopping.catalog.search", "dev.ucp.shopping.catalog.lookup")
@@ -29,12 +29,12 @@ _FINAL = {"internal-error", "not-configured", "method-not-allowed"}
 _FOR_PAYERS = ("x402Version", "error", "accepts")
 
 
-def success(**members: Any) -> Answer:
+def success(**members: Any) -> Response:
     """An answer that carries what was asked for."""
-    return Answer(msgspec.json.encode({"ucp": _UCP, **members}), cache_control="no-store")
+    return Response(msgspec.json.encode({"ucp": _UCP, **members}), cache_control="no-store")
 
 
-def failure(problem: Problem) -> Answer:
+def failure(problem: Problem) -> Response:
     """A problem in the protocol's form (its error_response schema). That nothing was found is an outcome, hence 200."""
     message = {
         "type": "error",
@@ -45,8 +45,8 @@ def failure(problem: Problem) -> Answer:
     }
     body = {"ucp": {"version": VERSION, "status": "error"}, "messages": [message]}
     status = 200 if problem.code == "not-found" else problem.status
-    return Answer(
-        msgspec.json.encode(body), status=status, headers=problems.headers_of(problem), cache_control="no-store"
+    return Response(
+        msgspec.json.encode(body), status=status, headers=problem_response.headers_of(problem), cache_control="no-store"
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tollhouse.services.mattress.merchant_feed import CATEGORY
+from tollhouse.services.mattress.merchant_export import CATEGORY
 from tollhouse.services.mattress.product import CURRENCY, IN_STOCK
 
 Json = dict[str, Any]

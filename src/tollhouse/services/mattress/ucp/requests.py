@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tollhouse.errors import Problem
-from tollhouse.gate.reading import read_body
+from tollhouse.http.request_parser import read_body
 
 MAX_IDS = 100
 MAX_LIMIT = 250

@@ -1,0 +1,1 @@
+"""API keys, wallets, plans and subscriptions: the accounts of every service."""

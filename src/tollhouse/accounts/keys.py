@@ -1,0 +1,162 @@
+"""API keys: created once, verified on every call, rotated, revoked."""
+
+import asyncio
+import secrets
+from typing import Any
+
+from msgspec import Struct
+
+from tollhouse import clock
+from tollhouse.accounts import store
+from tollhouse.accounts.key_format import is_well_formed, key_hash, new_key
+from tollhouse.caller import KeyCaller, Tier
+from tollhouse.errors import Problem
+from tollhouse.storage.database import Database, Transaction
+
+ACTIVE_KEYS_PER_EMAIL = 20
+SECRET_BYTES = 32
+REMEMBER_SECONDS = 1.0
+REMEMBER_KEYS = 10_000
+
+
+class NewKey(Struct, frozen=True):
+    """A key just made: the only moment its text is known."""
+
+    text: str
+    holder: KeyCaller
+
+
+class KeyRing:
+    """The keys of one server. A change made by another process is seen within REMEMBER_SECONDS."""
+
+    def __init__(self, database: Database, secret: bytes) -> None:
+        self._database = database
+        self._secret = secret
+        self._remembered: dict[str, tuple[float, KeyCaller]] = {}
+        self._searches: dict[str, asyncio.Future[KeyCaller]] = {}
+
+    async def holder(self, key: str) -> KeyCaller:
+        """Who holds this key. Raises Problem `invalid-key` when it is malformed, unknown or revoked."""
+        known = self._remembered.get(key)
+        if known and known[0] > clock.seconds():
+            return known[1]
+        if not is_well_formed(key):
+            raise _invalid()
+        # Of all the calls that come with one key at once, one asks the database.
+        search = self._searches.get(key)
+        if search is None:
+            search = self._searches[key] = asyncio.ensure_future(self._search(key))
+        return await asyncio.shield(search)
+
+    async def create(
+        self,
+        email: str,
+        tier: Tier = "free",
+        label: str | None = None,
+        *,
+        per_day: int | None = None,
+        per_minute: int | None = None,
+    ) -> NewKey:
+        """Make a key, with limits of its own where given. Raises Problem `too-many-keys` past 20 of one email."""
+        address = email.strip().casefold()
+        async with self._database.writing(lock=f"email:{address}") as connection:
+            if await store.active_keys_of(connection, address) >= ACTIVE_KEYS_PER_EMAIL:
+                raise _too_many()
+            return await self._insert(
+                connection, email=address, tier=tier, label=label, per_day=per_day, per_minute=per_minute
+            )
+
+    async def rotate(self, key_id: str) -> NewKey:
+        """Give a key a new text; the old one stops working. Id, tier and usage stay, so rotating wins no quota."""
+        text = new_key()
+        async with self._database.writing() as connection:
+            await store.change_key(connection, key_id, hash=key_hash(text, self._secret))
+            row = await store.key_by_id(connection, key_id)
+        self._forget()
+        if row is None or row.revoked_at is not None:
+            raise Problem("invalid-key", "This API key was revoked.")
+        return NewKey(text, _caller(row))
+
+    async def revoke(self, key_id: str) -> bool:
+        """Stop a key for good; False when it was not active."""
+        return await self._change(key_id, revoked_at=clock.iso(clock.now()))
+
+    async def set_tier(self, key_id: str, tier: Tier) -> bool:
+        """Move a key to another tier; False when it is not active."""
+        return await self._change(key_id, tier=tier)
+
+    async def listed(self) -> list[dict[str, Any]]:
+        """Every key as the operator sees it: everything but its text."""
+        async with self._database.reading() as connection:
+            rows = await store.all_keys(connection)
+        return [
+            {
+                "key_id": row.id,
+                "email": row.email,
+                "tier": row.tier,
+                "label": row.label,
+                "created_at": row.created_at,
+                "revoked_at": row.revoked_at,
+            }
+            for row in rows
+        ]
+
+    async def _search(self, key: str) -> KeyCaller:
+        memory, searches = self._remembered, self._searches
+        try:
+            async with self._database.reading() as connection:
+                row = await store.key_by_hash(connection, key_hash(key, self._secret))
+        finally:
+            searches.pop(key, None)
+        if row is None:
+            memory.pop(key, None)
+            raise _invalid()
+        if len(memory) >= REMEMBER_KEYS:
+            memory.clear()
+        found = _caller(row)
+        memory[key] = (clock.seconds() + REMEMBER_SECONDS, found)
+        return found
+
+    async def _insert(self, connection: Transaction, **values: Any) -> NewKey:
+        key, key_id, created_at = new_key(), f"key_{secrets.token_hex(8)}", clock.iso(clock.now())
+        await store.insert_key(connection, id=key_id, hash=key_hash(key, self._secret), created_at=created_at, **values)
+        limits = values["per_day"], values["per_minute"]
+        return NewKey(key, KeyCaller(key_id, values["tier"], values["label"], created_at, *limits))
+
+    async def _change(self, key_id: str, **values: object) -> bool:
+        async with self._database.writing() as connection:
+            changed = await store.change_key(connection, key_id, **values)
+        self._forget()
+        return changed
+
+    def _forget(self) -> None:
+        # Searches under way may have read the row before it changed: what they find is remembered by nobody.
+        self._remembered, self._searches = {}, {}
+
+
+async def open_key_ring(database: Database, configured_secret: str) -> KeyRing:
+    """The key ring, under the operator's secret or one that the server makes once and keeps."""
+    if configured_secret:
+        return KeyRing(database, configured_secret.encode())
+    async with database.writing(lock="key-hash-secret") as connection:
+        secret = await store.secret_named(connection, "key-hash")
+        if secret is None:
+            secret = secrets.token_bytes(SECRET_BYTES)
+            await store.insert_secret(connection, "key-hash", secret)
+    return KeyRing(database, secret)
+
+
+def _caller(row: Any) -> KeyCaller:
+    return KeyCaller(row.id, row.tier, row.label, row.created_at, row.per_day, row.per_minute)
+
+
+def _invalid() -> Problem:
+    return Problem("invalid-key", "This API key is unknown, revoked or mistyped.")
+
+
+def _too_many() -> Problem:
+    return Problem(
+        "too-many-keys",
+        f"This email has {ACTIVE_KEYS_PER_EMAIL} active keys already. Revoke one first.",
+        limit=ACTIVE_KEYS_PER_EMAIL,
+    )

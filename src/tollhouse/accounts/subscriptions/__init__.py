@@ -1,0 +1,1 @@
+"""Stripe subscriptions: checkout, webhooks, and which plan a customer has paid for."""

@@ -1,0 +1,151 @@
+"""Agents: wallets registered once, which sign each of their calls."""
+
+import re
+import secrets
+from typing import Any
+
+from msgspec import Struct
+
+from tollhouse import clock
+from tollhouse.accounts import wallet_store
+from tollhouse.caller import WalletCaller
+from tollhouse.errors import Problem
+from tollhouse.evm.address import Address, checksummed, parse_address
+from tollhouse.evm.personal_sign import personal_digest
+from tollhouse.evm.signature import Signature, parse_signature, recover
+from tollhouse.storage.database import Database
+
+REMEMBER_AGENTS = 10_000
+
+_NONCE = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2}){8,64})")
+
+
+class Agent(Struct, frozen=True):
+    """A registered wallet. Its address is checksummed."""
+
+    agent_id: str
+    wallet_address: str
+    label: str | None
+    created_at: str
+
+
+class AgentHeaders(Struct, frozen=True):
+    """`X-Agent-Address`, `X-Agent-Nonce` and `X-Agent-Signature` as they were sent."""
+
+    address: str
+    nonce: str
+    signature: str
+
+
+class WalletRegistry:
+    """The agents of one server, who sign with `prefix` as the message's first word.
+
+    An agent never changes: one that was found is remembered until others push it out.
+    """
+
+    def __init__(self, database: Database, prefix: str) -> None:
+        self._database = database
+        self._prefix = prefix
+        self._remembered: dict[bytes, Agent] = {}
+
+    async def register(self, address_text: str, label: str | None = None, email: str | None = None) -> Agent:
+        """The agent of this wallet, made where there is none; the first label and email stay.
+
+        Raises Problem `invalid-body` for a text that is no address.
+        """
+        try:
+            address = parse_address(address_text)
+        except ValueError as error:
+            raise Problem("invalid-body", f"wallet_address: {error}.", parameter="wallet_address") from None
+        known = await self.agent_of(address.raw)
+        return known or self._remember(address.raw, await self._registered(address, label, email))
+
+    async def agent_of(self, address: bytes) -> Agent | None:
+        """The agent with this address of 20 bytes, or None when the wallet is not registered."""
+        known = self._remembered.get(address)
+        if known is not None:
+            return known
+        async with self._database.reading() as connection:
+            row = await wallet_store.agent_by_wallet(connection, checksummed(address))
+        return None if row is None else self._remember(address, _agent(row))
+
+    async def signer(self, path: str, query: str, address: str, nonce: str, signature: str) -> WalletCaller:
+        """Who signed this call, as its three headers say. Raises Problem `invalid-signature`, as `signed_by` does.
+
+        Also when the wallet is not registered.
+        """
+        signer = signed_by(self._prefix, path, query, AgentHeaders(address, nonce, signature))
+        agent = await self.agent_of(signer)
+        if agent is None:
+            raise _invalid(
+                f"The signature is good, but the wallet {checksummed(signer)} is not registered: "
+                "POST /api/agent/register registers it."
+            )
+        return WalletCaller(agent.agent_id, agent.wallet_address)
+
+    async def _registered(self, address: Address, label: str | None, email: str | None) -> Agent:
+        async with self._database.writing(lock=f"wallet:{address.text}") as connection:
+            row = await wallet_store.agent_by_wallet(connection, address.text)
+            if row is not None:
+                return _agent(row)
+            made = Agent(f"agent_{secrets.token_hex(8)}", address.text, label, clock.iso(clock.now()))
+            await wallet_store.insert_agent(
+                connection,
+                id=made.agent_id,
+                wallet_address=made.wallet_address,
+                label=label,
+                email=email,
+                created_at=made.created_at,
+            )
+        return made
+
+    def _remember(self, address: bytes, agent: Agent) -> Agent:
+        if len(self._remembered) >= REMEMBER_AGENTS:
+            self._remembered.pop(next(iter(self._remembered)))
+        self._remembered[address] = agent
+        return agent
+
+
+def signed_by(prefix: str, path: str, query: str, sent: AgentHeaders) -> bytes:
+    """The 20 bytes of the address that signed `<prefix>:<path>:<nonce>`, or the same with `?<query>` after the path.
+
+    The nonce stands in the message as it was sent; the query is the request line's, its bytes read as latin-1. Raises
+    Problem `invalid-signature` when a header is malformed or another key signed. Says nothing about whether the nonce
+    was seen before or the wallet is registered.
+    """
+    nonce_of(sent.nonce)
+    try:
+        address, signature = parse_address(sent.address).raw, parse_signature(sent.signature)
+    except ValueError as error:
+        raise _invalid(f"X-Agent-Address or X-Agent-Signature is malformed: {error}.") from None
+    named, nonce = f"{prefix}:{path}".encode(), b":" + sent.nonce.encode()
+    if _is_signed(named + nonce, signature, address):
+        return address
+    if query and _is_signed(named + b"?" + query.encode("latin-1") + nonce, signature, address):
+        return address
+    raise _invalid(
+        f"X-Agent-Address did not sign this call. Sign `{prefix}:{path}:` and the nonce as you send it (EIP-191)."
+    )
+
+
+def nonce_of(text: str) -> bytes:
+    """The nonce itself, the same in every spelling of its hex. Raises Problem `invalid-signature`."""
+    matched = _NONCE.fullmatch(text)
+    if matched is None:
+        raise _invalid("X-Agent-Nonce must be 8 to 64 random bytes in hexadecimal.")
+    return bytes.fromhex(matched[1])
+
+
+def _is_signed(message: bytes, signature: Signature, address: bytes) -> bool:
+    try:
+        return recover(personal_digest(message), signature) == address
+    except ValueError:
+        return False
+
+
+def _invalid(detail: str) -> Problem:
+    return Problem("invalid-signature", detail, headers={"WWW-Authenticate": 'Agent error="invalid_signature"'})
+
+
+def _agent(row: Any) -> Agent:
+    return Agent(row.id, row.wallet_address, row.label, row.created_at)

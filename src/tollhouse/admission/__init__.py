@@ -1,0 +1,1 @@
+"""The sequence every call passes through: authenticate, check limits, handle, settle or release."""

@@ -1,0 +1,256 @@
+"""The sequence every call goes through: identify, reserve, answer, settle or release."""
+
+import hmac
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import TypeVar
+
+from tollhouse import clock
+from tollhouse.accounts.plans import RANK, windows_of
+from tollhouse.accounts.wallets import nonce_of
+from tollhouse.admission import credentials, pay_per_request
+from tollhouse.admission.context import AppContext
+from tollhouse.admission.credentials import Signed
+from tollhouse.admission.stored_response import as_answer, as_kept, fingerprint
+from tollhouse.admission.usage_headers import Headers, plan_name, usage_headers
+from tollhouse.caller import AddressCaller, Caller, KeyCaller, WalletCaller
+from tollhouse.errors import Problem
+from tollhouse.http.call import Call
+from tollhouse.http.client_address import client_address, is_loopback
+from tollhouse.http.endpoint import Response
+from tollhouse.http.request import HttpRequest
+from tollhouse.http.response_writer import is_unchanged
+from tollhouse.http.terms import Terms
+from tollhouse.metering.meter import Reservation
+from tollhouse.metering.windows import Windows
+from tollhouse.payments import credit
+from tollhouse.payments.credit import Claim
+from tollhouse.payments.x402.claims import Kept
+from tollhouse.payments.x402.response_headers import Headers as PaymentHeaders
+from tollhouse.payments.x402.types import VerificationFailure
+
+T = TypeVar("T")
+
+# Where no key is needed, only a paid one changes anything.
+_PAID_TIER = Terms("key", minimum_tier="pro")
+
+# A call refused for these reasons, or failed by the server, uses nothing of the caller's plan.
+_USES_NOTHING = frozenset({401, 402, 403, 429})
+
+
+def _nothing() -> None:
+    """Nobody waits to hear that the answer left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The answer, the headers about the caller's plan, and whom to tell once it was wholly sent."""
+
+    answer: Response
+    usage: Headers = field(default_factory=list)
+    delivered: Callable[[], None] = _nothing
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether money was taken for this answer."""
+        return self.delivered is not _nothing
+
+
+class Admission:
+    """Who may come in, and what it takes from their plan or their balance."""
+
+    def __init__(self, context: AppContext) -> None:
+        settings = context.settings
+        self._context = context
+        self._meter = context.meter
+        # The meter's second window bounds nothing here.
+        self._allowance = Windows(settings.free_per_ip_per_day, None)
+        self._address = lru_cache(maxsize=8192)(partial(client_address, trusted=settings.trusted_networks()))
+
+    async def admit(self, call: Call) -> Admitted:
+        """Answer a caller whom the operation's terms let in.
+
+        Raises Problem for whoever may not come in, and whatever the work raises, with the usage headers on it.
+        """
+        terms, request = call.operation.terms, call.request
+        address = self._address(request.peer, request.header(b"x-forwarded-for"))
+        if terms.opens_to == "operator":
+            self._check_operator(terms, request, address)
+        if terms.opens_to == "anyone" and terms.is_metered:
+            return await self._on_allowance(call, address)
+        if terms.opens_to != "key":
+            answer = await call.work(AddressCaller(address), address)
+            return Admitted(answer, delivered=answer.delivered or _nothing)
+        signed = credentials.signed_call(request)
+        if signed is not None:
+            return await self._on_credit(call, signed, address)
+        return await self._on_plan(call, await self._holder(request), address)
+
+    async def _on_plan(self, call: Call, caller: KeyCaller, address: str) -> Admitted:
+        """A key's call uses one of its plan."""
+        terms = call.operation.terms
+        _check_tier(terms, caller)
+        if not terms.is_metered:
+            verdict = await self._meter.look(caller.subject, windows_of(caller))
+            return Admitted(await call.work(caller, address), usage_headers(caller, verdict))
+        reservation = await self._reserve(caller)
+        answer = await self._counted(reservation, caller, lambda: call.work(caller, address))
+        return Admitted(answer, usage_headers(caller, reservation.verdict))
+
+    async def _on_allowance(self, call: Call, address: str) -> Admitted:
+        """An address has its free requests a day, then pays for each. A paid tier's key has its own plan instead."""
+        if b"authorization" in call.request.headers:
+            caller = await self._holder(call.request)
+            _check_tier(_PAID_TIER, caller)
+            return await self._on_plan(call, caller, address)
+        visitor = AddressCaller(address)
+        reservation = await self._meter.reserve(*self._allowance_of(call.operation.terms, visitor))
+        usage = usage_headers(visitor, reservation.verdict)
+        if reservation.verdict.refused_by is None:
+            answer = await self._counted(reservation, visitor, lambda: call.work(visitor, address))
+            return Admitted(answer, usage)
+        try:
+            return await self._per_request(call, visitor, usage)
+        except Problem as problem:
+            problem.usage = usage
+            raise
+
+    def _allowance_of(self, terms: Terms, visitor: AddressCaller) -> tuple[str, Windows]:
+        """What an address's free requests are counted under, and how many there are a day."""
+        if not terms.allowance:
+            return visitor.subject, self._allowance
+        return f"{visitor.subject} {terms.allowance}", Windows(terms.free_per_day, None)
+
+    async def _per_request(self, call: Call, visitor: AddressCaller, usage: Headers) -> Admitted:
+        """One payment buys one answer: claimed before the work, settled before the answer leaves."""
+        claimed = await pay_per_request.claim(self._context, call)
+        x402 = self._context.per_request.x402
+        assert x402 is not None, "a payment was claimed"
+        delivered = partial(x402.delivered, claimed.payment)
+        if isinstance(claimed, Kept):
+            return Admitted(_with_headers(as_answer(claimed.answer), claimed.headers), usage, delivered)
+        call.request.watch()
+        try:
+            answer = await call.work(visitor, visitor.address)
+            if is_unchanged(answer, call.request):
+                await x402.release(claimed)
+                return Admitted(answer, usage)
+            settled = await x402.settle(claimed, as_kept(answer))
+        except BaseException:
+            await x402.release(claimed)
+            raise
+        if isinstance(settled, VerificationFailure):
+            raise pay_per_request.refused(self._context, x402, call, settled)
+        return Admitted(_with_headers(answer, settled), usage, delivered)
+
+    async def _on_credit(self, call: Call, signed: Signed, address: str) -> Admitted:
+        """A wallet's call takes its price from the balance, once, when the answer is ready to leave."""
+        price = call.operation.terms.agent_price_micros
+        if price is None:
+            raise credentials.missing("This operation needs an API key; a wallet's signature does not open it.")
+        caller = await self._signer(call, signed)
+        nonce = nonce_of(signed.nonce).hex()
+        print_of_call = fingerprint(call.request, await call.body())
+        claim = await credit.claim(self._context.ledger, caller.agent_id, nonce, price, print_of_call)
+        if claim.kept is not None:
+            verdict = await self._meter.look(caller.subject, windows_of(caller))
+            return Admitted(as_answer(claim.kept), usage_headers(caller, verdict), claim.delivered)
+        call.request.watch()
+        try:
+            reservation = await self._reserve(caller)
+            answer = await self._counted(reservation, caller, lambda: self._charged(claim, call, caller, address))
+        except BaseException:
+            await claim.release()
+            raise
+        return Admitted(answer, usage_headers(caller, reservation.verdict), claim.delivered)
+
+    async def _charged(self, claim: Claim, call: Call, caller: WalletCaller, address: str) -> Response:
+        """The answer, paid for; what the caller has already costs nothing."""
+        answer = await call.work(caller, address)
+        if is_unchanged(answer, call.request):
+            await claim.release()
+        else:
+            await claim.charge(as_kept(answer))
+        return answer
+
+    async def _signer(self, call: Call, signed: Signed) -> WalletCaller:
+        query = call.request.query.decode("latin-1")
+        return await self._context.wallets.signer(call.path, query, signed.address, signed.nonce, signed.signature)
+
+    async def _holder(self, request: HttpRequest) -> KeyCaller:
+        key = credentials.shown_key(request)
+        try:
+            return await self._context.keys.holder(key)
+        except Problem as problem:
+            raise credentials.invalid_key(problem.detail) if problem.code == "invalid-key" else problem from None
+
+    def _check_operator(self, terms: Terms, request: HttpRequest, address: str) -> None:
+        """With the operator's token set its bearer may come in; without it, only this machine.
+
+        A stranger's page in the operator's browser is on this machine too, and says so.
+        """
+        if request.header(b"sec-fetch-site") not in {"", "same-origin", "none"}:
+            raise Problem("not-found", "There is nothing at this path.")
+        token = getattr(self._context.settings, terms.operator_token)
+        if token:
+            if not hmac.compare_digest(credentials.bearer(request).encode(), token.encode()):
+                raise credentials.missing(
+                    f"This is the operator's: send the token `{terms.operator_token}` as a Bearer token."
+                )
+        elif not is_loopback(address):
+            raise Problem("not-found", "There is nothing at this path.")
+
+    async def _reserve(self, caller: KeyCaller | WalletCaller) -> Reservation:
+        reservation = await self._meter.reserve(caller.subject, windows_of(caller))
+        if reservation.verdict.refused_by:
+            raise _over_limit(caller, reservation)
+        return reservation
+
+    async def _counted(self, reservation: Reservation, caller: Caller, work: Callable[[], Awaitable[T]]) -> T:
+        """Do the work that was reserved for; give the reservation back where it comes to nothing."""
+        try:
+            return await work()
+        except Problem as problem:
+            problem.usage = usage_headers(caller, reservation.verdict)
+            if problem.status >= 500 or problem.status in _USES_NOTHING:
+                problem.usage = usage_headers(caller, await self._meter.release(reservation))
+            raise
+        except BaseException:
+            await self._meter.release(reservation)
+            raise
+
+
+def _with_headers(answer: Response, headers: PaymentHeaders) -> Response:
+    """The answer with headers about its payment; the one that is kept for others stays as it is."""
+    told = tuple((name.lower().encode(), value.encode()) for name, value in headers)
+    return Response(
+        answer.body, answer.media_type, answer.etag, (*answer.headers, *told), answer.status, answer.cache_control
+    )
+
+
+def _check_tier(terms: Terms, caller: KeyCaller) -> None:
+    if RANK[caller.tier] < RANK[terms.minimum_tier]:
+        raise Problem(
+            "tier-required",
+            f"This needs a key of tier {terms.minimum_tier} or higher; this key's tier is {caller.tier}.",
+            required_tier=terms.minimum_tier,
+        )
+
+
+def _over_limit(caller: KeyCaller | WalletCaller, reservation: Reservation) -> Problem:
+    full = reservation.verdict.refused_by
+    assert full is not None
+    # Told from now, not from when the call came: others may have been counted in between.
+    wait = reservation.verdict.retry_after_seconds(clock.seconds())
+    code = "quota-exceeded" if full.window == "day" else "rate-limited"
+    problem = Problem(
+        code,
+        f"The {plan_name(caller)} plan's {full.limit} requests per {full.window} are used; the next fits in {wait} s.",
+        headers={"Retry-After": str(wait)},
+        retry_after_seconds=wait,
+        window=full.window,
+        limit=full.limit,
+    )
+    problem.usage = usage_headers(caller, reservation.verdict)
+    return problem

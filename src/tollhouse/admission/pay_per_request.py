@@ -1,0 +1,65 @@
+"""x402 at the gate: what a request beyond the allowance costs, and the payment it brings."""
+
+from tollhouse.admission.context import AppContext
+from tollhouse.admission.stored_response import fingerprint
+from tollhouse.errors import Problem
+from tollhouse.http.call import Call
+from tollhouse.http.request import HttpRequest
+from tollhouse.payments.x402.challenge import NO_PAYMENT_TAKEN, challenge, refusal
+from tollhouse.payments.x402.claims import Claimed, Kept
+from tollhouse.payments.x402.header_parser import read_payment
+from tollhouse.payments.x402.payments import X402
+from tollhouse.payments.x402.types import Resource, VerificationFailure
+
+ASKS_FOR_PAYMENT = "The free allowance is used up: pay for this request."
+
+
+async def claim(context: AppContext, call: Call) -> Claimed | Kept:
+    """The payment this call brings, verified and taken for it, before any work is done.
+
+    Raises Problem `payment-required` where there is none, `payment-invalid` where it will not do, and those of X402.
+    """
+    request = call.request
+    payment = read_payment(request.header(b"x-payment"), request.header(b"payment-signature"))
+    if context.per_request.x402 is None or payment is None:
+        raise _required(context.per_request.x402, call, _resource(context, call))
+    resource = _resource(context, call)
+    accepts = context.per_request.x402.accepts(_price(call))
+    print_of_call = fingerprint(request, await call.body())
+    outcome = await context.per_request.x402.claim(payment, accepts, print_of_call, resource.url)
+    if isinstance(outcome, VerificationFailure):
+        raise refusal(outcome, challenge(resource, accepts, outcome.reason))
+    return outcome
+
+
+def refused(context: AppContext, x402: X402, call: Call, outcome: VerificationFailure) -> Problem:
+    """The 402 for a payment whose settlement moved no money."""
+    return refusal(outcome, challenge(_resource(context, call), x402.accepts(_price(call)), outcome.reason))
+
+
+def _required(x402: X402 | None, call: Call, resource: Resource) -> Problem:
+    accepts = x402.accepts(_price(call)) if x402 else []
+    error = ASKS_FOR_PAYMENT if accepts else NO_PAYMENT_TAKEN
+    return challenge(resource, accepts, error).problem(
+        "payment-required",
+        f"The free requests of your address are used up for today. {'' if accepts else NO_PAYMENT_TAKEN}".strip(),
+    )
+
+
+def _price(call: Call) -> int:
+    price = call.operation.terms.request_price_micros
+    assert price is not None, "only operations with a price come here"
+    return price
+
+
+def _resource(context: AppContext, call: Call) -> Resource:
+    """What is for sale, at its full public address."""
+    operation, request = call.operation, call.request
+    root = context.settings.public_url.rstrip("/") or f"http://{_host(request)}"
+    query = f"?{request.query.decode('latin-1')}" if request.query else ""
+    media_type = next(iter(operation.answers), "application/json")
+    return Resource(f"{root}{request.path}{query}", operation.summary, media_type)
+
+
+def _host(request: HttpRequest) -> str:
+    return request.header(b"host") or "localhost"

@@ -1,0 +1,1 @@
+"""Importers: product feeds of every supported format, read into rows."""

@@ -1,0 +1,246 @@
+"""What a query finds: filters, exact totals, and one page in a stable order."""
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any
+
+from msgspec import Struct
+from tantivy import Occur
+from tantivy import Query as IndexQuery
+
+from tollhouse.catalogue import index_columns
+from tollhouse.catalogue.field_values import bound, comparable
+from tollhouse.catalogue.index import Hit, View
+from tollhouse.catalogue.items import Item
+from tollhouse.catalogue.query import Between, Query, Value
+from tollhouse.catalogue.schema import RANGED, Field
+from tollhouse.catalogue.scoring import Ranking
+from tollhouse.catalogue.term_matching import Match
+
+# More items of one score come in the order of the index's segments, and by id only within each.
+MOST_EQUALS = 1_000
+# So many are read along with a page, lest a second search be needed for them; from a large catalogue, where that would
+# take longer than to read a thousand, all.
+SOME_EQUALS, LARGE = 100, 100_000
+# Of so many rows for each item that is wanted enough match, mostly. With more rows than this share of the items that
+# match it takes as long to look among few as among all.
+FEWEST, MOST_SHARE = 50, 1.5
+# Of a sample so many times as many rows are read as stand for those that are wanted.
+SPARE = 4
+EVERYTHING = IndexQuery.all_query()
+
+# Both ends belong to it; an end that is None is open.
+Interval = tuple[float | None, float | None]
+
+
+class Conditions(Struct, frozen=True):
+    """A query as the index takes it: what the text means, the same scored, and one filter for each field.
+
+    `intervals` are the filters that are nothing but the range of one number.
+    """
+
+    view: View
+    meant: IndexQuery
+    ranking: Ranking
+    filters: dict[str, IndexQuery]
+    intervals: dict[str, Interval]
+
+    def without(self, name: str | None) -> IndexQuery:
+        """All conditions but the filter on one field, unscored."""
+        return _narrowed(self.meant, [query for field, query in self.filters.items() if field != name])
+
+    @property
+    def is_none(self) -> bool:
+        """Whether every item matches."""
+        return self.meant is EVERYTHING and not self.filters
+
+    def count(self) -> int:
+        """How many items match."""
+        return len(self.view) if self.is_none else self.view.count(self.all)
+
+    @property
+    def all(self) -> IndexQuery:
+        """All conditions, unscored."""
+        return self.without(None)
+
+    def ranked(self, scored: IndexQuery) -> IndexQuery:
+        """The scored items that all filters let through."""
+        return _narrowed(scored, list(self.filters.values()))
+
+
+def conditions(view: View, query: Query, match: Match | None) -> Conditions:
+    """The conditions of a checked query, whose text means `match`."""
+    filters: dict[str, IndexQuery] = {}
+    intervals: dict[str, Interval] = {}
+    for name in {**query.any_of, **query.between}:
+        field = view.schema.by_name[name]
+        parts = []
+        if name in query.any_of:
+            parts.append(_any_of(view, field, query.any_of[name]))
+        if name in query.between:
+            ends = _ends(field, query.between[name])
+            parts.append(_between(view, field, ends))
+            if name not in query.any_of:
+                intervals[name] = ends
+        filters[name] = IndexQuery.boolean_query([(Occur.Must, part) for part in parts])
+    meant, ranking = (match.meant, match.ranking) if match else (EVERYTHING, Ranking(EVERYTHING))
+    return Conditions(view, meant, ranking, filters, intervals)
+
+
+def page(where: Conditions, query: Query, total: int | None = None) -> tuple[int, list[Item]]:
+    """How many items match, unless `total` says it already, and those of the page."""
+    view, until = where.view, query.offset + query.limit
+    if query.limit and query.text is not None and not query.sort:
+        total, hits = _ranked(where, until, total)
+        return total, [view.item(address) for address in _ordered(view, hits, query.offset, until)]
+    total = where.count() if total is None else total
+    return total, _by_column(view, where.all, query) if query.limit and query.offset < total else []
+
+
+def best(view: View, matching: IndexQuery, limit: int) -> list[Item]:
+    """The items of the highest scores, equals by id."""
+    _, hits = _by_score(view, matching, limit)
+    return [view.item(address) for address in _ordered(view, hits, 0, limit)]
+
+
+def every(where: Conditions) -> Iterator[Item]:
+    """Every matching item, by id."""
+    view, matching = where.view, where.all
+    total = view.count(matching)
+    for _, address in view.first(matching, "id", total) if total else ():
+        yield view.item(address)
+
+
+def _ranked(where: Conditions, until: int, total: int | None) -> tuple[int, list[Hit]]:
+    """How many items match, and the best of them."""
+    choice = where.ranking.choice
+    if choice:
+        total = where.count() if total is None else total
+        hits = _among_few(where, where.ranking, choice, until, total)
+        if hits:
+            return total, hits
+    return _by_score(where.view, where.ranked(where.ranking.scored), until)
+
+
+def _among_few(
+    where: Conditions, ranking: Ranking, choice: Callable[[int], IndexQuery], until: int, total: int
+) -> list[Hit]:
+    """The best of all items, found in a choice of them; nothing where no choice that is small surely has them."""
+    sizes = range(until * FEWEST, int(total * MOST_SHARE))
+    number = next((number for number, rows in enumerate(ranking.rows) if rows in sizes), None)
+    while number is not None:
+        _, hits = _by_score(where.view, where.ranked(choice(number)), until)
+        if len(hits) < until:
+            return []
+        least = hits[until - 1][0]
+        if least > ranking.rests[number]:
+            return hits
+        # The best of a larger choice score no less.
+        larger = zip(ranking.rows, ranking.rests, strict=True)
+        number = next((number for number, (rows, rest) in enumerate(larger) if rest < least and rows in sizes), None)
+    return []
+
+
+def _by_score(view: View, matching: IndexQuery, until: int) -> tuple[int, list[Hit]]:
+    """The best hits, and with them the equals of the last one where some of those may have smaller ids."""
+    if view.is_one_segment:
+        return view.best(matching, until)
+    most = until + MOST_EQUALS + 1
+    limit = most if len(view) > LARGE else until + SOME_EQUALS
+    total, hits = view.best(matching, limit)
+    if limit < most and total > len(hits) and hits[-1][0] == hits[until - 1][0]:
+        return view.best(matching, most)
+    return total, hits
+
+
+def _by_column(view: View, matching: IndexQuery, query: Query) -> list[Item]:
+    """A page ordered by a field. Equals that the page cuts through are looked up by their value, in the order of id."""
+    name = query.sort.removeprefix("-") or "id"
+    is_descending = query.sort.startswith("-")
+    field = view.schema.by_name[name]
+    column = index_columns.order_column(name, is_descending=is_descending)
+    backwards = is_descending and field.type in ("keyword", "keywords")
+    until = query.offset + query.limit
+    many = until + SOME_EQUALS
+    hits = _by_sample(view, matching, field, column, many) or view.first(matching, column, many, backwards=backwards)
+    found: list[Item] = []
+    at = 0
+    for value, equals in groupby(hits, key=itemgetter(0)):
+        group = list(equals)
+        start, end = max(query.offset - at, 0), until - at
+        if start < len(group) and end > 0:
+            # Of the last value there may be more than were read.
+            is_whole = at + len(group) < len(hits) or len(hits) < many
+            if len(group) > SOME_EQUALS or not is_whole:
+                same = index_columns.equal(view.columns, field.type, column, value)
+                both = IndexQuery.boolean_query([(Occur.Must, matching), (Occur.Must, same)])
+                found += [view.item(address) for _, address in view.first(both, "id", end)[start:]]
+            else:
+                found += [view.item(address) for address in _ordered(view, group, start, end)]
+        at += len(group)
+    return found
+
+
+def _by_sample(view: View, matching: IndexQuery, field: Field, column: str, limit: int) -> list[Hit]:
+    """The first rows by a column, all of them below a value that a few rows of a sample reach.
+
+    Nothing where that is not to be told beforehand, or would be no quicker.
+    """
+    if len(view) <= LARGE or field.type not in RANGED:
+        return []
+    some = IndexQuery.boolean_query([(Occur.Must, matching), (Occur.Must, view.sample)])
+    enough = SPARE * (1 + limit // index_columns.SAMPLED)
+    reaching = view.first(some, column, enough)
+    if len(reaching) < enough:
+        return []
+    below = index_columns.between(view.columns, field.type, column, None, reaching[-1][0])
+    hits = view.first(IndexQuery.boolean_query([(Occur.Must, matching), (Occur.Must, below)]), column, limit)
+    return hits if len(hits) == limit else []
+
+
+def _ordered(view: View, hits: Sequence[Hit], start: int, end: int) -> Iterator[Any]:
+    """The addresses from `start` to `end` of hits whose equals, unless they are too many, are put in order of id."""
+    at = 0
+    for _, equals in groupby(hits, key=itemgetter(0)):
+        group = [address for _, address in equals]
+        if at < end and at + len(group) > start:
+            in_order = _by_id(view, group) if len(group) <= MOST_EQUALS else iter(group)
+            yield from islice(in_order, max(start - at, 0), end - at)
+        at += len(group)
+
+
+def _by_id(view: View, equals: Sequence[Any]) -> Iterator[Any]:
+    """Rows of one segment lie by id already; those of several are merged, reading no more ids than are needed."""
+    segments: dict[int, list[Any]] = {}
+    for address in equals:
+        segments.setdefault(address.segment_ord, []).append(address)
+    runs = [sorted(each, key=lambda address: address.doc) for each in segments.values()]
+    return iter(runs[0]) if len(runs) == 1 else heapq.merge(*runs, key=lambda address: view.item(address)["id"])
+
+
+def _narrowed(query: IndexQuery, filters: Sequence[IndexQuery]) -> IndexQuery:
+    if not filters:
+        return query
+    unscored = [(Occur.Must, IndexQuery.const_score_query(each, 0.0)) for each in filters]
+    return IndexQuery.boolean_query([(Occur.Must, query), *unscored])
+
+
+def _any_of(view: View, field: Field, values: Sequence[Value]) -> IndexQuery:
+    column = index_columns.value_column(field) if field.name != "id" else "id"
+    found = [value if field.name == "id" else comparable(field.type, value) for value in values]
+    wanted = [index_columns.equal(view.columns, field.type, column, value) for value in found]
+    return wanted[0] if len(wanted) == 1 else IndexQuery.boolean_query([(Occur.Should, each) for each in wanted])
+
+
+def _ends(field: Field, ends: Between) -> Interval:
+    low = None if ends.minimum is None else bound(field.type, ends.minimum, is_minimum=True)
+    high = None if ends.maximum is None else bound(field.type, ends.maximum, is_minimum=False)
+    return low, high
+
+
+def _between(view: View, field: Field, ends: Interval) -> IndexQuery:
+    if ends == (None, None):
+        return IndexQuery.all_query()
+    return index_columns.between(view.columns, field.type, index_columns.value_column(field), *ends)

@@ -1,0 +1,126 @@
+"""What the tour plays on: a local chain with funded wallets, and a server of all services that takes payments on it."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import httpx2
+
+from tollhouse import app
+from tollhouse.config import settings as setting
+from tollhouse.config.settings import Settings
+from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain
+
+AGENT, OPERATOR, RELAYER = ACCOUNTS[1], ACCOUNTS[2], ACCOUNTS[3]
+EMAIL = "ada@example.org"
+FUNDS_MICROS = 100_000_000
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+
+
+class StageError(Exception):
+    """The stage could not be set; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`agent` is a funded wallet; `root` is where the server listens."""
+
+    chain: LocalChain
+    settings: Settings
+    root: str
+    client: httpx2.AsyncClient
+    agent: Account
+    ended: asyncio.Event
+
+    async def get(self, path: str, headers: Mapping[str, str] | None = None) -> httpx2.Response:
+        """Whatever the server answers."""
+        return await self.client.get(path, headers=headers)
+
+    async def post(self, path: str, body: dict[str, Any], headers: Mapping[str, str] | None = None) -> httpx2.Response:
+        """A success. Raises httpx2.HTTPStatusError."""
+        return (await self.client.post(path, json=body, headers=headers)).raise_for_status()
+
+    async def enterprise_key(self) -> str:
+        """A key as the operator gives it out, with `tollhouse keys create`."""
+        async with app.open_context(self.settings, answers_calls=False) as context:
+            return (await context.keys.create(EMAIL, "enterprise", "the tour")).text
+
+
+@asynccontextmanager
+async def set_stage(folder: Path, port: int) -> AsyncIterator[Stage]:
+    """The chain and the server running, until the block ends. Raises StageError."""
+    root = f"http://127.0.0.1:{port or _free_port()}"
+    async with LocalChain.start() as chain:
+        await chain.fund_usdc(AGENT.address, FUNDS_MICROS)
+        staged = setting.load(
+            None,
+            data_dir=str(folder),
+            recorded=True,
+            feeds=(),
+            evm_rpc_url=chain.url,
+            treasury_address=OPERATOR.address,
+            deposit_confirmations=1,
+            x402_pay_to=OPERATOR.address,
+            x402_facilitator_key=RELAYER.private_key,
+            trusted_proxies="127.0.0.1/32",
+            webhook_allow_loopback=True,
+            public_url=root,
+        )
+        async with _server(staged, root) as ended, httpx2.AsyncClient(base_url=root, timeout=30) as client:
+            yield Stage(chain, staged, root, client, AGENT, ended)
+
+
+@asynccontextmanager
+async def _server(settings: Settings, root: str) -> AsyncIterator[asyncio.Event]:
+    """`tollhouse serve` as a process of its own; the event is set when it ends by itself."""
+    folder = Path(settings.data_dir)
+    setting.export(settings)
+    with _log_in(folder) as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tollhouse", "serve", "--port", root.rpartition(":")[2],
+            stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+    ended = asyncio.Event()
+    watch = asyncio.ensure_future(process.wait())
+    watch.add_done_callback(lambda _: ended.set())
+    try:
+        await _until_healthy(root, ended, folder)
+        yield ended
+    finally:
+        # `ended` does not tell: whoever has seen enough may set it as well.
+        if not watch.done():
+            os.killpg(process.pid, signal.SIGTERM)
+            await asyncio.wait({watch}, timeout=STOP_SECONDS)
+        if not watch.done():
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _log_in(folder: Path) -> BinaryIO:
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder / "server.log").open("ab")
+
+
+async def _until_healthy(root: str, ended: asyncio.Event, folder: Path) -> None:
+    async with httpx2.AsyncClient(base_url=root) as client, asyncio.timeout(START_SECONDS):
+        while not ended.is_set():
+            try:
+                if (await client.get("/defense/health")).status_code == 200:
+                    return
+            except httpx2.TransportError:
+                pass
+            await asyncio.sleep(0.1)
+    raise StageError(f"the server ended at once; its log is {folder / 'server.log'}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

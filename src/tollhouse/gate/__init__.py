@@ -1,1 +1,0 @@
-"""The way in: one sequence for every operation of every service."""

@@ -1,0 +1,111 @@
+"""An operation, declared once: route, limits, description and price list all read this."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Struct
+
+from tollhouse.caller import Caller
+from tollhouse.errors import Problem
+from tollhouse.http.request import HttpRequest
+from tollhouse.http.terms import Terms
+
+Query = TypeVar("Query")
+Body = TypeVar("Body")
+
+Method = Literal["GET", "POST", "PATCH", "DELETE"]
+
+JSON = "application/json"
+
+
+class Request(Struct, Generic[Query, Body], frozen=True):
+    """What a caller asks, read and checked: the handler can trust it. `address` is the client's.
+
+    `http` is the raw request, for endpoints of foreign protocols that read their own headers.
+    """
+
+    query: Query
+    body: Body
+    path: dict[str, str]
+    caller: Caller | None
+    address: str
+    media_type: str
+    http: HttpRequest | None = None
+
+
+@dataclass(slots=True)
+class Response:
+    """What goes back. `etag` is opaque; an answer kept and given again keeps its head and compressed forms too.
+
+    `delivered` is called once this answer was wholly sent, where somebody waits for that.
+    """
+
+    body: bytes
+    media_type: str = JSON
+    etag: str | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    status: int = 200
+    cache_control: str = "no-cache"
+    delivered: Callable[[], None] | None = None
+    stream: AsyncGenerator[bytes, None] | None = None
+    compressed: dict[str, bytes] = field(default_factory=dict)
+    head: tuple[tuple[bytes, bytes], ...] = ()
+
+
+Handler = Callable[[Request[Any, Any]], Awaitable[Response | Struct]]
+
+
+class Example(Struct, frozen=True):
+    """A call that is answered, for the samples. A text `$NAME` stands for what the caller has in that variable.
+
+    Path parameters and the body default to the description's examples; a body that is a text is sent as it is.
+    """
+
+    path: dict[str, str] = {}
+    query: dict[str, Any] = {}
+    body: Any = None
+    headers: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemForm:
+    """How an endpoint of a foreign protocol tells a problem; `schema` is a JSON Schema of what `tell` writes."""
+
+    tell: Callable[[Problem], Response]
+    media_type: str
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """`answers` maps each media type offered to its schema: a type, or a plain JSON Schema. The first is the default.
+
+    `formats` names the media types in the `format` parameter where there is one. `problems` are the codes this
+    operation raises itself; those of its terms and its reading are known from the rest of the declaration. With
+    `takes_bytes` the body is handed over as it came. `is_tool`: agents may call it over MCP.
+    `problem_form` is a foreign protocol's own; None tells problems as everything here does. `failures` are answers of
+    the handler's own that are none: the status of each, and the type of its JSON.
+    """
+
+    id: str
+    method: Method
+    path: str
+    summary: str
+    handler: Handler
+    terms: Terms
+    description: str = ""
+    query: type[Struct] | None = None
+    body: type[Struct] | None = None
+    takes_bytes: bool = False
+    path_parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    answers: dict[str, Any] = field(default_factory=dict)
+    formats: dict[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    tag: str = ""
+    examples: dict[str, Any] = field(default_factory=dict)
+    sample: Example = field(default_factory=Example)
+    is_described: bool = True
+    is_tool: bool = False
+    problem_form: ProblemForm | None = None
+    failures: dict[int, type[Struct]] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""MCP (Model Context Protocol) over streamable HTTP."""

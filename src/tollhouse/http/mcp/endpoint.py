@@ -1,0 +1,249 @@
+"""`POST /mcp`: the Model Context Protocol over streamable HTTP, without sessions, in its old and its new form.
+
+Revisions up to 2025-11-25 begin with a handshake, 2026-07-28 asks `server/discover`; both are answered here, each
+message by itself. A tool's call goes through the same admission as the operation over HTTP, with the same credentials
+in the same headers; a payment comes in `_meta["x402/payment"]`.
+"""
+
+import contextlib
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse import __version__
+from tollhouse.admission.admission import Admission, Admitted
+from tollhouse.config.settings import Settings
+from tollhouse.errors import Problem
+from tollhouse.http import problem_response, request_limits
+from tollhouse.http.call import Call
+from tollhouse.http.endpoint import Endpoint, Request, Response
+from tollhouse.http.mcp import tools
+from tollhouse.http.request import HttpRequest
+from tollhouse.http.router import Route
+from tollhouse.http.service import Service
+from tollhouse.http.terms import FREE
+from tollhouse.logs import logger
+
+log = logger("http")
+
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+STATELESS_VERSION = "2026-07-28"
+CACHED_MS = 300_000
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+UNSUPPORTED_VERSION = -32022
+
+PAYMENT, PAYMENT_RESPONSE = "x402/payment", "x402/payment-response"
+
+# What the caller shows on the call to the endpoint is shown to the operation.
+_CREDENTIALS = (
+    b"authorization",
+    b"x-agent-address",
+    b"x-agent-nonce",
+    b"x-agent-signature",
+    b"x-forwarded-for",
+    b"host",
+)
+_STATUS = {PARSE_ERROR: 400, INVALID_REQUEST: 400, UNSUPPORTED_VERSION: 400}
+
+Json = dict[str, Any]
+
+
+class Message(Struct, frozen=True):
+    """A JSON-RPC 2.0 request, or a notification when it has no id."""
+
+    jsonrpc: str
+    method: str
+    id: int | str | None = None
+    params: dict[str, Any] = {}
+
+
+class RpcError(Exception):
+    """A JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code, self.data = code, data
+
+
+class McpEndpoint:
+    """The tools of one service, mounted under `prefix`."""
+
+    def __init__(self, settings: Settings, admission: Admission, service: Service, prefix: str) -> None:
+        self._settings = settings
+        self._admission = admission
+        self._service = service
+        self._routes = {each.id: Route(service, each, prefix) for each in service.operations if each.is_tool}
+        self._tools = [tools.described(route.operation) for route in self._routes.values()]
+
+    def operation(self) -> Endpoint:
+        """The endpoint, to be mounted beside the service's operations."""
+        return Endpoint("mcp", "POST", "/mcp", "Model Context Protocol", self.answer, FREE, takes_bytes=True,
+                         answers={"application/json": {}}, is_described=False)  # fmt: skip
+
+    async def answer(self, asked: Request[None, bytes]) -> Response:
+        """Answer one message."""
+        request = asked.http
+        assert request is not None, "the gate hands every request over"
+        identity: int | str | None = None
+        try:
+            message = _message(asked.body)
+            identity = message.id
+            _check_version(request)
+            if message.id is None:
+                return Response(b"", status=202, cache_control="no-store")
+            result, delivered = await self._result(message, request)
+        except RpcError as error:
+            told = {"code": error.code, "message": str(error)} | ({"data": error.data} if error.data else {})
+            return _json({"jsonrpc": "2.0", "id": identity, "error": told}, status=_STATUS.get(error.code, 200))
+        answer = _json({"jsonrpc": "2.0", "id": identity, "result": result})
+        answer.delivered = delivered
+        return answer
+
+    async def _result(self, message: Message, request: HttpRequest) -> tuple[Json, Callable[[], None] | None]:
+        match message.method:
+            case "initialize":
+                return self._initialized(message.params), None
+            case "server/discover":
+                return self._discovered(), None
+            case "ping":
+                return {}, None
+            case "tools/list":
+                return {"tools": self._tools, **_CACHEABLE}, None
+            case "tools/call":
+                return await self._called(message.params, request)
+        raise RpcError(METHOD_NOT_FOUND, f"There is no method {message.method[:100]!r} here.")
+
+    def _initialized(self, params: Json) -> Json:
+        wanted = params.get("protocolVersion")
+        version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        return {"protocolVersion": version, "serverInfo": self._identity(), **self._abilities()}
+
+    def _discovered(self) -> Json:
+        return {
+            "supportedVersions": [*HANDSHAKE_VERSIONS, STATELESS_VERSION],
+            "_meta": {"io.modelcontextprotocol/serverInfo": self._identity()},
+            **self._abilities(),
+            **_CACHEABLE,
+        }
+
+    def _identity(self) -> Json:
+        return {"name": f"tollhouse-{self._service.name}", "title": self._service.title, "version": __version__}
+
+    def _abilities(self) -> Json:
+        return {"capabilities": {"tools": {"listChanged": False}}, "instructions": self._service.description}
+
+    async def _called(self, params: Json, request: HttpRequest) -> tuple[Json, Callable[[], None] | None]:
+        route = self._routes.get(str(params.get("name")))
+        arguments, meta = params.get("arguments", {}), params.get("_meta", {})
+        if route is None:
+            raise RpcError(INVALID_PARAMS, "There is no such tool; tools/list names them.")
+        if not isinstance(arguments, dict) or not isinstance(meta, dict):
+            raise RpcError(INVALID_PARAMS, "`arguments` and `_meta` are objects.")
+        try:
+            wanted = tools.asking(route.operation, arguments)
+        except ValueError as error:
+            raise RpcError(INVALID_PARAMS, f"{error}.") from None
+        inner = _inner(route, wanted, meta, request)
+        try:
+            request_limits.check_head(inner)
+            admitted = await self._admission.admit(Call(self._settings, inner, route, wanted.path_parameters))
+            result = await _succeeded(admitted)
+        except Problem as problem:
+            return _failed(problem, request.id), None
+        except Exception:
+            log.exception("unexpected failure", request_id=request.id, path=inner.path)
+            return _failed(Problem("internal-error", "Something went wrong on this server."), request.id), None
+        return result, admitted.delivered if admitted.is_paid else None
+
+
+_CACHEABLE: Json = {"resultType": "complete", "ttlMs": CACHED_MS, "cacheScope": "public"}
+
+
+def _message(body: bytes) -> Message:
+    try:
+        message = msgspec.json.decode(body, type=Message)
+    except msgspec.ValidationError as error:
+        raise RpcError(INVALID_REQUEST, f"Send one JSON-RPC 2.0 message: {error}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise RpcError(PARSE_ERROR, "The body is no JSON.") from None
+    if message.jsonrpc != "2.0":
+        raise RpcError(INVALID_REQUEST, "`jsonrpc` is `2.0`.")
+    return message
+
+
+def _check_version(request: HttpRequest) -> None:
+    version = request.header(b"mcp-protocol-version")
+    supported = [*HANDSHAKE_VERSIONS, STATELESS_VERSION]
+    if version and version not in supported:
+        told = {"supported": supported, "requested": version[:50]}
+        raise RpcError(UNSUPPORTED_VERSION, "This revision of the protocol is not spoken here.", told)
+
+
+def _inner(route: Route, wanted: tools.Asking, meta: Json, outer: HttpRequest) -> HttpRequest:
+    """The HTTP request that a tool's call stands for."""
+    headers = [(name, outer.headers[name].encode("latin-1")) for name in _CREDENTIALS if name in outer.headers]
+    headers += [(b"accept", b"application/json"), (b"x-request-id", outer.id.encode())]
+    if wanted.body:
+        headers.append((b"content-type", b"application/json"))
+    payment = meta.get(PAYMENT)
+    if payment is not None:
+        is_first = isinstance(payment, dict) and payment.get("x402Version") == 1
+        name = b"x-payment" if is_first else b"payment-signature"
+        headers.append((name, b64encode(msgspec.json.encode(payment))))
+    sent = iter([{"type": "http.request", "body": wanted.body, "more_body": False}])
+
+    async def receive() -> Json:
+        message = next(sent, None)
+        return message if message is not None else dict(await outer.receive())
+
+    path = f"{route.prefix}{wanted.path}"
+    scope = {
+        "method": route.operation.method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": wanted.query,
+        "client": (outer.peer, 0),
+        "headers": headers,
+    }
+    return HttpRequest(scope, receive)
+
+
+async def _succeeded(admitted: Admitted) -> Json:
+    """The answer, whole: one that would be streamed is waited for."""
+    answer = admitted.answer
+    body = answer.body if answer.stream is None else b"".join([piece async for piece in answer.stream])
+    result: Json = {
+        "content": [{"type": "text", "text": body.decode()}],
+        "isError": False,
+        "resultType": "complete",
+    }
+    if answer.media_type == "application/json":
+        structured = msgspec.json.decode(body)
+        result |= {"structuredContent": structured} if isinstance(structured, dict) else {}
+    for name, value in answer.headers:
+        if name in {b"payment-response", b"x-payment-response"}:
+            result["_meta"] = {PAYMENT_RESPONSE: msgspec.json.decode(b64decode(value))}
+    return result
+
+
+def _failed(problem: Problem, request_id: str) -> Json:
+    """The problem, or what has to be paid where that is what is asked for."""
+    told = problem_response.as_answer(problem, request_id).body
+    for name, value in problem.headers.items():
+        if name.upper() == "PAYMENT-REQUIRED":
+            with contextlib.suppress(ValueError):
+                told = b64decode(value)
+    return {
+        "content": [{"type": "text", "text": told.decode()}],
+        "structuredContent": msgspec.json.decode(told),
+        "isError": True,
+        "resultType": "complete",
+    }
+
+
+def _json(members: Json, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(members), status=status, cache_control="no-store")

@@ -1,0 +1,259 @@
+"""The OpenAPI 3.1 description of a service, read off the same declarations that serve it."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse.accounts.plans import PLANS, RANK
+from tollhouse.errors import CODES
+from tollhouse.http import problem_response
+from tollhouse.http.code_samples import samples
+from tollhouse.http.endpoint import JSON, Endpoint
+from tollhouse.http.service import Service
+from tollhouse.http.terms import Terms
+from tollhouse.money import usd
+
+Json = dict[str, Any]
+
+_AGENT_SCHEMES: Json = {
+    name: {"type": "apiKey", "in": "header", "name": header, "description": text}
+    for name, header, text in (
+        ("agentAddress", "X-Agent-Address", "The registered wallet"),
+        ("agentNonce", "X-Agent-Nonce", "8 to 64 random bytes in hex, used once"),
+        ("agentSignature", "X-Agent-Signature", "EIP-191 signature over `<prefix>:<path>:<nonce>`"),
+    )
+}
+
+_REF = "#/components/schemas/{name}"
+_EVERYWHERE = ("invalid-request", "not-acceptable", "uri-too-long", "headers-too-large", "internal-error",
+               "storage-unavailable")  # fmt: skip
+
+
+def description(service: Service, base_url: str) -> Json:
+    """The whole document; `base_url` is where the service is reached."""
+    operations = [operation for operation in service.operations if operation.is_described]
+    schemas = _schemas(operations)
+    paths: dict[str, Json] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": service.title,
+            "version": service.version,
+            "description": service.description,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": base_url}],
+        "tags": [{"name": name, "description": text} for name, text in service.tags.items()],
+        "paths": paths,
+        "components": {
+            "schemas": {"Problem": problem_response.SCHEMA, **schemas},
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `th_live_…`"},
+                **_AGENT_SCHEMES,
+            },
+        },
+        "x-plans": [_plan(tier) for tier in PLANS],
+    }
+
+
+def _plan(tier: Any) -> Json:
+    plan = PLANS[tier]
+    return {
+        "tier": plan.tier,
+        "requests_per_day": plan.limits.requests_per_day,
+        "requests_per_minute": plan.limits.requests_per_minute,
+        "price_per_month_usd": usd(plan.month_micros),
+        "price_per_year_usd": None if plan.year_micros is None else usd(plan.year_micros),
+        "includes": list(plan.includes),
+    }
+
+
+def _schemas(operations: list[Endpoint]) -> Json:
+    types = {kind for operation in operations for kind in _types(operation)}
+    _, components = msgspec.json.schema_components(sorted(types, key=lambda kind: kind.__name__), ref_template=_REF)
+    return {name: components[name] for name in sorted(components)}
+
+
+def _types(operation: Endpoint) -> list[type[Struct]]:
+    kinds = [operation.query, operation.body, *operation.answers.values(), *operation.failures.values()]
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Struct)]
+
+
+def _operation(operation: Endpoint, schemas: Json) -> Json:
+    described: Json = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "description": f"{operation.description}\n\n{price_sentence(operation.terms)}".strip(),
+        "parameters": [*_path_parameters(operation), *_query_parameters(operation, schemas)],
+        "responses": _responses(operation),
+        "security": _security(operation.terms),
+        "x-price": _price(operation.terms),
+        "x-codeSamples": [
+            {"lang": sample.label, "label": sample.label, "source": sample.source} for sample in samples(operation)
+        ],
+    }
+    if operation.tag:
+        described["tags"] = [operation.tag]
+    if operation.body is not None:
+        media: Json = {"schema": {"$ref": _REF.format(name=operation.body.__name__)}}
+        if "body" in operation.examples:
+            media["example"] = operation.examples["body"]
+        described["requestBody"] = {"required": True, "content": {"application/json": media}}
+    return described
+
+
+def _security(terms: Terms) -> list[Json]:
+    if terms.request_price_micros is not None:
+        return [{}, {"bearer": []}]
+    if terms.opens_to != "key":
+        return []
+    signed: list[Json] = [] if terms.agent_price_micros is None else [{name: [] for name in _AGENT_SCHEMES}]
+    return [{"bearer": []}, *signed]
+
+
+def _path_parameters(operation: Endpoint) -> list[Json]:
+    return [
+        {"name": name, "in": "path", "required": True, **schema} for name, schema in operation.path_parameters.items()
+    ]
+
+
+def _query_parameters(operation: Endpoint, schemas: Json) -> list[Json]:
+    if operation.query is None:
+        return []
+    shape = schemas.pop(operation.query.__name__, None) or msgspec.json.schema(operation.query)
+    required = set(shape.get("required", ()))
+    return [
+        _query_parameter(name, schema, is_required=name in required) for name, schema in shape["properties"].items()
+    ]
+
+
+def _query_parameter(name: str, schema: Json, *, is_required: bool) -> Json:
+    """Parameters are never null: what is optional is simply left out."""
+    schema = dict(schema)
+    if schema.get("default", ...) is None:
+        del schema["default"]
+    if "anyOf" in schema:
+        (kept,) = [part for part in schema.pop("anyOf") if part != {"type": "null"}]
+        schema = {**kept, **schema}
+    described: Json = {"name": name, "in": "query", "required": is_required}
+    for key in ("description", "examples"):
+        if key in schema:
+            value = schema.pop(key)
+            described |= {"description": value} if key == "description" else {"example": value[0]}
+    if schema.get("type") == "array":
+        described |= {"style": "form", "explode": "prefixItems" not in schema}
+    return {**described, "schema": schema}
+
+
+def _responses(operation: Endpoint) -> Json:
+    codes = codes_of(operation)
+    responses: Json = {"200": _success(operation)}
+    form = operation.problem_form
+    told_as = (
+        (form.media_type, form.schema) if form else (problem_response.MEDIA_TYPE, {"$ref": _REF.format(name="Problem")})
+    )
+    if operation.method == "GET":
+        responses["304"] = {
+            "description": "Unchanged since the ETag sent in If-None-Match",
+            "headers": _headers(operation),
+        }
+    for status in sorted({CODES[code][0] for code in codes}):
+        told = [code for code in codes if CODES[code][0] == status]
+        responses[str(status)] = {
+            "description": "; ".join(f"`{code}`: {CODES[code][1]}" for code in told),
+            "headers": _problem_headers(status),
+            "content": {told_as[0]: {"schema": told_as[1]}},
+        }
+    for code, kind in operation.failures.items():
+        responses[str(code)]["content"][JSON] = {"schema": {"$ref": _REF.format(name=kind.__name__)}}
+    return responses
+
+
+def codes_of(operation: Endpoint) -> list[str]:
+    """Every problem that a call of the operation can end in."""
+    return list(dict.fromkeys([*_EVERYWHERE, *operation.problems, *_codes_of_terms(operation)]))
+
+
+def _codes_of_terms(operation: Endpoint) -> list[str]:
+    codes = ["invalid-parameter"]
+    if operation.path_parameters:
+        codes.append("not-found")
+    if operation.body is not None:
+        codes += ["invalid-body", "unsupported-media-type", "payload-too-large", "request-timeout"]
+    if operation.terms.opens_to == "key":
+        codes += ["missing-credentials", "invalid-key"]
+    if operation.terms.request_price_micros is not None:
+        codes += ["invalid-key", "tier-required", "payment-required", "payment-invalid", "payment-pending"]
+    if operation.terms.agent_price_micros is not None:
+        codes += ["ambiguous-credentials", "invalid-signature", "nonce-reused", "insufficient-balance"]
+    if RANK[operation.terms.minimum_tier] > 0:
+        codes.append("tier-required")
+    if operation.terms.is_metered:
+        codes += ["rate-limited", "quota-exceeded"]
+    return codes
+
+
+def _success(operation: Endpoint) -> Json:
+    content: Json = {}
+    for media_type, shape in operation.answers.items():
+        is_struct = isinstance(shape, type) and issubclass(shape, Struct)
+        content[media_type] = {"schema": {"$ref": _REF.format(name=shape.__name__)} if is_struct else shape}
+        if media_type in operation.examples:
+            content[media_type]["example"] = operation.examples[media_type]
+    return {"description": "Success", "headers": _headers(operation), "content": content}
+
+
+def _headers(operation: Endpoint) -> Json:
+    headers: Json = {"X-Request-Id": _header("The id of this request, also in the server's log")}
+    if operation.method == "GET":
+        headers["ETag"] = _header("Send it back in If-None-Match to learn cheaply whether anything changed")
+    if operation.terms.request_price_micros is not None:
+        headers["PAYMENT-RESPONSE"] = _header("How a payment was settled (x402 version 2; `X-PAYMENT-RESPONSE` for 1)")
+    if operation.terms.opens_to == "key" or operation.terms.is_metered:
+        headers |= {
+            "X-RateLimit-Limit": _header("The limit: of the day, or of the minute where the day has none"),
+            "X-RateLimit-Remaining": _header("What is left of it"),
+            "X-Credits-Tier": _header("The key's tier; `agent` for a signed call"),
+            "RateLimit-Policy": _header("All windows of the plan (IETF draft ratelimit-headers)"),
+            "RateLimit": _header("What is left of each window and when it resets"),
+        }
+    return headers
+
+
+def _problem_headers(status: int) -> Json:
+    if status in (429, 503):
+        return {"Retry-After": _header("Whole seconds to wait")}
+    if status == 401:
+        return {"WWW-Authenticate": _header("Bearer")}
+    return {"X-Request-Id": _header("The id of this request, also in the server's log")}
+
+
+def _header(text: str) -> Json:
+    return {"description": text, "schema": {"type": "string"}}
+
+
+def _price(terms: Terms) -> Json:
+    if not terms.is_metered:
+        return {"model": "free"}
+    if terms.request_price_micros is not None:
+        return {"model": "allowance", "requests": 1, "then_usd_per_request": usd(terms.request_price_micros)}
+    price: Json = {"model": "plan", "requests": 1, "minimum_tier": terms.minimum_tier}
+    if terms.agent_price_micros is not None:
+        price["agent_price_usd"] = usd(terms.agent_price_micros)
+    return price
+
+
+def price_sentence(terms: Terms) -> str:
+    """What one call costs, in words."""
+    if not terms.is_metered:
+        return "Price: free, uses nothing of a plan."
+    if terms.request_price_micros is not None:
+        price = usd(terms.request_price_micros)
+        return f"Price: one of the address's free requests a day; beyond them {price} USD a request (x402)."
+    plan = f"Price: one request of the key's plan ({terms.minimum_tier} or higher; see `x-plans`)"
+    if terms.agent_price_micros is None:
+        return f"{plan}."
+    return f"{plan}, or {usd(terms.agent_price_micros)} USD from a registered wallet's balance for a signed call."

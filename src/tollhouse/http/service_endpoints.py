@@ -1,0 +1,104 @@
+"""What every service answers about itself: health, its description, and its pages for people."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tollhouse.http.endpoint import Endpoint, Handler, Request, Response
+from tollhouse.http.openapi import description
+from tollhouse.http.response_writer import etag_of
+from tollhouse.http.service import Service
+from tollhouse.http.terms import FREE
+
+YAML = "application/yaml"
+
+
+def with_housekeeping(service: Service, base_url: str, pages: Sequence[Endpoint]) -> Service:
+    """The service with `/health`, `/api/openapi.yaml`, `/api/openapi.json` and its pages."""
+    whole = replace(service, operations=[*service.operations, *about(service), *pages])
+    document = description(whole, base_url)
+    given = {
+        "getOpenApiJson": _fixed(msgspec.json.encode(document), "application/json"),
+        # Writing YAML takes longer than all the rest of a start.
+        "getOpenApiYaml": _lazy(partial(_as_yaml, document), YAML, cache_control="public, max-age=300"),
+    }
+    return replace(
+        whole,
+        operations=[
+            replace(operation, handler=given.get(operation.id, operation.handler)) for operation in whole.operations
+        ],
+    )
+
+
+def about(service: Service) -> list[Endpoint]:
+    """`/health` and the description, which every service has."""
+    return [_health(service), *_openapi_routes()]
+
+
+def _health(service: Service) -> Endpoint:
+    async def health(_asked: Request[None, None]) -> Response:
+        return Response(msgspec.json.encode(await service.health()), cache_control="no-store")
+
+    return Endpoint(
+        id="getHealth",
+        method="GET",
+        path="/health",
+        summary="Whether the service works, and how old its data is",
+        handler=health,
+        terms=FREE,
+        answers={"application/json": service.health_schema},
+        tag="about",
+    )
+
+
+def _openapi_routes() -> list[Endpoint]:
+    async def unbuilt(_asked: Request[None, None]) -> Response:
+        raise AssertionError("the description is filled in once every operation is known")
+
+    return [
+        Endpoint("getOpenApiYaml", "GET", "/api/openapi.yaml", "This description as YAML", unbuilt, FREE,
+                  answers={YAML: {"type": "object"}}, tag="about"),
+        Endpoint("getOpenApiJson", "GET", "/api/openapi.json", "This description as JSON", unbuilt, FREE,
+                  answers={"application/json": {"type": "object"}}, tag="about"),
+    ]  # fmt: skip
+
+
+def _as_yaml(document: dict[str, Any]) -> bytes:
+    import yaml
+
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()
+
+
+def _fixed(body: bytes, media_type: str) -> Handler:
+    answer = Response(body, media_type, etag=etag_of(body), cache_control="public, max-age=300")
+
+    async def fixed(_asked: Request[Any, Any]) -> Response:
+        return answer
+
+    return fixed
+
+
+def file_operation(path: str, file: Path, media_type: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> Endpoint:
+    """An undescribed operation that serves one file of the package."""
+    handler = _lazy(file.read_bytes, media_type, tuple(headers), cache_control="public, max-age=3600")
+    return Endpoint(f"page {path}", "GET", path, file.name, handler, FREE, answers={media_type: {}}, is_described=False)
+
+
+def _lazy(
+    make: Callable[[], bytes], media_type: str, headers: tuple[tuple[bytes, bytes], ...] = (), *, cache_control: str
+) -> Handler:
+    """Answers with what `make` gave when it was first asked for."""
+    kept: list[Response] = []
+
+    async def serve(_asked: Request[Any, Any]) -> Response:
+        if not kept:
+            body = await asyncio.to_thread(make)
+            kept.append(Response(body, media_type, etag_of(body), headers, cache_control=cache_control))
+        return kept[0]
+
+    return serve

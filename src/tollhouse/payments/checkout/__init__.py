@@ -1,1 +1,0 @@
-"""Upgrades: a key's tier bought, kept, changed and ended through Stripe."""

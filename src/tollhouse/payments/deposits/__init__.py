@@ -1,0 +1,1 @@
+"""USDC deposits: found on the chain, credited once, and watched for reorganisations."""

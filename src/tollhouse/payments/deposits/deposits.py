@@ -1,0 +1,159 @@
+"""Deposits: USDC that a wallet sent to the treasury, found on the chain and credited to its agent once."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
+
+from tollhouse.config.settings import Settings
+from tollhouse.errors import Problem
+from tollhouse.logs import logger
+from tollhouse.money import usd
+from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.chain.replies import Receipt
+from tollhouse.payments.deposits.confirmation import Deposit, DepositTerms, Sighting, deposits_in, refusal, sighting
+from tollhouse.payments.deposits.ledger import Credit, book, standing
+from tollhouse.payments.deposits.monitor import WATCH_SECONDS, Watch
+from tollhouse.payments.deposits.reconciliation import Reconciliation, reconcile
+from tollhouse.payments.ledger.ledger import Ledger
+from tollhouse.payments.ledger.types import IdTakenError, agent_account
+
+log = logger("payments.deposits")
+
+# Base makes a block every two seconds.
+BLOCK_SECONDS = 2
+UNKNOWN_RETRY_SECONDS = 5
+
+_TX_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
+
+
+class Credited(Struct, frozen=True):
+    """What a transaction put on a balance. `already_credited` when all of it had been credited before."""
+
+    credited_micros: int
+    balance_micros: int
+    tx_hash: str
+    block_number: int
+    already_credited: bool
+
+
+class Deposits:
+    """The deposits of one treasury on one chain."""
+
+    def __init__(self, chain: ChainClient, ledger: Ledger, terms: DepositTerms) -> None:
+        self._chain = chain
+        self._ledger = ledger
+        self._terms = terms
+
+    async def credit(self, agent_id: str, wallet_address: str, tx_hash: str) -> Credited:
+        """Credit the wallet's transfers to the treasury in a confirmed transaction, each once however often asked.
+
+        Raises Problem `invalid-body`, `deposit-pending`, `deposit-invalid`, `deposit-conflict`, `upstream-unavailable`.
+        """
+        if not _TX_HASH.fullmatch(tx_hash):
+            raise Problem("invalid-body", "`tx_hash` is 0x and 64 hexadecimal digits.", parameter="tx_hash")
+        seen = await sighting(self._chain, self._terms, tx_hash.lower())
+        if seen is None or seen.confirmations < self._terms.confirmations:
+            raise self._pending(seen)
+        own = await self._own(seen.receipt, wallet_address.lower())
+        account = agent_account(agent_id)
+        try:
+            credited, is_new = await book(self._ledger, account, seen.receipt, own)
+        except IdTakenError:
+            # Another process credits from another block at this moment: the watch settles which of them stands.
+            raise self._pending(None) from None
+        return await self._credited(account, credited, already_credited=not is_new)
+
+    async def watch(self) -> None:
+        """Take back for ever what reorganisations removed, and credit again what was mined again."""
+        watch = Watch(self._chain, self._ledger, self._terms)
+        while True:
+            try:
+                await watch.round()
+            except Problem as problem:
+                log.warning("deposits were not looked after", error=problem.code)
+            await asyncio.sleep(WATCH_SECONDS)
+
+    async def reconcile(self) -> Reconciliation:
+        """The ledger's deposits against the chain's. Raises ChainUnavailable."""
+        return await reconcile(self._chain, self._ledger, self._terms)
+
+    async def _own(self, receipt: Receipt, wallet: str) -> Sequence[Deposit]:
+        """The deposits of this wallet. Raises Problem `deposit-invalid`, `deposit-conflict`."""
+        every = deposits_in(receipt, self._terms)
+        own = [deposit for deposit in every if deposit.movement.sender == wallet]
+        if not own:
+            if await self._is_any_credited(receipt, every):
+                raise Problem(
+                    "deposit-conflict",
+                    "This transaction holds no transfer from your wallet, and was credited to the one that sent it.",
+                )
+            raise self._invalid(refusal(receipt, self._terms, wallet))
+        if sum(deposit.movement.amount_micros for deposit in own) < self._terms.minimum_micros:
+            raise self._invalid("below-minimum")
+        return own
+
+    async def _is_any_credited(self, receipt: Receipt, deposits: Sequence[Deposit]) -> bool:
+        for deposit in deposits:
+            if isinstance(await standing(self._ledger, receipt.tx_hash, deposit.position), Credit):
+                return True
+        return False
+
+    async def _credited(self, account: str, credited: Sequence[Credit], *, already_credited: bool) -> Credited:
+        return Credited(
+            sum(credit.amount_micros for credit in credited),
+            (await self._ledger.account(account)).balance_micros,
+            credited[0].tx_hash,
+            credited[0].block_number,
+            already_credited,
+        )
+
+    def _pending(self, seen: Sighting | None) -> Problem:
+        confirmations = max(0, seen.confirmations) if seen else 0
+        missing = self._terms.confirmations - confirmations
+        seconds = max(1, missing * BLOCK_SECONDS) if seen else UNKNOWN_RETRY_SECONDS
+        return Problem(
+            "deposit-pending",
+            f"The transaction has {confirmations} of {self._terms.confirmations} confirmations. Ask again shortly."
+            if seen
+            else "The transaction is in no block that the chain's node knows. Ask again shortly.",
+            headers={"Retry-After": str(seconds)},
+            retry_after_seconds=seconds,
+            confirmations=confirmations,
+            confirmations_required=self._terms.confirmations,
+        )
+
+    def _invalid(self, reason: str) -> Problem:
+        minimum_usd = usd(self._terms.minimum_micros)
+        return Problem("deposit-invalid", _REASONS[reason], reason=reason, minimum_usd=minimum_usd)
+
+
+_REASONS = {
+    "reverted": "The transaction failed on the chain: nothing moved.",
+    "wrong-token": "The transaction moved no USDC to the treasury; other tokens and coins do not count.",
+    "wrong-recipient": "The transaction's USDC is no deposit: it went elsewhere, or paid for single calls.",
+    "wrong-sender": "The transaction's USDC came from another wallet than the one named.",
+    "below-minimum": "The wallet's transfers in the transaction add up to less than the minimum.",
+}
+
+
+@asynccontextmanager
+async def open_deposits(settings: Settings, ledger: Ledger) -> AsyncIterator[Deposits | None]:
+    """The deposits the settings describe; None without `evm_rpc_url` and `treasury_address`."""
+    if not settings.evm_rpc_url or not settings.treasury_address:
+        yield None
+        return
+    terms = DepositTerms(
+        settings.evm_chain_id,
+        settings.usdc_address,
+        settings.treasury_address,
+        settings.deposit_confirmations,
+        takes_authorized=settings.x402_pay_to.lower() != settings.treasury_address.lower(),
+    )
+    chain = ChainClient(settings.evm_rpc_url)
+    try:
+        yield Deposits(chain, ledger, terms)
+    finally:
+        await chain.close()

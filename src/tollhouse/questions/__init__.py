@@ -1,0 +1,1 @@
+"""Answers to questions: language model, grounding, citations and conversations."""

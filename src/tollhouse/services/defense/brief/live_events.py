@@ -1,0 +1,111 @@
+"""What happened in the last 24 hours, counted, and set against the 24 hours before."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import get_args
+
+from msgspec import Struct
+
+from tollhouse.services.defense.events.event import Category, Event, SeverityTier
+
+NO_PREVIOUS = "nothing is stored for the previous 24 hours"
+# Half an hour of 24 missing on one side is weather, more of it makes a change of its own.
+COMPARABLE_COVERAGE = 0.02
+NONE_BEFORE = "there was none in the previous 24 hours"
+BASIS = (
+    "Reported events, one per event of the feed, classified by machine: neither verified nor complete. "
+    "0 can also mean that nothing was read."
+)
+
+
+class Change(Struct, frozen=True):
+    """`absolute` is now minus before, `share` that as a share of before; `reason` says why one is null."""
+
+    absolute: int | None
+    share: float | None
+    reason: str | None
+
+
+class Coverage(Struct, frozen=True):
+    """Which part of each 24 hours the provider's files were read for, 0..1: counts follow it."""
+
+    window: float
+    previous: float
+
+
+WHOLE = Coverage(1.0, 1.0)
+
+
+class EventsLive(Struct, frozen=True):
+    """Counts of the window. `change` has a member for `events` and one for each category.
+
+    `by_category` and `by_severity` name every value, `by_country` those that occur, the commonest first. An event
+    without a country counts in `without_country`.
+    """
+
+    battle_events_24h: int
+    events_24h: int
+    by_category: dict[str, int]
+    by_severity: dict[str, int]
+    by_country: dict[str, int]
+    without_country: int
+    change: dict[str, Change]
+    coverage: Coverage
+    provider: str
+    basis: str
+
+
+def events_live(
+    window: Iterable[Event], previous: Iterable[Event], provider: str, coverage: Coverage = WHOLE
+) -> EventsLive:
+    """The counts of `window`, the last 24 hours, and their change since `previous`, the 24 hours before it."""
+    events, before = list(window), list(previous)
+    by_category = _by_category(events)
+    countries = Counter(event.geo.country for event in events)
+    without_country = countries.pop("", 0)
+    return EventsLive(
+        battle_events_24h=by_category["Battles"],
+        events_24h=len(events),
+        by_category=by_category,
+        by_severity=_counts((event.metrics.severity_tier for event in events), get_args(SeverityTier)),
+        by_country=dict(sorted(countries.items(), key=lambda item: (-item[1], item[0]))),
+        without_country=without_country,
+        change=_changes({"events": len(events), **by_category}, before, coverage),
+        coverage=coverage,
+        provider=provider,
+        basis=BASIS,
+    )
+
+
+def _by_category(events: Sequence[Event]) -> dict[str, int]:
+    return _counts((event.category for event in events), get_args(Category))
+
+
+def _counts(values: Iterable[str], named: Sequence[str]) -> dict[str, int]:
+    found = Counter(values)
+    return {name: found[name] for name in named}
+
+
+def _changes(now: dict[str, int], before: Sequence[Event], coverage: Coverage) -> dict[str, Change]:
+    incomparable = _incomparable(before, coverage)
+    if incomparable:
+        return {name: Change(None, None, incomparable) for name in now}
+    then = {"events": len(before), **_by_category(before)}
+    return {name: _change(then[name], count) for name, count in now.items()}
+
+
+def _incomparable(before: Sequence[Event], coverage: Coverage) -> str | None:
+    if not before:
+        return NO_PREVIOUS
+    if abs(coverage.window - coverage.previous) > COMPARABLE_COVERAGE:
+        return (
+            f"{coverage.window:.0%} of these 24 hours were read and {coverage.previous:.0%} of those before: "
+            "the counts cannot be compared"
+        )
+    return None
+
+
+def _change(before: int, now: int) -> Change:
+    if before == 0:
+        return Change(now, None, NONE_BEFORE)
+    return Change(now - before, round((now - before) / before, 4), None)

@@ -1,0 +1,196 @@
+"""Where questions come in: who may ask how much, which model answers, whole or as it comes."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from tollhouse.admission.context import AppContext
+from tollhouse.caller import Caller, KeyCaller, WalletCaller
+from tollhouse.config.settings import Settings
+from tollhouse.errors import Problem
+from tollhouse.http.endpoint import Request, Response
+from tollhouse.logs import logger
+from tollhouse.metering.meter import Meter
+from tollhouse.metering.windows import Windows
+from tollhouse.questions.conversation import Conversations, open_conversations
+from tollhouse.questions.language_model import Model
+from tollhouse.questions.sentence_stream import Delta, Retract
+from tollhouse.questions.token_budget import Budget, day_is_full
+from tollhouse.services.defense.chat.answer_service import Asker, Question, Said, extracted
+from tollhouse.services.defense.chat.extractive_answerer import MODEL
+from tollhouse.services.defense.chat.snapshot import Snapshots
+from tollhouse.services.defense.chat.types import (
+    FORGOTTEN,
+    ChatReply,
+    ChatRequest,
+    Done,
+    Failed,
+    Memory,
+    Usage,
+    as_event,
+)
+
+log = logger("chat")
+
+EVENT_STREAM = "text/event-stream"
+PRO_QUESTIONS = Windows(200, None)
+
+_SECRET_NAME = "defense-conversation"  # noqa: S105
+
+ChatCall = Request[None, ChatRequest]
+
+
+class ChatEndpoints:
+    """The operation `POST /chat`. `asker` is None where no model is configured."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        pictures: Snapshots,
+        conversations: Conversations[Memory],
+        meter: Meter,
+        asker: Asker | None,
+    ) -> None:
+        self._models = tuple(dict.fromkeys((settings.model_fast, settings.model_pro)))
+        self._pictures = pictures
+        self._conversations = conversations
+        self._meter = meter
+        self._asker = asker
+
+    async def chat(self, asked: ChatCall) -> ChatReply | Response:
+        """Answer one question.
+
+        Raises Problem `invalid-body` for another model's name, `quota-exceeded`, `upstream-unavailable`.
+        """
+        if asked.body.stream or asked.media_type == EVENT_STREAM:
+            # What a wallet pays for is whole before it leaves, and a failure on the way is no answer at all.
+            is_paid = isinstance(asked.caller, WalletCaller)
+            if is_paid:
+                body = b"".join([piece async for piece in self._whole_events(asked)])
+                return Response(body, EVENT_STREAM, cache_control="no-store")
+            stream = await _begun(self.events(asked))
+            return Response(b"", EVENT_STREAM, cache_control="no-store", stream=stream)
+        done: Done | None = None
+        async for part in self._answered(asked):
+            done = part if isinstance(part, Done) else None
+        assert done is not None, "an answer ends with Done"
+        return ChatReply(done.response, done.model, done.citations, done.usage, done.conversation_id)
+
+    async def events(self, asked: ChatCall) -> AsyncGenerator[bytes, None]:
+        """The answer as server-sent events. Raises Problem while nothing has left; a later one is the last event."""
+        has_begun = False
+        parts = self._answered(asked)
+        try:
+            async for part in parts:
+                has_begun = True
+                yield as_event(part)
+        except Problem as problem:
+            if not has_begun:
+                raise
+            yield as_event(Failed(problem.code, problem.status, problem.detail))
+        finally:
+            await parts.aclose()
+
+    async def _whole_events(self, asked: ChatCall) -> AsyncGenerator[bytes, None]:
+        async for part in self._answered(asked):
+            yield as_event(part)
+
+    async def _answered(self, asked: ChatCall) -> AsyncGenerator[Delta | Retract | Done, None]:
+        body, caller = asked.body, asked.caller
+        assert caller is not None
+        model = self._model_named(body.model)
+        given = body.conversation_id
+        memory = (self._conversations.memory_of(given, caller.subject) if given else None) or FORGOTTEN
+        # An enterprise key's chat is unlimited, and an agent pays for each call: only pro keys have a ceiling.
+        has_ceiling = isinstance(caller, KeyCaller) and caller.tier == "pro"
+        question = Question(body.prompt, model, caller.subject, memory, has_ceiling=has_ceiling)
+        async with self._one_question(caller):
+            parts = self._said(asked, question)
+            try:
+                async for part in parts:
+                    yield self._done(part, question) if isinstance(part, Said) else part
+            finally:
+                await parts.aclose()
+
+    async def _said(self, asked: ChatCall, question: Question) -> AsyncGenerator[Delta | Retract | Said, None]:
+        picture = await self._pictures.present(asked)
+        if self._asker is None:
+            said = extracted(picture, question)
+            yield Delta(said.answer.text)
+            yield said
+            return
+        parts = self._asker.answer(picture, question)
+        try:
+            async for part in parts:
+                yield part
+        finally:
+            await parts.aclose()
+
+    def _done(self, said: Said, question: Question) -> Done:
+        answer = said.answer
+        memory = question.memory.after(said.query, question.prompt, answer.text)
+        return Done(
+            response=answer.text,
+            model=question.model if self._asker else MODEL,
+            citations=answer.citations,
+            usage=Usage(
+                prompt_tokens=answer.prompt_tokens,
+                completion_tokens=answer.completion_tokens,
+                total_tokens=answer.prompt_tokens + answer.completion_tokens,
+            ),
+            conversation_id=self._conversations.id_of(memory, question.subject),
+        )
+
+    def _model_named(self, name: str | None) -> str:
+        allowed = self._models if self._asker else (*self._models, MODEL)
+        if name is not None and name not in allowed:
+            raise Problem(
+                "invalid-body",
+                f"`model` must be one of: {', '.join(allowed)}.",
+                parameter="model",
+                allowed=list(allowed),
+            )
+        return name or self._models[0]
+
+    @asynccontextmanager
+    async def _one_question(self, caller: Caller) -> AsyncGenerator[None, None]:
+        """One of a pro key's questions of the day; a question that fails is given back."""
+        if not isinstance(caller, KeyCaller) or caller.tier != "pro":
+            yield
+            return
+        reservation = await self._meter.reserve(f"chat:{caller.subject}", PRO_QUESTIONS)
+        if reservation.verdict.refused_by:
+            raise day_is_full(reservation, f"{PRO_QUESTIONS.per_day} questions")
+        try:
+            yield
+        except Exception:
+            await self._meter.release(reservation)
+            raise
+
+
+async def _begun(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The same events; the first is made already, so that a failure before it is an ordinary problem."""
+    first = await anext(events)
+
+    async def all_of_them() -> AsyncGenerator[bytes, None]:
+        try:
+            yield first
+            async for event in events:
+                yield event
+        finally:
+            await events.aclose()
+
+    return all_of_them()
+
+
+async def open_chat(context: AppContext, pictures: Snapshots) -> ChatEndpoints:
+    """The desk as the settings want it. Raises SettingError where a model is configured and its package is missing."""
+    settings = context.settings
+    conversations = await open_conversations(context.database, _SECRET_NAME, Memory)
+    asker = None
+    if settings.llm_base_url:
+        budget = Budget(context.meter, settings.llm_tokens_per_day)
+        asker = Asker(Model(settings), budget, settings.llm_timeout_seconds)
+        log.info("chat is answered by a model", fast=settings.model_fast, pro=settings.model_pro)
+    else:
+        log.info("chat is answered without a model: llm_base_url is not set", model=MODEL)
+    return ChatEndpoints(settings, pictures, conversations, context.meter, asker)

@@ -1,0 +1,1 @@
+"""Events: the events feed, its filters and its formats."""

@@ -1,0 +1,162 @@
+"""How a feed becomes articles, and which of its entries cannot or must not.
+
+When an entry was published: what it says, if that is a date. A date up to an hour ahead counts as now (clocks differ).
+One further ahead waits: each fetch reads it anew, and it enters when its time comes, so that 2099 never does. One
+before `since` is left out. An entry without a readable date is taken as published when it was fetched, but only if an
+earlier fetch of the feed did not list it; on the first fetch nobody can know its age, and it is left out.
+"""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Literal
+from urllib.parse import urljoin
+
+from msgspec import Struct
+
+from tollhouse.services.defense.article import Article
+from tollhouse.services.defense.ingest.feed_dates import read_moment
+from tollhouse.services.defense.ingest.feed_elements import Entry, FeedDocument
+from tollhouse.services.defense.ingest.feed_text import feed_text
+from tollhouse.services.defense.ingest.feed_xml import read_document
+from tollhouse.services.defense.ingest.html_text import plain_text, shortened
+from tollhouse.services.defense.links import article_id, tidy_link
+from tollhouse.services.defense.publishers import publisher_of
+
+LONGEST_TITLE = 300
+LONGEST_TEXT = 2000
+CLOCK_DIFFERENCE = timedelta(hours=1)
+
+Reason = Literal["broken", "left-out", "no-link", "no-title", "duplicate", "future", "old", "undated"]
+
+_LINKS = ("feedburner:origlink", "link", "guid", "id")
+_TITLES = ("title", "dc:title", "media:title")
+_TEXTS = ("summary", "description", "content:encoded", "content", "media:description")
+_DATES = ("published", "pubdate", "dc:date", "issued", "dcterms:issued", "dcterms:created", "created")
+_CHANGES = ("updated", "dcterms:modified", "modified")
+_BYLINES = ("author", "dc:creator", "dc:source", "dc:rights")
+
+
+class Reading(Struct, frozen=True):
+    """The circumstances of one reading: where the feed lay (after redirects), when, and what counts as too old.
+
+    `seen` are the article ids that the previous fetch listed, None before the first.
+    """
+
+    url: str
+    at: datetime
+    since: datetime
+    seen: Collection[str] | None = None
+    content_type: str = ""
+
+
+class ParsedFeed(Struct, frozen=True):
+    """The articles in the feed's order. `listed` are the ids of all entries, for the next fetch's `seen`.
+
+    `skipped` counts entries by reason; only `broken`, `no-link` and `no-title` are the feed's fault.
+    """
+
+    articles: list[Article]
+    listed: frozenset[str]
+    skipped: dict[Reason, int]
+    title: str
+    language: str
+    is_well_formed: bool
+
+
+class _Skip(Exception):
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def parse_feed(raw: bytes, reading: Reading) -> ParsedFeed:
+    """Everything usable in an RSS, RDF or Atom feed. ValueError says why the whole is no feed."""
+    document = read_document(feed_text(raw, reading.content_type))
+    skipped: dict[Reason, int] = {"broken": document.broken, "left-out": document.left_out}
+    articles: dict[str, Article] = {}
+    listed: set[str] = set()
+    for entry in document.entries:
+        try:
+            article = _article(entry, document, reading, listed)
+        except _Skip as skip:
+            skipped[skip.reason] = skipped.get(skip.reason, 0) + 1
+        else:
+            articles[article.id] = article
+    return ParsedFeed(
+        list(articles.values()),
+        frozenset(listed),
+        {reason: count for reason, count in skipped.items() if count},
+        plain_text(document.fields.get("title", ""), LONGEST_TITLE),
+        _language(document.language, document.fields),
+        document.is_well_formed,
+    )
+
+
+def _article(entry: Entry, document: FeedDocument, reading: Reading, listed: set[str]) -> Article:
+    url = _link(entry, document, reading.url)
+    identity = article_id(url)
+    if identity in listed:
+        raise _Skip("duplicate")
+    listed.add(identity)
+    text = plain_text(_first(entry.fields, _TEXTS), LONGEST_TEXT)
+    # RSS 2.0 lets an entry have a description alone.
+    title = plain_text(_first(entry.fields, _TITLES), LONGEST_TITLE) or shortened(text, 120)
+    if not title:
+        raise _Skip("no-title")
+    is_new = reading.seen is not None and identity not in reading.seen
+    publisher = publisher_of(url, _first(entry.fields, _BYLINES)[:200])
+    return Article(
+        id=identity,
+        url=url,
+        title=title,
+        publisher=publisher.name,
+        family=publisher.family,
+        published=_published(entry.fields, reading, is_new=is_new),
+        source="feed",
+        text=text,
+        language=_language(entry.language, entry.fields) or _language(document.language, document.fields),
+    )
+
+
+def _published(fields: dict[str, str], reading: Reading, *, is_new: bool) -> datetime:
+    """When the entry was published, by the rule at the top of this file. Raises for what does not enter now."""
+    stated = read_moment(_first(fields, _DATES)) or read_moment(_first(fields, _CHANGES))
+    if stated is None:
+        if not is_new:
+            raise _Skip("undated")
+        return reading.at
+    if stated > reading.at + CLOCK_DIFFERENCE:
+        raise _Skip("future")
+    if stated < reading.since:
+        raise _Skip("old")
+    return min(stated, reading.at)
+
+
+def _link(entry: Entry, document: FeedDocument, url: str) -> str:
+    base = _absolute(_absolute(url, document.base), entry.base)
+    for name in _LINKS:
+        text = entry.fields.get(name, "")
+        # Only a link may be relative; a guid or id may be any text, and is an address only if it looks like one.
+        if text and (name not in {"guid", "id"} or text.startswith(("http://", "https://"))):
+            link = tidy_link(text, base)
+            if link:
+                return link
+    raise _Skip("no-link")
+
+
+def _absolute(url: str, base: str) -> str:
+    try:
+        return urljoin(url, base)
+    except ValueError:
+        return url
+
+
+def _language(attribute: str, fields: dict[str, str]) -> str:
+    """ISO 639-1 of `en`, `en-US` or `en_GB`; empty for anything else."""
+    stated = (attribute or fields.get("language") or fields.get("dc:language") or "").strip().lower()
+    primary = stated.replace("_", "-").partition("-")[0]
+    return primary if len(primary) == 2 and primary.isascii() and primary.isalpha() else ""
+
+
+def _first(fields: dict[str, str], names: tuple[str, ...]) -> str:
+    return next((fields[name] for name in names if fields.get(name)), "")

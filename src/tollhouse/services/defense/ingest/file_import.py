@@ -1,0 +1,52 @@
+"""Files of the provider taken in by hand: event exports, mentions and Knowledge Graph files, told by their columns."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export, sources_of_pool
+from tollhouse.services.defense.ingest.export_parser import unpack_export
+from tollhouse.services.defense.ingest.gkg_parser import parse_gkg
+from tollhouse.services.defense.ingest.mentions_parser import parse_mentions
+from tollhouse.services.defense.news.article_import import take_mentions, take_pages
+from tollhouse.storage.database import Database
+
+Kind = Literal["gkg", "export", "mentions"]
+
+_KINDS: dict[int, Kind] = {61: "export", 16: "mentions", 27: "gkg"}
+
+
+def kind_of(raw: bytes) -> Kind:
+    """What a file is, by the columns of its first line; an odd one passes for an export, which will say why."""
+    first = raw.partition(b"\n")[0]
+    return _KINDS.get(first.count(b"\t") + 1, "export")
+
+
+async def ingest_file(database: Database, path: Path) -> dict[str, Any]:
+    """Take one file in and report on it. ValueError when it is none of the three, OSError when it cannot be read."""
+    raw = await asyncio.to_thread(path.read_bytes)
+    text = await asyncio.to_thread(unpack_export, raw, EXPORT_CAP_BYTES)
+    kind = kind_of(text)
+    if kind == "export":
+        return {"kind": kind, **msgspec.to_builtins(await ingest_export(database, path.name, raw, "file"))}
+    if kind == "gkg":
+        pages = await asyncio.to_thread(parse_gkg, text)
+        async with database.reading() as connection:
+            sources = await sources_of_pool(connection, "local")
+        kept = await take_pages(database, "local", pages.records, sources)
+        return _report(kind, pages.total, kept, pages.bad)
+    mentions = await asyncio.to_thread(parse_mentions, text)
+    kept = await take_mentions(database, "local", mentions.mentions)
+    return _report(kind, mentions.total, kept, mentions.bad)
+
+
+def _report(kind: Kind, total: int, kept: int, bad: list[Any]) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "rows": total - len(bad),
+        "articles": kept,
+        "bad_rows": len(bad),
+        "bad": msgspec.to_builtins(bad),
+    }

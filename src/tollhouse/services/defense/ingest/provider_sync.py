@@ -1,0 +1,133 @@
+"""Following the provider: the newest export each minute, what was missed after an outage, patience when it fails."""
+
+import asyncio
+import random
+from datetime import timedelta
+
+import httpx2
+
+from tollhouse import __version__
+from tollhouse.config.settings import Settings
+from tollhouse.errors import Problem
+from tollhouse.logs import logger
+from tollhouse.services.defense import store
+from tollhouse.services.defense.events.window import WINDOW_HOURS
+from tollhouse.services.defense.ingest import source_health
+from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export, slot_before, sources_of_slot
+from tollhouse.services.defense.ingest.export_parser import unpack_export
+from tollhouse.services.defense.ingest.gdelt_client import Provider, Slot
+from tollhouse.services.defense.ingest.gkg_parser import GkgRecord, parse_gkg
+from tollhouse.services.defense.ingest.upstream_error import UpstreamFailure
+from tollhouse.services.defense.news.article_import import take_pages
+from tollhouse.services.defense.news.headlines import Headline
+from tollhouse.storage.database import Database
+
+log = logger("ingest")
+
+SOURCE = "gdelt events"
+# Of the time between two polls: 15 s at the default minute.
+FIRST_RETRY_SHARE = 0.25
+LONGEST_RETRY_SECONDS = 900.0
+SLOT = timedelta(minutes=15)
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 20.0
+
+
+async def follow_provider(database: Database, settings: Settings) -> None:
+    """Ingest what the provider publishes, for ever; back off while it fails, and let health tell."""
+    timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+    agent = {"User-Agent": f"tollhouse/{__version__}"}
+    failures = 0
+    caught_up_to: str | None = None
+    async with httpx2.AsyncClient(timeout=timeout, headers=agent) as client:
+        provider = Provider(client, settings.gdelt_url)
+        while True:
+            try:
+                caught_up_to = await catch_up(database, provider, caught_up_to, settings.retention_days)
+            except (Problem, ValueError) as error:
+                failures += 1
+                log.warning("provider failed", source=SOURCE, error=str(error)[:300], failures=failures)
+                await source_health.failed(database, SOURCE, error, failures)
+                await asyncio.sleep(max(retry_seconds(failures, settings.gdelt_poll_seconds), _asked_for(error)))
+            else:
+                failures = 0
+                await source_health.succeeded(database, SOURCE)
+                await asyncio.sleep(settings.gdelt_poll_seconds)
+
+
+async def catch_up(database: Database, provider: Provider, caught_up_to: str | None, retention_days: int) -> str:
+    """Ingest every export of the window that is not stored; tells the slot up to which nothing is missing.
+
+    One bad export stops no other; the last one's UpstreamFailure or ValueError is raised once all have been tried.
+    """
+    newest = await provider.newest()
+    wanted = await _wanted(database, provider, newest, caught_up_to)
+    refused: Exception | None = None
+    for slot in wanted:
+        try:
+            await _take(database, provider, slot)
+        except (UpstreamFailure, ValueError) as error:
+            log.warning("slot refused", slot=slot.name, error=str(error)[:300])
+            refused = error
+    if wanted:
+        await _forget_old(database, newest.name, retention_days)
+    if refused:
+        raise refused
+    return newest.name
+
+
+def retry_seconds(failures: int, poll_seconds: float) -> float:
+    """A quarter of the poll's pause, doubling up to 15 minutes, spread so that servers do not return at once."""
+    wait: float = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SHARE * poll_seconds * 2 ** min(failures - 1, 10))
+    return wait * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load, guards nothing
+
+
+def _asked_for(error: Exception) -> float:
+    """The pause the provider asked for, at most the longest of ours."""
+    asked = error.retry_after_seconds if isinstance(error, UpstreamFailure) else None
+    return min(asked or 0.0, LONGEST_RETRY_SECONDS)
+
+
+async def _wanted(database: Database, provider: Provider, newest: Slot, caught_up_to: str | None) -> list[Slot]:
+    """What is not stored yet, the newest first: it is what people wait for."""
+    if caught_up_to == newest.name:
+        return []
+    if caught_up_to == slot_before(newest.name, SLOT):
+        return [newest]
+    after = slot_before(newest.name, timedelta(hours=WINDOW_HOURS))
+    async with database.reading() as connection:
+        known = set(await store.slots_between(connection, "provider", after, newest.name))
+    listed = {slot.name: slot for slot in [*await provider.missed(after, newest.name), newest]}
+    return [listed[name] for name in sorted(listed, reverse=True) if name not in known]
+
+
+async def _take(database: Database, provider: Provider, slot: Slot) -> None:
+    """One slot: the pages' headlines first, because the events are told in their words."""
+    pages = await _pages(provider, slot) if slot.gkg else []
+    titles: dict[str, Headline] = {
+        page.article.id: (page.article.title, "page") for page in pages if page.article.title
+    }
+    raw = await provider.download(slot.export)
+    await ingest_export(database, f"{slot.name}.export.CSV.zip", raw, "provider", titles)
+    async with database.reading() as connection:
+        sources = await sources_of_slot(connection, slot.name)
+    await take_pages(database, "provider", pages, sources)
+
+
+async def _pages(provider: Provider, slot: Slot) -> list[GkgRecord]:
+    """The slot's pages; events do without them when they cannot be had."""
+    assert slot.gkg is not None, "asked only where it is announced"
+    try:
+        raw = await provider.download(slot.gkg)
+        parsed = await asyncio.to_thread(lambda: parse_gkg(unpack_export(raw, EXPORT_CAP_BYTES)))
+    except (UpstreamFailure, ValueError) as error:
+        log.warning("pages refused", slot=slot.name, error=str(error)[:300])
+        return []
+    return parsed.records
+
+
+async def _forget_old(database: Database, newest: str, retention_days: int) -> None:
+    before = slot_before(newest, timedelta(days=retention_days))
+    is_seen = before > slot_before(newest, store.WIDEST_WINDOW)
+    async with database.writing(lock="ingest") as connection:
+        await store.purge_before(connection, "provider", before, is_seen=is_seen)

@@ -1,0 +1,97 @@
+"""Articles that providers tell us of, taken into the store: pages of GDELT's Knowledge Graph, and items of feeds."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from tollhouse.services.defense import revisions
+from tollhouse.services.defense.article import Article
+from tollhouse.services.defense.ingest.batches import Pool, compact
+from tollhouse.services.defense.ingest.gkg_parser import GkgRecord
+from tollhouse.services.defense.ingest.mentions_parser import Mention
+from tollhouse.services.defense.ingest.relevance import words_relevance
+from tollhouse.services.defense.ingest.url_title import title_from_url
+from tollhouse.services.defense.links import article_id
+from tollhouse.services.defense.news import store
+from tollhouse.services.defense.news.reported_article import Reported, reported, reported_by_gkg, united
+from tollhouse.services.defense.publishers import publisher_of
+from tollhouse.services.defense.revisions import CHUNK
+from tollhouse.services.defense.store import ARTICLES_FEED
+from tollhouse.storage.database import Database, Transaction
+
+
+async def take_pages(database: Database, pool: Pool, records: Iterable[GkgRecord], pages: Collection[str]) -> int:
+    """Keep the titled pages that are the source of an event (`pages`, article ids) or speak of defense; how many."""
+    wanted = [
+        record
+        for record in records
+        if record.article.title and (record.article.id in pages or words_relevance(record.article.title))
+    ]
+    return await _take(database, pool, await asyncio.to_thread(lambda: list(map(reported_by_gkg, wanted))))
+
+
+async def take_mentions(database: Database, pool: Pool, mentions: Iterable[Mention]) -> int:
+    """Keep the pages that mention events and whose address speaks of defense; how many."""
+    by_page = {article.id: article for article in map(_mentioning, mentions) if article}
+    return await take_items(database, pool, by_page.values())
+
+
+async def take_items(database: Database, pool: Pool, articles: Iterable[Article]) -> int:
+    """Keep the items of a feed; how many."""
+    return await _take(database, pool, await asyncio.to_thread(lambda: list(map(reported, articles))))
+
+
+def _mentioning(mention: Mention) -> Article | None:
+    """The page of a mention, under the words of its address; None where those say nothing of defense."""
+    title = title_from_url(mention.url)
+    if not title or not words_relevance(title):
+        return None
+    outlet = publisher_of(mention.url)
+    return Article(
+        id=article_id(mention.url),
+        url=mention.url,
+        title=title,
+        publisher=outlet.name,
+        family=outlet.family,
+        published=mention.mentioned_at,
+        source="gdelt",
+        tone=mention.tone,
+    )
+
+
+async def keep(connection: Transaction, pool: Pool, reports: Sequence[Reported]) -> tuple[int, int]:
+    """Unite these with what is stored of the same pages; tells how many that changed, and at which revision.
+
+    In a transaction under the lock "articles", so that nobody else changes a page between the reading and the writing.
+    """
+    kept = number = 0
+    for start in range(0, len(reports), CHUNK):
+        changed = await _changed(connection, pool, reports[start : start + CHUNK])
+        if changed:
+            number = number or await revisions.bump_revision(connection, ARTICLES_FEED)
+            await store.write_articles(connection, [_packed(pool, report) for report in changed], number)
+        kept += len(changed)
+    return kept, number
+
+
+async def _changed(connection: Transaction, pool: Pool, reports: Sequence[Reported]) -> list[Reported]:
+    stored = await store.articles_of(connection, pool, [report.article.id for report in reports])
+    known = {identity: msgspec.json.decode(packed, type=Reported) for identity, packed in stored.items()}
+    merged = [united(known[r.article.id], r) if r.article.id in known else r for r in reports]
+    return [report for report in merged if known.get(report.article.id) != report]
+
+
+def _packed(pool: Pool, report: Reported) -> dict[str, object]:
+    """The row that keeps an article."""
+    article = report.article
+    packed = msgspec.json.encode(report)
+    return {"pool": pool, "id": article.id, "published": compact(article.published), "body": packed}
+
+
+async def _take(database: Database, pool: Pool, reports: Sequence[Reported]) -> int:
+    if not reports:
+        return 0
+    async with database.writing(lock="articles") as connection:
+        kept, _ = await keep(connection, pool, reports)
+    return kept

@@ -1,0 +1,109 @@
+"""An article as the newsroom keeps it: what was published, who is named in it, and which event it reports."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tollhouse.services.defense.article import Article
+from tollhouse.services.defense.entities.extractor import find_names
+from tollhouse.services.defense.entities.mention import EntityType, Mention
+from tollhouse.services.defense.entities.merge import identify
+from tollhouse.services.defense.events.event import EventRecord
+from tollhouse.services.defense.ingest.gkg_parser import GkgRecord
+from tollhouse.services.defense.links import article_id
+from tollhouse.services.defense.news.mentioned_place import Place
+from tollhouse.services.defense.news.name_reconciliation import known_to_gkg
+from tollhouse.services.defense.publishers import publisher_of
+
+
+class Named(Struct, frozen=True, gc=False):
+    """Somebody or something an article names: `text` is how, `name` what our lists or the article call it in full."""
+
+    id: str
+    name: str
+    type: EntityType
+    text: str
+
+
+class Reported(Struct, frozen=True, gc=False):
+    """A composed title (`has_headline` False) says nothing of its own: it names nobody and is like no other.
+
+    `event_id` is the event that the same page is the source of, None where it is none's.
+    """
+
+    article: Article
+    names: tuple[Named, ...]
+    places: tuple[Place, ...] = ()
+    event_id: str | None = None
+    has_headline: bool = True
+
+    def linked_to(self, event_id: str) -> "Reported":
+        """The same page as the source of an event."""
+        return replace(self, event_id=event_id)
+
+
+def reported(article: Article) -> Reported:
+    """The article with the names found in its title and text."""
+    return Reported(article, _named(find_names(_text(article))))
+
+
+def reported_by_gkg(record: GkgRecord) -> Reported:
+    """A page of the Knowledge Graph, the names in its title and those that GDELT found in its text."""
+    places = tuple(Place(it.name.split(",")[0].strip(), it.latitude, it.longitude) for it in record.places)
+    names = known_to_gkg(find_names(_text(record.article)), record.persons, record.organizations)
+    return Reported(record.article, _named(names), places)
+
+
+def reported_by_event(record: EventRecord) -> Reported:
+    """The page that an event was read from, its title made from its address where nobody gave us one."""
+    publisher = publisher_of(record.url)
+    article = Article(
+        id=article_id(record.url),
+        url=record.url,
+        title=record.title,
+        publisher=publisher.name,
+        family=publisher.family,
+        published=record.first_reported_at,
+        source="gdelt",
+    )
+    found = reported(article) if record.has_headline else Reported(article, (), has_headline=False)
+    return found.linked_to(record.id)
+
+
+def united(known: Reported, later: Reported) -> Reported:
+    """What both say of one page: the later words, and everything only one of them knows."""
+    first, second = known.article, later.article
+    better = second if _rank(second) >= _rank(first) else first
+    article = replace(
+        better,
+        published=first.published,
+        text=second.text or first.text,
+        tone=second.tone if second.tone is not None else first.tone,
+    )
+    names = later.names if better is second else known.names
+    return Reported(
+        article,
+        names,
+        later.places or known.places,
+        later.event_id or known.event_id,
+        has_headline=known.has_headline or later.has_headline,
+    )
+
+
+def _rank(article: Article) -> int:
+    """A feed's own headline before the page's title, that before one made of the address."""
+    return ("gdelt", "gkg", "feed").index(article.source)
+
+
+def _text(article: Article) -> str:
+    return f"{article.title}.\n{article.text}" if article.text else article.title
+
+
+def _named(mentions: Iterable[Mention]) -> tuple[Named, ...]:
+    found = list(mentions)
+    return tuple(
+        Named(identity.id, identity.name, identity.type, mention.text)
+        for mention, identity in zip(found, identify(found), strict=True)
+        if identity is not None
+    )

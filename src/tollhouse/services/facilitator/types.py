@@ -1,0 +1,183 @@
+"""What is said to a facilitator and what it answers, as the x402 standard writes it in both of its versions."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from tollhouse.evm.address import parse_address
+from tollhouse.payments.x402 import invalid_reasons
+from tollhouse.payments.x402.header_parser import payment_of
+from tollhouse.payments.x402.types import EXACT, Payment, Requirement
+
+SETTLEMENT_PENDING = "settlement_pending"
+VERIFY_ERROR, SETTLE_ERROR = "unexpected_verify_error", "unexpected_settle_error"
+
+_EIP_3009 = "eip3009"
+
+_OBJECT = {"type": "object"}
+_Decimal = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,77}\Z")]
+_Seconds = Annotated[int, Meta(ge=0)]
+_Text = Annotated[str, Meta(max_length=4096)]
+
+
+class FacilitatorRequest(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The body of `POST /verify` and `POST /settle`: the payment as it was sent, and what it was asked for."""
+
+    version: Annotated[Any, Meta(description="1 or 2", extra_json_schema={"enum": [1, 2]})] = msgspec.field(
+        name="x402Version"
+    )
+    payment_payload: Annotated[
+        Raw, Meta(description="The payment, as in `X-PAYMENT` or `PAYMENT-SIGNATURE`", extra_json_schema=_OBJECT)
+    ]
+    payment_requirements: Annotated[
+        Raw, Meta(description="The one of `accepts` that it is for", extra_json_schema=_OBJECT)
+    ]
+
+
+class Verified(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What `/verify` answers. `payer` is checksummed, and missing where the payment is not readable."""
+
+    is_valid: bool
+    invalid_reason: str | None = None
+    invalid_message: str | None = None
+    payer: str | None = None
+
+
+class SettleResult(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What `/settle` answers. `transaction` is empty where none carried the payment out."""
+
+    success: bool
+    transaction: str
+    network: str
+    error_reason: str | None = None
+    error_message: str | None = None
+    payer: str | None = None
+    amount: str | None = None
+
+
+class Kind(Struct, frozen=True, rename="camel"):
+    """One thing that is settled here."""
+
+    scheme: str
+    network: str
+    version: int = msgspec.field(name="x402Version")
+
+
+class Supported(Struct, frozen=True):
+    """What is settled here; `signers` are the accounts that send the transactions, by family of chains."""
+
+    kinds: list[Kind]
+    extensions: list[str]
+    signers: dict[str, list[str]]
+
+
+class UnreadableError(Exception):
+    """The request is not one of the standard's. `reason` is the standard's code, `detail` fit for a stranger."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class _Extra(Struct, frozen=True, rename="camel"):
+    name: str | None = None
+    version: str | None = None
+    asset_transfer_method: str = _EIP_3009
+
+
+class _RequiredV1(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    scheme: str
+    network: str
+    max_amount_required: _Decimal
+    pay_to: str
+    asset: str
+    max_timeout_seconds: _Seconds
+    resource: _Text = ""
+    description: _Text = ""
+    mime_type: _Text = ""
+    output_schema: Any = None
+    extra: _Extra | None = None
+
+
+class _RequiredV2(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    scheme: str
+    network: str
+    amount: _Decimal
+    pay_to: str
+    asset: str
+    max_timeout_seconds: _Seconds
+    extra: _Extra | None = None
+
+
+class Told(Struct, frozen=True):
+    """A request that was read: a payment and what it is to be held against."""
+
+    payment: Payment
+    requirement: Requirement
+
+
+def read_request(request: FacilitatorRequest, settled: Requirement) -> Told:
+    """What is asked, where it is about the token that is settled here. Raises UnreadableError."""
+    version = request.version
+    if type(version) is not int or version not in {1, 2}:
+        raise UnreadableError(invalid_reasons.INVALID_VERSION, "`x402Version` must be 1 or 2")
+    payment = _payment(bytes(request.payment_payload), version)
+    requirement = _requirement(bytes(request.payment_requirements), version, settled)
+    if payment.accepted is not None:
+        _check_accepted(payment.accepted, bytes(request.payment_requirements))
+    return Told(msgspec.structs.replace(payment, accepted=None), requirement)
+
+
+def _payment(raw: bytes, version: int) -> Payment:
+    try:
+        if msgspec.json.decode(raw, type=_Versioned).version != version:
+            raise UnreadableError(
+                invalid_reasons.INVALID_VERSION, "`paymentPayload` is of another version than the request"
+            )
+        return payment_of(raw, version)
+    except (msgspec.DecodeError, RecursionError):
+        detail = "`paymentPayload` is no payment of the standard"
+    except ValueError as error:
+        detail = f"`paymentPayload`: {error}"
+    raise UnreadableError(invalid_reasons.INVALID_PAYLOAD, detail)
+
+
+def _requirement(raw: bytes, version: int, settled: Requirement) -> Requirement:
+    try:
+        asked: _RequiredV1 | _RequiredV2
+        if version == 1:
+            asked = msgspec.json.decode(raw, type=_RequiredV1)
+            amount, network = asked.max_amount_required, settled.network_v1
+        else:
+            asked = msgspec.json.decode(raw, type=_RequiredV2)
+            amount, network = asked.amount, settled.network
+        pay_to, asset = parse_address(asked.pay_to), parse_address(asked.asset)
+    except (ValueError, RecursionError) as error:
+        detail = str(error) if isinstance(error, msgspec.ValidationError) else "no requirement of the standard"
+        raise UnreadableError(invalid_reasons.INVALID_REQUIREMENTS, f"`paymentRequirements`: {detail}") from None
+    extra = asked.extra or _Extra()
+    if asked.scheme != EXACT or extra.asset_transfer_method != _EIP_3009:
+        raise UnreadableError(
+            invalid_reasons.UNSUPPORTED_SCHEME, "only `exact` by an EIP-3009 authorization is settled here"
+        )
+    if asked.network != network:
+        raise UnreadableError(invalid_reasons.INVALID_NETWORK, f"only payments on `{network}` are settled here")
+    domain = (extra.name or settled.name, extra.version or settled.version)
+    if asset != parse_address(settled.asset) or domain != (settled.name, settled.version):
+        raise UnreadableError(invalid_reasons.INVALID_REQUIREMENTS, f"only the token {settled.asset} is settled here")
+    return msgspec.structs.replace(
+        settled, amount_micros=int(amount), pay_to=pay_to.text, max_timeout_seconds=asked.max_timeout_seconds
+    )
+
+
+def _check_accepted(accepted: dict[str, Any], requirements: bytes) -> None:
+    if accepted != msgspec.json.decode(requirements):
+        raise UnreadableError(
+            invalid_reasons.INVALID_REQUIREMENTS, "what the payment accepts is not what `paymentRequirements` says"
+        )
+
+
+class _Versioned(Struct, frozen=True):
+    version: Literal[1, 2] = msgspec.field(name="x402Version")

@@ -1,0 +1,1 @@
+"""The assistant: questions in words about the company graph."""

@@ -1,1 +1,0 @@
-"""The concierge: questions in plain words, answered from the graph."""

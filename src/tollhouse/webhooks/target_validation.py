@@ -1,0 +1,175 @@
+"""Which addresses strangers may have this server call: vetted as text, as a name, and as what the name resolves to.
+
+Webhooks and feeds both call where others tell them to. A target is vetted when it is registered, to tell its owner
+early, and at every connection (`transport`), because a name may resolve to something else by then.
+"""
+
+import asyncio
+import re
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import IPv4Address, ip_address
+
+import httpx2
+from msgspec import Struct
+
+from tollhouse.webhooks.reserved_networks import Address, is_loopback, refusal
+
+LONGEST_URL = 2_000
+LONGEST_NAME = 253
+RESOLVING_AT_ONCE = 256
+RESOLVE_WITHIN_SECONDS = 10.0
+
+Resolve = Callable[[str], Awaitable[Sequence[str]]]
+"""The IP addresses of a host name, as text. Raises OSError when it has none."""
+
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+_NUMERIC = re.compile(r"\d+|0x[0-9a-f]*")
+_NEVER_IN_AN_ADDRESS = re.compile(r"[\x00-\x20\x7f\\]")
+# Names that only mean something inside a network.
+_INSIDE = ("local", "localdomain", "internal", "intranet", "lan", "corp", "private", "home.arpa")
+_USUAL_PORTS = frozenset({80, 443})
+_FIRST_FREE_PORT = 1024
+# Where other protocols listen: the ports that browsers never call, and those of databases.
+_OTHER_PROTOCOLS = frozenset(
+    {1433, 1521, 1719, 1720, 1723, 2049, 2375, 2376, 2379, 2380, 3306, 3389, 3659, 4045, 4190, 5060, 5061, 5432, 5672}
+    | {5900, 5984, 6000, 6379, 6443, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 9042, 9092, 9200, 9300, 10080}
+    | {10250, 11211, 27017, 50070}
+)
+
+
+class TargetRefused(ValueError):
+    """This server does not call there. The message says why and is safe to show to whoever named the target."""
+
+
+class Rules(Struct, frozen=True):
+    """What may be called beyond `https` to the public internet.
+
+    `allow_loopback` is for development: this machine, over `http` too. `allow_plain` is `http` to the public internet:
+    for reading feeds, never for webhooks.
+    """
+
+    allow_loopback: bool = False
+    allow_plain: bool = False
+
+
+async def vet(url: str, rules: Rules, resolve: Resolve) -> str:
+    """The target as it will be called. Raises TargetRefused, also when its name resolves to nothing now."""
+    target = read_target(url, rules)
+    await vetted_addresses(target.scheme, target.raw_host.decode(), rules, resolve)
+    return str(target)
+
+
+def read_target(url: str, rules: Rules) -> httpx2.URL:
+    """The address taken apart by the code that will call it. Raises TargetRefused for all that its text betrays."""
+    if not 0 < len(url) <= LONGEST_URL or _NEVER_IN_AN_ADDRESS.search(url):
+        raise TargetRefused(f"the address must have 1 to {LONGEST_URL} characters, without spaces or backslashes")
+    try:
+        target = httpx2.URL(url)
+    except httpx2.InvalidURL as error:
+        raise TargetRefused("this is no valid address") from error
+    _vet_scheme(target.scheme, rules)
+    if target.userinfo:
+        raise TargetRefused("the address must not carry a user name or password")
+    if target.fragment:
+        raise TargetRefused("the address must not have a fragment (#…)")
+    _vet_host(target.raw_host.decode(), rules)
+    _vet_port(target.port)
+    return target
+
+
+async def vetted_addresses(scheme: str, host: str, rules: Rules, resolve: Resolve) -> list[str]:
+    """The IP addresses that `host` stands for. Raises TargetRefused when any of them may not be called."""
+    _vet_scheme(scheme, rules)
+    _vet_host(host, rules)
+    literal = _literal(host)
+    texts = [str(literal)] if literal else await _resolved(host, resolve)
+    addresses = [_parsed(text) for text in texts]
+    for address in addresses:
+        _vet_address(address, scheme, rules)
+    return [str(address) for address in addresses]
+
+
+class SystemResolver:
+    """The machine's own way to resolve names, in threads of its own: a slow name server delays nobody else's."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(RESOLVING_AT_ONCE, thread_name_prefix="resolve")
+
+    async def __call__(self, host: str) -> Sequence[str]:
+        """Raises OSError, TimeoutError among them."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(RESOLVE_WITHIN_SECONDS):
+            found = await loop.run_in_executor(
+                self._threads, lambda: socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            )
+        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+    def close(self) -> None:
+        """Give the threads back; what still waits for a name server is left to end by itself."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _vet_scheme(scheme: str, rules: Rules) -> None:
+    allowed = {"https"} | ({"http"} if rules.allow_plain or rules.allow_loopback else set())
+    if scheme not in allowed:
+        raise TargetRefused(f"the address must start with {' or '.join(f'{name}://' for name in sorted(allowed))}")
+
+
+def _vet_host(host: str, rules: Rules) -> None:
+    if _literal(host):
+        return
+    labels = host.split(".")
+    if len(host) > LONGEST_NAME or not all(map(_LABEL.fullmatch, labels)):
+        raise TargetRefused("the host is no valid name")
+    if _NUMERIC.fullmatch(labels[-1]):
+        raise TargetRefused("the host is an IP address in an unusual spelling")
+    if labels[-1] == "localhost":
+        if not rules.allow_loopback:
+            raise TargetRefused("the host is this machine")
+    elif len(labels) == 1 or host.endswith(tuple(f".{suffix}" for suffix in _INSIDE)):
+        raise TargetRefused("the host is no public name")
+
+
+def _vet_port(port: int | None) -> None:
+    if port is None or port in _USUAL_PORTS:
+        return
+    if not _FIRST_FREE_PORT <= port <= 65_535 or port in _OTHER_PROTOCOLS:
+        raise TargetRefused("the port is not one where webhooks are received: use 443, or one above 1023")
+
+
+def _vet_address(address: Address, scheme: str, rules: Rules) -> None:
+    if rules.allow_loopback and is_loopback(address):
+        return
+    kind = refusal(address)
+    if kind:
+        # Neither the address nor its kind: whoever asks must learn nothing of the network inside.
+        raise TargetRefused("the host does not stand for a public address")
+    if scheme == "http" and not rules.allow_plain:
+        raise TargetRefused("http:// is only for this machine itself: use https://")
+
+
+async def _resolved(host: str, resolve: Resolve) -> Sequence[str]:
+    try:
+        found = await resolve(host)
+    except (OSError, UnicodeError) as error:
+        raise TargetRefused("the host name does not resolve") from error
+    if not found:
+        raise TargetRefused("the host name does not resolve")
+    return found
+
+
+def _literal(host: str) -> Address | None:
+    """The address that the host is written as: only in its one canonical spelling for IPv4."""
+    try:
+        return ip_address(host) if ":" in host else IPv4Address(host)
+    except ValueError:
+        return None
+
+
+def _parsed(text: str) -> Address:
+    try:
+        return ip_address(text)
+    except ValueError as error:
+        raise TargetRefused("the host name does not resolve") from error

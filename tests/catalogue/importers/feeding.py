@@ -1,0 +1,43 @@
+"""Feeds as tests give them to the importers: files of made-up shops, or text written in place."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tollhouse.catalogue.importers.feed import Wanted, rows_in
+from tollhouse.catalogue.importers.unicode import text_of, unpacked
+from tollhouse.services.mattress.feed_item import ImportedRow
+
+FEEDS = Path(__file__).parent / "feeds"
+SITE = "https://shop.example/"
+
+
+def rows_of_file(name: str, format_name: str, **members: Any) -> dict[str, ImportedRow]:
+    """The rows of a fixture by id; a row without an id by its line."""
+    return rows_of_bytes((FEEDS / name).read_bytes(), format_name, **members)
+
+
+def rows_of_bytes(raw: bytes, format_name: str, **members: Any) -> dict[str, ImportedRow]:
+    return by_id(rows_of_text(text_of(unpacked(raw)), format_name, **members))
+
+
+def rows_of_text(text: str, format_name: str, **members: Any) -> list[ImportedRow]:
+    return rows_in([text], Wanted("a file", format_name, **members), SITE)
+
+
+def by_id(rows: list[ImportedRow]) -> dict[str, ImportedRow]:
+    return {row.id or f"line {row.line}": row for row in rows}
+
+
+def shopify(*products: dict[str, Any]) -> str:
+    return json.dumps({"products": list(products)})
+
+
+def mattress(identity: int = 1, *, sizes: tuple[str, ...] = ("Queen",), price: Any = "999.00", **members: Any):
+    """A Shopify product in some sizes, all at one price."""
+    variants = [
+        {"id": identity * 100 + place, "option1": size, "price": price, "compare_at_price": None, "available": True}
+        for place, size in enumerate(sizes)
+    ]
+    told = {"title": "Cloud", "handle": f"cloud-{identity}", "options": [{"name": "Size"}], "variants": variants}
+    return {"id": identity, **told, **members}

@@ -1,0 +1,163 @@
+"""Feeds at an address, from a shop on loopback that speaks real HTTP."""
+
+import gzip
+import json
+
+import pytest
+
+from tests.catalogue.importers.feeding import FEEDS, mattress
+from tests.fakes.website import Asked, Reply, website
+from tollhouse.catalogue.importers import fetcher, paging
+from tollhouse.catalogue.importers.article import Unreadable
+from tollhouse.catalogue.importers.feed import Wanted, read_feed
+
+PRODUCTS = [mattress(number) for number in range(1, 8)]
+
+
+def shop(products=PRODUCTS, *, limit=3, spoil=None):
+    """A Shopify shop that gives `limit` products a page, whatever is asked for."""
+
+    def answer(asked: Asked) -> Reply:
+        page = int(asked.query.get("page", "1"))
+        if spoil and (reply := spoil(asked, page)):
+            return reply
+        if asked.path != "/products.json":
+            return Reply(404)
+        body = json.dumps({"products": products[(page - 1) * limit : page * limit]}).encode()
+        return Reply(200, body, {"Content-Type": "application/json"})
+
+    return answer
+
+
+async def read(url, format_name="shopify", *, allow_loopback=True):
+    rows = await read_feed(Wanted(url, format_name, allow_loopback=allow_loopback), lambda _: None)
+    return [row.id for row in rows]
+
+
+async def test_every_page_of_a_shop_is_read():
+    async with website(shop()) as site:
+        assert await read(site.url) == [f"{number}-queen" for number in range(1, 8)]
+        assert [asked.query for asked in site.asked] == [{"limit": "250", "page": str(page)} for page in range(1, 5)]
+
+
+async def test_products_are_numbered_through_all_pages():
+    async with website(shop()) as site:
+        rows = await read_feed(
+            Wanted(f"{site.url}/products.json?page=2", "shopify", allow_loopback=True), lambda _: None
+        )
+        assert [row.line for row in rows] == list(range(1, 8))
+        assert rows[0].product["affiliate_url"] == f"{site.url}/products/cloud-1?variant=100"
+
+
+async def test_shop_that_ignores_pages_ends():
+    async with website(
+        shop(limit=100, spoil=lambda asked, page: shop(limit=100)(_first(asked)) if page > 1 else None)
+    ) as site:
+        assert len(await read(site.url)) == 7
+        assert len(site.asked) == 2
+
+
+async def test_product_that_moved_to_the_next_page_while_paging_is_one_product():
+    shifted = [*PRODUCTS[:3], PRODUCTS[2], *PRODUCTS[3:]]
+    async with website(shop(shifted)) as site:
+        assert await read(site.url) == [f"{number}-queen" for number in range(1, 8)]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Reply(500), Reply(404), Reply(200, b"<html>Sign in</html>"), Reply(200, b'{"products": [{"id": 1'), Reply(403)],
+)
+async def test_page_that_fails_makes_the_whole_feed_unreadable(fault):
+    """Half a feed would take the other half's products away."""
+    async with website(shop(spoil=lambda _, page: fault if page == 3 else None)) as site:
+        with pytest.raises(Unreadable):
+            await read(site.url)
+
+
+async def test_busy_shop_is_asked_again():
+    busy = [Reply(429, b"", {"Retry-After": "0"}), Reply(503, b"", {"Retry-After": "0"})]
+    async with website(shop(spoil=lambda _, page: busy.pop() if page == 2 and busy else None)) as site:
+        assert len(await read(site.url)) == 7
+
+
+async def test_packed_answers_are_unpacked_and_bombs_are_not(monkeypatch):
+    body = gzip.compress((FEEDS / "merchant.xml").read_bytes())
+    async with website(lambda _: Reply(200, body, {"Content-Encoding": "gzip"})) as site:
+        assert "IB-2" in await read(site.url, "merchant-xml")
+        monkeypatch.setattr(fetcher, "MAX_BYTES", 1_000)
+        with pytest.raises(Unreadable, match="larger than 1000 bytes"):
+            await read(site.url, "merchant-xml")
+
+
+async def test_packed_file_is_unpacked_too():
+    body = gzip.compress((FEEDS / "merchant.tsv").read_bytes())
+    async with website(lambda _: Reply(200, body)) as site:
+        assert "T2" in await read(f"{site.url}/feed.tsv.gz", "merchant-tsv")
+
+
+async def test_header_tells_the_encoding():
+    feed = "id,title,price,link\n1,Caf\u00e9,10,https://c.example\n".encode("cp1252")
+    async with website(lambda _: Reply(200, feed, {"Content-Type": "text/csv; charset=iso-8859-1"})) as site:
+        rows = await read_feed(Wanted(site.url, "csv", allow_loopback=True), lambda _: None)
+        assert rows[0].product["title"] == "Caf\u00e9"
+
+
+async def test_slow_shop_is_given_up(monkeypatch):
+    monkeypatch.setattr(fetcher, "ANSWER_SECONDS", 0.2)
+    async with website(lambda _: Reply(200, b"", {"Content-Length": "9"}, [b"x"] * 9, 1.0)) as site:
+        with pytest.raises(Unreadable, match="did not answer within"):
+            await read(site.url, "csv")
+
+
+async def test_this_machine_is_only_called_where_the_operator_allows_it():
+    async with website(shop()) as site:
+        with pytest.raises(Unreadable, match="does not call"):
+            await read(site.url, allow_loopback=False)
+        assert site.asked == []
+
+
+@pytest.mark.parametrize(
+    "target", ["http://169.254.169.254/latest", "http://10.0.0.1/", "file:///etc/hostname", "ftp://x.example/"]
+)
+async def test_redirects_are_followed_to_vetted_addresses_only(target):
+    async with website(lambda _: Reply(302, b"", {"Location": target})) as site:
+        with pytest.raises(Unreadable, match="does not call"):
+            await read(site.url, "csv")
+
+
+async def test_redirects_are_followed_and_do_not_go_on_for_ever():
+    async with website(
+        lambda asked: shop()(asked) if asked.path != "/old" else Reply(301, b"", {"Location": "/products.json"})
+    ) as site:
+        assert len(await read(f"{site.url}/products.json")) == 7
+    async with website(lambda _: Reply(302, b"", {"Location": "/again"})) as site:
+        with pytest.raises(Unreadable, match="redirects more than"):
+            await read(site.url, "csv")
+
+
+async def test_shop_without_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(paging, "MOST_PAGES", 5)
+    endless = lambda _, page: Reply(200, json.dumps({"products": [mattress(page)]}).encode())  # noqa: E731
+    async with website(shop(spoil=endless)) as site:
+        with pytest.raises(Unreadable, match="more than 5 pages"):
+            await read(site.url)
+
+
+@pytest.mark.parametrize("knows_variations", [True, False])
+async def test_woocommerce_variations_are_fetched_beside_their_products(knows_variations):
+    entries = json.loads((FEEDS / "woocommerce.json").read_text("utf-8"))
+
+    def answer(asked: Asked) -> Reply:
+        wants_variations = asked.query.get("type") == "variation"
+        if wants_variations and not knows_variations:
+            return Reply(400, b'{"code": "rest_invalid_param", "message": "type"}')
+        found = [entry for entry in entries if (entry["type"] == "variation") == wants_variations]
+        return Reply(200, json.dumps(found if asked.query["page"] == "1" else []).encode())
+
+    async with website(answer) as site:
+        ids = await read(f"{site.url}/wp-json/wc/store/v1/products", "woocommerce")
+        assert ("301-queen" in ids, "301" in ids) == (knows_variations, not knows_variations)
+
+
+def _first(asked: Asked) -> Asked:
+    return type(asked)(asked.method, asked.path, {**asked.query, "page": "1"}, asked.headers, asked.body)

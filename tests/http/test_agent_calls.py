@@ -1,0 +1,294 @@
+"""A wallet's signed call: charged once when its answer leaves, whatever happens in between."""
+
+import asyncio
+import contextlib
+import secrets
+
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_defunct
+
+from tests.http.conftest import ThingBody, asgi_client
+from tollhouse import app
+from tollhouse.admission.admission import Admission
+from tollhouse.config.settings import Settings
+from tollhouse.errors import Problem
+from tollhouse.http.endpoint import Endpoint, Response
+from tollhouse.http.response_writer import etag_of
+from tollhouse.http.router import Router
+from tollhouse.http.server import Server
+from tollhouse.http.service import Service
+from tollhouse.http.terms import KEY_OR_AGENT, KEY_UNMETERED
+from tollhouse.payments.ledger.types import TREASURY, Transfer, agent_account
+
+PRICE = 10_000
+WALLET = Account.from_key(b"\x07" * 32)
+
+
+class Desk:
+    """A service whose handlers tell how often they ran, and wait or fail when told to."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.hold = None
+        self.begun = asyncio.Event()
+        self.raises = None
+
+    async def page(self, _asked):
+        self.runs += 1
+        self.begun.set()
+        if self.hold:
+            await self.hold.wait()
+        if self.raises:
+            raise self.raises
+        body = b'{"run":%d}' % self.runs
+        return Response(body, etag=etag_of(b"always the same"), headers=((b"x-run", b"%d" % self.runs),))
+
+    def operations(self):
+        kinds = {"application/json": {}}
+        return [
+            Endpoint("page", "GET", "/page", "", self.page, KEY_OR_AGENT, answers=kinds),
+            Endpoint("ask", "POST", "/ask", "", self.page, KEY_OR_AGENT, body=ThingBody, answers=kinds),
+            Endpoint("keyOnly", "GET", "/key-only", "", self.page, KEY_UNMETERED, answers=kinds),
+        ]
+
+
+class House:
+    """The gate over the desk, its rooms, and one registered wallet."""
+
+    def __init__(self, context, desk, gate, agent) -> None:
+        self.context, self.desk, self.gate, self.agent = context, desk, gate, agent
+        self._deposits = 0
+
+    async def deposit(self, micros):
+        self._deposits += 1
+        account = agent_account(self.agent.agent_id)
+        await self.context.ledger.move(Transfer(f"deposit:{self._deposits}", TREASURY, account, micros, "deposit"))
+
+    async def balance(self):
+        account = await self.context.ledger.account(agent_account(self.agent.agent_id))
+        assert account.reserved_micros == 0
+        return account.balance_micros
+
+    async def call(self, path="/page", headers=None, method="GET", **sent: object):
+        async with asgi_client(self.gate.answer) as client:
+            return await client.request(method, f"/mounted{path}", headers=headers or signed(path), **sent)
+
+
+@pytest.fixture
+async def house(database_url, tmp_path):
+    desk = Desk()
+    settings = Settings(data_dir=str(tmp_path), database_url=database_url.replace("+aiosqlite", ""))
+    async with app.open_context(settings) as context:
+        router = Router()
+        router.mount(Service("desk", "Desk", "1", "", desk.operations(), _health, {}), "/mounted")
+        agent = await context.wallets.register(WALLET.address)
+        yield House(context, desk, Server(settings, Admission(context), router, {}), agent)
+        report = await context.ledger.verify()
+        assert report.balanced, report.differences
+
+
+async def _health() -> dict[str, str]:
+    return {}
+
+
+def signed(path, wallet=WALLET, nonce=None, **headers: str):
+    nonce = nonce or secrets.token_hex(16)
+    signature = wallet.sign_message(encode_defunct(text=f"service:{path}:{nonce}")).signature.hex()
+    return {"X-Agent-Address": wallet.address, "X-Agent-Nonce": nonce, "X-Agent-Signature": signature, **headers}
+
+
+def code_of(answer, status):
+    assert answer.status_code == status, answer.text
+    return answer.json()["code"]
+
+
+async def test_signed_call_is_answered_and_charged(house):
+    await house.deposit(3 * PRICE)
+    answer = await house.call()
+    assert answer.status_code == 200
+    assert answer.headers["x-credits-tier"] == "agent"
+    assert (answer.headers["x-ratelimit-limit"], answer.headers["x-ratelimit-remaining"]) == ("1000", "999")
+    assert await house.balance() == 2 * PRICE
+
+
+async def test_call_signed_with_its_query_is_answered(house):
+    await house.deposit(PRICE)
+    answer = await house.call("/page?", signed("/page"))
+    assert answer.status_code == 200
+
+
+async def test_replay_is_refused_and_costs_nothing(house):
+    await house.deposit(3 * PRICE)
+    headers = signed("/page")
+    assert (await house.call(headers=headers)).status_code == 200
+    again = await house.call(headers=headers)
+    assert code_of(again, 401) == "nonce-reused"
+    assert again.headers["www-authenticate"]
+    assert await house.balance() == 2 * PRICE
+    assert house.desk.runs == 1
+
+
+async def test_nonce_in_other_letters_is_the_same_nonce(house):
+    await house.deposit(3 * PRICE)
+    nonce = secrets.token_hex(16)
+    assert (await house.call(headers=signed("/page", nonce=nonce))).status_code == 200
+    for spelling in (nonce.upper(), f"0x{nonce}"):
+        assert code_of(await house.call(headers=signed("/page", nonce=spelling)), 401) == "nonce-reused"
+
+
+async def test_twenty_replays_at_once_are_one_call(house):
+    await house.deposit(30 * PRICE)
+    headers = signed("/page")
+    answers = await asyncio.gather(*(house.call(headers=headers) for _ in range(20)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [401] * 19
+    assert await house.balance() == 29 * PRICE
+    assert house.desk.runs == 1
+
+
+async def test_fifty_calls_at_once_are_served_as_far_as_the_money_goes(house):
+    await house.deposit(20 * PRICE)
+    answers = await asyncio.gather(*(house.call() for _ in range(50)))
+    assert sorted(answer.status_code for answer in answers) == [200] * 20 + [402] * 30
+    assert await house.balance() == 0
+
+
+async def test_signature_for_another_path_opens_nothing(house):
+    await house.deposit(PRICE)
+    for path in ("/other", "/mounted/page", "/page/"):
+        assert code_of(await house.call("/page", signed(path)), 401) == "invalid-signature"
+    assert await house.balance() == PRICE
+
+
+async def test_unregistered_wallet_is_told_to_register(house):
+    answer = await house.call(headers=signed("/page", Account.create()))
+    assert code_of(answer, 401) == "invalid-signature"
+    assert "/api/agent/register" in answer.json()["detail"]
+
+
+async def test_small_balance_is_told_and_the_nonce_is_used_up(house):
+    await house.deposit(PRICE - 1)
+    headers = signed("/page")
+    answer = await house.call(headers=headers)
+    assert code_of(answer, 402) == "insufficient-balance"
+    assert (answer.json()["balance_usd"], answer.json()["price_usd"]) == ("0.009999", "0.01")
+    await house.deposit(PRICE)
+    assert code_of(await house.call(headers=headers), 401) == "nonce-reused"
+    assert await house.balance() == 2 * PRICE - 1
+
+
+async def test_refused_call_takes_nothing_of_the_minute(house):
+    await house.call()
+    await house.deposit(PRICE)
+    assert (await house.call()).headers["x-ratelimit-remaining"] == "999"
+
+
+@pytest.mark.parametrize(
+    "failure", [Problem("not-found", "No."), Problem("upstream-unavailable", "No.", upstream="x"), ZeroDivisionError()]
+)
+async def test_failed_call_costs_nothing_and_uses_its_nonce(house, failure):
+    await house.deposit(PRICE)
+    house.desk.raises = failure
+    headers = signed("/page")
+    assert (await house.call(headers=headers)).status_code >= 400
+    house.desk.raises = None
+    assert code_of(await house.call(headers=headers), 401) == "nonce-reused"
+    assert await house.balance() == PRICE
+
+
+async def test_unchanged_answer_costs_nothing(house):
+    await house.deposit(2 * PRICE)
+    etag = (await house.call()).headers["etag"]
+    answer = await house.call(headers=signed("/page", **{"If-None-Match": etag}))
+    assert answer.status_code == 304
+    assert await house.balance() == PRICE
+
+
+async def test_key_and_signature_together_are_ambiguous(house):
+    answer = await house.call(headers=signed("/page", Authorization="Bearer th_live_x"))
+    assert code_of(answer, 400) == "ambiguous-credentials"
+
+
+@pytest.mark.parametrize("name", ["X-Agent-Address", "X-Agent-Nonce", "X-Agent-Signature"])
+async def test_half_a_signature_says_what_is_missing(house, name):
+    headers = signed("/page")
+    del headers[name]
+    answer = await house.call(headers=headers)
+    assert code_of(answer, 401) == "missing-credentials"
+    assert name in answer.json()["detail"]
+
+
+async def test_operation_without_a_price_wants_a_key(house):
+    assert code_of(await house.call("/key-only", signed("/key-only")), 401) == "missing-credentials"
+
+
+async def test_posted_call_binds_its_body_to_the_nonce(house):
+    await house.deposit(2 * PRICE)
+    headers = signed("/ask")
+    answer = await house.call("/ask", headers, "POST", json={"name": "a"})
+    assert answer.status_code == 200
+    assert code_of(await house.call("/ask", headers, "POST", json={"name": "b"}), 401) == "nonce-reused"
+
+
+async def leaves(house, headers, path="/page"):
+    """A call whose client goes away while it is worked on."""
+    house.desk.hold = asyncio.Event()
+    gone = asyncio.Event()
+    first = asyncio.Event()
+
+    async def receive() -> dict[str, object]:
+        if not first.is_set():
+            first.set()
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(_message) -> None:
+        """Whatever is sent is lost."""
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": f"/mounted{path}",
+        "raw_path": f"/mounted{path}".encode(),
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 1),
+    }
+    task = asyncio.create_task(house.gate.answer(scope, receive, send))
+    await house.desk.begun.wait()
+    gone.set()
+    await asyncio.sleep(0.001)
+    house.desk.hold.set()
+    await task
+    house.desk.hold = None
+
+
+async def test_answer_that_did_not_arrive_is_given_again_for_nothing(house):
+    await house.deposit(2 * PRICE)
+    headers = signed("/page")
+    await leaves(house, headers)
+    assert await house.balance() == PRICE
+    again = await house.call(headers=headers)
+    assert (again.status_code, again.json(), again.headers["x-run"]) == (200, {"run": 1}, "1")
+    assert await house.balance() == PRICE
+    assert code_of(await house.call(headers=headers), 401) == "nonce-reused"
+
+
+async def test_kept_answer_is_for_the_same_request_only(house):
+    await house.deposit(2 * PRICE)
+    headers = signed("/page")
+    await leaves(house, headers)
+    assert code_of(await house.call("/page?x=1", headers), 401) == "nonce-reused"
+    assert (await house.call(headers=headers)).status_code == 200
+
+
+async def test_call_broken_off_by_the_server_costs_nothing(house):
+    await house.deposit(PRICE)
+    house.desk.hold = asyncio.Event()
+    task = asyncio.create_task(house.call())
+    await house.desk.begun.wait()
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert await house.balance() == PRICE

@@ -1,0 +1,140 @@
+"""Without a key: free requests per address and day, then a challenge, and only a paid tier's key instead."""
+
+import json
+from base64 import b64decode
+
+import pytest
+
+from tests.http.conftest import asgi_client
+from tollhouse import app
+from tollhouse.admission.admission import Admission
+from tollhouse.config.settings import Settings
+from tollhouse.errors import Problem
+from tollhouse.http.endpoint import Endpoint, Response
+from tollhouse.http.response_writer import etag_of
+from tollhouse.http.router import Router
+from tollhouse.http.server import Server
+from tollhouse.http.service import Service
+from tollhouse.http.terms import FREE, free_then_paid
+
+ALLOWANCE = 3
+
+
+async def _page(_asked) -> Response:
+    return Response(b"{}", etag=etag_of(b"{}"))
+
+
+async def _missing(_asked) -> Response:
+    raise Problem("not-found", "There is no such thing.")
+
+
+async def _facts() -> dict[str, str]:
+    return {}
+
+
+_KINDS = {"application/json": {}}
+OPERATIONS = [
+    Endpoint("page", "GET", "/page", "A page", _page, free_then_paid(1_000), answers=_KINDS),
+    Endpoint("missing", "GET", "/missing", "", _missing, free_then_paid(1_000), answers=_KINDS),
+    Endpoint("always", "GET", "/always", "", _page, FREE, answers=_KINDS),
+]
+
+
+@pytest.fixture
+async def house(database_url, tmp_path):
+    settings = Settings(
+        data_dir=str(tmp_path),
+        database_url=database_url.replace("+aiosqlite", ""),
+        free_per_ip_per_day=ALLOWANCE,
+        trusted_proxies="127.0.0.0/8",
+        public_url="https://feeds.example.org",
+    )
+    async with app.open_context(settings) as context:
+        router = Router()
+        router.mount(Service("desk", "Desk", "1", "", OPERATIONS, _facts, {}), "/desk")
+        gate = Server(settings, Admission(context), router, {})
+        async with asgi_client(gate.answer) as client:
+            yield client, context
+
+
+@pytest.fixture
+def client(house):
+    return house[0]
+
+
+async def get(client, path="/desk/page", address="198.51.100.7", **headers: str):
+    return await client.get(path, headers={"X-Forwarded-For": address, **headers})
+
+
+async def test_allowance_is_told_on_every_answer_and_ends_in_a_challenge(client):
+    for left in (2, 1, 0):
+        answer = await get(client)
+        assert answer.status_code == 200
+        assert (answer.headers["x-ratelimit-limit"], answer.headers["x-ratelimit-remaining"]) == ("3", str(left))
+        assert answer.headers["ratelimit-policy"] == '"day";q=3;w=86400'
+    answer = await get(client)
+    assert (answer.status_code, answer.json()["code"]) == (402, "payment-required")
+    assert (answer.headers["x-ratelimit-limit"], answer.headers["x-ratelimit-remaining"]) == ("3", "0")
+
+
+async def test_challenge_of_a_server_that_takes_no_payment_is_empty_in_both_versions(client):
+    for _ in range(ALLOWANCE):
+        await get(client)
+    answer = await get(client)
+    problem = answer.json()
+    assert (problem["x402Version"], problem["accepts"]) == (1, [])
+    assert "takes no payment" in problem["error"]
+    required = json.loads(b64decode(answer.headers["payment-required"]))
+    assert (required["x402Version"], required["accepts"]) == (2, [])
+    assert required["resource"]["url"] == "https://feeds.example.org/desk/page"
+
+
+async def test_each_address_has_its_own_allowance_and_ipv6_shares_it_by_network(client):
+    for _ in range(ALLOWANCE):
+        await get(client, address="2001:db8:1:2::1")
+    assert (await get(client, address="2001:db8:1:2:ffff::9")).status_code == 402
+    assert (await get(client, address="2001:db8:1:3::1")).status_code == 200
+    assert (await get(client, address="198.51.100.8")).status_code == 200
+
+
+async def test_unchanged_answer_uses_one_and_is_a_challenge_past_the_allowance(client):
+    etag = (await get(client)).headers["etag"]
+    answer = await get(client, **{"If-None-Match": etag})
+    assert (answer.status_code, answer.headers["x-ratelimit-remaining"]) == (304, "1")
+    await get(client)
+    assert (await get(client, **{"If-None-Match": etag})).status_code == 402
+
+
+async def test_what_is_not_found_uses_one_and_what_is_free_uses_none(client):
+    assert (await get(client, "/desk/missing")).headers["x-ratelimit-remaining"] == "2"
+    for _ in range(ALLOWANCE * 2):
+        answer = await get(client, "/desk/always")
+        assert answer.status_code == 200
+        assert "x-ratelimit-limit" not in answer.headers
+    assert (await get(client)).headers["x-ratelimit-remaining"] == "1"
+
+
+async def test_key_of_a_paid_tier_replaces_the_allowance(house):
+    client, context = house
+    pro = (await context.keys.create("ada@example.org", "pro")).text
+    for _ in range(ALLOWANCE + 2):
+        answer = await get(client, Authorization=f"Bearer {pro}")
+        assert (answer.status_code, answer.headers["x-credits-tier"]) == (200, "pro")
+    assert (await get(client)).headers["x-ratelimit-remaining"] == "2"
+
+
+async def test_invalid_key_is_refused_and_a_free_one_opens_nothing_more(house):
+    client, context = house
+    free = (await context.keys.create("ada@example.org")).text
+    assert (await get(client, Authorization="Bearer th_live_x")).status_code == 401
+    answer = await get(client, Authorization=f"Bearer {free}")
+    assert (answer.status_code, answer.json()["required_tier"]) == (403, "pro")
+
+
+async def test_malformed_payment_past_the_allowance_is_told(house):
+    client, _ = house
+    for _ in range(ALLOWANCE):
+        await get(client)
+    answer = await get(client, **{"X-Payment": "not base64!"})
+    assert answer.status_code in {400, 402}
+    assert answer.json()["detail"]

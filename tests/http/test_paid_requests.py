@@ -1,0 +1,216 @@
+"""Past the free allowance, one payment buys one answer: through the real gate, settled on a real chain."""
+
+import asyncio
+import json
+from base64 import b64decode, b64encode
+
+import pytest
+
+from tests.http.conftest import asgi_client
+from tests.payments.x402.paying import OTHER, PAYER, PRICE, RELAYER, SELLER, authorization, payload, signature
+from tests.waiting import until
+from tollhouse import app
+from tollhouse.admission.admission import Admission
+from tollhouse.config.settings import Settings
+from tollhouse.errors import Problem
+from tollhouse.http.endpoint import Endpoint, Response
+from tollhouse.http.response_writer import etag_of
+from tollhouse.http.router import Router
+from tollhouse.http.server import Server
+from tollhouse.http.service import Service
+from tollhouse.http.terms import free_then_paid
+from tollhouse.payments.chain.token import token_balance
+
+URL = "/desk/page"
+
+
+class Desk:
+    """Handlers that tell how often they ran, and fail when told to."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.raises = None
+
+    async def page(self, _asked):
+        self.runs += 1
+        if self.raises:
+            raise self.raises
+        return Response(b'{"run":%d}' % self.runs, etag=etag_of(b"same"))
+
+
+async def _facts() -> dict[str, str]:
+    return {}
+
+
+class House:
+    """A server whose free allowance is used up, and the chain it is paid on."""
+
+    def __init__(self, context, desk, gate, chain) -> None:
+        self.context, self.desk, self.gate, self.chain = context, desk, gate, chain
+
+    async def get(self, path=URL, **headers: str):
+        async with asgi_client(self.gate.answer) as client:
+            return await client.get(path, headers=headers)
+
+    async def challenge(self):
+        answer = await self.get()
+        assert answer.status_code == 402, answer.text
+        return answer
+
+    async def earned(self):
+        return await token_balance(self.chain.client, self.chain.usdc_address, SELLER.address)
+
+
+@pytest.fixture
+async def house(database_url, tmp_path, local_chain):
+    await local_chain.fund_usdc(PAYER.address, 100_000)
+    desk = Desk()
+    settings = Settings(
+        data_dir=str(tmp_path),
+        database_url=database_url.replace("+aiosqlite", ""),
+        free_per_ip_per_day=1,
+        evm_rpc_url=local_chain.url,
+        x402_pay_to=SELLER.address,
+        trusted_proxies="127.0.0.0/8",
+        x402_facilitator_key=RELAYER.private_key,
+        public_url="https://toll.example",
+    )
+    async with app.open_context(settings) as context:
+        operation = Endpoint("page", "GET", "/page", "A page", desk.page, free_then_paid(PRICE),
+                              answers={"application/json": {}})  # fmt: skip
+        router = Router()
+        router.mount(Service("desk", "Desk", "1", "", [operation], _facts, {}), "/desk")
+        house = House(context, desk, Server(settings, Admission(context), router, {}), local_chain)
+        assert (await house.get()).status_code == 200
+        desk.runs = 0
+        yield house
+        assert (await context.ledger.verify()).balanced
+
+
+def encoded(members):
+    return b64encode(json.dumps(members).encode()).decode()
+
+
+def first(told=None, signed=None, **changes: object):
+    told = told or authorization()
+    members = {"x402Version": 1, "scheme": "exact", "network": "base", "payload": payload(told, signed)}
+    return {"X-Payment": encoded(members | changes)}
+
+
+async def second(house, told=None, **changes: object):
+    required = json.loads(b64decode((await house.challenge()).headers["payment-required"]))
+    members = {"x402Version": 2, "resource": required["resource"], "accepted": required["accepts"][0],
+               "payload": payload(told or authorization()), "extensions": {}}  # fmt: skip
+    return {"Payment-Signature": encoded(members | changes)}
+
+
+def reason(answer):
+    assert answer.status_code == 402, answer.text
+    assert answer.json()["accepts"], "a refused payment is asked for again"
+    return answer.json()["reason"]
+
+
+async def test_challenge_serves_both_versions_at_once(house):
+    answer = await house.challenge()
+    [asked] = answer.json()["accepts"]
+    assert (asked["network"], asked["maxAmountRequired"], asked["payTo"]) == ("base", str(PRICE), SELLER.address)
+    assert asked["resource"] == "https://toll.example/desk/page"
+    assert "outputSchema" not in asked
+    required = json.loads(b64decode(answer.headers["payment-required"]))
+    assert (required["accepts"][0]["network"], required["accepts"][0]["amount"]) == ("eip155:8453", str(PRICE))
+
+
+async def test_payment_of_version_one_is_settled_before_the_answer_leaves(house):
+    answer = await house.get(**first())
+    assert answer.status_code == 200, answer.text
+    settled = json.loads(b64decode(answer.headers["x-payment-response"]))
+    assert (settled["success"], settled["network"], settled["payer"]) == (True, "base", PAYER.address)
+    assert (await house.chain.client.receipt(settled["transaction"])).is_success
+    assert await house.earned() == PRICE
+    assert answer.headers["x-ratelimit-remaining"] == "0"
+
+
+async def test_payment_of_version_two_is_settled_before_the_answer_leaves(house):
+    answer = await house.get(**await second(house))
+    assert answer.status_code == 200, answer.text
+    assert json.loads(b64decode(answer.headers["payment-response"]))["success"] is True
+    assert await house.earned() == PRICE
+
+
+async def test_payment_while_the_allowance_lasts_is_not_taken(house):
+    answer = await house.get(**first(), **{"X-Forwarded-For": "198.51.100.9"})
+    assert (answer.status_code, await house.earned()) == (200, 0)
+    assert "x-payment-response" not in answer.headers
+
+
+async def test_same_payment_again_is_refused_once_its_answer_was_delivered(house):
+    headers = first()
+    assert (await house.get(**headers)).status_code == 200
+
+    async def is_refused() -> bool:
+        again = await house.get(**headers)
+        return again.status_code == 402 and "nonce" in reason(again)
+
+    await until(is_refused)
+    assert (await house.earned(), house.desk.runs) == (PRICE, 1)
+
+
+async def test_twenty_copies_at_once_run_the_handler_once_and_pay_once(house):
+    headers = first()
+    answers = await asyncio.gather(*(house.get(**headers) for _ in range(20)))
+    paid = {answer.text for answer in answers if answer.status_code == 200}
+    assert paid == {'{"run":1}'}
+    assert {answer.status_code for answer in answers} <= {200, 402}
+    assert (await house.earned(), house.desk.runs) == (PRICE, 1)
+
+
+@pytest.mark.parametrize("failure", [Problem("not-found", "No."), ZeroDivisionError()])
+async def test_failed_work_costs_nothing_and_the_payment_may_be_used_again(house, failure):
+    headers = first()
+    house.desk.raises = failure
+    assert (await house.get(**headers)).status_code >= 400
+    assert await house.earned() == 0
+    house.desk.raises = None
+    assert (await house.get(**headers)).status_code == 200
+    assert await house.earned() == PRICE
+
+
+async def test_unchanged_answer_is_not_paid_for(house):
+    answer = await house.get(**first(), **{"If-None-Match": etag_of(b"same")})
+    assert answer.status_code == 304
+    assert await house.earned() == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"value": str(PRICE + 1)}, "value"),
+        ({"value": str(PRICE - 1)}, "value"),
+        ({"to": OTHER.address}, "recipient"),
+        ({"validBefore": "1"}, "valid_before"),
+        ({"validAfter": "99999999999"}, "valid_after"),
+        ({"from": OTHER.address}, "signature"),
+    ],
+)
+async def test_payment_that_will_not_do_is_refused_with_the_standards_reason(house, changes, why):
+    told = authorization(**changes)
+    assert why in reason(await house.get(**first(told, signature(told))))
+    assert (await house.earned(), house.desk.runs) == (0, 0)
+
+
+async def test_payer_without_funds_is_refused(house):
+    told = authorization(**{"from": OTHER.address})
+    assert "funds" in reason(await house.get(**first(told, signature(told, OTHER.private_key))))
+
+
+@pytest.mark.parametrize("header", ["", "%%%", "bm8=", encoded([]), encoded({"x402Version": 99}), "A" * 9000])
+async def test_malformed_payment_never_fails_the_server(house, header):
+    answer = await house.get(**{"X-Payment": header})
+    assert answer.status_code in {400, 402}
+    assert house.desk.runs == 0
+
+
+async def test_books_and_chain_agree_on_what_was_earned(house):
+    for _ in range(3):
+        assert (await house.get(**first())).status_code == 200
+    assert (await house.context.ledger.account("revenue")).balance_micros == 3 * PRICE == await house.earned()

@@ -1,0 +1,105 @@
+"""Several processes with one key, and what a process that died had under way."""
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import Process
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.payments.settlement import conftest
+from tests.payments.settlement.faltering import told_in_time
+from tests.payments.settlement.looking import reverted, seller_holds, sent
+from tests.payments.x402.paying import PRICE, REQUIREMENT, read, v1
+from tollhouse.failpoints import EXIT_STATUS
+from tollhouse.payments.x402.types import Settled
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+async def start(chain, database_url, tmp_path):
+    """A function that starts a process with the key, ready to settle these payments when told to go."""
+    processes = []
+
+    async def started(payments: list, failpoint: str = "") -> Process:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.payments.settlement.settling_client", cwd=ROOT,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        processes.append(process)
+        told = {
+            "chain_url": chain.url,
+            "database_url": database_url,
+            "data_dir": str(tmp_path),
+            "key": conftest.SETTLING.private_key,
+            "requirement": msgspec.to_builtins(REQUIREMENT),
+            "sent": payments,
+            "failpoint": failpoint,
+        }
+        process.stdin.write(json.dumps(told).encode() + b"\n")
+        assert await process.stdout.readline() == b"ready\n", await process.stderr.read()
+        return process
+
+    yield started
+    for process in processes:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def gone(*processes: Process) -> list:
+    """Let them begin, and wait for what they tell."""
+    outcomes = await asyncio.gather(*(process.communicate(b"go\n") for process in processes))
+    return [json.loads(told) if told else error.decode() for told, error in outcomes]
+
+
+@pytest.mark.parametrize("block_seconds", [None, 1])
+async def test_two_processes_with_one_key_settle_side_by_side(chain, start, block_seconds):
+    await chain.mine_every(block_seconds)
+    processes = await asyncio.gather(*(start([v1() for _ in range(20)]) for _ in range(2)))
+    for outcomes in await told_in_time(gone(*processes), 60):
+        assert {kind for kind, _ in outcomes} == {"Settled"}
+    assert await seller_holds(chain) == 40 * PRICE
+    assert await reverted(chain) == []
+    nonces = [int(one["nonce"], 16) for one in await sent(chain)]
+    assert nonces == list(range(len(nonces)))
+
+
+async def test_two_processes_with_one_payment_send_it_once(chain, start):
+    await chain.mine_every(0)
+    payments = [v1()]
+    processes = await asyncio.gather(*(start(payments) for _ in range(2)))
+    ending = asyncio.create_task(gone(*processes))
+    await asyncio.sleep(1.5)
+    await chain.mine_every(1)
+    first, second = await told_in_time(ending, 60)
+    assert first == second
+    assert [kind for kind, _ in first] == ["Settled"]
+    assert await seller_holds(chain) == PRICE
+    assert len(await sent(chain)) == 1
+
+
+@pytest.mark.parametrize("place", ["facilitator.before-send", "facilitator.after-send"])
+@pytest.mark.parametrize("is_mined_meanwhile", [True, False])
+async def test_what_a_dead_process_had_under_way_is_settled_once(
+    chain, start, open_facilitator, place, is_mined_meanwhile
+):
+    await chain.mine_every(0)
+    payments = [v1() for _ in range(3)]
+    process = await start(payments, place)
+    await gone(process)
+    assert process.returncode == EXIT_STATUS
+    if is_mined_meanwhile:
+        await chain.mine()
+    async with open_facilitator() as facilitator:
+        settling = asyncio.gather(*(facilitator.settle(read(one), REQUIREMENT) for one in payments))
+        await asyncio.sleep(0.3)
+        await chain.mine_every(1)
+        outcomes = await told_in_time(settling, 40)
+    assert all(isinstance(outcome, Settled) for outcome in outcomes)
+    assert await seller_holds(chain) == 3 * PRICE
+    assert await reverted(chain) == []
+    assert conftest.SETTLING.address.lower() in {one["from"].lower() for one in await sent(chain)}

@@ -1,0 +1,247 @@
+"""A facilitator elsewhere, in every mood: the payer is charged once, and told of failure only where nothing moved."""
+
+import asyncio
+import json
+
+import pytest
+
+from tests.fakes.facilitator import MODES, facilitator, told
+from tests.fakes.website import Reply
+from tests.payments.settlement.looking import seller_holds
+from tests.payments.x402.conftest import Room
+from tests.payments.x402.paying import ANSWER, OTHER, PRICE, PRINT, RELAYER, REQUIREMENT, RESOURCE, SELLER, read, v1, v2
+from tollhouse.config.settings import Settings
+from tollhouse.errors import Problem
+from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.ledger.ledger import open_ledger
+from tollhouse.payments.x402.payments import X402, Claimed, Kept, Terms
+from tollhouse.payments.x402.settlement.remote import NoAnswerError, Patience, RemoteFacilitator
+from tollhouse.payments.x402.settlement_plan import carrying
+from tollhouse.payments.x402.types import Failed, Settled, Unknown, VerificationFailure
+from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import migrate
+
+PATIENCE = Patience(verify_seconds=1.0, settle_seconds=1.0, resolve_seconds=1.0)
+FAILED = Failed("unexpected_settle_error")
+SETTLING_MODES = [mode for mode in MODES if mode != "declared safe"]
+
+
+@pytest.fixture
+async def elsewhere(chain):
+    async with facilitator(chain.url, RELAYER.address) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def remote(chain, elsewhere):
+    made = RemoteFacilitator(elsewhere.url, elsewhere.token, chain.client, "https://toll.example/", PATIENCE)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def room(chain, remote, tmp_path):
+    """The whole of x402 over it."""
+    settings = Settings(data_dir=str(tmp_path))
+    database = open_database(settings)
+    await migrate(database)
+    ledger = await open_ledger(settings, database)
+    x402 = X402(Terms(8453, chain.usdc_address, SELLER.address), database, ledger, chain.client, remote)
+    yield Room(x402, remote, ledger, database)
+    await x402.close()
+    await ledger.close()
+    await database.close()
+
+
+@pytest.mark.parametrize("mode", SETTLING_MODES)
+@pytest.mark.parametrize("make", [v1, v2])
+async def test_what_was_settled_is_told_as_settled_however_it_was_answered(chain, elsewhere, remote, mode, make):
+    elsewhere.mode = mode
+    payment = read(make())
+    settled = await remote.settle(payment, REQUIREMENT)
+    assert isinstance(settled, Settled)
+    assert settled.tx_hash == elsewhere.settled[payment.nonce]
+    assert settled.receipt.is_success
+    assert await seller_holds(chain) == PRICE
+    assert elsewhere.times_asked("/settle") == 1
+
+
+async def test_failure_that_it_declares_safe_is_a_failure(chain, elsewhere, remote):
+    elsewhere.mode = "declared safe"
+    assert await remote.settle(read(v1()), REQUIREMENT) == Failed("insufficient_funds")
+    assert await seller_holds(chain) == 0
+
+
+@pytest.mark.parametrize("mode", SETTLING_MODES)
+async def test_payer_pays_once_and_gets_the_answer_in_every_mode(chain, elsewhere, room, mode):
+    elsewhere.mode = mode
+    payment = read(v2())
+    claimed = await room.x402.claim(payment, room.x402.accepts(PRICE), PRINT, RESOURCE.url)
+    assert isinstance(claimed, Claimed)
+    headers = await room.x402.settle(claimed, ANSWER)
+    assert not isinstance(headers, VerificationFailure)
+    again = await room.x402.claim(payment, room.x402.accepts(PRICE), PRINT, RESOURCE.url)
+    assert isinstance(again, Kept)
+    assert again.answer == ANSWER
+    assert await seller_holds(chain) == PRICE
+    assert len(await room.ledger.listed("x402", 0.0)) == 1
+    assert elsewhere.times_asked("/settle") == 1
+
+
+async def test_payment_settled_after_we_gave_up_waiting_is_pending_and_never_asked_for_again(
+    chain, elsewhere, room, monkeypatch
+):
+    monkeypatch.setattr("tollhouse.payments.x402.claim_settlement.CONFIRM_SECONDS", 0.5)
+    elsewhere.mode, elsewhere.settles_after = "accepts then times out", 3.5
+    payment = read(v2())
+    claimed = await room.x402.claim(payment, room.x402.accepts(PRICE), PRINT, RESOURCE.url)
+    with pytest.raises(Problem) as caught:
+        await room.x402.settle(claimed, ANSWER)
+    assert (caught.value.code, caught.value.status) == ("payment-pending", 503)
+    await asyncio.sleep(3)
+    again = await _answered(room, payment)
+    assert again.answer == ANSWER
+    assert await seller_holds(chain) == PRICE
+    assert len(await room.ledger.listed("x402", 0.0)) == 1
+
+
+async def _answered(room, payment) -> Kept:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                found = await room.x402.claim(payment, room.x402.accepts(PRICE), PRINT, RESOURCE.url)
+            except Problem as problem:
+                if problem.code != "payment-pending":
+                    raise
+                await asyncio.sleep(0.2)
+            else:
+                assert isinstance(found, Kept)
+                return found
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda _: Reply(502, b"<html>bad gateway</html>"),
+        lambda _: Reply(200, b"<html>welcome</html>"),
+        lambda _: Reply(200, b"{}"),
+        lambda _: Reply(200, b'{"success": "yes"}'),
+        lambda _: Reply(200, b"[" * 100_000),
+        lambda _: Reply(200, b"x" * 200_000),
+        lambda _: Reply(302, b"", {"Location": "http://127.0.0.1:1/"}),
+        lambda _: Reply(chunks=[b'{"success": tr'], pause_seconds=0.0),
+        lambda _: told({"success": True, "transaction": "0x" + "ab" * 32, "network": "base"}),
+        lambda _: told({"success": True, "transaction": "", "network": "base"}),
+        lambda _: told({"success": False, "errorReason": "unexpected_settle_error"}, 400),
+        lambda _: told({"success": False, "errorReason": "something of its own"}),
+        lambda _: told({"success": False}),
+    ],
+)
+@pytest.mark.parametrize("settles", [True, False])
+async def test_answer_that_proves_nothing_is_decided_by_the_chain(elsewhere, remote, answer, settles):
+    elsewhere.answer, elsewhere.settles = answer, settles
+    outcome = await remote.settle(read(v1()), REQUIREMENT)
+    assert isinstance(outcome, Settled if settles else Unknown)
+    assert elsewhere.times_asked("/settle") == 1
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429])
+async def test_settlement_that_was_not_let_in_has_failed(elsewhere, remote, status):
+    elsewhere.answer, elsewhere.settles = lambda _: told({"error": "no"}, status), False
+    assert await remote.settle(read(v1()), REQUIREMENT) == FAILED
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda _: Reply(500),
+        lambda _: Reply(200, b"{}"),
+        lambda _: Reply(chunks=[b" "], pause_seconds=30.0),
+    ],
+)
+async def test_facilitator_that_does_not_verify_is_not_asked_to_settle(elsewhere, remote, answer):
+    elsewhere.verify_answer = answer
+    assert await remote.settle(read(v1()), REQUIREMENT) == FAILED
+    assert elsewhere.times_asked("/settle") == 0
+
+
+async def test_facilitator_that_refuses_says_why(elsewhere, remote):
+    elsewhere.verify_answer = lambda _: told({"isValid": False, "invalidReason": "blocked_address"})
+    assert await remote.settle(read(v1()), REQUIREMENT) == Failed("blocked_address")
+    elsewhere.verify_answer = lambda _: told({"isValid": False, "invalidReason": "<script>alert()</script>"})
+    assert await remote.settle(read(v1()), REQUIREMENT) == Failed("transaction_failed")
+
+
+async def test_facilitator_that_is_not_there_has_settled_nothing(chain):
+    remote = RemoteFacilitator("http://127.0.0.1:1/token-in-the-path", "", chain.client, "https://toll.example/")
+    assert await remote.settle(read(v1()), REQUIREMENT) == FAILED
+    await remote.close()
+
+
+async def test_wrong_token_settles_nothing_and_is_not_shown(chain, elsewhere, capsys):
+    remote = RemoteFacilitator(elsewhere.url, "wrong-token", chain.client, "https://toll.example/")
+    assert await remote.settle(read(v1()), REQUIREMENT) == FAILED
+    await remote.close()
+    shown = "".join(capsys.readouterr())
+    assert "status 401" in shown
+    assert "wrong-token" not in shown
+    assert elsewhere.url not in shown
+
+
+async def test_payment_settled_before_a_restart_is_found_settled(chain, elsewhere, remote):
+    payment = read(v1())
+    first = await remote.settle(payment, REQUIREMENT)
+    assert await remote.settle(payment, REQUIREMENT) == first
+    assert await seller_holds(chain) == PRICE
+    assert elsewhere.times_asked("/settle") == 1
+
+
+async def test_payment_that_somebody_else_carried_out_is_settled(chain, elsewhere, remote):
+    payment = read(v1())
+    plan = carrying(payment, REQUIREMENT)
+    theirs = await chain.send(OTHER, plan.transfer.to, plan.transfer.data)
+    elsewhere.settles = False
+    elsewhere.answer = lambda _: told({"success": False, "errorReason": "invalid_transaction_state"})
+    settled = await remote.settle(payment, REQUIREMENT)
+    assert isinstance(settled, Settled)
+    assert settled.tx_hash == theirs
+
+
+async def test_body_is_the_standards_in_both_versions(elsewhere, remote):
+    sent1, sent2 = v1(), v2()
+    await remote.settle(read(sent1), REQUIREMENT)
+    await remote.settle(read(sent2), REQUIREMENT)
+    for path in ("/verify", "/settle"):
+        first, second = elsewhere.bodies(path)
+        assert first == {
+            "x402Version": 1,
+            "paymentPayload": sent1,
+            "paymentRequirements": {
+                "scheme": "exact", "network": "base", "maxAmountRequired": str(PRICE), "asset": REQUIREMENT.asset,
+                "payTo": SELLER.address, "resource": "https://toll.example/", "description": "",
+                "mimeType": "application/json", "maxTimeoutSeconds": 60,
+                "extra": {"name": "USD Coin", "version": "2"},
+            },
+        }  # fmt: skip
+        assert second == {"x402Version": 2, "paymentPayload": sent2, "paymentRequirements": sent2["accepted"]}
+    assert {one.headers["content-type"] for one in elsewhere.asked} == {"application/json"}
+    assert json.loads(elsewhere.asked[0].body)["x402Version"] == 1
+
+
+async def test_what_it_does_not_settle_is_known_before_the_first_payment(elsewhere, remote):
+    assert await remote.lacks(REQUIREMENT) == []
+    elsewhere.networks = {1: "base-sepolia", 2: "eip155:8453"}
+    assert await remote.lacks(REQUIREMENT) == [1]
+    elsewhere.token = "another"
+    with pytest.raises(NoAnswerError):
+        await remote.lacks(REQUIREMENT)
+
+
+async def test_chain_that_is_out_of_reach_leaves_the_outcome_unknown(elsewhere):
+    elsewhere.mode = "clean"
+    unreachable = ChainClient("http://127.0.0.1:1/")
+    remote = RemoteFacilitator(elsewhere.url, elsewhere.token, unreachable, "https://toll.example/", PATIENCE)
+    payment = read(v1())
+    assert await remote.settle(payment, REQUIREMENT) == Unknown(elsewhere.settled[payment.nonce])
+    await remote.close()
+    await unreachable.close()
