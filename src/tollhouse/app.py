@@ -62,7 +62,7 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
         services = await _opened(context)
         gate = _gate(context, services)
         following: list[Work] = [partial(_release_what_was_left, context)]
-        following += [work for service in services for work in service.follow]
+        following += [work for service in services for work in service.per_process_tasks]
         tasks = [asyncio.create_task(_for_ever(work)) for work in following]
         if settings.background_work:
             tasks.append(asyncio.create_task(lead(context, services)))
@@ -128,7 +128,7 @@ async def lead(context: AppContext, services: Sequence[Service]) -> None:
     """Do the background work in one process of all that share the database; another takes over when it ends."""
     folder = Path(context.settings.data_dir)
     all_work: list[Work] = [partial(_forget_kept_answers, context), context.webhooks.deliver_for_ever]
-    all_work += [work for service in services for work in service.work]
+    all_work += [work for service in services for work in service.leader_tasks]
     if context.deposits is not None:
         all_work.append(context.deposits.watch)
     if context.per_request.x402 is not None:
@@ -178,8 +178,8 @@ def _gate(context: AppContext, services: Sequence[Service]) -> Server:
     for service, prefix in zip(services, prefixes, strict=True):
         _mount(router, settings, admission, service, prefix)
         if prefix:
-            router.mount(replace(front, operations=discovery_pages(settings, [service], [prefix])), prefix)
-    router.mount(replace(front, operations=[*front.operations, *discovery_pages(settings, services, prefixes)]), "")
+            router.mount(replace(front, endpoints=discovery_pages(settings, [service], [prefix])), prefix)
+    router.mount(replace(front, endpoints=[*front.endpoints, *discovery_pages(settings, services, prefixes)]), "")
     hosts = {host.lower(): _host(context, admission, _named(services, name)) for host, name in settings.hosts.items()}
     return Server(settings, admission, router, hosts)
 
@@ -189,7 +189,7 @@ def _host(context: AppContext, admission: Admission, service: Service) -> Router
     router, own = Router(), structs.replace(context.settings, public_url="")
     front = front_service(own, context, [service], [""])
     _mount(router, own, admission, service, "")
-    router.mount(replace(front, operations=[*front.operations, *discovery_pages(own, [service], [""])]), "")
+    router.mount(replace(front, endpoints=[*front.endpoints, *discovery_pages(own, [service], [""])]), "")
     return router
 
 

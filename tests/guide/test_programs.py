@@ -102,7 +102,7 @@ async def service(program: str, _folder: Path) -> None:
     whole = program.replace("request.query.port, …", 'asked.query.port, "06:00"').replace("=…", "=fine")
     made, _ = await run(whole, names)
     served = await made["open_tides"](None)
-    (one,) = served.operations
+    (one,) = served.endpoints
     assert 'port=Sydney"' in samples(one)[0].source
     asked = endpoint.Request(SimpleNamespace(port="Sydney"), None, {}, None, "127.0.0.1", endpoint.JSON)
     assert await one.handler(asked) == tide("Sydney", "06:00")

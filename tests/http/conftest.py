@@ -76,16 +76,16 @@ async def _fails(asked: Request) -> Response:
 
 OPERATIONS = [
     Endpoint("listThings", "GET", "/things", "", _echo, FREE, query=ThingQuery,
-              answers={"application/json": Echo, "text/plain": {}},
+              responses={"application/json": Echo, "text/plain": {}},
               formats={"json": "application/json", "text": "text/plain"}),
-    Endpoint("getThing", "GET", "/things/{id}", "", _echo, FREE, answers={"application/json": Echo}),
-    Endpoint("newestThing", "GET", "/things/newest", "", _short, FREE, answers={"text/plain": {}}),
-    Endpoint("makeThing", "POST", "/things", "", _echo, FREE, body=ThingBody, answers={"application/json": Echo}),
-    Endpoint("getPart", "GET", "/things/{id}/parts/{part}", "", _echo, FREE, answers={"application/json": Echo}),
-    Endpoint("dropThing", "DELETE", "/things/{id}", "", _echo, FREE, answers={"application/json": Echo}),
-    Endpoint("getLong", "GET", "/long", "", _long, FREE, answers={"text/plain": {}, "application/json": {}}),
-    Endpoint("getPicture", "GET", "/picture", "", _picture, FREE, answers={"image/png": {}}),
-    Endpoint("fail", "GET", "/fails", "", _fails, FREE, answers={"application/json": {}}),
+    Endpoint("getThing", "GET", "/things/{id}", "", _echo, FREE, responses={"application/json": Echo}),
+    Endpoint("newestThing", "GET", "/things/newest", "", _short, FREE, responses={"text/plain": {}}),
+    Endpoint("makeThing", "POST", "/things", "", _echo, FREE, body=ThingBody, responses={"application/json": Echo}),
+    Endpoint("getPart", "GET", "/things/{id}/parts/{part}", "", _echo, FREE, responses={"application/json": Echo}),
+    Endpoint("dropThing", "DELETE", "/things/{id}", "", _echo, FREE, responses={"application/json": Echo}),
+    Endpoint("getLong", "GET", "/long", "", _long, FREE, responses={"text/plain": {}, "application/json": {}}),
+    Endpoint("getPicture", "GET", "/picture", "", _picture, FREE, responses={"image/png": {}}),
+    Endpoint("fail", "GET", "/fails", "", _fails, FREE, responses={"application/json": {}}),
 ]  # fmt: skip
 
 

@@ -47,9 +47,9 @@ class Desk:
     def operations(self):
         kinds = {"application/json": {}}
         return [
-            Endpoint("page", "GET", "/page", "", self.page, KEY_OR_AGENT, answers=kinds),
-            Endpoint("ask", "POST", "/ask", "", self.page, KEY_OR_AGENT, body=ThingBody, answers=kinds),
-            Endpoint("keyOnly", "GET", "/key-only", "", self.page, KEY_UNMETERED, answers=kinds),
+            Endpoint("page", "GET", "/page", "", self.page, KEY_OR_AGENT, responses=kinds),
+            Endpoint("ask", "POST", "/ask", "", self.page, KEY_OR_AGENT, body=ThingBody, responses=kinds),
+            Endpoint("keyOnly", "GET", "/key-only", "", self.page, KEY_UNMETERED, responses=kinds),
         ]
 
 

@@ -34,9 +34,9 @@ async def _facts() -> dict[str, str]:
 
 _KINDS = {"application/json": {}}
 OPERATIONS = [
-    Endpoint("page", "GET", "/page", "A page", _page, free_then_paid(1_000), answers=_KINDS),
-    Endpoint("missing", "GET", "/missing", "", _missing, free_then_paid(1_000), answers=_KINDS),
-    Endpoint("always", "GET", "/always", "", _page, FREE, answers=_KINDS),
+    Endpoint("page", "GET", "/page", "A page", _page, free_then_paid(1_000), responses=_KINDS),
+    Endpoint("missing", "GET", "/missing", "", _missing, free_then_paid(1_000), responses=_KINDS),
+    Endpoint("always", "GET", "/always", "", _page, FREE, responses=_KINDS),
 ]
 
 

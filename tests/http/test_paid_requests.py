@@ -77,7 +77,7 @@ async def house(database_url, tmp_path, local_chain):
     )
     async with app.open_context(settings) as context:
         operation = Endpoint("page", "GET", "/page", "A page", desk.page, free_then_paid(PRICE),
-                              answers={"application/json": {}})  # fmt: skip
+                              responses={"application/json": {}})  # fmt: skip
         router = Router()
         router.mount(Service("desk", "Desk", "1", "", [operation], _facts, {}), "/desk")
         house = House(context, desk, Server(settings, Admission(context), router, {}), local_chain)

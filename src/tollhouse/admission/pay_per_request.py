@@ -57,7 +57,7 @@ def _resource(context: AppContext, call: Call) -> Resource:
     operation, request = call.operation, call.request
     root = context.settings.public_url.rstrip("/") or f"http://{_host(request)}"
     query = f"?{request.query.decode('latin-1')}" if request.query else ""
-    media_type = next(iter(operation.answers), "application/json")
+    media_type = next(iter(operation.responses), "application/json")
     return Resource(f"{root}{request.path}{query}", operation.summary, media_type)
 
 

@@ -58,7 +58,7 @@ def _llms(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
         lines += [f"- [Reference]({root}{reference_address(service)}): every operation, with samples that run"]
         lines += [
             f"- `{operation.method} {base}{operation.path}`: {operation.summary}. {price_sentence(operation.terms)}"
-            for operation in service.operations
+            for operation in service.endpoints
             if operation.is_described
         ]
         lines += [""]
@@ -109,7 +109,7 @@ def _card(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
             "tags": [service.name, *([operation.tag] if operation.tag else [])],
         }
         for service, base in described
-        for operation in service.operations
+        for operation in service.endpoints
         if operation.is_described and operation.tag != "about"
     ]
     doors = [{"url": f"{base}/mcp", "transport": "MCP"} for _, base in described]
@@ -161,4 +161,4 @@ def _page(path: str, body: bytes, media_type: str) -> Endpoint:
 
 def _operation(path: str, handler: Any, media_type: str) -> Endpoint:
     answers: dict[str, Any] = {media_type.partition(";")[0]: {}}
-    return Endpoint(f"page {path}", "GET", path, path, handler, FREE, answers=answers, is_described=False)
+    return Endpoint(f"page {path}", "GET", path, path, handler, FREE, responses=answers, is_described=False)

@@ -169,4 +169,4 @@ def _id(title: str) -> str:
 
 def _operation(path: str, handler: Callable[[Request[None, None]], Awaitable[Response]], media_type: str) -> Endpoint:
     answers: dict[str, Any] = {media_type.partition(";")[0]: {}}
-    return Endpoint(f"page {path}", "GET", path, path, handler, FREE, answers=answers, is_described=False)
+    return Endpoint(f"page {path}", "GET", path, path, handler, FREE, responses=answers, is_described=False)

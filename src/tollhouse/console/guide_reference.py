@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 def described_operations(service: Service) -> list[Endpoint]:
     """What the reference explains: the service's own operations, and those every service has."""
-    return [operation for operation in [*service.operations, *about(service)] if operation.is_described]
+    return [operation for operation in [*service.endpoints, *about(service)] if operation.is_described]
 
 
 def reference(service: Service, address: str) -> Text:
@@ -37,7 +37,7 @@ def reference(service: Service, address: str) -> Text:
 
 def _opening(service: Service, title: str, address: str) -> str:
     setting = f"export {URL}={address}"
-    if any(operation.terms.opens_to == "key" for operation in service.operations):
+    if any(operation.terms.opens_to == "key" for operation in service.endpoints):
         setting += f"\nexport {KEY}=th_live_…"
     return (
         f'<h1 id="reference">{html.escape(title)}: reference</h1>{rendered(service.description).body}'

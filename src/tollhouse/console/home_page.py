@@ -111,7 +111,7 @@ def _whole(amount_micros: int) -> str:
 
 def _terms_by_request(service: Service) -> Terms | None:
     """What is paid per request there, if anything is."""
-    return next((one.terms for one in service.operations if one.terms.request_price_micros is not None), None)
+    return next((one.terms for one in service.endpoints if one.terms.request_price_micros is not None), None)
 
 
 def _by_request(settings: Settings, priced: Sequence[tuple[Service, Terms]], there: Mapping[str, str]) -> Way:

@@ -113,4 +113,4 @@ def _needed(operation: Endpoint | None) -> dict[str, Any]:
 
 
 def _operation(services: Sequence[Service], path: str) -> Endpoint | None:
-    return next((one for service in services for one in service.operations if one.path == path), None)
+    return next((one for service in services for one in service.endpoints if one.path == path), None)

@@ -81,7 +81,7 @@ def _operation(page: Page, frame: Frame, facts: Any) -> Endpoint:
     query = _query(page)
     return Endpoint(
         f"page {page.path}", "GET", page.path, page.title, _serving(answer), FREE,
-        query=query, answers={HTML.partition(";")[0]: {}}, is_described=False,
+        query=query, responses={HTML.partition(";")[0]: {}}, is_described=False,
     )  # fmt: skip
 
 

@@ -64,12 +64,12 @@ def _index(settings: Settings, services: Sequence[Service], frame: Frame) -> End
         return listing if request.media_type == JSON else page
 
     answers: dict[str, Any] = {JSON: {}, "text/html": {}}
-    return Endpoint("getServices", "GET", "/", "The services", index, FREE, answers=answers, is_described=False)
+    return Endpoint("getServices", "GET", "/", "The services", index, FREE, responses=answers, is_described=False)
 
 
 def _plain(name: str, path: str, handler: Any, media_type: str, terms: Terms = FREE) -> Endpoint:
     return Endpoint(
-        name, "GET", path, name, handler, terms, answers={media_type.partition(";")[0]: {}}, is_described=False
+        name, "GET", path, name, handler, terms, responses={media_type.partition(";")[0]: {}}, is_described=False
     )
 
 

@@ -73,7 +73,7 @@ def _operation(path: str, title: str, page: Response, query: type[Struct] | None
 
     return Endpoint(
         f"page {path}", "GET", path, title, serve, FREE,
-        query=query, answers={HTML.partition(";")[0]: {}}, is_described=False,
+        query=query, responses={HTML.partition(";")[0]: {}}, is_described=False,
     )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def _entry(settings: Settings, service: Service, browsing: Browsing, frame: Fram
 
 def _offer(settings: Settings, service: Service) -> str:
     """What a request costs; the paid operations of a table have the same terms."""
-    return offer(next(one.terms for one in service.operations if one.terms.is_metered), settings)
+    return offer(next(one.terms for one in service.endpoints if one.terms.is_metered), settings)
 
 
 def _row(settings: Settings, service: Service, browsing: Browsing, frame: Frame) -> str:

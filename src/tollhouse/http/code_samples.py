@@ -88,7 +88,7 @@ def _call(operation: Endpoint) -> _Call:
         _path(operation) + (f"?{query}" if query else ""),
         {**_credentials(operation), **sent, **operation.sample.headers},
         body,
-        next(iter(operation.answers), JSON) in READ_AS_JSON,
+        next(iter(operation.responses), JSON) in READ_AS_JSON,
     )
 
 

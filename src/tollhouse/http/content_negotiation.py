@@ -11,8 +11,8 @@ def wanted_media_type(operation: Endpoint, accept: str, format_name: str | None)
     if format_name is not None:
         return operation.formats[format_name]
     if not accept:
-        return next(iter(operation.answers), JSON)
-    return negotiated(accept, tuple(operation.answers) or (JSON,))
+        return next(iter(operation.responses), JSON)
+    return negotiated(accept, tuple(operation.responses) or (JSON,))
 
 
 @lru_cache(maxsize=1024)

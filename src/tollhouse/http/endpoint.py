@@ -70,16 +70,16 @@ class Example(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ProblemForm:
-    """How an endpoint of a foreign protocol tells a problem; `schema` is a JSON Schema of what `tell` writes."""
+    """How an endpoint of a foreign protocol writes a problem; `schema` is a JSON Schema of what `render` returns."""
 
-    tell: Callable[[Problem], Response]
+    render: Callable[[Problem], Response]
     media_type: str
     schema: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`answers` maps each media type offered to its schema: a type, or a plain JSON Schema. The first is the default.
+    """`responses` maps each media type offered to its schema: a type, or a plain JSON Schema. The first is the default.
 
     `formats` names the media types in the `format` parameter where there is one. `problems` are the codes this
     operation raises itself; those of its terms and its reading are known from the rest of the declaration. With
@@ -99,7 +99,7 @@ class Endpoint:
     body: type[Struct] | None = None
     takes_bytes: bool = False
     path_parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
-    answers: dict[str, Any] = field(default_factory=dict)
+    responses: dict[str, Any] = field(default_factory=dict)
     formats: dict[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     tag: str = ""

@@ -32,7 +32,7 @@ _EVERYWHERE = ("invalid-request", "not-acceptable", "uri-too-long", "headers-too
 
 def description(service: Service, base_url: str) -> Json:
     """The whole document; `base_url` is where the service is reached."""
-    operations = [operation for operation in service.operations if operation.is_described]
+    operations = [operation for operation in service.endpoints if operation.is_described]
     schemas = _schemas(operations)
     paths: dict[str, Json] = {}
     for operation in operations:
@@ -78,7 +78,7 @@ def _schemas(operations: list[Endpoint]) -> Json:
 
 
 def _types(operation: Endpoint) -> list[type[Struct]]:
-    kinds = [operation.query, operation.body, *operation.answers.values(), *operation.failures.values()]
+    kinds = [operation.query, operation.body, *operation.responses.values(), *operation.failures.values()]
     return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Struct)]
 
 
@@ -198,7 +198,7 @@ def _codes_of_terms(operation: Endpoint) -> list[str]:
 
 def _success(operation: Endpoint) -> Json:
     content: Json = {}
-    for media_type, shape in operation.answers.items():
+    for media_type, shape in operation.responses.items():
         is_struct = isinstance(shape, type) and issubclass(shape, Struct)
         content[media_type] = {"schema": {"$ref": _REF.format(name=shape.__name__)} if is_struct else shape}
         if media_type in operation.examples:

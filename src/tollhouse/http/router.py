@@ -33,7 +33,7 @@ class Router:
 
     def mount(self, service: Service, prefix: str) -> None:
         """Put a service's operations under `prefix` (empty for the root)."""
-        for operation in service.operations:
+        for operation in service.endpoints:
             self._methods(prefix + operation.path)[operation.method] = Route(service, operation, prefix)
 
     def find(self, request: HttpRequest) -> tuple[Route, dict[str, str]]:

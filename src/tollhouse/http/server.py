@@ -78,7 +78,7 @@ _INTERNAL = "Something went wrong on this server. The request id finds it in the
 
 def _told(problem: Problem, route: Route | None, request: HttpRequest) -> Response:
     form = route.operation.problem_form if route else None
-    return form.tell(problem) if form else problem_response.as_answer(problem, request.id)
+    return form.render(problem) if form else problem_response.as_answer(problem, request.id)
 
 
 async def _send_paid(admitted: Admitted, request: HttpRequest, send: Send) -> int:

@@ -15,7 +15,8 @@ Work = Callable[[], Awaitable[None]]
 class Service:
     """`health` gives the members of `GET /health`.
 
-    `work` runs for ever in one process of all that share a database, `follow` in every process that serves.
+    `leader_tasks` run in one process of all that share a database, `per_process_tasks` in every process that serves;
+    both run until the process ends.
     `browsing`: the console has a page for it, made of these facts.
     """
 
@@ -23,10 +24,10 @@ class Service:
     title: str
     version: str
     description: str
-    operations: Sequence[Endpoint]
+    endpoints: Sequence[Endpoint]
     health: Health
     health_schema: dict[str, Any]
-    work: Sequence[Work] = ()
-    follow: Sequence[Work] = ()
+    leader_tasks: Sequence[Work] = ()
+    per_process_tasks: Sequence[Work] = ()
     tags: dict[str, str] = field(default_factory=dict)
     browsing: Browsing | None = None

@@ -20,7 +20,7 @@ YAML = "application/yaml"
 
 def with_housekeeping(service: Service, base_url: str, pages: Sequence[Endpoint]) -> Service:
     """The service with `/health`, `/api/openapi.yaml`, `/api/openapi.json` and its pages."""
-    whole = replace(service, operations=[*service.operations, *about(service), *pages])
+    whole = replace(service, endpoints=[*service.endpoints, *about(service), *pages])
     document = description(whole, base_url)
     given = {
         "getOpenApiJson": _fixed(msgspec.json.encode(document), "application/json"),
@@ -29,8 +29,8 @@ def with_housekeeping(service: Service, base_url: str, pages: Sequence[Endpoint]
     }
     return replace(
         whole,
-        operations=[
-            replace(operation, handler=given.get(operation.id, operation.handler)) for operation in whole.operations
+        endpoints=[
+            replace(operation, handler=given.get(operation.id, operation.handler)) for operation in whole.endpoints
         ],
     )
 
@@ -51,7 +51,7 @@ def _health(service: Service) -> Endpoint:
         summary="Whether the service works, and how old its data is",
         handler=health,
         terms=FREE,
-        answers={"application/json": service.health_schema},
+        responses={"application/json": service.health_schema},
         tag="about",
     )
 
@@ -62,9 +62,9 @@ def _openapi_routes() -> list[Endpoint]:
 
     return [
         Endpoint("getOpenApiYaml", "GET", "/api/openapi.yaml", "This description as YAML", unbuilt, FREE,
-                  answers={YAML: {"type": "object"}}, tag="about"),
+                  responses={YAML: {"type": "object"}}, tag="about"),
         Endpoint("getOpenApiJson", "GET", "/api/openapi.json", "This description as JSON", unbuilt, FREE,
-                  answers={"application/json": {"type": "object"}}, tag="about"),
+                  responses={"application/json": {"type": "object"}}, tag="about"),
     ]  # fmt: skip
 
 
@@ -86,7 +86,9 @@ def _fixed(body: bytes, media_type: str) -> Handler:
 def file_operation(path: str, file: Path, media_type: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> Endpoint:
     """An undescribed operation that serves one file of the package."""
     handler = _lazy(file.read_bytes, media_type, tuple(headers), cache_control="public, max-age=3600")
-    return Endpoint(f"page {path}", "GET", path, file.name, handler, FREE, answers={media_type: {}}, is_described=False)
+    return Endpoint(
+        f"page {path}", "GET", path, file.name, handler, FREE, responses={media_type: {}}, is_described=False
+    )
 
 
 def _lazy(

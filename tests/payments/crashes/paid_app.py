@@ -44,10 +44,10 @@ async def _no_facts() -> dict[str, str]:
 
 _KINDS = {"application/json": {}}
 OPERATIONS = [
-    Endpoint("page", "GET", "/page", "", _page, KEY_OR_AGENT, answers=_KINDS),
-    Endpoint("missing", "GET", "/missing", "", _missing, KEY_OR_AGENT, answers=_KINDS),
-    Endpoint("fails", "GET", "/fails", "", _fails, KEY_OR_AGENT, answers=_KINDS),
-    Endpoint("health", "GET", "/health", "", _health, FREE, answers=_KINDS),
+    Endpoint("page", "GET", "/page", "", _page, KEY_OR_AGENT, responses=_KINDS),
+    Endpoint("missing", "GET", "/missing", "", _missing, KEY_OR_AGENT, responses=_KINDS),
+    Endpoint("fails", "GET", "/fails", "", _fails, KEY_OR_AGENT, responses=_KINDS),
+    Endpoint("health", "GET", "/health", "", _health, FREE, responses=_KINDS),
 ]
 
 

@@ -76,13 +76,13 @@ class McpEndpoint:
         self._settings = settings
         self._admission = admission
         self._service = service
-        self._routes = {each.id: Route(service, each, prefix) for each in service.operations if each.is_tool}
+        self._routes = {each.id: Route(service, each, prefix) for each in service.endpoints if each.is_tool}
         self._tools = [tools.described(route.operation) for route in self._routes.values()]
 
     def operation(self) -> Endpoint:
         """The endpoint, to be mounted beside the service's operations."""
         return Endpoint("mcp", "POST", "/mcp", "Model Context Protocol", self.answer, FREE, takes_bytes=True,
-                         answers={"application/json": {}}, is_described=False)  # fmt: skip
+                         responses={"application/json": {}}, is_described=False)  # fmt: skip
 
     async def answer(self, asked: Request[None, bytes]) -> Response:
         """Answer one message."""

@@ -62,7 +62,7 @@ class Batcher:
             for _, future in batch:
                 _fail(future, problem)
         except Exception as error:
-            log.exception("a batch failed", operations=len(batch))
+            log.exception("a batch failed", endpoints=len(batch))
             await self._find_the_culprit(batch, error)
         else:
             for (_, future), result in zip(batch, results, strict=True):

@@ -69,7 +69,7 @@ async def open_defense(context: AppContext) -> Service:
         title="Tollhouse: defense intelligence feed",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        operations=[
+        endpoints=[
             *operations(feeds, keys, AgentEndpoints(context), chat),
             *checkout_operations(checkout),
             *alert_operations(AlertEndpoints(context)),
@@ -77,8 +77,8 @@ async def open_defense(context: AppContext) -> Service:
         ],
         health=partial(_health, context, feeds),
         health_schema=_HEALTH_SCHEMA,
-        work=_work(context, desk, checkout),
-        follow=(events.follow, news.follow),
+        leader_tasks=_work(context, desk, checkout),
+        per_process_tasks=(events.follow, news.follow),
         tags=_TAGS,
     )
 

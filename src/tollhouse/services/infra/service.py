@@ -40,7 +40,7 @@ async def open_infra(context: AppContext) -> Service:
         title="Tollhouse: AI infrastructure discovery",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        operations=operations(chain, Desks(CompanyEndpoints(chain), GraphEndpoints(chain), chat)),
+        endpoints=operations(chain, Desks(CompanyEndpoints(chain), GraphEndpoints(chain), chat)),
         health=partial(_health, context, chain),
         health_schema=_HEALTH_SCHEMA,
         tags=_TAGS,

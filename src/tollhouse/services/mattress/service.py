@@ -55,10 +55,10 @@ async def open_mattress(context: AppContext) -> Service:
         title="Tollhouse: mattress search",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        operations=operations(desks, free_then_paid(micros(settings.x402_price_usd))),
+        endpoints=operations(desks, free_then_paid(micros(settings.x402_price_usd))),
         health=partial(_health, context, shop),
         health_schema=_HEALTH_SCHEMA,
-        follow=(catalogue.follow,),
+        per_process_tasks=(catalogue.follow,),
         tags=_TAGS,
     )
 

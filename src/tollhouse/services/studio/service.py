@@ -33,10 +33,10 @@ async def open_studio(context: AppContext) -> Service:
         title="Tollhouse: studio catalogue",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        operations=[_catalogue(shelf)],
+        endpoints=[_catalogue(shelf)],
         health=partial(_health, context, shelf),
         health_schema=_HEALTH_SCHEMA,
-        follow=(shelf.follow,),
+        per_process_tasks=(shelf.follow,),
         tags=_TAGS,
     )
 
@@ -59,7 +59,7 @@ def _catalogue(shelf: Shelf) -> Endpoint:
         description="Prices are indicative and are not a quote.",
         handler=catalogue,
         terms=FREE,
-        answers={JSON: StudioCatalogue},
+        responses={JSON: StudioCatalogue},
         tag="catalogue",
         is_tool=True,
     )

@@ -30,7 +30,7 @@ async def test_server_tells_by_itself_once_whoever_leads(tmp_path, database_url,
         open_context.append(context)
         watch = AlertMonitor(context.database, recorded=None)
         operations = alert_operations(AlertEndpoints(context))
-        return Service("defense", "", "2.0", "", operations, _health, {"type": "object"}, work=[watch.work])
+        return Service("defense", "", "2.0", "", operations, _health, {"type": "object"}, leader_tasks=[watch.work])
 
     monkeypatch.setitem(EVERY_SERVICE, "defense", opened)
     settings = Settings(

@@ -45,7 +45,7 @@ def _rules(desk: AlertEndpoints) -> list[Endpoint]:
             "deliveries (Standard Webhooks) and is shown this once.",
             handler=desk.create,
             body=AlertRequest,
-            answers={JSON: AlertCreated},
+            responses={JSON: AlertCreated},
             problems=("invalid-request",),
             examples={"body": _EXAMPLE_BODY},
             sample=Example(body={**_EXAMPLE_BODY, "url": "$HOOK_URL"}),
@@ -57,7 +57,7 @@ def _rules(desk: AlertEndpoints) -> list[Endpoint]:
             summary="The key's alerts",
             description="With each, what it last came to and how deliveries to its endpoint do.",
             handler=desk.listed,
-            answers={JSON: AlertsList},
+            responses={JSON: AlertsList},
         ),
         _operation(
             id="previewAlert",
@@ -67,7 +67,7 @@ def _rules(desk: AlertEndpoints) -> list[Endpoint]:
             description="Runs a rule over stored history, window by window, and sends nothing.",
             handler=desk.preview,
             body=PreviewRequest,
-            answers={JSON: AlertPreview},
+            responses={JSON: AlertPreview},
             problems=("upstream-unavailable",),
             examples={"body": {**_EXAMPLE_RULE, "hours": 72}},
         ),
@@ -77,7 +77,7 @@ def _rules(desk: AlertEndpoints) -> list[Endpoint]:
             path="/api/alerts/{id}",
             summary="One alert",
             handler=desk.one,
-            answers={JSON: Alert},
+            responses={JSON: Alert},
         ),
         _single(
             id="changeAlert",
@@ -88,7 +88,7 @@ def _rules(desk: AlertEndpoints) -> list[Endpoint]:
             "given `url` is called again even if it was disabled.",
             handler=desk.change,
             body=AlertPatch,
-            answers={JSON: Alert},
+            responses={JSON: Alert},
             examples={"body": {"threshold": 25}},
         ),
         _single(
@@ -98,7 +98,7 @@ def _rules(desk: AlertEndpoints) -> list[Endpoint]:
             summary="Delete an alert",
             description="What was still to be delivered is cancelled.",
             handler=desk.delete,
-            answers={JSON: AlertDeleted},
+            responses={JSON: AlertDeleted},
         ),
     ]
 
@@ -112,7 +112,7 @@ def _deliveries(desk: AlertEndpoints) -> list[Endpoint]:
             summary="Send a test",
             description="A delivery of type `alert.test` with the rule's last value, whatever that is.",
             handler=desk.test,
-            answers={JSON: Delivery},
+            responses={JSON: Delivery},
         ),
         _single(
             id="listAlertDeliveries",
@@ -121,7 +121,7 @@ def _deliveries(desk: AlertEndpoints) -> list[Endpoint]:
             summary="What was sent, and what came of it",
             handler=desk.deliveries,
             query=DeliveriesQuery,
-            answers={JSON: DeliveriesList},
+            responses={JSON: DeliveriesList},
         ),
         _single(
             id="replayAlertDelivery",
@@ -134,7 +134,7 @@ def _deliveries(desk: AlertEndpoints) -> list[Endpoint]:
                 **_id("id", "The alert", _EXAMPLE_ID, "alert"),
                 **_id("delivery_id", "The delivery", "dlv_9a8b7c6d5e4f30211203", "dlv"),
             },
-            answers={JSON: Delivery},
+            responses={JSON: Delivery},
             problems=("not-found", "invalid-request"),
             sample=Example(path={"id": "$ALERT_ID", "delivery_id": "$DELIVERY_ID"}),
         ),

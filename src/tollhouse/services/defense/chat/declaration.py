@@ -46,7 +46,7 @@ def chat_operation(desk: ChatEndpoints) -> Endpoint:
         handler=desk.chat,
         terms=TERMS,
         body=ChatRequest,
-        answers={JSON: ChatReply, EVENT_STREAM: _EVENTS},
+        responses={JSON: ChatReply, EVENT_STREAM: _EVENTS},
         problems=("upstream-unavailable", "quota-exceeded"),
         tag="chat",
         is_tool=True,
