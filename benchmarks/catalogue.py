@@ -27,7 +27,7 @@ from keyed_events import usual_python
 from tollhouse import logs
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.items import Item
-from tollhouse.catalogue.query import Between, Query
+from tollhouse.catalogue.query import CatalogueQuery, Range
 from tollhouse.catalogue.schema import Field, Schema
 from tollhouse.catalogue.search_engine import TantivyEngine
 from tollhouse.config.settings import Settings
@@ -123,10 +123,10 @@ def ours(items: Sequence[Item], questions: Sequence[tuple[str, int, int]]) -> di
 
     def search(question: tuple[str, int, int]) -> None:
         text, low, high = question
-        engine.find(Query(text=text, between={"current_price": Between(low, high)}, facets=facets))
+        engine.find(CatalogueQuery(text=text, between={"current_price": Range(low, high)}, facets=facets))
 
     def browse(question: tuple[str, int, int]) -> None:
-        engine.find(Query(sort="current_price", facets=facets, offset=question[1]))
+        engine.find(CatalogueQuery(sort="current_price", facets=facets, offset=question[1]))
 
     def update(question: tuple[str, int, int]) -> None:
         engine.put([{**items[question[1] % len(items)], "title": question[0]}])

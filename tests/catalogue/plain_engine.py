@@ -2,11 +2,20 @@
 
 from collections.abc import Iterable, Iterator
 
-from tollhouse.catalogue.field_values import bound, comparable, key
-from tollhouse.catalogue.items import Item, compared, shown
-from tollhouse.catalogue.query import Bar, Between, Facet, Found, Query, Spread, Suggestion, Value, ValueCount
+from tollhouse.catalogue.items import Item, bound, comparable, comparable_values, key, visible_members
+from tollhouse.catalogue.query import (
+    CatalogueQuery,
+    Facet,
+    HistogramBucket,
+    NumberFacet,
+    Range,
+    SearchResult,
+    Suggestion,
+    Value,
+    ValueCount,
+)
 from tollhouse.catalogue.schema import Field, Schema
-from tollhouse.catalogue.tokens import FUNCTION_WORDS, stem, words_asked, words_of
+from tollhouse.catalogue.tokens import FUNCTION_WORDS, query_words, stem, text_words
 
 ENOUGH = 20
 MICROS = 1_000_000
@@ -35,21 +44,21 @@ class PlainEngine:
     def __len__(self) -> int:
         return len(self._items)
 
-    def find(self, query: Query) -> Found:
+    def find(self, query: CatalogueQuery) -> SearchResult:
         query.check(self._schema)
         matching = self._ordered(self._matching(query, None), query)
         page = matching[query.offset : query.offset + query.limit]
         facets = {name: self._facet(query, self._schema.by_name[name]) for name in query.facets}
-        return Found(len(matching), [shown(self._schema, item, query.fields) for item in page], facets)
+        return SearchResult(len(matching), [visible_members(self._schema, item, query.fields) for item in page], facets)
 
-    def items(self, query: Query) -> Iterator[Item]:
+    def items(self, query: CatalogueQuery) -> Iterator[Item]:
         query.check(self._schema)
         for item in sorted(self._matching(query, None), key=lambda item: item["id"]):
-            yield shown(self._schema, item, query.fields)
+            yield visible_members(self._schema, item, query.fields)
 
     def get(self, identity: str) -> Item | None:
         item = self._items.get(identity)
-        return shown(self._schema, item) if item else None
+        return visible_members(self._schema, item) if item else None
 
     def similar(self, identity: str, limit: int = 10) -> list[Item]:
         """By how many words of the title and how many values of `alike` they share."""
@@ -58,22 +67,24 @@ class PlainEngine:
             return []
         scored = [(len(self._traits(mine) & self._traits(item)), item) for item in self._items.values()]
         ranked = sorted(scored, key=lambda pair: (-pair[0], pair[1]["id"]))
-        return [shown(self._schema, item) for n, item in ranked if n and item["id"] != identity][:limit]
+        return [visible_members(self._schema, item) for n, item in ranked if n and item["id"] != identity][:limit]
 
     def suggest(self, text: str, limit: int = 10) -> list[Suggestion]:
-        typed = [word.raw for word in words_asked(text)]
+        typed = [word.raw for word in query_words(text)]
         found = []
         for item in self._items.values():
-            words = words_of(item.get(self._schema.title, ""))
+            words = text_words(item.get(self._schema.title, ""))
             if typed and set(typed[:-1]) <= set(words) and any(word.startswith(typed[-1]) for word in words):
                 found.append(Suggestion(item[self._schema.title], id=item["id"]))
         return found[:limit]
 
     def _traits(self, item: Item) -> set[object]:
-        words = {word.stem for word in words_asked(item.get(self._schema.title, ""))}
-        return words | {(name, value) for name in self._schema.alike for value in compared(self._schema, item, name)}
+        words = {word.stem for word in query_words(item.get(self._schema.title, ""))}
+        return words | {
+            (name, value) for name in self._schema.alike for value in comparable_values(self._schema, item, name)
+        }
 
-    def _matching(self, query: Query, left_out: str | None) -> list[Item]:
+    def _matching(self, query: CatalogueQuery, left_out: str | None) -> list[Item]:
         found = self._meant(query) if query.text is not None else list(self._items.values())
         for name, values in query.any_of.items():
             if name != left_out:
@@ -83,9 +94,9 @@ class PlainEngine:
                 found = [item for item in found if self._lies(item, name, ends)]
         return found
 
-    def _meant(self, query: Query) -> list[Item]:
+    def _meant(self, query: CatalogueQuery) -> list[Item]:
         """Those with all words, and with fewer and fewer of them while there are not 20."""
-        words = words_asked(query.text or "")
+        words = query_words(query.text or "")
         wanted = {word.stem for word in words if word.raw not in FUNCTION_WORDS} or {word.stem for word in words}
         for least in range(len(wanted), 0, -1):
             found = [item for item in self._items.values() if len(wanted & self._stems(item)) >= least]
@@ -96,39 +107,39 @@ class PlainEngine:
     def _stems(self, item: Item) -> set[str]:
         texts = [item.get(field.name, "") for field in self._schema.searched]
         flat = [part for text in texts for part in (text if isinstance(text, list) else [text])]
-        return {stem(raw) for text in flat for raw in words_of(text)}
+        return {stem(raw) for text in flat for raw in text_words(text)}
 
     def _has_any(self, item: Item, name: str, values: Iterable[Value]) -> bool:
         if name == "id":
             return item["id"] in values
         kind = self._schema.by_name[name].type
-        return bool({comparable(kind, value) for value in values} & set(compared(self._schema, item, name)))
+        return bool({comparable(kind, value) for value in values} & set(comparable_values(self._schema, item, name)))
 
-    def _lies(self, item: Item, name: str, ends: Between) -> bool:
+    def _lies(self, item: Item, name: str, ends: Range) -> bool:
         kind = self._schema.by_name[name].type
         if ends.minimum is None and ends.maximum is None:
             return True
         low = float("-inf") if ends.minimum is None else bound(kind, ends.minimum, is_minimum=True)
         high = float("inf") if ends.maximum is None else bound(kind, ends.maximum, is_minimum=False)
-        return any(low <= value <= high for value in compared(self._schema, item, name))
+        return any(low <= value <= high for value in comparable_values(self._schema, item, name))
 
-    def _ordered(self, found: list[Item], query: Query) -> list[Item]:
+    def _ordered(self, found: list[Item], query: CatalogueQuery) -> list[Item]:
         by_id = sorted(found, key=lambda item: item["id"])
         if not query.sort:
             return by_id
         name = query.sort.removeprefix("-")
 
         def value(item: Item) -> object:
-            return item["id"] if name == "id" else compared(self._schema, item, name)[0]
+            return item["id"] if name == "id" else comparable_values(self._schema, item, name)[0]
 
-        without = [item for item in by_id if name != "id" and not compared(self._schema, item, name)]
+        without = [item for item in by_id if name != "id" and not comparable_values(self._schema, item, name)]
         having = [item for item in by_id if item not in without]
         # Python's sort keeps equals in their order, reversed or not.
         return sorted(having, key=value, reverse=query.sort.startswith("-")) + without
 
-    def _facet(self, query: Query, field: Field) -> Facet:
+    def _facet(self, query: CatalogueQuery, field: Field) -> Facet:
         items = self._matching(query, field.name)
-        values = [each for item in items for each in compared(self._schema, item, field.name)]
+        values = [each for item in items for each in comparable_values(self._schema, item, field.name)]
         if field.type in ("number", "money"):
             return self._spread(field, values)
         counts = dict.fromkeys((comparable(field.type, each) for each in query.any_of.get(field.name, ())), 0)
@@ -138,7 +149,7 @@ class PlainEngine:
         told = [ValueCount(self._value(query, field, value, labels), count) for value, count in counts.items()]
         return sorted(told, key=lambda each: (-each.count, self._rank(each.value)))
 
-    def _value(self, query: Query, field: Field, value: Value, labels: dict[str, str]) -> Value:
+    def _value(self, query: CatalogueQuery, field: Field, value: Value, labels: dict[str, str]) -> Value:
         if field.type == "boolean":
             return bool(value)
         asked = {comparable(field.type, each): each for each in reversed(query.any_of.get(field.name, ()))}
@@ -157,10 +168,10 @@ class PlainEngine:
                 counts[label] = counts.get(label, 0) + 1
         return {each: min(counts, key=lambda label: (-counts[label], label)) for each, counts in spelt.items()}
 
-    def _spread(self, field: Field, values: list) -> Spread:
+    def _spread(self, field: Field, values: list) -> NumberFacet:
         if not values:
-            return Spread(None, None, [])
+            return NumberFacet(None, None, [])
         unit = MICROS if field.type == "money" else 1
         low, high = min(values), max(values)
         # The grid of the bars is the engine's choice: here there is one bar.
-        return Spread(low / unit, high / unit, [Bar(low / unit, high / unit, len(values))])
+        return NumberFacet(low / unit, high / unit, [HistogramBucket(low / unit, high / unit, len(values))])

@@ -1,6 +1,6 @@
 """A shop's catalogue with a field of every type, and items for it."""
 
-from tollhouse.catalogue.items import Item, prepared
+from tollhouse.catalogue.items import Item, prepare_item
 from tollhouse.catalogue.schema import Field, Schema
 
 SHOP = Schema(
@@ -31,7 +31,7 @@ SHOP = Schema(
 
 
 def item(identity: str, title: str = "Mattress", **members: object):
-    return prepared(SHOP, {"id": identity, "title": title, **members})
+    return prepare_item(SHOP, {"id": identity, "title": title, **members})
 
 
 def stock(engine, *items: Item):

@@ -15,9 +15,9 @@ from sqlalchemy import text
 
 from tests.catalogue.shop import SHOP, ids
 from tollhouse.catalogue import catalogue as module
-from tollhouse.catalogue.catalogue import Catalogue, PricePoint, lowest
-from tollhouse.catalogue.items import BadItem
-from tollhouse.catalogue.query import Query, ValueCount
+from tollhouse.catalogue.catalogue import Catalogue, PricePoint, lowest_price
+from tollhouse.catalogue.items import InvalidItem
+from tollhouse.catalogue.query import CatalogueQuery, ValueCount
 from tollhouse.catalogue.schema import Schema
 from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
@@ -30,7 +30,7 @@ import asyncio, sys
 from pathlib import Path
 from tests.catalogue.shop import SHOP
 from tollhouse.catalogue.catalogue import Catalogue
-from tollhouse.catalogue.query import Query
+from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
 
@@ -43,7 +43,7 @@ async def watch(catalogue, database):
     following = asyncio.create_task(catalogue.follow())
     seen = None
     while True:
-        found = await catalogue.search(Query(text="cloud"))
+        found = await catalogue.search(CatalogueQuery(text="cloud"))
         if found.total != seen:
             seen = found.total
             print('says', seen, flush=True)
@@ -120,7 +120,7 @@ async def test_change_set_tells_what_it_did(open_shop):
     assert changes.price_changed[0].item["sale_price"] == 80
     assert changes.removed[0].before["price"] == 5
     assert changes.removed[0].item is None
-    assert ids((await shop.search(Query())).items) == ["a", "b", "c", "e"]
+    assert ids((await shop.search(CatalogueQuery())).items) == ["a", "b", "c", "e"]
 
 
 async def test_second_import_of_the_same_rows_changes_nothing(open_shop):
@@ -139,7 +139,7 @@ async def test_item_is_stamped_when_it_came_and_when_it_changed(open_shop):
     await change(shop, [cloud("a", brand="Emma"), cloud("b")], at=START + timedelta(days=2))
     found = shop.get("a")
     assert (found["created_at"], found["updated_at"]) == ("2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z")
-    assert ids(await shop.search(Query(sort="-created_at"))) == ["b", "a"]
+    assert ids(await shop.search(CatalogueQuery(sort="-created_at"))) == ["b", "a"]
 
 
 async def test_price_history_and_lowest_price(open_shop):
@@ -153,10 +153,10 @@ async def test_price_history_and_lowest_price(open_shop):
         PricePoint("2026-01-11T00:00:00Z", 100, 70),
         PricePoint("2026-01-31T00:00:00Z", 120, 95.5),
     ]
-    assert lowest(points, START + timedelta(days=20)) == 70
-    assert lowest(points, START + timedelta(days=31)) == 95.5
-    assert lowest(points, START - timedelta(days=1)) == 70
-    assert lowest([], START) is None
+    assert lowest_price(points, START + timedelta(days=20)) == 70
+    assert lowest_price(points, START + timedelta(days=31)) == 95.5
+    assert lowest_price(points, START - timedelta(days=1)) == 70
+    assert lowest_price([], START) is None
     assert await history(shop, "unknown") == []
 
 
@@ -182,7 +182,7 @@ async def test_of_one_id_twice_the_last_counts_and_outweighs_its_removal(open_sh
 
 async def test_change_set_with_a_bad_row_writes_nothing(open_shop):
     shop = open_shop()
-    with pytest.raises(BadItem, match="price"):
+    with pytest.raises(InvalidItem, match="price"):
         await change(shop, [cloud("a"), cloud("b", price="free")])
     await shop.refresh()
     assert (len(shop), await stored(shop)) == (0, {})
@@ -200,7 +200,7 @@ async def test_transaction_that_fails_leaves_store_and_index_alone(open_shop):
     with pytest.raises(ZeroDivisionError):
         await fail()
     await shop.refresh()
-    assert ids(await shop.search(Query())) == list(await stored(shop)) == ["a"]
+    assert ids(await shop.search(CatalogueQuery())) == list(await stored(shop)) == ["a"]
 
 
 async def test_odd_ids_to_remove_are_no_ids(open_shop):
@@ -267,9 +267,9 @@ async def agree(shop):
     """The index holds what the store holds, counted, found and shown alike."""
     await shop.refresh()
     kept = await stored(shop)
-    shown = {item["id"]: item for item in shop.items(Query())}
+    shown = {item["id"]: item for item in shop.items(CatalogueQuery())}
     assert shown == {identity: {k: v for k, v in item.items() if k != "secret"} for identity, item in kept.items()}
-    found = await shop.search(Query(facets=("brand",), limit=0))
+    found = await shop.search(CatalogueQuery(facets=("brand",), limit=0))
     assert found.total == len(shop) == len(kept)
     counted = {value.value: value.count for value in found.facets["brand"]}
     brands = [item["brand"] for item in kept.values() if "brand" in item]
@@ -364,7 +364,7 @@ async def test_folder_of_another_schema_that_is_in_use_is_left_alone(open_shop, 
     plainer = Schema(fields=SHOP.fields, price="price")
     other = open_shop(tmp_path, plainer)
     await other.refresh()
-    assert (await other.search(Query(facets=("brand",)))).facets["brand"] == [ValueCount("Emma", 1)]
+    assert (await other.search(CatalogueQuery(facets=("brand",)))).facets["brand"] == [ValueCount("Emma", 1)]
 
 
 async def test_index_of_a_former_schema_is_deleted_once_nobody_holds_it(open_shop, tmp_path):

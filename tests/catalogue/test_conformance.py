@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.catalogue.plain_engine import PlainEngine
 from tests.catalogue.shop import SHOP, ids, item, stock
-from tollhouse.catalogue.query import Between, Query, Spread, ValueCount
+from tollhouse.catalogue.query import CatalogueQuery, NumberFacet, Range, ValueCount
 from tollhouse.catalogue.search_engine import TantivyEngine
 from tollhouse.errors import Problem
 
@@ -53,7 +53,7 @@ any_ofs = st.fixed_dictionaries(
         "id": st.lists(st.integers(0, 60).map("p{}".format), min_size=1, max_size=5).map(tuple),
     },
 )
-ranges = st.builds(Between, maybe(numbers), maybe(numbers))
+ranges = st.builds(Range, maybe(numbers), maybe(numbers))
 betweens = st.fixed_dictionaries(
     {},
     optional={
@@ -62,13 +62,13 @@ betweens = st.fixed_dictionaries(
         "firmness": ranges,
         "rating": ranges,
         "discount": ranges,
-        "listed_at": st.builds(Between, maybe(st.sampled_from(MOMENTS)), maybe(st.sampled_from(MOMENTS))),
+        "listed_at": st.builds(Range, maybe(st.sampled_from(MOMENTS)), maybe(st.sampled_from(MOMENTS))),
     },
 )
 SORTED = [name for name, field in SHOP.by_name.items() if field.sorted]
 FACETS = [name for name, field in SHOP.by_name.items() if field.faceted]
 queries = st.builds(
-    Query,
+    CatalogueQuery,
     text=maybe(st.lists(st.sampled_from([*WORDS, "clouds", "koala", "the"]), max_size=3).map(" ".join)),
     every_word=st.booleans(),
     any_of=any_ofs,
@@ -104,7 +104,9 @@ def is_ranked(query):
 
 def without_bars(facets):
     return {
-        name: (found.min, found.max, sum(bar.count for bar in found.histogram)) if isinstance(found, Spread) else found
+        name: (found.min, found.max, sum(bar.count for bar in found.histogram))
+        if isinstance(found, NumberFacet)
+        else found
         for name, found in facets.items()
     }
 
@@ -143,17 +145,19 @@ def test_total_counts_and_pages_agree_with_the_export(engine):
     ]
     for start in range(0, 150, 30):
         stock(engine, *made[start : start + 30])
-    query = Query(text="cloud dream", any_of={"size": ("queen", "king")}, facets=("brand", "size", "price"), limit=7)
+    query = CatalogueQuery(
+        text="cloud dream", any_of={"size": ("queen", "king")}, facets=("brand", "size", "price"), limit=7
+    )
     exported = ids(engine.items(query))
     assert engine.find(query).total == len(exported) == len(set(exported)) > 7
     paged = []
     for offset in range(0, len(exported) + 7, 7):
-        page = engine.find(Query(text="cloud dream", any_of=query.any_of, offset=offset, limit=7))
+        page = engine.find(CatalogueQuery(text="cloud dream", any_of=query.any_of, offset=offset, limit=7))
         assert page.total == len(exported)
         paged += ids(page)
     assert sorted(paged) == exported
     for value in engine.find(query).facets["brand"]:
-        chosen = Query(text="cloud dream", any_of={**query.any_of, "brand": (value.value,)})
+        chosen = CatalogueQuery(text="cloud dream", any_of={**query.any_of, "brand": (value.value,)})
         assert engine.find(chosen).total == value.count
 
 
@@ -162,54 +166,54 @@ def test_item_put_again_takes_the_place_of_the_first(engine):
     stock(engine, item("a", "Velvet"))
     assert len(engine) == 2
     assert engine.get("a")["title"] == "Velvet"
-    assert engine.find(Query(text="cloud")).total == 0
+    assert engine.find(CatalogueQuery(text="cloud")).total == 0
 
 
 def test_nothing_shows_before_it_is_published(engine):
     engine.put([item("a", "Cloud")])
     assert len(engine) == 0
-    assert engine.find(Query()).total == 0
+    assert engine.find(CatalogueQuery()).total == 0
     engine.publish()
-    assert ids(engine.find(Query())) == ["a"]
+    assert ids(engine.find(CatalogueQuery())) == ["a"]
 
 
 def test_item_taken_out_is_gone_and_comes_back(engine):
     stock(engine, item("a"), item("b"))
     engine.put([], ["a", "never there"])
     engine.publish()
-    assert ids(engine.find(Query())) == ["b"]
+    assert ids(engine.find(CatalogueQuery())) == ["b"]
     assert engine.get("a") is None
-    assert ids(stock(engine, item("a")).find(Query())) == ["a", "b"]
+    assert ids(stock(engine, item("a")).find(CatalogueQuery())) == ["a", "b"]
 
 
 def test_cleared_engine_is_empty_and_can_be_filled(engine):
     stock(engine, item("a"))
     engine.clear()
     stock(engine, item("b"))
-    assert ids(engine.find(Query())) == ["b"]
+    assert ids(engine.find(CatalogueQuery())) == ["b"]
 
 
 def test_whole_value_is_matched_in_any_case_and_spacing(engine):
     stock(engine, item("a", brand="Sleeping Duck"), item("b", brand="Duck"), item("c", brand="STRASSE"))
-    assert ids(engine.find(Query(any_of={"brand": ("SLEEPING   duck",)}))) == ["a"]
-    assert ids(engine.find(Query(any_of={"brand": ("straße",)}))) == ["c"]
-    assert ids(engine.find(Query(any_of={"brand": ("duck", "Strasse")}))) == ["b", "c"]
+    assert ids(engine.find(CatalogueQuery(any_of={"brand": ("SLEEPING   duck",)}))) == ["a"]
+    assert ids(engine.find(CatalogueQuery(any_of={"brand": ("straße",)}))) == ["c"]
+    assert ids(engine.find(CatalogueQuery(any_of={"brand": ("duck", "Strasse")}))) == ["b", "c"]
 
 
 def test_price_filter_means_the_price_to_pay_now(engine):
     stock(engine, item("a", price=1000, sale_price=700), item("b", price=800), item("c", price=699.99), item("d"))
-    query = Query(between={"current_price": Between(700, 800)}, sort="-discount")
+    query = CatalogueQuery(between={"current_price": Range(700, 800)}, sort="-discount")
     assert ids(engine.find(query)) == ["a", "b"]
-    assert ids(engine.find(Query(sort="current_price"))) == ["c", "a", "b", "d"]
-    assert ids(engine.find(Query(sort="-current_price"))) == ["b", "a", "c", "d"]
+    assert ids(engine.find(CatalogueQuery(sort="current_price"))) == ["c", "a", "b", "d"]
+    assert ids(engine.find(CatalogueQuery(sort="-current_price"))) == ["b", "a", "c", "d"]
 
 
 def test_range_is_exact_to_the_cent_and_takes_any_number(engine):
     stock(engine, item("a", price=0.1), item("b", price=0.3, firmness=5))
-    assert ids(engine.find(Query(between={"price": Between(0.1, 0.3)}))) == ["a", "b"]
-    assert ids(engine.find(Query(between={"price": Between("0.11", 1e300)}))) == ["b"]
-    assert ids(engine.find(Query(between={"firmness": Between(4.2, 5.9)}))) == ["b"]
-    assert ids(engine.find(Query(between={"firmness": Between(5, 1)}))) == []
+    assert ids(engine.find(CatalogueQuery(between={"price": Range(0.1, 0.3)}))) == ["a", "b"]
+    assert ids(engine.find(CatalogueQuery(between={"price": Range("0.11", 1e300)}))) == ["b"]
+    assert ids(engine.find(CatalogueQuery(between={"firmness": Range(4.2, 5.9)}))) == ["b"]
+    assert ids(engine.find(CatalogueQuery(between={"firmness": Range(5, 1)}))) == []
 
 
 def test_facet_is_counted_without_its_own_filter_alone(engine):
@@ -219,7 +223,7 @@ def test_facet_is_counted_without_its_own_filter_alone(engine):
         item("b", brand="Koala", size="King"),
         item("c", brand="Emma", size="Queen"),
     )
-    found = engine.find(Query(any_of={"brand": ("koala",), "size": ("queen",)}, facets=("brand", "size")))
+    found = engine.find(CatalogueQuery(any_of={"brand": ("koala",), "size": ("queen",)}, facets=("brand", "size")))
     assert found.total == 1
     assert found.facets["brand"] == [ValueCount("Emma", 1), ValueCount("Koala", 1)]
     assert found.facets["size"] == [ValueCount("King", 1), ValueCount("Queen", 1)]
@@ -227,19 +231,22 @@ def test_facet_is_counted_without_its_own_filter_alone(engine):
 
 def test_chosen_value_that_nothing_has_stays_in_its_facet(engine):
     stock(engine, item("a", brand="Koala", size="Queen"))
-    found = engine.find(Query(any_of={"brand": ("Emma",), "size": ("Queen",)}, facets=("brand",)))
+    found = engine.find(CatalogueQuery(any_of={"brand": ("Emma",), "size": ("Queen",)}, facets=("brand",)))
     assert found.total == 0
     assert found.facets["brand"] == [ValueCount("Koala", 1), ValueCount("Emma", 0)]
 
 
 def test_spellings_of_one_value_are_counted_together_under_the_commonest(engine):
     stock(engine, item("a", brand="koala"), item("b", brand="Koala"), item("c", brand="Koala"), item("d", brand="Emma"))
-    assert engine.find(Query(facets=("brand",))).facets["brand"] == [ValueCount("Koala", 3), ValueCount("Emma", 1)]
+    assert engine.find(CatalogueQuery(facets=("brand",))).facets["brand"] == [
+        ValueCount("Koala", 3),
+        ValueCount("Emma", 1),
+    ]
 
 
 def test_price_facet_has_range_and_bars_that_sum_to_all(engine):
     stock(engine, *(item(f"p{n}", price=n * 10 + 0.5) for n in range(100)), item("free"))
-    spread = engine.find(Query(facets=("price",))).facets["price"]
+    spread = engine.find(CatalogueQuery(facets=("price",))).facets["price"]
     assert (spread.min, spread.max) == (0.5, 990.5)
     assert sum(bar.count for bar in spread.histogram) == 100
     for bar in spread.histogram:
@@ -249,8 +256,8 @@ def test_price_facet_has_range_and_bars_that_sum_to_all(engine):
 
 
 def test_facet_of_nothing_is_empty(engine):
-    found = stock(engine, item("a")).find(Query(facets=("brand", "price")))
-    assert found.facets == {"brand": [], "price": Spread(None, None, [])}
+    found = stock(engine, item("a")).find(CatalogueQuery(facets=("brand", "price")))
+    assert found.facets == {"brand": [], "price": NumberFacet(None, None, [])}
 
 
 def test_equals_come_in_the_order_of_their_ids_on_every_page(engine):
@@ -261,44 +268,51 @@ def test_equals_come_in_the_order_of_their_ids_on_every_page(engine):
     expected = [f"p{n:03d}" for n in range(300)]
     for sort in ("", "price", "firmness", "-in_stock"):
         for text in ("cloud", None):
-            pages = [engine.find(Query(text=text, sort=sort, offset=at, limit=23)) for at in range(0, 300, 23)]
+            pages = [engine.find(CatalogueQuery(text=text, sort=sort, offset=at, limit=23)) for at in range(0, 300, 23)]
             assert [identity for page in pages for identity in ids(page)] == expected
 
 
 def test_items_without_the_value_come_last_in_both_directions(engine):
     stock(engine, item("a"), item("b", firmness=3), item("c", firmness=7))
-    assert ids(engine.find(Query(sort="firmness"))) == ["b", "c", "a"]
-    assert ids(engine.find(Query(sort="-firmness"))) == ["c", "b", "a"]
+    assert ids(engine.find(CatalogueQuery(sort="firmness"))) == ["b", "c", "a"]
+    assert ids(engine.find(CatalogueQuery(sort="-firmness"))) == ["c", "b", "a"]
 
 
 def test_page_past_the_end_is_empty_with_the_same_total(engine):
     stock(engine, item("a", "Cloud"))
-    for query in (Query(offset=10_000), Query(text="cloud", offset=5), Query(sort="price", offset=1), Query(limit=0)):
+    for query in (
+        CatalogueQuery(offset=10_000),
+        CatalogueQuery(text="cloud", offset=5),
+        CatalogueQuery(sort="price", offset=1),
+        CatalogueQuery(limit=0),
+    ):
         found = engine.find(query)
         assert (found.total, found.items) == (1, [])
 
 
 def test_only_asked_fields_are_shown_and_hidden_ones_never(engine):
     stock(engine, item("a", "Cloud", brand="Emma", secret="x", specs={"depth": [1, None]}))
-    assert engine.find(Query()).items == [{"id": "a", "title": "Cloud", "brand": "Emma", "specs": {"depth": [1, None]}}]
-    assert engine.find(Query(fields=("brand",))).items == [{"id": "a", "brand": "Emma"}]
-    assert engine.find(Query(any_of={"secret": ("X",)})).total == 1
+    assert engine.find(CatalogueQuery()).items == [
+        {"id": "a", "title": "Cloud", "brand": "Emma", "specs": {"depth": [1, None]}}
+    ]
+    assert engine.find(CatalogueQuery(fields=("brand",))).items == [{"id": "a", "brand": "Emma"}]
+    assert engine.find(CatalogueQuery(any_of={"secret": ("X",)})).total == 1
 
 
 def test_items_with_every_word_are_all_found_and_those_with_fewer_fill_up(engine):
     both = [item(f"both{n}", "cloud dream") for n in range(3)]
     one = [item(f"one{n}", "cloud") for n in range(30)]
     stock(engine, *both, *one, item("none", "river"))
-    found = engine.find(Query(text="dream cloud", limit=50))
+    found = engine.find(CatalogueQuery(text="dream cloud", limit=50))
     assert found.total == 33
-    assert engine.find(Query(text="dream cloud", every_word=True)).total == 3
+    assert engine.find(CatalogueQuery(text="dream cloud", every_word=True)).total == 3
     stock(engine, *(item(f"more{n}", "dream of a cloud") for n in range(17)))
-    assert engine.find(Query(text="the cloud in the dream")).total == 20
+    assert engine.find(CatalogueQuery(text="the cloud in the dream")).total == 20
 
 
 def test_filter_never_widens_what_a_text_means(engine):
     stock(engine, *(item(f"p{n}", "cloud dream", brand="Emma") for n in range(20)), item("x", "cloud", brand="Koala"))
-    assert engine.find(Query(text="cloud dream", any_of={"brand": ("koala",)})).total == 0
+    assert engine.find(CatalogueQuery(text="cloud dream", any_of={"brand": ("koala",)})).total == 0
 
 
 def test_similar_items_share_something_and_are_never_the_item_itself(engine):
@@ -318,22 +332,22 @@ def test_text_is_completed_to_titles(engine):
 @pytest.mark.parametrize(
     ("query", "parameter"),
     [
-        (Query(sort="description"), "sort"),
-        (Query(sort="--price"), "sort"),
-        (Query(facets=("listed_at",)), "facets"),
-        (Query(fields=("secret",)), "fields"),
-        (Query(limit=-1), "limit"),
-        (Query(limit=1_001), "limit"),
-        (Query(offset=10_001), "offset"),
-        (Query(any_of={"colour": ("red",)}), "colour"),
-        (Query(any_of={"brand": ()}), "brand"),
-        (Query(any_of={"firmness": ("soft",)}), "firmness"),
-        (Query(any_of={"in_stock": ("maybe",)}), "in_stock"),
-        (Query(between={"brand": Between("a", "b")}), "brand"),
-        (Query(between={"price": Between("cheap", None)}), "price"),
-        (Query(between={"price": Between(float("nan"), None)}), "price"),
-        (Query(between={"listed_at": Between("yesterday", None)}), "listed_at"),
-        (Query(between={"listed_at": Between("2026-01-01T00:00:00", None)}), "listed_at"),
+        (CatalogueQuery(sort="description"), "sort"),
+        (CatalogueQuery(sort="--price"), "sort"),
+        (CatalogueQuery(facets=("listed_at",)), "facets"),
+        (CatalogueQuery(fields=("secret",)), "fields"),
+        (CatalogueQuery(limit=-1), "limit"),
+        (CatalogueQuery(limit=1_001), "limit"),
+        (CatalogueQuery(offset=10_001), "offset"),
+        (CatalogueQuery(any_of={"colour": ("red",)}), "colour"),
+        (CatalogueQuery(any_of={"brand": ()}), "brand"),
+        (CatalogueQuery(any_of={"firmness": ("soft",)}), "firmness"),
+        (CatalogueQuery(any_of={"in_stock": ("maybe",)}), "in_stock"),
+        (CatalogueQuery(between={"brand": Range("a", "b")}), "brand"),
+        (CatalogueQuery(between={"price": Range("cheap", None)}), "price"),
+        (CatalogueQuery(between={"price": Range(float("nan"), None)}), "price"),
+        (CatalogueQuery(between={"listed_at": Range("yesterday", None)}), "listed_at"),
+        (CatalogueQuery(between={"listed_at": Range("2026-01-01T00:00:00", None)}), "listed_at"),
     ],
 )
 def test_question_that_cannot_be_answered_names_its_parameter(engine, query, parameter):

@@ -6,8 +6,8 @@ import pytest
 
 from tests.catalogue.shop import SHOP, ids, item, stock
 from tollhouse.catalogue import scoring, search
-from tollhouse.catalogue.items import prepared
-from tollhouse.catalogue.query import Between, Query, ValueCount
+from tollhouse.catalogue.items import prepare_item
+from tollhouse.catalogue.query import CatalogueQuery, Range, ValueCount
 from tollhouse.catalogue.schema import Field, Schema
 from tollhouse.catalogue.search_engine import TantivyEngine
 
@@ -18,7 +18,7 @@ def test_reader_in_another_thread_sees_whole_publications():
 
     def read() -> None:
         while not done.is_set():
-            found = engine.find(Query(text="cloud", facets=("brand",), limit=40))
+            found = engine.find(CatalogueQuery(text="cloud", facets=("brand",), limit=40))
             if found.facets["brand"] != [ValueCount(found.items[0]["brand"], 40)] or found.total != 40:
                 odd.append(found)
 
@@ -35,22 +35,22 @@ def test_reader_in_another_thread_sees_whole_publications():
 
 def test_export_is_not_disturbed_by_what_is_published_meanwhile():
     engine = stock(TantivyEngine(SHOP), *(item(f"p{n}", "Cloud") for n in range(20)))
-    exported = engine.items(Query())
+    exported = engine.items(CatalogueQuery())
     first = next(exported)
     engine.put([item("new")], [f"p{n}" for n in range(20)])
     engine.publish()
     engine.settle()
     assert [first["id"], *ids(exported)] == sorted(f"p{n}" for n in range(20))
-    assert ids(engine.items(Query())) == ["new"]
+    assert ids(engine.items(CatalogueQuery())) == ["new"]
 
 
 @pytest.mark.parametrize("fields", [(Field("title", "text"),), (Field("title", "text", weight=1.0),)])
 def test_smallest_schema_is_answered(fields):
     schema = Schema(fields)
     engine = TantivyEngine(schema)
-    stock(engine, prepared(schema, {"id": "a", "title": "Cloud"}), prepared(schema, {"id": "b"}))
-    assert engine.find(Query()).total == 2
-    assert engine.find(Query(text="cloud")).total == (1 if fields[0].weight else 0)
+    stock(engine, prepare_item(schema, {"id": "a", "title": "Cloud"}), prepare_item(schema, {"id": "b"}))
+    assert engine.find(CatalogueQuery()).total == 2
+    assert engine.find(CatalogueQuery(text="cloud")).total == (1 if fields[0].weight else 0)
     assert [each.id for each in engine.suggest("clo")] == ["a"]
     assert engine.similar("b") == []
 
@@ -61,7 +61,7 @@ def test_more_equals_than_are_put_in_order_still_come_once_each(monkeypatch, mos
     engine = TantivyEngine(SHOP)
     for start in range(4):
         stock(engine, *(item(f"p{n:03d}", "Cloud") for n in range(start, 200, 4)))
-    pages = [ids(engine.find(Query(text="cloud", offset=at, limit=30))) for at in range(0, 200, 30)]
+    pages = [ids(engine.find(CatalogueQuery(text="cloud", offset=at, limit=30))) for at in range(0, 200, 30)]
     assert sorted(identity for page in pages for identity in page) == [f"p{n:03d}" for n in range(200)]
 
 
@@ -69,9 +69,9 @@ def test_settled_engine_answers_as_before():
     engine = TantivyEngine(SHOP)
     for start in range(10):
         stock(engine, *(item(f"p{n:03d}", "Cloud") for n in range(start, 100, 10)))
-    before = engine.find(Query(text="cloud", limit=100))
+    before = engine.find(CatalogueQuery(text="cloud", limit=100))
     engine.settle()
-    assert engine.find(Query(text="cloud", limit=100)) == before
+    assert engine.find(CatalogueQuery(text="cloud", limit=100)) == before
     assert ids(before) == [f"p{n:03d}" for n in range(100)]
     assert len(stock(engine, item("more"))) == 101
 
@@ -92,7 +92,7 @@ def shelf_of_words():
 @pytest.mark.parametrize("text", ["dream", "dream river", "cloud dream", "cloud ember river dream", "river walnut"])
 def test_common_words_are_looked_up_and_score_as_when_they_are_read_through(monkeypatch, text):
     engine = stock(TantivyEngine(SHOP), *shelf_of_words())
-    query = Query(text=text, facets=("brand",), limit=120)
+    query = CatalogueQuery(text=text, facets=("brand",), limit=120)
     read_through = engine.find(query)
     assert read_through.total > 30
     monkeypatch.setattr(scoring, "COMMON", 0)
@@ -103,17 +103,19 @@ def test_common_words_are_looked_up_and_score_as_when_they_are_read_through(monk
 
 def test_word_that_nearly_every_item_has_orders_nothing_but_is_still_asked_for():
     engine = stock(TantivyEngine(SHOP), *shelf_of_words(), item("without", "dream river"))
-    both = engine.find(Query(text="cloud river dream", limit=120))
+    both = engine.find(CatalogueQuery(text="cloud river dream", limit=120))
     assert "without" not in ids(both)
-    assert ids(both) == [each for each in ids(engine.find(Query(text="river dream", limit=120))) if each != "without"]
-    assert engine.find(Query(text="cloud")).total == 120
+    assert ids(both) == [
+        each for each in ids(engine.find(CatalogueQuery(text="river dream", limit=120))) if each != "without"
+    ]
+    assert engine.find(CatalogueQuery(text="cloud")).total == 120
 
 
 def test_synonyms_that_all_items_have_between_them_still_order_them():
     engine = stock(
         TantivyEngine(SHOP), *(item(f"p{n:03d}", "Rubber cloud" if n % 3 else "Latex cloud") for n in range(99))
     )
-    found = ids(engine.find(Query(text="latex cloud", limit=99)))
+    found = ids(engine.find(CatalogueQuery(text="latex cloud", limit=99)))
     assert found == [*(f"p{n:03d}" for n in range(0, 99, 3)), *(f"p{n:03d}" for n in range(99) if n % 3)]
 
 
@@ -121,11 +123,11 @@ def test_price_facet_of_few_has_finer_bars_than_that_of_all():
     clouds = (item(f"p{n:03d}", "Cloud", price=n * 97) for n in range(100))
     rivers = (item(f"r{price}", "River", price=price) for price in (300, 312.5, 9000))
     engine = stock(TantivyEngine(SHOP), *clouds, *rivers)
-    wide = engine.find(Query(text="river", facets=("price",))).facets["price"]
+    wide = engine.find(CatalogueQuery(text="river", facets=("price",))).facets["price"]
     assert [(bar.start, bar.end, bar.count) for bar in wide.histogram if bar.count] == [
         (0, 1000, 2),
         (9000, 10000, 1),
     ]
-    near = Query(text="river", between={"current_price": Between(300, 400)}, facets=("price",))
+    near = CatalogueQuery(text="river", between={"current_price": Range(300, 400)}, facets=("price",))
     bars = engine.find(near).facets["price"].histogram
     assert [(bar.start, bar.end, bar.count) for bar in bars if bar.count] == [(300, 302, 1), (312, 314, 1)]

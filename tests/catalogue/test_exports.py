@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.catalogue.shop import SHOP, item, stock
 from tollhouse.catalogue.exports import csv_rows, ndjson_rows
-from tollhouse.catalogue.query import Query
+from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.catalogue.search_engine import TantivyEngine
 
 
@@ -22,7 +22,7 @@ def test_csv_has_every_exported_field_and_no_hidden_one():
         TantivyEngine(SHOP),
         item("a", 'Say "cloud", soft', tags=["x", "y"], price=10.5, in_stock=True, specs={"n": [1]}, secret="s"),
     )
-    (row,) = read(csv_rows(SHOP, engine.items(Query())))
+    (row,) = read(csv_rows(SHOP, engine.items(CatalogueQuery())))
     assert list(row) == list(SHOP.exported)
     assert (row["title"], row["tags"], row["price"], row["in_stock"]) == ('Say "cloud", soft', "x|y", "10.5", "true")
     assert json.loads(row["specs"]) == {"n": [1]}

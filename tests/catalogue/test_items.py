@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalogue.shop import SHOP, item
-from tollhouse.catalogue.field_values import bound, comparable, key
-from tollhouse.catalogue.items import BadItem, compared, prepared
+from tollhouse.catalogue.items import InvalidItem, bound, comparable, comparable_values, key, prepare_item
 from tollhouse.catalogue.schema import Field, Schema
 
 
@@ -49,8 +48,8 @@ from tollhouse.catalogue.schema import Field, Schema
     ],
 )
 def test_item_that_does_not_fit_is_refused_with_the_field_named(members, field):
-    with pytest.raises(BadItem) as refused:
-        prepared(SHOP, {"id": "a", "title": "Cloud", **members})
+    with pytest.raises(InvalidItem) as refused:
+        prepare_item(SHOP, {"id": "a", "title": "Cloud", **members})
     assert refused.value.field == field
     assert field in str(refused.value)
 
@@ -78,10 +77,10 @@ def test_spellings_of_one_value_have_one_key(one, other):
 
 def test_price_to_pay_and_share_off():
     both = item("a", price=1000, sale_price=750.5)
-    assert compared(SHOP, both, "current_price") == [750_500_000]
-    assert compared(SHOP, both, "discount") == [1 - 0.7505]
-    assert compared(SHOP, item("b", price=0), "discount") == [0.0]
-    assert compared(SHOP, item("c", sale_price=5), "current_price") == []
+    assert comparable_values(SHOP, both, "current_price") == [750_500_000]
+    assert comparable_values(SHOP, both, "discount") == [1 - 0.7505]
+    assert comparable_values(SHOP, item("b", price=0), "discount") == [0.0]
+    assert comparable_values(SHOP, item("c", sale_price=5), "current_price") == []
 
 
 def test_ends_of_a_range_are_rounded_inwards():

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.catalogue.plain_engine import PlainEngine
 from tests.catalogue.shop import SHOP, ids, item, stock
 from tests.catalogue.test_conformance import histories, is_ranked, queries, without_bars
-from tollhouse.catalogue import index_columns, index_passes, scoring, search, term_matching
-from tollhouse.catalogue.items import prepared
-from tollhouse.catalogue.query import Between, Query, ValueCount
+from tollhouse.catalogue import facets, index, scoring, search, term_matching
+from tollhouse.catalogue.items import prepare_item
+from tollhouse.catalogue.query import CatalogueQuery, Range, ValueCount
 from tollhouse.catalogue.schema import Field, Schema
 from tollhouse.catalogue.search_engine import TantivyEngine
 
@@ -47,9 +47,9 @@ def filled(engine, count=600, parts=3):
 def questions():
     rng = random.Random(12)
     for _ in range(60):
-        between = {"current_price": Between(rng.randint(0, 200), rng.randint(200, 500))} if rng.random() < 0.7 else {}
+        between = {"current_price": Range(rng.randint(0, 200), rng.randint(200, 500))} if rng.random() < 0.7 else {}
         text = " ".join(rng.choices([*WORDS, "copprr"], k=rng.randint(1, 4)))
-        yield Query(
+        yield CatalogueQuery(
             text=text, between=between, facets=FACETS, offset=rng.choice([0, 0, 5]), limit=rng.choice([1, 4, 20])
         )
 
@@ -96,17 +96,17 @@ def test_no_item_outside_a_choice_scores_more_than_is_said(monkeypatch):
 @pytest.mark.parametrize("text", ["zzzzz", "rubber", "zzzzz rubber", "", "the", "latex quartz", "queen bed zzzzz"])
 def test_words_that_no_item_has_are_asked_for_in_vain(monkeypatch, text):
     small = filled(TantivyEngine(SHOP), 100)
-    expected = small.find(Query(text=text, facets=FACETS))
+    expected = small.find(CatalogueQuery(text=text, facets=FACETS))
     monkeypatch.setattr(scoring, "LARGE", 0)
     monkeypatch.setattr(search, "LARGE", 0)
     small.settle()
-    assert small.find(Query(text=text, facets=FACETS)) == expected
+    assert small.find(CatalogueQuery(text=text, facets=FACETS)) == expected
 
 
 def test_sample_tells_only_whether_there_are_enough(monkeypatch):
     whole = filled(TantivyEngine(SHOP))
     expected = [whole.find(query) for query in questions()]
-    monkeypatch.setattr(index_columns, "SAMPLED", 2)
+    monkeypatch.setattr(index, "SAMPLED", 2)
     monkeypatch.setattr(term_matching.Matcher, "_is_common", lambda *_: True)
     engine = filled(TantivyEngine(SHOP))
     sampled = engine._reading.view.count(engine._reading.view.sample)
@@ -116,7 +116,7 @@ def test_sample_tells_only_whether_there_are_enough(monkeypatch):
 
 @pytest.mark.parametrize("text", [None, "cloud", "cloud dream"])
 def test_page_by_a_number_is_found_below_what_a_sample_reaches(monkeypatch, text):
-    monkeypatch.setattr(index_columns, "SAMPLED", 8)
+    monkeypatch.setattr(index, "SAMPLED", 8)
     monkeypatch.setattr(search, "SPARE", 1)
     monkeypatch.setattr(search, "LARGE", 0)
     monkeypatch.setattr(search, "SOME_EQUALS", 3)
@@ -124,7 +124,7 @@ def test_page_by_a_number_is_found_below_what_a_sample_reaches(monkeypatch, text
     found = watched(monkeypatch, "_by_sample", search._by_sample)
     for sort in ("price", "-price", "rating", "-rating", "-firmness", "current_price", "brand", "-id"):
         for offset in (0, 30, 110, 570):
-            query = Query(text=text, sort=sort, offset=offset, limit=25)
+            query = CatalogueQuery(text=text, sort=sort, offset=offset, limit=25)
             assert ids(engine.find(query)) == ids(plain.find(query))
     assert any(found)
     assert not all(found)
@@ -134,9 +134,9 @@ def test_interval_and_what_lies_in_it_are_counted_in_one_pass(monkeypatch):
     engine, plain = filled(TantivyEngine(SHOP), 200), filled(PlainEngine(SHOP), 200)
     view = engine._reading.view
     aggregate, asked = type(view).aggregate, []
-    engine.find(Query(text="cloud", facets=FACETS))
+    engine.find(CatalogueQuery(text="cloud", facets=FACETS))
     monkeypatch.setattr(type(view), "aggregate", lambda *each: asked.append(each) or aggregate(*each))
-    query = Query(text="cloud", between={"firmness": Between(2, 4)}, facets=("brand", "firmness"), limit=1)
+    query = CatalogueQuery(text="cloud", between={"firmness": Range(2, 4)}, facets=("brand", "firmness"), limit=1)
     assert engine.find(query).facets == plain.find(query).facets
     assert engine.find(query).total == plain.find(query).total
     # Two questions, and nothing else was asked of the index.
@@ -145,16 +145,16 @@ def test_interval_and_what_lies_in_it_are_counted_in_one_pass(monkeypatch):
 
 @pytest.mark.parametrize("most", [2, 8, 1_000])
 def test_more_values_than_fit_beside_an_interval_are_counted_in_a_pass_of_their_own(monkeypatch, most):
-    monkeypatch.setattr(index_passes, "MOST_WITHIN", most)
+    monkeypatch.setattr(facets, "MOST_WITHIN", most)
     engine, plain = filled(TantivyEngine(SHOP)), filled(PlainEngine(SHOP))
     for _ in range(2):
-        query = Query(between={"firmness": Between(2, None)}, facets=("brand", "size", "firmness"))
+        query = CatalogueQuery(between={"firmness": Range(2, None)}, facets=("brand", "size", "firmness"))
         assert engine.find(query).facets == plain.find(query).facets
 
 
 def test_interval_of_a_number_that_no_item_has_holds_nothing():
     engine = stock(TantivyEngine(SHOP), item("a", "Cloud", brand="Emma"))
-    found = engine.find(Query(between={"rating": Between(1, 2)}, facets=("brand", "rating"), text="cloud"))
+    found = engine.find(CatalogueQuery(between={"rating": Range(1, 2)}, facets=("brand", "rating"), text="cloud"))
     assert (found.total, found.items, found.facets["brand"]) == (0, [], [])
 
 
@@ -163,8 +163,8 @@ def test_fields_may_be_called_like_the_members_of_a_bucket():
     fields = [Field(name, "keyword", filtered=True, faceted=True) for name in names]
     schema = Schema((Field("title", "text"), Field("cost", "number", filtered=True, faceted=True), *fields))
     engine = TantivyEngine(schema)
-    stock(engine, *(prepared(schema, {"id": f"{n}", "cost": n, **dict.fromkeys(names, f"v{n}")}) for n in range(4)))
-    found = engine.find(Query(between={"cost": Between(1, 2)}, facets=("cost", *names)))
+    stock(engine, *(prepare_item(schema, {"id": f"{n}", "cost": n, **dict.fromkeys(names, f"v{n}")}) for n in range(4)))
+    found = engine.find(CatalogueQuery(between={"cost": Range(1, 2)}, facets=("cost", *names)))
     assert found.total == 2
     assert all(found.facets[name] == [ValueCount("v1", 1), ValueCount("v2", 1)] for name in names)
     assert (found.facets["cost"].min, found.facets["cost"].max) == (0, 3)
@@ -176,17 +176,20 @@ def test_item_put_twice_before_the_first_publication_is_there_once():
     engine.put([item("c", "Ember")], ["c", "unknown"])
     engine.put([], ["b"])
     engine.publish()
-    assert [(each["id"], each["title"]) for each in engine.find(Query()).items] == [("a", "Velvet"), ("c", "Ember")]
+    assert [(each["id"], each["title"]) for each in engine.find(CatalogueQuery()).items] == [
+        ("a", "Velvet"),
+        ("c", "Ember"),
+    ]
     engine.clear()
     stock(engine, item("c", "Dream"), item("c", "Copper"))
-    assert [each["title"] for each in engine.find(Query()).items] == ["Copper"]
+    assert [each["title"] for each in engine.find(CatalogueQuery()).items] == ["Copper"]
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(history=histories(), asked=st.lists(queries, min_size=1, max_size=12))
 def test_shorter_ways_have_the_answers_of_looking_at_every_item(history, asked):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_columns, "SAMPLED", 3)
+        patch.setattr(index, "SAMPLED", 3)
         patch.setattr(term_matching.Matcher, "_is_common", lambda *_: True)
         patch.setattr(scoring, "LARGE", 0)
         for name, value in {"LARGE": 0, "FEWEST": 1, "SOME_EQUALS": 4, "SPARE": 1}.items():

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.catalogue.shop import SHOP, ids, item, stock
-from tollhouse.catalogue.query import Query
+from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.catalogue.search_engine import TantivyEngine
-from tollhouse.catalogue.spelling import one_letter_away
-from tollhouse.catalogue.tokens import MAX_CHARACTERS, MAX_WORDS, words_asked
+from tollhouse.catalogue.term_matching import one_letter_away
+from tollhouse.catalogue.tokens import MAX_CHARACTERS, MAX_WORDS, query_words
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def shop():
 
 
 def asked(shop, text):
-    return ids(shop.find(Query(text=text, every_word=True)))
+    return ids(shop.find(CatalogueQuery(text=text, every_word=True)))
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_one_wrong_letter_is_forgiven(shop, typed):
 
 
 def test_correction_is_told(shop):
-    assert shop.find(Query(text="natural matress")).corrected == {"matress": "mattress"}
-    assert shop.find(Query(text="natural mattress")).corrected == {}
+    assert shop.find(CatalogueQuery(text="natural matress")).corrected == {"matress": "mattress"}
+    assert shop.find(CatalogueQuery(text="natural mattress")).corrected == {}
 
 
 @pytest.mark.parametrize("typed", ["tn-2111", "TN 2120", "zzzzzz", "xq"])
@@ -111,7 +111,7 @@ def test_title_counts_more_than_description():
     engine = stock(
         TantivyEngine(SHOP), item("a", "Base", description="Wool wool wool"), item("b", "Wool blanket throw")
     )
-    assert ids(engine.find(Query(text="wool"))) == ["b", "a"]
+    assert ids(engine.find(CatalogueQuery(text="wool"))) == ["b", "a"]
 
 
 def test_word_that_only_removed_items_had_is_corrected_like_any_other():
@@ -151,8 +151,8 @@ ODD = [
 
 @pytest.mark.parametrize("text", ODD)
 def test_odd_text_is_only_text(shop, text):
-    found = shop.find(Query(text=text, facets=("brand", "price")))
-    assert found.total == len(list(shop.items(Query(text=text))))
+    found = shop.find(CatalogueQuery(text=text, facets=("brand", "price")))
+    assert found.total == len(list(shop.items(CatalogueQuery(text=text))))
     assert isinstance(shop.suggest(text), list)
     assert shop.get(text) is None
     assert shop.similar(text) == []
@@ -161,7 +161,7 @@ def test_odd_text_is_only_text(shop, text):
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(codec=None), max_size=60))
 def test_any_text_is_answered(shop, text):
-    assert shop.find(Query(text=text)).total <= len(shop)
+    assert shop.find(CatalogueQuery(text=text)).total <= len(shop)
     assert len(shop.suggest(text)) <= 10
 
 
@@ -175,9 +175,9 @@ def test_ten_megabytes_are_cut_short(shop):
     rng = random.Random(2)
     endless = " ".join("".join(rng.choices("abcdefgh", k=7)) for _ in range(1_300_000))
     assert len(endless) > 10_000_000
-    assert len(words_asked(endless)) == MAX_WORDS
+    assert len(query_words(endless)) == MAX_WORDS
     started = time.process_time()
-    assert shop.find(Query(text=endless)).total == 0
+    assert shop.find(CatalogueQuery(text=endless)).total == 0
     assert shop.suggest(endless) == []
     # Not a race against a clock: uncut it would take minutes.
     assert time.process_time() - started < 30

@@ -1,19 +1,27 @@
-"""A catalogue: its items in the database, and an index in this process that follows them."""
+"""A catalogue: its items in the database, the change sets that alter them, and this process's search index."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 
 from tollhouse import clock
 from tollhouse.catalogue import store
-from tollhouse.catalogue.change_set import Changes, Stored, decide
-from tollhouse.catalogue.field_values import MICROS, shown
-from tollhouse.catalogue.index_directory import Shelf, Standing
-from tollhouse.catalogue.items import Item, prepared
-from tollhouse.catalogue.query import Found, Query, Suggestion
+from tollhouse.catalogue.index_directory import IndexDirectory, IndexRevision
+from tollhouse.catalogue.items import (
+    MICROS,
+    Item,
+    display_number,
+    encode_item,
+    item_prices,
+    prepare_item,
+    visible_members,
+)
+from tollhouse.catalogue.query import CatalogueQuery, SearchResult, Suggestion
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.search_engine import TantivyEngine
 from tollhouse.errors import Problem
@@ -29,6 +37,89 @@ BATCH = 2_000
 MANY = 20_000
 # A question to a larger catalogue may take longer than the event loop should wait.
 LARGE = 30_000
+
+
+class Change(Struct, frozen=True):
+    """An item as it is now (None: removed) and as it was (None: new, or here again), both as readers see them."""
+
+    id: str
+    item: Item | None
+    before: Item | None
+
+
+class Changes(Struct, frozen=True):
+    """Each changed item in one of the four: `price_changed` where its price or its sale price is another one."""
+
+    created: list[Change] = field(default_factory=list)
+    price_changed: list[Change] = field(default_factory=list)
+    changed: list[Change] = field(default_factory=list)
+    removed: list[Change] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.created) + len(self.price_changed) + len(self.changed) + len(self.removed)
+
+
+class StoredItem(Struct, frozen=True):
+    """An item's row."""
+
+    id: str
+    removed: bool
+    created_at: str
+    updated_at: str
+    body: bytes
+
+    @classmethod
+    def of(cls, row: Any) -> "StoredItem":
+        """The part of a row that counts here."""
+        return cls(row.id, row.removed, row.created_at, row.updated_at, bytes(row.body))
+
+    def item(self, schema: Schema) -> Item:
+        """The whole item with the store's stamps in it."""
+        item: Item = msgspec.json.decode(self.body)
+        stamps = ((schema.created, self.created_at), (schema.updated, self.updated_at))
+        return item | {name: moment for name, moment in stamps if name}
+
+
+class Decision(Struct, frozen=True):
+    """What to write, and what to tell."""
+
+    rows: list[StoredItem]
+    price_rows: list[dict[str, object]]
+    changes: Changes
+
+
+def compare_items(
+    schema: Schema, stored: Mapping[str, StoredItem], upserts: Iterable[Item], removals: Iterable[str], at: datetime
+) -> Decision:
+    """Compare prepared items with what is stored."""
+    decision = Decision([], [], Changes())
+    for item in upserts:
+        _take(schema, decision, stored.get(item["id"]), item, clock.iso(at))
+    for identity in removals:
+        known = stored.get(identity)
+        if known and not known.removed:
+            decision.rows.append(msgspec.structs.replace(known, removed=True, updated_at=clock.iso(at)))
+            decision.changes.removed.append(Change(identity, None, visible_members(schema, known.item(schema))))
+    return decision
+
+
+def _take(schema: Schema, decision: Decision, known: StoredItem | None, item: Item, at: str) -> None:
+    body = encode_item(item)
+    current = known if known and not known.removed else None
+    if current and current.body == body:
+        return
+    created_at = known.created_at if known else at
+    row = StoredItem(item["id"], removed=False, created_at=created_at, updated_at=at, body=body)
+    before = current.item(schema) if current else None
+    costs, cost = item_prices(schema, item), item_prices(schema, before or {})
+    change = Change(
+        row.id, visible_members(schema, row.item(schema)), visible_members(schema, before) if before else None
+    )
+    told = decision.changes
+    (told.created if before is None else told.price_changed if costs != cost else told.changed).append(change)
+    decision.rows.append(row)
+    if costs and costs != cost:
+        decision.price_rows.append({"item_id": row.id, "at": at, "price_micros": costs[0], "current_micros": costs[1]})
 
 
 class PricePoint(Struct, frozen=True):
@@ -50,9 +141,9 @@ class Catalogue:
         self.name = name
         self.schema = schema
         self._database = database
-        self._shelf = Shelf(folder / name, schema) if folder else None
+        self._shelf = IndexDirectory(folder / name, schema) if folder else None
         self._engine = self._shelf.engine(schema) if self._shelf else TantivyEngine(schema)
-        self._standing = self._shelf.standing() if self._shelf else Standing()
+        self._standing = self._shelf.standing() if self._shelf else IndexRevision()
         self._refreshing = asyncio.Lock()
         self._is_checked = False
 
@@ -64,13 +155,13 @@ class Catalogue:
     def __len__(self) -> int:
         return len(self._engine)
 
-    async def search(self, query: Query) -> Found:
+    async def search(self, query: CatalogueQuery) -> SearchResult:
         """One page, the exact total and the facets. Raises Problem `invalid-parameter`."""
         if len(self) <= LARGE:
             return self._engine.find(query)
         return await asyncio.to_thread(self._engine.find, query)
 
-    def items(self, query: Query) -> Iterator[Item]:
+    def items(self, query: CatalogueQuery) -> Iterator[Item]:
         """Every item that matches, by id, whatever the page and the order: what exports are made of.
 
         Items that change while it is read show as they were. Raises Problem `invalid-parameter`.
@@ -102,12 +193,12 @@ class Catalogue:
         Change sets of one catalogue take turns from here to the end of their transactions. It shows in each process
         once that has committed and the process has refreshed. Raises BadItem, with nothing written.
         """
-        coming = {item["id"]: item for item in (prepared(self.schema, each) for each in upserts)}
+        coming = {item["id"]: item for item in (prepare_item(self.schema, each) for each in upserts)}
         going = [identity for identity in dict.fromkeys(removals) if identity.isprintable() and identity not in coming]
         revision = await store.locked_revision(transaction, self.name) + 1
-        rows = await store.items_of(transaction, self.name, [*coming, *going])
-        stored = {identity: Stored.of(row) for identity, row in rows.items()}
-        decision = decide(self.schema, stored, coming.values(), going, at or clock.now())
+        rows = await store.read_items(transaction, self.name, [*coming, *going])
+        stored = {identity: StoredItem.of(row) for identity, row in rows.items()}
+        decision = compare_items(self.schema, stored, coming.values(), going, at or clock.now())
         if decision.rows:
             written = [{**_as_row(each), "revision": revision} for each in decision.rows]
             await store.write_items(transaction, self.name, written)
@@ -125,10 +216,12 @@ class Catalogue:
 
     async def price_history(self, transaction: Transaction, identity: str) -> list[PricePoint]:
         """What an item has cost, the oldest price first."""
-        points = await store.prices_of(transaction, self.name, identity)
+        points = await store.read_prices(transaction, self.name, identity)
         return [
             PricePoint(
-                point.at, shown("number", point.price_micros / MICROS), shown("number", point.current_micros / MICROS)
+                point.at,
+                display_number("number", point.price_micros / MICROS),
+                display_number("number", point.current_micros / MICROS),
             )
             for point in points
         ]
@@ -145,14 +238,14 @@ class Catalogue:
     async def refresh(self) -> None:
         """Take in what has changed in the store: all of a change set at once, and every change set before it."""
         async with self._refreshing, self._database.reading() as connection:
-            now = Standing(*await store.standing(connection, self.name))
+            now = IndexRevision(*await store.read_revision(connection, self.name))
             if now == self._standing and self._is_checked:
                 return
             await self._catch_up(connection, now)
             if not self._is_checked and len(self) != await store.count_items(connection, self.name):
                 # A folder that was tampered with, or belonged to a database since restored from a copy.
                 log.warning("catalogue index differs from its store and is made anew", catalogue=self.name)
-                self._standing = Standing()
+                self._standing = IndexRevision()
                 await self._catch_up(connection, now)
             self._is_checked = True
 
@@ -162,7 +255,7 @@ class Catalogue:
         if self._shelf:
             self._shelf.close()
 
-    async def _catch_up(self, connection: Transaction, now: Standing) -> None:
+    async def _catch_up(self, connection: Transaction, now: IndexRevision) -> None:
         if now == self._standing:
             return
         since = self._standing.revision if self._standing.leads_to(now) else 0
@@ -175,11 +268,11 @@ class Catalogue:
         await asyncio.to_thread(self._show, now, is_settled=taken >= MANY)
         log.info("catalogue refreshed", catalogue=self.name, revision=now.revision, rows=taken, items=len(self))
 
-    def _put(self, rows: list[Stored], *, is_fresh: bool) -> None:
+    def _put(self, rows: list[StoredItem], *, is_fresh: bool) -> None:
         present = [row.item(self.schema) for row in rows if not row.removed]
         self._engine.put(present, [] if is_fresh else [row.id for row in rows if row.removed])
 
-    def _show(self, now: Standing, *, is_settled: bool) -> None:
+    def _show(self, now: IndexRevision, *, is_settled: bool) -> None:
         self._engine.publish()
         if is_settled:
             self._engine.settle()
@@ -187,14 +280,14 @@ class Catalogue:
             self._shelf.note(now)
         self._standing = now
 
-    async def _rows(self, connection: Transaction, since: int) -> AsyncIterator[list[Stored]]:
+    async def _rows(self, connection: Transaction, since: int) -> AsyncIterator[list[StoredItem]]:
         after = (since + 1, "") if since else (0, "")
-        while rows := await store.changed_since(connection, self.name, after, BATCH):
-            yield [Stored.of(row) for row in rows]
+        while rows := await store.read_changes(connection, self.name, after, BATCH):
+            yield [StoredItem.of(row) for row in rows]
             after = (rows[-1].revision, rows[-1].id)
 
 
-def lowest(points: list[PricePoint], since: datetime) -> float | None:
+def lowest_price(points: list[PricePoint], since: datetime) -> float | None:
     """The lowest price that was to be paid at any time since then: the price in force at its start counts.
 
     What the European Union's Omnibus Directive (2019/2161) asks to be shown beside a reduced price.
@@ -204,5 +297,5 @@ def lowest(points: list[PricePoint], since: datetime) -> float | None:
     return min((point.current_price for point in (*earlier, *later)), default=None)
 
 
-def _as_row(stored: Stored) -> dict[str, object]:
+def _as_row(stored: StoredItem) -> dict[str, object]:
     return {name: getattr(stored, name) for name in stored.__struct_fields__}

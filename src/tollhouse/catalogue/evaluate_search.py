@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from tollhouse.catalogue.items import Item, prepared
-from tollhouse.catalogue.query import Query
+from tollhouse.catalogue.items import Item, prepare_item
+from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.catalogue.schema import Field, Schema
 from tollhouse.catalogue.search_engine import TantivyEngine
 
@@ -91,7 +91,7 @@ def _gained(ratings: Sequence[int]) -> float:
 
 
 def _ranked(engine: TantivyEngine, text: str) -> list[str]:
-    return [item["id"] for item in engine.find(Query(text=text, limit=DEPTH)).items]
+    return [item["id"] for item in engine.find(CatalogueQuery(text=text, limit=DEPTH)).items]
 
 
 def _micros(engine: TantivyEngine, texts: Sequence[str]) -> tuple[int | None, int | None]:
@@ -104,7 +104,7 @@ def _micros(engine: TantivyEngine, texts: Sequence[str]) -> tuple[int | None, in
         engine.publish()
         for text in texts:
             started = perf_counter()
-            engine.find(Query(text=text, limit=10))
+            engine.find(CatalogueQuery(text=text, limit=10))
             taken[text].append(perf_counter() - started)
     ranked = sorted(min(each) for each in taken.values())
     if not ranked:
@@ -148,4 +148,4 @@ def _item(read: Any) -> Item:
         raise ValueError("is no object")  # noqa: TRY004 - told like any other malformed line
     known = {field.name for field in PRODUCTS.fields}
     item = {name: value for name, value in read.items() if name in known and value not in ("", None)}
-    return prepared(PRODUCTS, {**item, "id": str(read.get("id", ""))})
+    return prepare_item(PRODUCTS, {**item, "id": str(read.get("id", ""))})

@@ -1,20 +1,46 @@
-"""The index of one catalogue in tantivy: rows put in and taken out, and a view of what was last published."""
+"""The tantivy index of one catalogue: its columns, a writer, and a view of the last published state.
+
+A searched field has its stems, and all searched fields share one more column, in which it is quick to see which rows
+have a word at all. A filtered field has its keys or numbers, a counted one its labels, and a sorted one two columns
+that are never empty, one for each direction, so that items without a value come last in both. The column `rows` marks
+every row as a row, and some rows as a sample.
+"""
 
 import ctypes
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import msgspec
-from tantivy import Document, Index, Order, Searcher
+from tantivy import Document, Index, Order, SchemaBuilder, Searcher
+from tantivy import FieldType as ColumnType
 from tantivy import Query as IndexQuery
+from tantivy import Schema as IndexSchema
 
-from tollhouse.catalogue import index_columns
-from tollhouse.catalogue.items import Item
-from tollhouse.catalogue.schema import Schema
-from tollhouse.catalogue.tokens import raw_words, stems
+from tollhouse.catalogue import items
+from tollhouse.catalogue.items import Comparable, Item
+from tollhouse.catalogue.schema import Field, FieldType, Schema
+from tollhouse.catalogue.tokens import plain_analyzer, stemming_analyzer
+
+# A change of what is indexed or how: folders with an index of another number are made anew.
+LAYOUT = 3
+
+STEMS = "s"
+WORDS = "w"
+TITLE_WORDS = "title_words"
+ROWS = "rows"
+ANY_ROW, SAMPLE = "any", "sample"
+BODY = "body"
+STEMMED, UNSTEMMED = "stemmed", "unstemmed"
+
+# One row of so many is a sample; which, follows from the id alone.
+SAMPLED = 128
+
+_TEXTUAL = {"keyword", "keywords"}
+_LAST_TEXT, _LAST_WHOLE, _LAST_NUMBER = "\U0010ffff", 2**63 - 1, float("inf")
 
 # A million products are held before a segment is written; no more memory is taken than they need. Each segment costs
 # every question some time of its own.
@@ -27,6 +53,118 @@ TOTAL = "#"
 COUNT = {TOTAL: {"value_count": {"field": "id"}}}
 
 
+def stems_column(name: str) -> str:
+    """The words of a searched field."""
+    return f"t_{name}"
+
+
+def value_column(field: Field) -> str:
+    """What a filter compares: keys of keywords, numbers of the rest."""
+    return f"k_{field.name}" if field.type in _TEXTUAL else f"n_{field.name}"
+
+
+def count_column(field: Field) -> str:
+    """What a facet counts: labels of keywords as they are spelt, numbers of the rest."""
+    return f"f_{field.name}" if field.type in _TEXTUAL else f"n_{field.name}"
+
+
+def order_column(name: str, *, is_descending: bool) -> str:
+    """What an order compares."""
+    if name == "id":
+        return "id"
+    return f"{'d' if is_descending else 'a'}_{name}"
+
+
+def build_index_schema(schema: Schema) -> IndexSchema:
+    """The index's own schema."""
+    builder = SchemaBuilder()
+    builder.add_text_field("id", fast=True, tokenizer_name="raw", index_option="basic")
+    builder.add_bytes_field(BODY, stored=True)
+    builder.add_text_field(ROWS, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field(STEMS, tokenizer_name=STEMMED, index_option="basic")
+    builder.add_text_field(WORDS, tokenizer_name=UNSTEMMED, index_option="basic")
+    builder.add_text_field(TITLE_WORDS, tokenizer_name=UNSTEMMED, index_option="basic")
+    for field in schema.searched:
+        builder.add_text_field(stems_column(field.name), tokenizer_name=STEMMED, index_option="freq")
+    for field in schema.by_name.values():
+        _add_columns(builder, field)
+    return builder.build()
+
+
+def index_row(schema: Schema, item: Item) -> dict[str, Any]:
+    """An item's values by column. The item must have been prepared."""
+    columns: dict[str, Any] = {"id": item["id"], BODY: items.encode_item(items.visible_members(schema, item))}
+    columns[ROWS] = [ANY_ROW, SAMPLE] if crc32(item["id"].encode()) % SAMPLED == 0 else ANY_ROW
+    texts = {field.name: _searched_text(item.get(field.name)) for field in schema.searched}
+    columns |= {stems_column(name): text for name, text in texts.items() if text}
+    columns[STEMS] = columns[WORDS] = list(filter(None, texts.values()))
+    columns[TITLE_WORDS] = _searched_text(item.get(schema.title))
+    for field in schema.compared:
+        columns |= _compared_columns(field, items.comparable_values(schema, item, field.name), item.get(field.name))
+    return columns
+
+
+def equal(schema: IndexSchema, kind: FieldType, column: str, value: Comparable) -> IndexQuery:
+    """The rows that have this value in a column."""
+    if isinstance(value, str):
+        return IndexQuery.term_query(schema, column, value, index_option="basic")
+    return between(schema, kind, column, value, value)
+
+
+def between(schema: IndexSchema, kind: FieldType, column: str, low: float | None, high: float | None) -> IndexQuery:
+    """The rows whose value in a column of numbers lies in the range, both ends included."""
+    stored = ColumnType.Float if kind == "number" else ColumnType.Integer
+    return IndexQuery.range_query(schema, column, stored, low, high)
+
+
+def _add_columns(builder: SchemaBuilder, field: Field) -> None:
+    is_textual = field.type in _TEXTUAL
+    add_number = builder.add_float_field if field.type == "number" else builder.add_integer_field
+    if is_textual and field.filtered:
+        builder.add_text_field(value_column(field), tokenizer_name="raw", index_option="basic")
+    if is_textual and field.faceted:
+        builder.add_text_field(count_column(field), fast=True, tokenizer_name="raw", index_option="basic")
+    if not is_textual and (field.filtered or field.faceted):
+        add_number(value_column(field), fast=True)
+    for column in _order_columns(field):
+        if is_textual:
+            builder.add_text_field(column, fast=True, tokenizer_name="raw", index_option="basic")
+        else:
+            add_number(column, fast=True)
+
+
+@cache
+def _order_columns(field: Field) -> tuple[str, ...]:
+    if not field.sorted or field.name == "id":
+        return ()
+    return tuple(order_column(field.name, is_descending=down) for down in (False, True))
+
+
+def _compared_columns(field: Field, found: list[Comparable], as_written: Any) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    if found and (field.filtered or (field.faceted and field.type not in _TEXTUAL)):
+        columns[value_column(field)] = found
+    if found and field.faceted and field.type in _TEXTUAL:
+        columns[count_column(field)] = as_written if isinstance(as_written, list) else [as_written]
+    for column in _order_columns(field):
+        columns[column] = _ordering(field, found[0] if found else None, is_descending=column.startswith("d_"))
+    return columns
+
+
+def _ordering(field: Field, value: Comparable | None, *, is_descending: bool) -> Comparable:
+    """Numbers are negated for the descending order; text cannot be, and is read backwards."""
+    if field.type in _TEXTUAL:
+        return ("" if is_descending else _LAST_TEXT) if value is None else value
+    if value is None:
+        return _LAST_NUMBER if field.type == "number" else _LAST_WHOLE
+    assert not isinstance(value, str)
+    return -value if is_descending else value
+
+
+def _searched_text(value: Any) -> str:
+    return "\n".join(value) if isinstance(value, list) else value or ""
+
+
 class CatalogueIndex:
     """Rows are put in and become visible together at `publish`. One thread may write while others read views.
 
@@ -35,13 +173,13 @@ class CatalogueIndex:
 
     def __init__(self, schema: Schema, folder: Path | None = None) -> None:
         self.schema = schema
-        self.columns = index_columns.built(schema)
+        self.columns = build_index_schema(schema)
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
         # Rows lie by id in each segment, so that equals come out by id without being looked at.
         self._index = Index(self.columns, path=str(folder) if folder else None, sort_by_field="id")
-        self._index.register_tokenizer(index_columns.STEMMED, stems())
-        self._index.register_tokenizer(index_columns.UNSTEMMED, raw_words())
+        self._index.register_tokenizer(STEMMED, stemming_analyzer())
+        self._index.register_tokenizer(UNSTEMMED, plain_analyzer())
         self._writer = self._index.writer(WRITER_BYTES, 1)
         self.view = self._newest()
         # The ids put into an index that was empty, until they are published.
@@ -53,7 +191,7 @@ class CatalogueIndex:
             self._writer.delete_documents_by_term("id", identity)
         for item in upserts:
             self._make_room(item["id"])
-            row = index_columns.row(self.schema, item)
+            row = index_row(self.schema, item)
             self._writer.add_document(Document.from_dict(row, self.columns))
 
     def clear(self) -> None:
@@ -97,7 +235,7 @@ class View:
         self.columns = of
         self._searcher = searcher
         # One row of some hundred.
-        self.sample = IndexQuery.term_query(of, index_columns.ROWS, index_columns.SAMPLE, index_option="basic")
+        self.sample = IndexQuery.term_query(of, ROWS, SAMPLE, index_option="basic")
         self.is_one_segment = searcher.num_segments <= 1
         # What is counted of all rows stays as it is for as long as the view.
         self.counts: dict[str, Any] = {}
@@ -108,7 +246,7 @@ class View:
     @cached_property
     def rows_ever(self) -> int:
         """How many rows there are, those taken out since the last merge among them."""
-        return self.holders(index_columns.ROWS, index_columns.ANY_ROW)
+        return self.holders(ROWS, ANY_ROW)
 
     def count(self, query: IndexQuery) -> int:
         """How many rows match."""
@@ -134,7 +272,7 @@ class View:
 
     def item(self, address: Any) -> Item:
         """The members that are shown of the item in a row."""
-        body: Any = self._searcher.doc(address).get_first(index_columns.BODY)
+        body: Any = self._searcher.doc(address).get_first(BODY)
         item: Item = msgspec.json.decode(body)
         return item
 

@@ -10,7 +10,7 @@ from typing import IO
 import msgspec
 from msgspec import Struct
 
-from tollhouse.catalogue.index_columns import LAYOUT
+from tollhouse.catalogue.index import LAYOUT
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.search_engine import TantivyEngine
 from tollhouse.logs import logger
@@ -20,18 +20,18 @@ log = logger("catalogue")
 MOST_PROCESSES = 256
 
 
-class Standing(Struct, frozen=True):
+class IndexRevision(Struct, frozen=True):
     """How far an index has followed its store. Another database has another epoch."""
 
     epoch: str = ""
     revision: int = 0
 
-    def leads_to(self, later: "Standing") -> bool:
+    def leads_to(self, later: "IndexRevision") -> bool:
         """Whether the changes since this one are enough to get there."""
         return self.epoch == later.epoch and 0 < self.revision <= later.revision
 
 
-class Shelf:
+class IndexDirectory:
     """The first numbered place under `folder` that no other process holds, for indexes of this schema alone.
 
     Those of the catalogue's former schemas are deleted, unless a process still holds them.
@@ -56,13 +56,13 @@ class Shelf:
             shutil.rmtree(self._place / "index", ignore_errors=True)
             return TantivyEngine(schema, self._place / "index")
 
-    def standing(self) -> Standing:
+    def standing(self) -> IndexRevision:
         """What was last noted."""
         with suppress(OSError, msgspec.MsgspecError):
-            return msgspec.json.decode(self._note.read_bytes(), type=Standing)
-        return Standing()
+            return msgspec.json.decode(self._note.read_bytes(), type=IndexRevision)
+        return IndexRevision()
 
-    def note(self, standing: Standing) -> None:
+    def note(self, standing: IndexRevision) -> None:
         """Note how far the index is, after it is: with an older note changes are taken in twice, which does no harm."""
         fresh = self._note.with_suffix(".new")
         fresh.write_bytes(msgspec.json.encode(standing))

@@ -1,12 +1,23 @@
-"""An item as it is kept: checked against the schema, each member in its one form."""
+"""Items of a catalogue: validation against the schema, visible members, and the values that are compared."""
 
+import math
+import unicodedata
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
 
-from tollhouse.catalogue.field_values import Comparable, comparable, key
-from tollhouse.catalogue.schema import CURRENT_PRICE, DISCOUNT, Field, Schema
+from tollhouse.catalogue.schema import CURRENT_PRICE, DISCOUNT, Field, FieldType, Schema
+
+MICROS = 1_000_000
+# Micros stay below 2**53: aggregations count in doubles.
+MAX_MONEY = 9_000_000_000
+MAX_INTEGER = 2**53
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Comparable = str | int | float
 
 Item = dict[str, Any]
 
@@ -17,7 +28,111 @@ MAX_LIST = 200
 MAX_BODY = 1_000_000
 
 
-class BadItem(ValueError):
+def key(text: str) -> str:
+    """One text for all spellings that differ in case, in width, or in the space between words."""
+    if text.isascii():
+        # The same, much sooner.
+        return " ".join(text.lower().split())
+    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
+
+
+def comparable(kind: FieldType, value: Any) -> Comparable:
+    """What a value of an item, or of a filter, is compared by. Raises ValueError when it is no value of this type."""
+    if kind in ("keyword", "keywords"):
+        return key(_as_text(value))
+    if kind == "boolean":
+        return _as_boolean(value)
+    if kind == "timestamp":
+        return _as_micros_since_epoch(value)
+    if kind == "money":
+        return _as_micros(value)
+    number = _as_decimal(value)
+    if kind == "integer":
+        return _bounded(number, MAX_INTEGER)
+    return float(number) + 0.0  # -0.0 is 0.0
+
+
+def bound(kind: FieldType, value: Any, *, is_minimum: bool) -> int | float:
+    """One end of a range, in the unit of `comparable`: a minimum of 4.5 is 5 among whole numbers, a maximum 4.
+
+    An end beyond every possible value is taken, since nothing is wrong with asking for less than a million. Raises
+    ValueError when it is neither a number nor a moment.
+    """
+    if kind == "timestamp":
+        return _as_micros_since_epoch(value)
+    number = _as_decimal(value)
+    if kind == "number":
+        return float(number)
+    largest = Decimal(MAX_INTEGER if kind == "integer" else MAX_MONEY * MICROS) + 1
+    exact = number * MICROS if kind == "money" else number
+    clipped = max(-largest, min(largest, exact))
+    return math.ceil(clipped) if is_minimum else math.floor(clipped)
+
+
+def display_number(kind: FieldType, number: float) -> float:
+    """A compared number as an item shows it."""
+    plain = number / MICROS if kind == "money" else number
+    return int(plain) if plain == int(plain) else plain
+
+
+def _as_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("is no text")  # noqa: TRY004 - a value that does not fit, like any other
+    if not value.isascii():
+        value.encode()  # half of a surrogate pair is no text: a ValueError
+    return value
+
+
+def _as_boolean(value: Any) -> int:
+    known = {"true": 1, "1": 1, "false": 0, "0": 0}
+    if isinstance(value, bool | str) and str(value).lower() in known:
+        return known[str(value).lower()]
+    raise ValueError("is neither true nor false")
+
+
+def _as_micros_since_epoch(value: Any) -> int:
+    """Microseconds since 1970."""
+    try:
+        moment = datetime.fromisoformat(_as_text(value))
+    except ValueError:
+        raise ValueError("is no moment such as 2026-01-31T08:00:00Z") from None
+    if moment.tzinfo is None:
+        raise ValueError("is a moment without an offset from UTC, such as Z")
+    since = moment - EPOCH
+    return (since.days * 86_400 + since.seconds) * MICROS + since.microseconds
+
+
+def _as_decimal(value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("is no number")  # noqa: TRY004 - as above
+    try:
+        number = Decimal(str(value)) if len(str(value)) <= 40 else Decimal("nan")
+    except (InvalidOperation, ValueError):
+        raise ValueError("is no number") from None
+    # An exponent of a million digits would take a minute to multiply.
+    if not number.is_finite() or abs(number.adjusted()) > 300:
+        raise ValueError("is no number that can be reckoned with")
+    return number
+
+
+def _as_micros(value: Any) -> int:
+    if isinstance(value, float) and abs(value) <= MAX_MONEY:
+        micros = round(value * MICROS)
+        # The same answer as the exact way below gives, much sooner.
+        if micros / MICROS == value:
+            return micros
+    return _bounded(_as_decimal(value) * MICROS, MAX_MONEY * MICROS)
+
+
+def _bounded(number: Decimal, largest: int) -> int:
+    if abs(number) > largest:
+        raise ValueError("is too large")
+    if number != number.to_integral_value():
+        raise ValueError("has too many decimals")
+    return int(number)
+
+
+class InvalidItem(ValueError):
     """An item that the schema refuses; `field` names the member."""
 
     def __init__(self, field: str, reason: str) -> None:
@@ -25,12 +140,12 @@ class BadItem(ValueError):
         self.field = field
 
 
-def prepared(schema: Schema, item: Mapping[str, Any]) -> Item:
-    """The item as it is kept: members that are null, and those the store stamps, left out. Raises BadItem."""
+def prepare_item(schema: Schema, item: Mapping[str, Any]) -> Item:
+    """The item as it is kept: members that are null, and those the store stamps, left out. Raises InvalidItem."""
     declared = {"id", *(field.name for field in schema.fields)}
     unknown = next((name for name in item if name not in declared), None)
     if unknown is not None:
-        raise BadItem(str(unknown)[:60], "is no field of this catalogue")
+        raise InvalidItem(str(unknown)[:60], "is no field of this catalogue")
     kept: Item = {"id": _identity(item.get("id"))}
     for field in schema.fields:
         value = item.get(field.name)
@@ -39,30 +154,30 @@ def prepared(schema: Schema, item: Mapping[str, Any]) -> Item:
         if value is not None:
             kept[field.name] = _value(field, value)
         elif field.required:
-            raise BadItem(field.name, "is missing")
-    if len(packed(kept)) > MAX_BODY:
-        raise BadItem("the item", f"is larger than {MAX_BODY} bytes")
+            raise InvalidItem(field.name, "is missing")
+    if len(encode_item(kept)) > MAX_BODY:
+        raise InvalidItem("the item", f"is larger than {MAX_BODY} bytes")
     return kept
 
 
-def packed(item: Item) -> bytes:
+def encode_item(item: Item) -> bytes:
     """An item's bytes, the same for equal items."""
     return msgspec.json.encode(item, order="deterministic")
 
 
-def shown(schema: Schema, item: Item, fields: tuple[str, ...] | None = None) -> Item:
+def visible_members(schema: Schema, item: Item, fields: tuple[str, ...] | None = None) -> Item:
     """The members of an item that a reader may see, in the schema's order; of `fields` where they are given."""
     wanted = schema.exported if fields is None else [name for name in schema.exported if name in {"id", *fields}]
     return {name: item[name] for name in wanted if name in item}
 
 
-def compared(schema: Schema, item: Item, name: str) -> list[Comparable]:
+def comparable_values(schema: Schema, item: Item, name: str) -> list[Comparable]:
     """What a field is filtered, counted and ordered by: nothing where it is missing, several for a list."""
     if name == CURRENT_PRICE:
-        price = prices(schema, item)
+        price = item_prices(schema, item)
         return [price[1]] if price else []
     if name == DISCOUNT:
-        price = prices(schema, item)
+        price = item_prices(schema, item)
         return [1 - price[1] / price[0] if price[0] else 0.0] if price else []
     value = item.get(name)
     if value is None:
@@ -71,7 +186,7 @@ def compared(schema: Schema, item: Item, name: str) -> list[Comparable]:
     return [comparable(field.type, each) for each in (value if isinstance(value, list) else [value])]
 
 
-def prices(schema: Schema, item: Item) -> tuple[int, int] | None:
+def item_prices(schema: Schema, item: Item) -> tuple[int, int] | None:
     """The list price and the price to pay now, in micros of the currency; None without a price."""
     if schema.price is None or item.get(schema.price) is None:
         return None
@@ -82,7 +197,7 @@ def prices(schema: Schema, item: Item) -> tuple[int, int] | None:
 
 def _identity(value: Any) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_ID or not value.isprintable():
-        raise BadItem("id", f"must be 1 to {MAX_ID} printable characters")
+        raise InvalidItem("id", f"must be 1 to {MAX_ID} printable characters")
     return value
 
 
@@ -99,13 +214,13 @@ def _value(field: Field, value: Any) -> Any:
             return _keyword(value)
         comparable(field.type, value)
     except (ValueError, TypeError, RecursionError, OverflowError) as fault:
-        raise BadItem(field.name, str(fault)) from None
+        raise InvalidItem(field.name, str(fault)) from None
     return _number(field, value)
 
 
 def _number(field: Field, value: Any) -> Any:
     if field.type != "timestamp" and isinstance(value, str):
-        raise BadItem(field.name, "must be a JSON value of its type, not text")
+        raise InvalidItem(field.name, "must be a JSON value of its type, not text")
     return value
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec import field as member
 
-from tollhouse.catalogue.field_values import bound, comparable
+from tollhouse.catalogue.items import bound, comparable
 from tollhouse.catalogue.schema import RANGED, Field, Schema
 from tollhouse.errors import invalid_parameter
 
@@ -16,14 +16,14 @@ MAX_VALUES = 100
 Value = str | int | float | bool
 
 
-class Between(Struct, frozen=True):
+class Range(Struct, frozen=True):
     """Both ends belong to it; None leaves an end open. Of a money field in its currency's unit, not in cents."""
 
     minimum: int | float | str | None = None
     maximum: int | float | str | None = None
 
 
-class Query(Struct, frozen=True):
+class CatalogueQuery(Struct, frozen=True):
     """`text` None asks for everything; `any_of` and `between` are by field, and all of them must hold.
 
     With few items that have every word of the text, those that lack some follow, unless `every_word` forbids it.
@@ -34,7 +34,7 @@ class Query(Struct, frozen=True):
     text: str | None = None
     every_word: bool = False
     any_of: dict[str, tuple[Value, ...]] = {}
-    between: dict[str, Between] = {}
+    between: dict[str, Range] = {}
     facets: tuple[str, ...] = ()
     sort: str = ""
     offset: int = 0
@@ -72,7 +72,7 @@ class ValueCount(Struct, frozen=True):
     count: int
 
 
-class Bar(Struct, frozen=True, rename={"start": "from", "end": "to"}):
+class HistogramBucket(Struct, frozen=True, rename={"start": "from", "end": "to"}):
     """Items from `from` to below `to`."""
 
     start: float
@@ -80,18 +80,18 @@ class Bar(Struct, frozen=True, rename={"start": "from", "end": "to"}):
     count: int
 
 
-class Spread(Struct, frozen=True):
+class NumberFacet(Struct, frozen=True):
     """The range of a number: None and no bars where no item has one. Bars without items stand between others too."""
 
     min: float | None
     max: float | None
-    histogram: list[Bar]
+    histogram: list[HistogramBucket]
 
 
-Facet = list[ValueCount] | Spread
+Facet = list[ValueCount] | NumberFacet
 
 
-class Found(Struct, frozen=True):
+class SearchResult(Struct, frozen=True):
     """`total` is exact, each facet is counted without its own filter.
 
     `corrected` are mistyped words and what they were taken for.
@@ -129,7 +129,7 @@ def _check_values(field: Field, values: tuple[Value, ...]) -> None:
             raise invalid_parameter(field.name, f"The value {fault}.") from None
 
 
-def _check_ends(field: Field, ends: Between) -> None:
+def _check_ends(field: Field, ends: Range) -> None:
     if field.type not in RANGED:
         raise invalid_parameter(field.name, f"{field.name} has no minimum and maximum.")
     for end in (ends.minimum, ends.maximum):

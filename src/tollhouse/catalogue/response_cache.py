@@ -11,7 +11,7 @@ KEPT_BYTES = 64 * 1024 * 1024
 Make = Callable[[], Awaitable[Response]]
 
 
-class KeptAnswers:
+class ResponseCache:
     """The newest answers about one revision of a catalogue; all are let go of together when it changes."""
 
     def __init__(self, catalogue: Catalogue) -> None:

@@ -12,8 +12,7 @@ from itertools import accumulate
 from msgspec import Struct
 from tantivy import Occur, Query
 
-from tollhouse.catalogue.index import View
-from tollhouse.catalogue.index_columns import stems_column
+from tollhouse.catalogue.index import View, stems_column
 
 Phrase = tuple[str, ...]
 Group = tuple[Phrase, ...]

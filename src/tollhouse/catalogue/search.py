@@ -1,4 +1,4 @@
-"""What a query finds: filters, exact totals, and one page in a stable order."""
+"""Searches in the index: filters, exact totals, one page in a stable order, and the items similar to one."""
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
@@ -10,14 +10,14 @@ from msgspec import Struct
 from tantivy import Occur
 from tantivy import Query as IndexQuery
 
-from tollhouse.catalogue import index_columns
-from tollhouse.catalogue.field_values import bound, comparable
+from tollhouse.catalogue import index
 from tollhouse.catalogue.index import Hit, View
-from tollhouse.catalogue.items import Item
-from tollhouse.catalogue.query import Between, Query, Value
+from tollhouse.catalogue.items import Comparable, Item, bound, comparable, comparable_values
+from tollhouse.catalogue.query import CatalogueQuery, Range, Value
 from tollhouse.catalogue.schema import RANGED, Field
 from tollhouse.catalogue.scoring import Ranking
-from tollhouse.catalogue.term_matching import Match
+from tollhouse.catalogue.term_matching import Match, Matcher
+from tollhouse.catalogue.tokens import query_words
 
 # More items of one score come in the order of the index's segments, and by id only within each.
 MOST_EQUALS = 1_000
@@ -33,6 +33,9 @@ EVERYTHING = IndexQuery.all_query()
 
 # Both ends belong to it; an end that is None is open.
 Interval = tuple[float | None, float | None]
+
+# Numbers within a fifth of each other are alike.
+SIMILAR_NUMBER_SHARE = 0.2
 
 
 class Conditions(Struct, frozen=True):
@@ -70,7 +73,7 @@ class Conditions(Struct, frozen=True):
         return _narrowed(scored, list(self.filters.values()))
 
 
-def conditions(view: View, query: Query, match: Match | None) -> Conditions:
+def build_conditions(view: View, query: CatalogueQuery, match: Match | None) -> Conditions:
     """The conditions of a checked query, whose text means `match`."""
     filters: dict[str, IndexQuery] = {}
     intervals: dict[str, Interval] = {}
@@ -89,7 +92,7 @@ def conditions(view: View, query: Query, match: Match | None) -> Conditions:
     return Conditions(view, meant, ranking, filters, intervals)
 
 
-def page(where: Conditions, query: Query, total: int | None = None) -> tuple[int, list[Item]]:
+def read_page(where: Conditions, query: CatalogueQuery, total: int | None = None) -> tuple[int, list[Item]]:
     """How many items match, unless `total` says it already, and those of the page."""
     view, until = where.view, query.offset + query.limit
     if query.limit and query.text is not None and not query.sort:
@@ -99,13 +102,13 @@ def page(where: Conditions, query: Query, total: int | None = None) -> tuple[int
     return total, _by_column(view, where.all, query) if query.limit and query.offset < total else []
 
 
-def best(view: View, matching: IndexQuery, limit: int) -> list[Item]:
+def best_matches(view: View, matching: IndexQuery, limit: int) -> list[Item]:
     """The items of the highest scores, equals by id."""
     _, hits = _by_score(view, matching, limit)
     return [view.item(address) for address in _ordered(view, hits, 0, limit)]
 
 
-def every(where: Conditions) -> Iterator[Item]:
+def all_matches(where: Conditions) -> Iterator[Item]:
     """Every matching item, by id."""
     view, matching = where.view, where.all
     total = view.count(matching)
@@ -155,12 +158,12 @@ def _by_score(view: View, matching: IndexQuery, until: int) -> tuple[int, list[H
     return total, hits
 
 
-def _by_column(view: View, matching: IndexQuery, query: Query) -> list[Item]:
+def _by_column(view: View, matching: IndexQuery, query: CatalogueQuery) -> list[Item]:
     """A page ordered by a field. Equals that the page cuts through are looked up by their value, in the order of id."""
     name = query.sort.removeprefix("-") or "id"
     is_descending = query.sort.startswith("-")
     field = view.schema.by_name[name]
-    column = index_columns.order_column(name, is_descending=is_descending)
+    column = index.order_column(name, is_descending=is_descending)
     backwards = is_descending and field.type in ("keyword", "keywords")
     until = query.offset + query.limit
     many = until + SOME_EQUALS
@@ -174,7 +177,7 @@ def _by_column(view: View, matching: IndexQuery, query: Query) -> list[Item]:
             # Of the last value there may be more than were read.
             is_whole = at + len(group) < len(hits) or len(hits) < many
             if len(group) > SOME_EQUALS or not is_whole:
-                same = index_columns.equal(view.columns, field.type, column, value)
+                same = index.equal(view.columns, field.type, column, value)
                 both = IndexQuery.boolean_query([(Occur.Must, matching), (Occur.Must, same)])
                 found += [view.item(address) for _, address in view.first(both, "id", end)[start:]]
             else:
@@ -191,11 +194,11 @@ def _by_sample(view: View, matching: IndexQuery, field: Field, column: str, limi
     if len(view) <= LARGE or field.type not in RANGED:
         return []
     some = IndexQuery.boolean_query([(Occur.Must, matching), (Occur.Must, view.sample)])
-    enough = SPARE * (1 + limit // index_columns.SAMPLED)
+    enough = SPARE * (1 + limit // index.SAMPLED)
     reaching = view.first(some, column, enough)
     if len(reaching) < enough:
         return []
-    below = index_columns.between(view.columns, field.type, column, None, reaching[-1][0])
+    below = index.between(view.columns, field.type, column, None, reaching[-1][0])
     hits = view.first(IndexQuery.boolean_query([(Occur.Must, matching), (Occur.Must, below)]), column, limit)
     return hits if len(hits) == limit else []
 
@@ -228,13 +231,13 @@ def _narrowed(query: IndexQuery, filters: Sequence[IndexQuery]) -> IndexQuery:
 
 
 def _any_of(view: View, field: Field, values: Sequence[Value]) -> IndexQuery:
-    column = index_columns.value_column(field) if field.name != "id" else "id"
+    column = index.value_column(field) if field.name != "id" else "id"
     found = [value if field.name == "id" else comparable(field.type, value) for value in values]
-    wanted = [index_columns.equal(view.columns, field.type, column, value) for value in found]
+    wanted = [index.equal(view.columns, field.type, column, value) for value in found]
     return wanted[0] if len(wanted) == 1 else IndexQuery.boolean_query([(Occur.Should, each) for each in wanted])
 
 
-def _ends(field: Field, ends: Between) -> Interval:
+def _ends(field: Field, ends: Range) -> Interval:
     low = None if ends.minimum is None else bound(field.type, ends.minimum, is_minimum=True)
     high = None if ends.maximum is None else bound(field.type, ends.maximum, is_minimum=False)
     return low, high
@@ -243,4 +246,45 @@ def _ends(field: Field, ends: Between) -> Interval:
 def _between(view: View, field: Field, ends: Interval) -> IndexQuery:
     if ends == (None, None):
         return IndexQuery.all_query()
-    return index_columns.between(view.columns, field.type, index_columns.value_column(field), *ends)
+    return index.between(view.columns, field.type, index.value_column(field), *ends)
+
+
+def get_item(view: View, identity: str) -> Item | None:
+    """The item of this id, or None."""
+    _, hits = view.best(_this(view, identity), 1)
+    return view.item(hits[0][1]) if hits else None
+
+
+def find_similar(view: View, matcher: Matcher, identity: str, limit: int) -> list[Item]:
+    """The items most like that one, the likest first; nothing for an unknown id."""
+    item = get_item(view, identity)
+    if item is None or limit <= 0:
+        return []
+    alike = [(Occur.Should, query) for query in _likenesses(view, matcher, item)]
+    if not alike:
+        return []
+    others = IndexQuery.boolean_query([*alike, (Occur.MustNot, _this(view, identity))])
+    return best_matches(view, others, limit)
+
+
+def _likenesses(view: View, matcher: Matcher, item: Item) -> Iterator[IndexQuery]:
+    words = query_words(str(item.get(view.schema.title, "")))
+    for stemmed in dict.fromkeys(word.stem for word in words):
+        yield matcher.score(stemmed)
+    for name, weight in view.schema.alike.items():
+        field = view.schema.by_name[name]
+        for value in comparable_values(view.schema, item, name) if field.filtered else ():
+            yield IndexQuery.boost_query(_alike(view, field, value), weight)
+
+
+def _alike(view: View, field: Field, value: Comparable) -> IndexQuery:
+    column = index.value_column(field)
+    if isinstance(value, str) or field.type not in RANGED or field.type == "timestamp":
+        return IndexQuery.const_score_query(index.equal(view.columns, field.type, column, value), 1.0)
+    low, high = sorted((value * (1 - SIMILAR_NUMBER_SHARE), value * (1 + SIMILAR_NUMBER_SHARE)))
+    ends = (low, high) if field.type == "number" else (round(low), round(high))
+    return IndexQuery.const_score_query(index.between(view.columns, field.type, column, *ends), 1.0)
+
+
+def _this(view: View, identity: str) -> IndexQuery:
+    return IndexQuery.term_query(view.columns, "id", identity.encode(errors="replace").decode(), index_option="basic")

@@ -6,11 +6,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from tollhouse.catalogue import facets, search, similar_items
+from tollhouse.catalogue import facets, search
 from tollhouse.catalogue.index import CatalogueIndex, View
 from tollhouse.catalogue.items import Item
-from tollhouse.catalogue.items import shown as shown_members
-from tollhouse.catalogue.query import Found, Query, Suggestion
+from tollhouse.catalogue.items import visible_members as shown_members
+from tollhouse.catalogue.query import CatalogueQuery, SearchResult, Suggestion
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.search import Conditions
 from tollhouse.catalogue.suggestions import Suggester
@@ -29,10 +29,10 @@ class Engine(Protocol):
     def clear(self) -> None:
         """Take everything out."""
 
-    def find(self, query: Query) -> Found:
+    def find(self, query: CatalogueQuery) -> SearchResult:
         """One page, the exact total and the facets. Raises Problem `invalid-parameter`."""
 
-    def items(self, query: Query) -> Iterator[Item]:
+    def items(self, query: CatalogueQuery) -> Iterator[Item]:
         """Every item that matches, by id, whatever the page and the order. Raises Problem `invalid-parameter`."""
 
     def get(self, identity: str) -> Item | None:
@@ -79,28 +79,28 @@ class TantivyEngine(Engine):
         self._index.settle()
         self._reading = self._read()
 
-    def find(self, query: Query) -> Found:
+    def find(self, query: CatalogueQuery) -> SearchResult:
         """As `Engine.find`."""
         where, corrected = self._where(query)
-        counts, total = facets.counted(where, query)
-        total, items = search.page(where, query, total)
+        counts, total = facets.count_facets(where, query)
+        total, items = search.read_page(where, query, total)
         if query.fields is not None:
             items = [shown_members(self._schema, item, query.fields) for item in items]
-        return Found(total, items, counts, corrected)
+        return SearchResult(total, items, counts, corrected)
 
-    def items(self, query: Query) -> Iterator[Item]:
+    def items(self, query: CatalogueQuery) -> Iterator[Item]:
         """As `Engine.items`; what is published meanwhile does not show."""
         where, _ = self._where(query)
-        found = search.every(where)
+        found = search.all_matches(where)
         return found if query.fields is None else (shown_members(self._schema, item, query.fields) for item in found)
 
     def get(self, identity: str) -> Item | None:
         """As `Engine.get`."""
-        return similar_items.by_id(self._reading.view, identity)
+        return search.get_item(self._reading.view, identity)
 
     def similar(self, identity: str, limit: int = 10) -> list[Item]:
         """As `Engine.similar`."""
-        return similar_items.similar(self._reading.view, self._reading.matcher, identity, limit)
+        return search.find_similar(self._reading.view, self._reading.matcher, identity, limit)
 
     def suggest(self, text: str, limit: int = 10) -> list[Suggestion]:
         """As `Engine.suggest`."""
@@ -114,8 +114,8 @@ class TantivyEngine(Engine):
         matcher = Matcher(view)
         return _Reading(view, matcher, Suggester(view, matcher))
 
-    def _where(self, query: Query) -> tuple[Conditions, dict[str, str]]:
+    def _where(self, query: CatalogueQuery) -> tuple[Conditions, dict[str, str]]:
         query.check(self._schema)
         reading = self._reading
         match = None if query.text is None else reading.matcher.match(query.text, every_word=query.every_word)
-        return search.conditions(reading.view, query, match), match.corrected if match else {}
+        return search.build_conditions(reading.view, query, match), match.corrected if match else {}

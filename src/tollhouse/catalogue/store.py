@@ -60,7 +60,7 @@ CHUNK = 500
 T = TypeVar("T")
 
 
-async def standing(connection: Transaction, name: str) -> tuple[str, int]:
+async def read_revision(connection: Transaction, name: str) -> tuple[str, int]:
     """The catalogue's epoch, another in each database, and its revision; ("", 0) before the first change."""
     query = select(catalogue.c.epoch, catalogue.c.revision).where(catalogue.c.name == name)
     row: Any = (await connection.execute(query)).one_or_none()
@@ -81,7 +81,7 @@ async def set_revision(connection: Transaction, name: str, revision: int) -> Non
     await connection.execute(update_rows(catalogue).where(catalogue.c.name == name).values(revision=revision))
 
 
-async def items_of(connection: Transaction, name: str, identities: Sequence[str]) -> dict[str, Any]:
+async def read_items(connection: Transaction, name: str, identities: Sequence[str]) -> dict[str, Any]:
     """The rows of these ids, those removed among them."""
     found: dict[str, Any] = {}
     for some in _chunks(identities):
@@ -102,7 +102,7 @@ async def write_prices(connection: Transaction, name: str, rows: Sequence[dict[s
         await connection.execute(catalogue_price.insert(), [{"catalogue": name, **row} for row in some])
 
 
-async def changed_since(connection: Transaction, name: str, after: tuple[int, str], limit: int) -> list[Any]:
+async def read_changes(connection: Transaction, name: str, after: tuple[int, str], limit: int) -> list[Any]:
     """The next rows after a (revision, id), in that order, those removed among them."""
     at = tuple_(catalogue_item.c.revision, catalogue_item.c.id)
     query = (
@@ -114,7 +114,7 @@ async def changed_since(connection: Transaction, name: str, after: tuple[int, st
     return list(await connection.execute(query))
 
 
-async def prices_of(connection: Transaction, name: str, item_id: str) -> list[Any]:
+async def read_prices(connection: Transaction, name: str, item_id: str) -> list[Any]:
     """What an item has cost, the oldest price first."""
     query = select(catalogue_price).where(catalogue_price.c.catalogue == name, catalogue_price.c.item_id == item_id)
     return list(await connection.execute(query.order_by(catalogue_price.c.revision)))

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from tantivy import Occur, Query
+from tantivy import Occur
+from tantivy import Query as IndexQuery
 
-from tollhouse.catalogue import facets, index_columns, search
+from tollhouse.catalogue import facets, index, search
 from tollhouse.catalogue.index import View
-from tollhouse.catalogue.query import Query as Asked
-from tollhouse.catalogue.query import Suggestion, ValueCount
+from tollhouse.catalogue.query import CatalogueQuery, Suggestion, ValueCount
 from tollhouse.catalogue.term_matching import Matcher
-from tollhouse.catalogue.tokens import Word, words_asked, words_of
+from tollhouse.catalogue.tokens import Word, query_words, text_words
 
 # Titles of the same words are told once, so more are read than are told.
 READ_AHEAD = 3
@@ -26,7 +26,7 @@ class Suggester:
 
     def suggestions(self, text: str, limit: int) -> list[Suggestion]:
         """At most `limit`, and 50: values first, then titles. Nothing for a text without a word."""
-        words = words_asked(text)
+        words = query_words(text)
         limit = max(0, min(limit, MOST))
         if not words or not limit:
             return []
@@ -51,10 +51,10 @@ class Suggester:
         """Every value of the counted keywords: its words, its field, how many items have it."""
         offered = self._view.schema.by_name.values()
         names = tuple(field.name for field in offered if field.faceted and field.type in ("keyword", "keywords"))
-        everything = search.conditions(self._view, Asked(), None)
-        counted, _ = facets.counted(everything, Asked(facets=names))
+        everything = search.build_conditions(self._view, CatalogueQuery(), None)
+        counted, _ = facets.count_facets(everything, CatalogueQuery(facets=names))
         return [
-            (words_of(str(value.value)), name, value)
+            (text_words(str(value.value)), name, value)
             for name, values in counted.items()
             if isinstance(values, list)
             for value in values
@@ -64,15 +64,13 @@ class Suggester:
         """Titles with these words; `distance` letters of the last one may be wrong."""
         *whole, begun = words
         view, title = self._view, self._view.schema.title
-        typed = Query.fuzzy_term_query(
-            view.columns, index_columns.TITLE_WORDS, begun.raw, distance=distance, prefix=True
-        )
+        typed = IndexQuery.fuzzy_term_query(view.columns, index.TITLE_WORDS, begun.raw, distance=distance, prefix=True)
         parts = [(Occur.Must, typed), (Occur.Should, self._matcher.score(begun.stem))]
         if whole:
             meant = self._matcher.match(" ".join(word.raw for word in whole), every_word=True)
             parts.append((Occur.Must, meant.ranking.scored))
         told: dict[str, Suggestion] = {}
-        for item in search.best(view, Query.boolean_query(parts), limit * READ_AHEAD):
+        for item in search.best_matches(view, IndexQuery.boolean_query(parts), limit * READ_AHEAD):
             if title in item:
                 told.setdefault(item[title], Suggestion(item[title], id=item["id"]))
         return list(told.values())[:limit]

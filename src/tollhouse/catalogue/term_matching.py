@@ -6,25 +6,106 @@ then those that lack two, and so on. Which items a text means never depends on f
 what is found, and a facet's count is the total that choosing it leads to.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
 from math import comb
 
 from msgspec import Struct
 from tantivy import Occur, Query
 
-from tollhouse.catalogue.index import View
-from tollhouse.catalogue.index_columns import SAMPLED, STEMS
+from tollhouse.catalogue.index import SAMPLED, STEMS, WORDS, View
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.scoring import Group, Phrase, Ranking, Scoring, all_of, any_of
-from tollhouse.catalogue.spelling import Spelling
-from tollhouse.catalogue.tokens import FUNCTION_WORDS, MAX_CHARACTERS, Word, stem, words_asked
+from tollhouse.catalogue.tokens import FUNCTION_WORDS, MAX_CHARACTERS, Word, query_words, stem
+
+# A shorter word is one letter away from too many others, and so is a stem that lost its ending: kids are no kip.
+SHORTEST = 3
+SHORTEST_STEM = 4
+LONGEST = 30
+READINGS = 3
+# Of so few rows each may have been taken out since the last merge: they are counted one by one.
+FEW = 16
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+Raws = tuple[str, ...]
 
 ENOUGH = 20
 REMEMBERED = 1_000
 MOST_CHOICES = 30
 # Larger than any sum of scores: one word more outweighs everything. Small enough for a float's 24 bits beside it.
 A_WORD_MORE = 20_000.0
+
+
+class Spelling:
+    """The words of one view of a catalogue."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def is_known(self, stemmed: str) -> bool:
+        """Whether an item has a word of this stem."""
+        held = self._view.holders(STEMS, stemmed)
+        if held > FEW:
+            return True
+        return held > 0 and self._view.count(Query.term_query(self._view.columns, STEMS, stemmed, "basic")) > 0
+
+    def readings(self, word: Word) -> list[Raws]:
+        """What an unknown word may have been meant to be, the likeliest first; nothing when it resembles none.
+
+        A word with a digit in it is a model or a measure: TN-2110 is not TN-2120.
+        """
+        if not SHORTEST <= len(word.raw) <= LONGEST:
+            return []
+        if not any(letter.isdigit() for letter in word.raw):
+            near = self._near(word.raw, WORDS)
+            if not near and len(word.stem) >= SHORTEST_STEM:
+                near = self._near(word.stem, STEMS)
+            if near:
+                return [(each,) for each in near[:READINGS]]
+        return self._split(word.raw)
+
+    def _near(self, written: str, column: str) -> list[str]:
+        """Known words one letter from this one, those of most items first."""
+        # Most unknown words resemble nothing: an automaton sees that at once, where hundreds of candidates take long.
+        if not self._view.count(Query.fuzzy_term_query(self._view.columns, column, written, distance=1)):
+            return []
+        counted = [(self._view.holders(column, candidate), candidate) for candidate in set(one_letter_away(written))]
+        ranked = sorted((-held, candidate) for held, candidate in counted if held)
+        return [candidate for _, candidate in ranked if self.is_known(stem(candidate))]
+
+    def _split(self, raw: str) -> list[Raws]:
+        """The two known words it is made of: memoryfoam, 32gb."""
+        best: tuple[int, Raws] = (0, ())
+        for at in range(1, len(raw)):
+            parts = raw[:at], raw[at:]
+            is_seam = raw[at - 1].isdigit() != raw[at].isdigit()
+            if is_seam or min(map(len, parts)) >= SHORTEST:
+                best = max(best, (min(map(self._holders_of_word, parts)), parts))
+        return [best[1]] if best[0] else []
+
+    def _holders_of_word(self, raw: str) -> int:
+        return self._view.holders(WORDS, raw)
+
+
+def one_letter_away(word: str) -> Iterator[str]:
+    """Every text with one letter left out, two swapped, one replaced, or one put in."""
+    letters = _LETTERS if word.isascii() else _letters_beside(word)
+    for at in range(len(word) + 1):
+        before, after = word[:at], word[at:]
+        if after:
+            yield before + after[1:]
+            yield from (before + letter + after[1:] for letter in letters if letter != after[0])
+        if len(after) > 1 and after[0] != after[1]:
+            yield before + after[1] + after[0] + after[2:]
+        yield from (before + letter + after for letter in letters)
+
+
+def _letters_beside(word: str) -> str:
+    """The small letters of the alphabets that a word is written in, read off their places in Unicode."""
+    blocks = {ord(letter) & ~0x7F for letter in word}
+    letters = (chr(point) for block in sorted(blocks) for point in range(block, block + 0x80))
+    return "".join(letter for letter in letters if letter.isalpha() and letter == letter.lower())
 
 
 class Match(Struct, frozen=True):
@@ -42,7 +123,7 @@ class Matcher:
     def __init__(self, view: View) -> None:
         self._view = view
         self._spelling = Spelling(view)
-        self._synonyms = synonyms_of(view.schema)
+        self._synonyms = synonyms_by_stem(view.schema)
         self._scoring = Scoring(view)
         self._matches: dict[tuple[str, bool], Match] = {}
 
@@ -52,7 +133,7 @@ class Matcher:
         if asked not in self._matches:
             if len(self._matches) >= REMEMBERED:
                 self._matches.clear()
-            self._matches[asked] = self._match(words_asked(text), every_word=every_word)
+            self._matches[asked] = self._match(query_words(text), every_word=every_word)
         return self._matches[asked]
 
     def _match(self, words: Sequence[Word], *, every_word: bool) -> Match:
@@ -149,11 +230,11 @@ class Matcher:
         return sum(chances[wanted:]) * len(self._view) / SAMPLED > 2 * ENOUGH
 
 
-def synonyms_of(schema: Schema) -> dict[str, list[tuple[Phrase, list[Phrase]]]]:
+def synonyms_by_stem(schema: Schema) -> dict[str, list[tuple[Phrase, list[Phrase]]]]:
     """By the first stem of a phrase: the phrase, and those that mean the same."""
     found: dict[str, list[tuple[Phrase, list[Phrase]]]] = {}
     for group in schema.synonyms:
-        phrases = [tuple(word.stem for word in words_asked(text)) for text in group]
+        phrases = [tuple(word.stem for word in query_words(text)) for text in group]
         for phrase in filter(None, phrases):
             others = [other for other in phrases if other and other != phrase]
             found.setdefault(phrase[0], []).append((phrase, others))

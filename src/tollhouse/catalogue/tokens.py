@@ -28,18 +28,18 @@ def _whole_words() -> TextAnalyzerBuilder:
     return cut.filter(Filter.lowercase()).filter(Filter.ascii_fold())
 
 
-def stems() -> TextAnalyzer:
+def stemming_analyzer() -> TextAnalyzer:
     """The analysis of searched text."""
     return _whole_words().filter(Filter.stemmer("english")).build()
 
 
-def raw_words() -> TextAnalyzer:
+def plain_analyzer() -> TextAnalyzer:
     """The same words before stemming."""
     return _whole_words().build()
 
 
-_STEMS = stems()
-_RAW = raw_words()
+_STEMS = stemming_analyzer()
+_RAW = plain_analyzer()
 
 
 @lru_cache(maxsize=20_000)
@@ -49,12 +49,12 @@ def stem(raw: str) -> str:
     return found[0] if found else raw
 
 
-def words_asked(text: str) -> list[Word]:
+def query_words(text: str) -> list[Word]:
     """The words of a question, in order: the first 24 of its first 1,000 characters, whatever it is made of."""
     clean = text[:MAX_CHARACTERS].encode(errors="replace").decode()
     return [Word(raw, stem(raw)) for raw in _RAW.analyze(clean)[:MAX_WORDS]]
 
 
-def words_of(text: str) -> list[str]:
+def text_words(text: str) -> list[str]:
     """Every word of a text that is indexed, as typed."""
     return _RAW.analyze(text)

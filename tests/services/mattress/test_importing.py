@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from tollhouse.catalogue.catalogue import Catalogue
-from tollhouse.catalogue.query import Query
+from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.config.settings import Settings
 from tollhouse.services.mattress.feed_item import ImportedRow
 from tollhouse.services.mattress.import_transaction import import_products
@@ -46,7 +46,7 @@ class House:
 
     async def products(self):
         await self.catalogue.refresh()
-        return {item["id"]: item for item in self.catalogue.items(Query())}
+        return {item["id"]: item for item in self.catalogue.items(CatalogueQuery())}
 
     async def events(self):
         async with self.database.reading() as connection:
@@ -74,9 +74,9 @@ async def test_rows_become_the_retailers_products(house):
         "https://awin.links.example/cread.php?awinmid=41007&awinaffid=900001"
         "&ued=https%3A%2F%2Fcoastalkip.example%2Fproducts%2Fa"
     )
-    assert [item["id"] for item in (await house.catalogue.search(Query(any_of={"in_stock": (True,)}))).items] == [
-        "coastal-kip.a"
-    ]
+    assert [
+        item["id"] for item in (await house.catalogue.search(CatalogueQuery(any_of={"in_stock": (True,)}))).items
+    ] == ["coastal-kip.a"]
 
 
 async def test_same_rows_again_change_nothing(house):

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.items import Item
-from tollhouse.catalogue.query import Facet, Query
+from tollhouse.catalogue.query import CatalogueQuery, Facet
 from tollhouse.errors import Problem
 from tollhouse.services.mattress.product import DEMO_TAG, Storefront
 from tollhouse.services.mattress.responses import RetailerCount
@@ -65,7 +65,7 @@ class Shop:
         return counted
 
     async def _count(self, revision: tuple[str, int]) -> _Counted:
-        found = await self.catalogue.search(Query(limit=0, facets=("brand", "retailer", "tags")))
+        found = await self.catalogue.search(CatalogueQuery(limit=0, facets=("brand", "retailer", "tags")))
         counts = {name: _by_value(facet) for name, facet in found.facets.items()}
         listed = [await self._listed(identity, count) for identity, count in counts["retailer"].items()]
         return _Counted(revision, tuple(counts["brand"]), tuple(listed), counts["tags"].get(DEMO_TAG, 0))
@@ -73,7 +73,7 @@ class Shop:
     async def _listed(self, identity: str, count: int) -> RetailerCount:
         """A retailer as it is told, with the domains that its first products' links have beside those on file."""
         retailer = self._retailers.of(identity)
-        some = await self.catalogue.search(Query(any_of={"retailer": (identity,)}, limit=LOOKED_AT))
+        some = await self.catalogue.search(CatalogueQuery(any_of={"retailer": (identity,)}, limit=LOOKED_AT))
         seen = {urlsplit(item["affiliate_url"]).hostname or "" for item in some.items}
         domains = sorted({*retailer.affiliate_domains, *filter(None, seen)})
         return RetailerCount(identity, retailer.shown_name, count, domains)

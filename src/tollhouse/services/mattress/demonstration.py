@@ -22,7 +22,7 @@ log = logger("mattress")
 async def load_demonstration(database: Database, catalogue: Catalogue) -> None:
     """Store the demonstration with the prices it would have had, unless this catalogue ever held anything."""
     async with database.writing(lock=f"import-{catalogue.name}") as transaction:
-        _, revision = await store.standing(transaction, catalogue.name)
+        _, revision = await store.read_revision(transaction, catalogue.name)
         if revision:
             return
         for at, items in _change_sets(clock.now()):

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from tollhouse.catalogue.exports import csv_rows, ndjson_rows
-from tollhouse.catalogue.query import Query
-from tollhouse.catalogue.response_cache import KeptAnswers
+from tollhouse.catalogue.query import CatalogueQuery
+from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.http.endpoint import Request, Response
 from tollhouse.http.response_writer import etag_of
 from tollhouse.services.mattress.catalogue_view import Shop
@@ -28,7 +28,7 @@ class ExportEndpoints:
 
     def __init__(self, shop: Shop) -> None:
         self._shop = shop
-        self._kept = KeptAnswers(shop.catalogue)
+        self._kept = ResponseCache(shop.catalogue)
         self._is_demo = False
 
     async def linked_data(self, request: Request[None, None]) -> Response:
@@ -61,7 +61,7 @@ class ExportEndpoints:
         return await self._kept.answer(media_type, made)
 
     def _products(self) -> Iterator[dict[str, Any]]:
-        return (self._shop.storefront.shown(item) for item in self._shop.catalogue.items(Query()))
+        return (self._shop.storefront.shown(item) for item in self._shop.catalogue.items(CatalogueQuery()))
 
     def _told(self) -> Iterator[dict[str, Any]]:
         """The products with their retailers' names."""

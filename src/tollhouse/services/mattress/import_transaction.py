@@ -8,9 +8,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from tollhouse import clock
-from tollhouse.catalogue.catalogue import Catalogue
-from tollhouse.catalogue.change_set import Change, Changes
-from tollhouse.catalogue.items import BadItem, Item, prepared
+from tollhouse.catalogue.catalogue import Catalogue, Change, Changes
+from tollhouse.catalogue.items import InvalidItem, Item, prepare_item
 from tollhouse.services.mattress.feed_item import ImportedRow
 from tollhouse.services.mattress.product import (
     AVAILABILITIES,
@@ -103,10 +102,10 @@ def product_id(retailer: Retailer, identity: str) -> str:
 
 
 def as_item(retailer: Retailer, identity: str, product: dict[str, Any]) -> Item:
-    """What is stored of a product: checked, filled in, and led through the retailer's programme. Raises BadItem."""
+    """What is stored of a product: checked, filled in, and led through the retailer's programme. Raises InvalidItem."""
     page = product.get("affiliate_url")
     if not _is_page(page):
-        raise BadItem("affiliate_url", "must be the http or https address of the product's page")
+        raise InvalidItem("affiliate_url", "must be the http or https address of the product's page")
     availability = product.get("availability", "in stock")
     whole = {
         **product,
@@ -119,9 +118,9 @@ def as_item(retailer: Retailer, identity: str, product: dict[str, Any]) -> Item:
         "retailer": retailer.id,
         "retailer_name": retailer.shown_name,
     }
-    item = prepared(MATTRESSES, whole)
+    item = prepare_item(MATTRESSES, whole)
     for field, reason in _faults(item):
-        raise BadItem(field, reason)
+        raise InvalidItem(field, reason)
     return item
 
 
@@ -177,7 +176,7 @@ def _taken(found: _Sorted, lines: dict[str, int], retailer: Retailer, row: Impor
     lines[identity] = row.line
     try:
         found.items[identity] = as_item(retailer, row.id, row.product)
-    except BadItem as fault:
+    except InvalidItem as fault:
         return str(fault)
     return ""
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from tollhouse.catalogue.query import Facet, Found
-from tollhouse.catalogue.response_cache import KeptAnswers
+from tollhouse.catalogue.query import Facet, SearchResult
+from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.errors import invalid_parameter
 from tollhouse.http.endpoint import Request, Response
 from tollhouse.http.response_writer import etag_of
@@ -19,7 +19,7 @@ class ProductListEndpoints:
 
     def __init__(self, shop: Shop) -> None:
         self._shop = shop
-        self._kept = KeptAnswers(shop.catalogue)
+        self._kept = ResponseCache(shop.catalogue)
 
     async def products(self, request: Request[ProductsQuery, None]) -> Response:
         """`GET /api/products`. Raises Problem `invalid-parameter`."""
@@ -51,7 +51,7 @@ class ProductListEndpoints:
             applied["understood"] = msgspec.to_builtins(sought.understood)
         return self._page(query, sought.found, applied, query=query.q)
 
-    def _page(self, asked: Filters, found: Found, applied: dict[str, Any], **more: str) -> Response:
+    def _page(self, asked: Filters, found: SearchResult, applied: dict[str, Any], **more: str) -> Response:
         names = asked.field_names()
         products = [self._shop.storefront.shown(item) for item in found.items]
         page: dict[str, Any] = {

@@ -5,7 +5,7 @@ from datetime import timedelta
 import msgspec
 
 from tollhouse import clock
-from tollhouse.catalogue.catalogue import lowest
+from tollhouse.catalogue.catalogue import lowest_price
 from tollhouse.http.endpoint import Request, Response
 from tollhouse.http.response_writer import etag_of
 from tollhouse.services.mattress.catalogue_view import Shop
@@ -33,8 +33,8 @@ class ProductEndpoints:
         detail = {
             **self._shop.storefront.shown(item),
             "price_history": [PricePoint(point.at, point.price, point.current_price) for point in points],
-            "lowest_30_days": lowest(points, now - MONTH),
-            "lowest_90_days": lowest(points, now - QUARTER),
+            "lowest_30_days": lowest_price(points, now - MONTH),
+            "lowest_90_days": lowest_price(points, now - QUARTER),
         }
         body = msgspec.json.encode(detail)
         return Response(body, etag=etag_of(body))

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from tollhouse.catalogue.query import Between, Query
+from tollhouse.catalogue.query import CatalogueQuery, Range
 from tollhouse.errors import invalid_parameter
 from tollhouse.services.mattress.product import COOLING, FIRMNESS, MATERIALS, PRODUCT_FIELDS, SIZES, SLEEP_POSITIONS
 
@@ -134,7 +134,7 @@ class SuggestQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=20, description="At most so many", examples=[5])] = 10
 
 
-def engine_query(filters: Filters, text: str | None = None) -> Query:
+def engine_query(filters: Filters, text: str | None = None) -> CatalogueQuery:
     """The question to the catalogue. Raises Problem `invalid-parameter`."""
     any_of: dict[str, Any] = {
         "brand": tuple(filters.brand),
@@ -146,14 +146,14 @@ def engine_query(filters: Filters, text: str | None = None) -> Query:
     if filters.in_stock is not None:
         any_of["in_stock"] = (filters.in_stock,)
     between = {
-        "current_price": Between(filters.min_price, filters.max_price),
-        "firmness": Between(filters.firmness_min, filters.firmness_max),
-        "cooling": Between(filters.cooling_min),
+        "current_price": Range(filters.min_price, filters.max_price),
+        "firmness": Range(filters.firmness_min, filters.firmness_max),
+        "cooling": Range(filters.cooling_min),
     }
-    return Query(
+    return CatalogueQuery(
         text=text,
         any_of={name: values for name, values in any_of.items() if values},
-        between={name: ends for name, ends in between.items() if ends != Between()},
+        between={name: ends for name, ends in between.items() if ends != Range()},
         facets=tuple(FACETS[name] for name in filters.facet_names()),
         sort=_SORTS[filters.sort or "relevance"],
         offset=filters.offset,

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from tollhouse.catalogue.query import Spread, Suggestion, ValueCount
+from tollhouse.catalogue.query import NumberFacet, Suggestion, ValueCount
 from tollhouse.services.mattress.product import Product
 
 _SHOWN = Meta(
@@ -32,7 +32,7 @@ class ProductsPage(Struct, frozen=True, kw_only=True):
     offset: int
     limit: int
     products: Annotated[list[Any], _SHOWN]
-    facets: dict[str, list[ValueCount] | Spread] | UnsetType = UNSET
+    facets: dict[str, list[ValueCount] | NumberFacet] | UnsetType = UNSET
     applied_filters: dict[str, Any]
 
 

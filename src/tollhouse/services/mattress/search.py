@@ -10,7 +10,7 @@ from msgspec import Struct
 from rapidfuzz import fuzz, process
 
 from tollhouse.catalogue.catalogue import Catalogue
-from tollhouse.catalogue.query import Found, Query
+from tollhouse.catalogue.query import CatalogueQuery, SearchResult
 from tollhouse.services.mattress.queries import SearchQuery, engine_query
 from tollhouse.services.mattress.query_understanding import Wish, plain, read_wish
 
@@ -49,7 +49,7 @@ class Understanding(Struct, frozen=True, omit_defaults=True):
 class Sought(Struct, frozen=True):
     """What was found, for which filters, and how the words were read (None: as plain words)."""
 
-    found: Found
+    found: SearchResult
     filters: SearchQuery
     understood: Understanding | None
 
@@ -59,7 +59,7 @@ class _Attempt(Struct, frozen=True):
     text: str | None
 
     @property
-    def question(self) -> Query:
+    def question(self) -> CatalogueQuery:
         return engine_query(self.filters, self.text)
 
 
@@ -130,12 +130,12 @@ async def _total(catalogue: Catalogue, attempt: _Attempt) -> int:
 
 async def _corrections(catalogue: Catalogue, brands: Sequence[str], text: str) -> dict[str, str]:
     """Mistyped words: what the catalogue reads them as, and the brand that an unknown word resembles."""
-    corrected = dict((await catalogue.search(Query(text=text, limit=0))).corrected)
+    corrected = dict((await catalogue.search(CatalogueQuery(text=text, limit=0))).corrected)
     brand_words = [word for brand in brands for word in (plain(brand), *plain(brand).split())]
     for word in plain(text).split():
         if len(word) < _SHORTEST_BRAND_WORD or word in corrected:
             continue
-        if not (await catalogue.search(Query(text=word, limit=0))).total:
+        if not (await catalogue.search(CatalogueQuery(text=word, limit=0))).total:
             like = process.extractOne(word, brand_words, scorer=fuzz.ratio, score_cutoff=_LIKE_A_BRAND)
             corrected |= {word: like[0]} if like else {}
     return corrected

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tollhouse.catalogue.field_values import MAX_INTEGER, MAX_MONEY, key
+from tollhouse.catalogue.items import MAX_INTEGER, MAX_MONEY, key
 from tollhouse.services.tables import cell_values
 from tollhouse.services.tables.cell_values import DATE_FORMATS, DECIMAL_MARKS, SEPARATORS, DateFormat
 from tollhouse.services.tables.declaration import Field

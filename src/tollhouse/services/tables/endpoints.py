@@ -9,8 +9,8 @@ import msgspec
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.exports import CSV, NDJSON, csv_rows, ndjson_rows
 from tollhouse.catalogue.items import Item
-from tollhouse.catalogue.query import Query
-from tollhouse.catalogue.response_cache import KeptAnswers
+from tollhouse.catalogue.query import CatalogueQuery
+from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Request, Response
 from tollhouse.http.response_writer import etag_of
@@ -27,7 +27,7 @@ class TableEndpoints:
         self._declaration = declaration
         self._catalogue = catalogue
         self._asking = asking
-        self._kept = KeptAnswers(catalogue)
+        self._kept = ResponseCache(catalogue)
         self._rights = {"licence": declaration.licence, "source": declaration.source}
 
     async def items(self, request: Request[Any, None]) -> Response:
@@ -108,7 +108,7 @@ class TableEndpoints:
 
         return await self._kept.answer((media_type, msgspec.json.encode(request.query)), made)
 
-    def _every(self, question: Query, names: list[str]) -> Iterator[Item]:
+    def _every(self, question: CatalogueQuery, names: list[str]) -> Iterator[Item]:
         return (self._shown(item, names) for item in self._catalogue.items(question))
 
     def _item(self, request: Request[Any, None]) -> Item:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from tollhouse.catalogue.query import Between, Query
+from tollhouse.catalogue.query import CatalogueQuery, Range
 from tollhouse.errors import invalid_parameter
 from tollhouse.services.tables import cell_values
 from tollhouse.services.tables.cell_values import Kind
@@ -54,12 +54,12 @@ class Asking:
         # A type of its own for each operation: the description has them by name.
         self.exports = {ending: _struct(f"{ending.capitalize()}Query", [*filters, words, fields]) for ending in EXPORTS}
 
-    def question(self, query: Any, *, limit: int = 0, offset: int = 0) -> Query:
+    def question(self, query: Any, *, limit: int = 0, offset: int = 0) -> CatalogueQuery:
         """The question to the catalogue. Raises Problem `invalid-parameter`."""
         if query.q is not None and not query.q.strip():
             raise invalid_parameter("q", "`q` must hold a word to look for.")
         any_of: dict[str, tuple[Any, ...]] = {}
-        between: dict[str, Between] = {}
+        between: dict[str, Range] = {}
         for name, field in self._declaration.fields.items():
             if not field.filtered:
                 continue
@@ -69,7 +69,7 @@ class Asking:
                 ends = [getattr(query, f"{end}_{name}") for end in ("min", "max")]
                 if ends != [None, None]:
                     between[name] = _between(name, field.type, *ends)
-        return Query(
+        return CatalogueQuery(
             text=query.q,
             any_of=any_of,
             between=between,
@@ -157,10 +157,10 @@ def _compared(parameter: str, kind: Kind, value: Any) -> Any:
         raise invalid_parameter(parameter, f"`{parameter}` {fault}.") from None
 
 
-def _between(name: str, kind: Kind, low: Any, high: Any) -> Between:
+def _between(name: str, kind: Kind, low: Any, high: Any) -> Range:
     """A day that ends a range of moments belongs to it as a whole."""
     first: Any = None if low is None else _compared(f"min_{name}", kind, low)
     last: Any = None if high is None else _compared(f"max_{name}", kind, high)
     if kind == "moment" and last is not None and len(high.strip()) == len("2026-01-31"):
         last = last.replace("00:00:00Z", "23:59:59.999999Z")
-    return Between(first, last)
+    return Range(first, last)

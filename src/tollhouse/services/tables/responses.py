@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from tollhouse.catalogue.query import Spread, Suggestion, ValueCount
+from tollhouse.catalogue.query import NumberFacet, Suggestion, ValueCount
 from tollhouse.services.tables.cell_values import Kind
 from tollhouse.services.tables.declaration import Declaration, Field
 
@@ -36,7 +36,7 @@ class Answers:
             ("total", int), ("count", int), ("offset", int), ("limit", int), ("items", list[item]),
             ("applied_filters", dict[str, Any]), *rights,
         ]  # fmt: skip
-        facets: Any = dict[str, list[ValueCount] | Spread] | UnsetType
+        facets: Any = dict[str, list[ValueCount] | NumberFacet] | UnsetType
         self.item = item
         self.page = _struct("ItemsPage", [*page, ("facets", facets, UNSET)])
         self.found = _struct("SearchPage", [("query", str), *page, ("facets", facets, UNSET)])

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tollhouse.catalogue.items import MAX_ID, BadItem, Item, prepared
+from tollhouse.catalogue.items import MAX_ID, InvalidItem, Item, prepare_item
 from tollhouse.catalogue.schema import Schema
 from tollhouse.services.tables import cell_values
 from tollhouse.services.tables.declaration import Declaration, Field
@@ -40,7 +40,7 @@ def fitted(declaration: Declaration, table: Table) -> Fitted:
     for row in table.rows:
         try:
             item = _item(schema, columns, identity, row)
-        except BadItem as fault:
+        except InvalidItem as fault:
             refused.append(RefusedRow(row.line, str(fault)))
             continue
         times[item["id"]] += 1
@@ -93,26 +93,26 @@ def _identity(declaration: Declaration, table: Table) -> int | None:
 
 
 def _item(schema: Schema, columns: Sequence[_Column], identity: int | None, row: Row) -> Item:
-    """Raises BadItem."""
+    """Raises InvalidItem."""
     item: Item = {}
     for column in columns:
         try:
             value = cell_value(column.field, row.cells[column.at])
         except ValueError as fault:
-            raise BadItem(column.name, str(fault)) from None
+            raise InvalidItem(column.name, str(fault)) from None
         if value is not None:
             item[column.name] = indexed(column.field.type, value)
     item["id"] = _made_id(item) if identity is None else _own_id(row.cells[identity])
-    return prepared(schema, item)
+    return prepare_item(schema, item)
 
 
 def _own_id(cell: Any) -> str:
     try:
         text = cell_values.text_of(cell) if not cell_values.is_empty(cell) else ""
     except ValueError as fault:
-        raise BadItem("id", str(fault)) from None
+        raise InvalidItem("id", str(fault)) from None
     if not text or "/" in text or text in {".", ".."} or len(text) > MAX_ID:
-        raise BadItem("id", f"must be 1 to {MAX_ID} characters without a slash")
+        raise InvalidItem("id", f"must be 1 to {MAX_ID} characters without a slash")
     return text
 
 
@@ -121,4 +121,4 @@ def _made_id(item: Item) -> str:
     try:
         return blake2b(msgspec.json.encode(item, order="deterministic"), digest_size=8).hexdigest()
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError, TypeError) as fault:
-        raise BadItem("the row", f"cannot be written: {fault}") from None
+        raise InvalidItem("the row", f"cannot be written: {fault}") from None

@@ -7,7 +7,7 @@ from typing import Any
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.catalogue.catalogue import Catalogue
-from tollhouse.catalogue.query import Query
+from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.http.browsing import Browsing, Choice
 from tollhouse.http.service import Service
 from tollhouse.http.terms import free_then_paid
@@ -29,7 +29,7 @@ async def open_table(declaration: Declaration, context: AppContext) -> Service:
     await filler.fill()
     await catalogue.refresh()
     asking = Asking(declaration)
-    first = await catalogue.search(Query(limit=1))
+    first = await catalogue.search(CatalogueQuery(limit=1))
     example = shown(declaration, first.items[0]) if first.items else {}
     metered = free_then_paid(declaration.price_micros, declaration.free_per_day, declaration.name)
     return Service(

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tollhouse.catalogue.query import Found, Query
+from tollhouse.catalogue.query import CatalogueQuery, SearchResult
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request, Response
 from tollhouse.http.response_writer import etag_of
@@ -147,7 +147,7 @@ def _searching(filters: Filters, words: str, offset: int, limit: int) -> SearchQ
     return SearchQuery(**{**given, "q": words, "offset": offset, "limit": limit})
 
 
-def _paged(query: Query, offset: int, limit: int) -> Query:
+def _paged(query: CatalogueQuery, offset: int, limit: int) -> CatalogueQuery:
     return msgspec.structs.replace(query, offset=offset, limit=limit)
 
 
@@ -159,7 +159,7 @@ def _dollars(cents: int | None) -> float | None:
     return None if cents is None else cents / 100
 
 
-def _pagination(found: Found, offset: int, limit: int) -> Json:
+def _pagination(found: SearchResult, offset: int, limit: int) -> Json:
     after = offset + len(found.items)
     has_next = bool(found.items) and after < found.total and offset + limit <= _LAST_OFFSET
     cursor = {"cursor": base64.urlsafe_b64encode(b"o%d" % after).decode()} if has_next else {}
