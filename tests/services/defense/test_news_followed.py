@@ -18,7 +18,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.services.defense import revisions, store
 from tollhouse.services.defense.events.event import EventRecord
 from tollhouse.services.defense.events.feed import EventsFeed
-from tollhouse.services.defense.events.sync import Followed
+from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.ingest.batches import compact, ingest_export, slot_time
 from tollhouse.services.defense.ingest.provider_sync import _forget_old
 from tollhouse.services.defense.news import store as news
@@ -60,15 +60,15 @@ async def database(open_another):
 
 
 def following():
-    return Followed(EVENTS, bytes.decode)
+    return SyncedRows(EVENTS, bytes.decode)
 
 
 async def held_after_a_look(database, followed, pool, after):
     """What it holds, and what one holds that never looked before, in the same snapshot."""
     async with database.reading() as connection:
-        difference = await followed.look(connection, pool, after)
+        difference = await followed.sync(connection, pool, after)
         fresh = following()
-        await fresh.look(connection, pool, after)
+        await fresh.sync(connection, pool, after)
     moments = [{identity: it.moment(identity) for identity in it.items} for it in (followed, fresh)]
     return difference, (followed.items, moments[0]), (fresh.items, moments[1])
 
@@ -115,7 +115,7 @@ async def test_followed_rows_are_those_read_from_scratch(database, seed):
         difference, held, fresh = await held_after_a_look(database, followed, "provider", after)
         assert held == fresh
         now = dict(followed.items)
-        assert difference.gone == before.keys() - now.keys()
+        assert difference.removed == before.keys() - now.keys()
         assert {identity for identity in now if now[identity] != before.get(identity)} <= difference.changed
         before = now
     assert before
@@ -127,7 +127,7 @@ async def test_look_without_changes_finds_none(database):
     await held_after_a_look(database, followed, "provider", "")
     difference, _, _ = await held_after_a_look(database, followed, "provider", "")
     assert not difference.changed
-    assert not difference.gone
+    assert not difference.removed
 
 
 async def test_reader_beside_many_writers_skips_nothing(open_another):

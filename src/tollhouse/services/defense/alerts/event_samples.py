@@ -10,7 +10,7 @@ from tollhouse.services.defense.analysis.history import Served, ToldStory, entry
 from tollhouse.services.defense.events.event import Category, Event, SeverityTier
 from tollhouse.services.defense.events.query import Entry
 from tollhouse.services.defense.events.snapshot import COUNTED_BACK, Counted, by_country
-from tollhouse.services.defense.events.sync import Followed
+from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.ingest.batches import slot_before
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.revisions import revision
@@ -50,14 +50,14 @@ class FollowedMarks:
     """The marks of one pool by event id, as `EventsFeed` would serve them. After a look that failed, `forget`."""
 
     def __init__(self) -> None:
-        self._stories: Followed[ToldStory] = Followed(news.TOLD["story"], story_of)
-        self._events: Followed[Mark] = Followed(store.EVENTS, self._mark)
+        self._stories: SyncedRows[ToldStory] = SyncedRows(news.TOLD["story"], story_of)
+        self._events: SyncedRows[Mark] = SyncedRows(store.EVENTS, self._mark)
         self.forget()
 
     def forget(self) -> None:
         """Hold nothing."""
-        self._stories.forget()
-        self._events.forget()
+        self._stories.clear()
+        self._events.clear()
         self.told: dict[str, ToldStory] = {}
         self.counted: Counted = {}
         self._counted_at: tuple[int, str] | None = None
@@ -76,13 +76,13 @@ class FollowedMarks:
         """Hold what the connection's snapshot has of the 48 hours that end with what is served."""
         before = slot_before(served.newest, WIDEST_WINDOW)
         is_counted_anew = await self._look_at_deaths(connection, (served.as_of - COUNTED_BACK).date().isoformat())
-        await self._stories.look(connection, served.pool, before)
+        await self._stories.sync(connection, served.pool, before)
         told_before, self.told = self.told, told_by(self._stories.items.values())
-        seen = await self._events.look(connection, served.pool, before)
+        seen = await self._events.sync(connection, served.pool, before)
         anew = _weighed_otherwise(told_before, self.told) - seen.changed
-        await self._events.again(connection, served.pool, anew)
+        await self._events.reload(connection, served.pool, anew)
         changed = set(self.marks) if is_counted_anew else seen.changed | (anew & self.marks.keys())
-        return Seen(changed, seen.gone)
+        return Seen(changed, seen.removed)
 
     async def _look_at_deaths(self, connection: Transaction, day: str) -> bool:
         """Whether others are counted than before, so that any event may have other deaths."""
@@ -92,7 +92,7 @@ class FollowedMarks:
         counted = by_country(await store.fatalities_since(connection, day))
         is_another = counted != self.counted
         if is_another:
-            self._events.forget()
+            self._events.clear()
         self.counted, self._counted_at = counted, (number, day)
         return is_another
 

@@ -13,7 +13,7 @@ from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.live_events import Coverage
 from tollhouse.services.defense.events.event import Event, EventRecord, read_record
 from tollhouse.services.defense.events.query import Entry
-from tollhouse.services.defense.events.sync import Followed
+from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.events.window import WINDOW_HOURS
 from tollhouse.services.defense.ingest.batches import Pool, slot_before, slot_time
 from tollhouse.services.defense.ingest.scores import to_event
@@ -55,14 +55,14 @@ class FollowedEvents:
     """
 
     def __init__(self) -> None:
-        self._stories: Followed[StoryOfEvent] = Followed(news.TOLD["story"], _story)
-        self._events: Followed[Entry] = Followed(store.EVENTS, self._entry)
+        self._stories: SyncedRows[StoryOfEvent] = SyncedRows(news.TOLD["story"], _story)
+        self._events: SyncedRows[Entry] = SyncedRows(store.EVENTS, self._entry)
         self.forget()
 
     def forget(self) -> None:
         """Hold nothing."""
-        self._stories.forget()
-        self._events.forget()
+        self._stories.clear()
+        self._events.clear()
         self._told: dict[str, StoryOfEvent] = {}
         self._counted: Counted = {}
         self._counted_at: tuple[int, str] | None = None
@@ -74,11 +74,11 @@ class FollowedEvents:
         begin = slot_before(newest, timedelta(hours=WINDOW_HOURS))
         before = slot_before(newest, timedelta(hours=2 * WINDOW_HOURS))
         await self._look_at_deaths(connection, (as_of - COUNTED_BACK).date().isoformat())
-        await self._stories.look(connection, pool, before)
+        await self._stories.sync(connection, pool, before)
         told_before, self._told = self._told, told_by(self._stories.items.values())
-        changed = await self._events.look(connection, pool, before)
+        changed = await self._events.sync(connection, pool, before)
         weighed_anew = _told_otherwise(told_before, self._told) - changed.changed
-        await self._events.again(connection, pool, weighed_anew)
+        await self._events.reload(connection, pool, weighed_anew)
         coverage = Coverage(
             len(await store.slots_between(connection, pool, begin, newest)) / SLOTS_PER_DAY,
             len(await store.slots_between(connection, pool, before, begin)) / SLOTS_PER_DAY,
@@ -92,7 +92,7 @@ class FollowedEvents:
         counted = by_country(await store.fatalities_since(connection, day))
         if counted != self._counted:
             # Any event may now have other deaths.
-            self._events.forget()
+            self._events.clear()
         self._counted, self._counted_at = counted, (number, day)
 
     def _entry(self, packed: bytes) -> Entry:

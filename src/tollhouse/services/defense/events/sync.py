@@ -1,4 +1,4 @@
-"""What a reader holds of stored rows, brought up to date by what changed since it last looked."""
+"""A copy in memory of stored rows; each sync reads only the rows that changed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
@@ -14,83 +14,81 @@ from tollhouse.storage.database import Transaction
 Item = TypeVar("Item")
 
 
-class Difference(Struct, frozen=True):
-    """Ids that came or changed, and ids that left, since the look before."""
+class RowChanges(Struct, frozen=True):
+    """Ids of rows that were added or changed, and of rows that were removed, since the previous sync."""
 
     changed: set[str]
-    gone: set[str]
+    removed: set[str]
 
 
-class Followed(Generic[Item]):
-    """One source's rows after a moment, as `read` makes them of their packed bodies; `items` by id.
+class SyncedRows(Generic[Item]):
+    """The rows of a source after a moment, decoded by `read`, in `items` by id.
 
-    After a look that failed, or whose transaction did, `forget`: the next look then reads everything.
+    If a sync or its transaction fails, call `clear`: the next sync then reads everything.
     """
 
     def __init__(self, source: Source, read: Callable[[bytes], Item]) -> None:
         self._source = source
         self._read = read
-        self.forget()
+        self.clear()
 
-    def forget(self) -> None:
-        """Hold nothing."""
-        self._at: tuple[str, str, int] | None = None
+    def clear(self) -> None:
+        """Drop all rows."""
+        self._position: tuple[str, str, int] | None = None
         self.items: dict[str, Item] = {}
         self._moments: dict[str, str] = {}
 
-    def moment(self, identity: str) -> str:
-        """The moment by which a held row belongs to a window or not."""
-        return self._moments[identity]
+    def moment(self, row_id: str) -> str:
+        """The moment that decides whether a row belongs to a window."""
+        return self._moments[row_id]
 
     @property
     def revision(self) -> int:
-        """The revision up to which everything is held."""
-        return self._at[2] if self._at else 0
+        """The revision up to which rows were read."""
+        return self._position[2] if self._position else 0
 
-    def wrote(self, number: int) -> None:
-        """Say that the holder itself made that revision, and needs not read it if it comes next."""
-        if self._at and number == self._at[2] + 1:
-            self._at = (*self._at[:2], number)
+    def skip_own_revision(self, number: int) -> None:
+        """Do not read this revision if it is the next one: the owner of this copy wrote it."""
+        if self._position and number == self._position[2] + 1:
+            self._position = (*self._position[:2], number)
 
-    async def look(self, connection: Transaction, pool: str, after: str) -> Difference:
-        """Hold what the connection's snapshot has of a pool after that moment."""
+    async def sync(self, connection: Transaction, pool: str, after: str) -> RowChanges:
+        """Hold the rows of a pool after that moment, as the connection's snapshot has them."""
         number = await revisions.revision(connection, self._source.feed)
-        before, self._at = self._at, (pool, after, number)
+        before, self._position = self._position, (pool, after, number)
         if before is None or pool != before[0] or after < before[1] or number < before[2]:
-            held, self.items, self._moments = set(self.items), {}, {}
-            found = await self._take(revisions.rows_after(connection, self._source, pool, after), after)
-            return Difference(found.changed, held - found.changed)
-        gone = self._leave([identity for identity, moment in self._moments.items() if moment <= after])
+            previous, self.items, self._moments = set(self.items), {}, {}
+            read = await self._take(revisions.rows_after(connection, self._source, pool, after), after)
+            return RowChanges(read.changed, previous - read.changed)
+        removed = self._remove([row_id for row_id, moment in self._moments.items() if moment <= after])
         if number == before[2]:
-            return Difference(set(), gone)
-        rows = revisions.rows_changed_since(connection, self._source, pool, before[2])
-        found = await self._take(rows, after)
-        gone |= found.gone
+            return RowChanges(set(), removed)
+        read = await self._take(revisions.rows_changed_since(connection, self._source, pool, before[2]), after)
+        removed |= read.removed
         if await revisions.removed_at(connection, self._source.feed) > before[2]:
-            gone |= self._leave(self.items.keys() - await revisions.ids_after(connection, self._source, pool, after))
-        return Difference(found.changed, gone - found.changed)
+            removed |= self._remove(
+                self.items.keys() - await revisions.ids_after(connection, self._source, pool, after)
+            )
+        return RowChanges(read.changed, removed - read.changed)
 
-    async def again(self, connection: Transaction, pool: str, ids: Collection[str]) -> None:
-        """Read these anew, as far as they are held: for items made of more than their row."""
-        held = sorted(identity for identity in ids if identity in self.items)
+    async def reload(self, connection: Transaction, pool: str, ids: Collection[str]) -> None:
+        """Read these rows again where they are held: for items that depend on more than their row."""
+        held = sorted(row_id for row_id in ids if row_id in self.items)
         await self._take(revisions.rows_named(connection, self._source, pool, held), "")
 
-    async def _take(self, found: AsyncIterator[Rows], after: str) -> Difference:
-        taken = Difference(set(), set())
-        async for rows in found:
-            wanted = [row for row in rows if row[1] > after]
-            items = await asyncio.to_thread(self._read_all, wanted)
-            for (identity, moment, _), item in zip(wanted, items, strict=True):
-                self.items[identity], self._moments[identity] = item, intern(moment)
-            taken.changed.update(identity for identity, _, _ in wanted)
-            # What changed may have moved out of the window, too.
-            taken.gone.update(self._leave([row[0] for row in rows if row[1] <= after and row[0] in self.items]))
-        return taken
+    async def _take(self, batches: AsyncIterator[Rows], after: str) -> RowChanges:
+        changes = RowChanges(set(), set())
+        async for rows in batches:
+            inside = [row for row in rows if row[1] > after]
+            items = await asyncio.to_thread(lambda bodies: list(map(self._read, bodies)), [body for *_, body in inside])
+            for (row_id, moment, _), item in zip(inside, items, strict=True):
+                self.items[row_id], self._moments[row_id] = item, intern(moment)
+            changes.changed.update(row_id for row_id, _, _ in inside)
+            # A changed row may have moved out of the window.
+            changes.removed.update(self._remove([row[0] for row in rows if row[1] <= after and row[0] in self.items]))
+        return changes
 
-    def _read_all(self, rows: Rows) -> list[Item]:
-        return [self._read(body) for _, _, body in rows]
-
-    def _leave(self, ids: Collection[str]) -> set[str]:
-        for identity in ids:
-            del self.items[identity], self._moments[identity]
+    def _remove(self, ids: Collection[str]) -> set[str]:
+        for row_id in ids:
+            del self.items[row_id], self._moments[row_id]
         return set(ids)

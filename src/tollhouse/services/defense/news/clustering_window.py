@@ -11,7 +11,7 @@ from tollhouse.services.defense import revisions
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.events.event import EventRecord, read_record
 from tollhouse.services.defense.events.snapshot import COUNTED_BACK, Counted, by_country, with_fatalities
-from tollhouse.services.defense.events.sync import Followed
+from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.ingest.batches import Pool, compact
 from tollhouse.services.defense.links import article_id
 from tollhouse.services.defense.news import store
@@ -36,7 +36,7 @@ class DeskWindow:
     """One pool's events and articles of the clustering window. Of no use after a look that failed."""
 
     def __init__(self) -> None:
-        self._events: Followed[EventRecord] = Followed(events_store.EVENTS, self._record)
+        self._events: SyncedRows[EventRecord] = SyncedRows(events_store.EVENTS, self._record)
         self._articles_at: int | None = None
         self._counted: Counted = {}
         self._counted_at: tuple[int, str] | None = None
@@ -57,11 +57,11 @@ class DeskWindow:
         """Take in what changed in the 36 hours up to `as_of`."""
         after = compact(as_of - WINDOW)
         counted_anew = await self._look_at_deaths(connection, (as_of - WINDOW - COUNTED_BACK).date().isoformat())
-        events = await self._events.look(connection, pool, after)
-        self._unlinked = (self._unlinked | events.changed) - events.gone
+        events = await self._events.sync(connection, pool, after)
+        self._unlinked = (self._unlinked | events.changed) - events.removed
         reports = await self._look_at_articles(connection, pool, after)
         self._link(reports)
-        return Seen(reports, counted_anew or bool(reports or events.changed or events.gone))
+        return Seen(reports, counted_anew or bool(reports or events.changed or events.removed))
 
     def unreported(self, newest: str, reports: Iterable[Reported], room: StoryBuilder) -> list[Reported]:
         """The pages of events up to the slot `newest` that neither these nor the room's reports link to their event."""
@@ -105,7 +105,7 @@ class DeskWindow:
         self._counted = by_country(await events_store.fatalities_since(connection, day))
         if before == self._counted:
             return False
-        self._events.forget()
+        self._events.clear()
         return True
 
     def _record(self, packed: bytes) -> EventRecord:

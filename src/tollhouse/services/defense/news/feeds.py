@@ -12,7 +12,7 @@ from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request
 from tollhouse.logs import logger
 from tollhouse.services.defense.events.feed import EventsFeed
-from tollhouse.services.defense.events.sync import Followed
+from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.events.window import WINDOW_HOURS, Source
 from tollhouse.services.defense.ingest.batches import Pool, compact
 from tollhouse.services.defense.news import store
@@ -76,8 +76,8 @@ class NewsFeeds:
         self._database = database
         self._events = events
         self._seen: tuple[Pool, datetime | None, int] | None = None
-        self._stories: Followed[Story] = Followed(store.TOLD["story"], msgspec.json.Decoder(Story).decode)
-        self._entities: Followed[Entity] = Followed(store.TOLD["entity"], msgspec.json.Decoder(Entity).decode)
+        self._stories: SyncedRows[Story] = SyncedRows(store.TOLD["story"], msgspec.json.Decoder(Story).decode)
+        self._entities: SyncedRows[Entity] = SyncedRows(store.TOLD["entity"], msgspec.json.Decoder(Entity).decode)
         self.window = NewsWindow((), (), None)
 
     async def stories(self, request: Request[StoriesQuery, None]) -> StoriesPage:
@@ -124,11 +124,11 @@ class NewsFeeds:
 
     async def _look(self, connection: Transaction, since: str) -> None:
         try:
-            await self._stories.look(connection, self._events.pool, since)
-            await self._entities.look(connection, self._events.pool, since)
+            await self._stories.sync(connection, self._events.pool, since)
+            await self._entities.sync(connection, self._events.pool, since)
         except BaseException:
-            self._stories.forget()
-            self._entities.forget()
+            self._stories.clear()
+            self._entities.clear()
             raise
 
     def facts(self) -> dict[str, Any]:
