@@ -8,6 +8,8 @@ from tollhouse import clock
 from tollhouse.accounts.keys import open_key_ring
 from tollhouse.errors import Problem
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 async def ring(database):

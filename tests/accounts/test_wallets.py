@@ -13,6 +13,8 @@ from tollhouse.caller import WalletCaller
 from tollhouse.errors import Problem
 from tollhouse.evm.address import parse_address
 
+pytestmark = pytest.mark.both_databases
+
 ACCOUNT = Account.from_key("0x" + "11" * 32)
 OTHER = Account.from_key("0x" + "22" * 32)
 ADDRESS = parse_address(ACCOUNT.address).raw

@@ -14,6 +14,8 @@ from tollhouse.cli.options import Where
 from tollhouse.config.settings import Settings
 from tollhouse.storage.migrate import NewerSchemaError
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture(scope="module")
 def made(migrated_folder, tmp_path_factory):

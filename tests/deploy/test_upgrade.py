@@ -19,6 +19,8 @@ from tollhouse.payments.ledger.types import agent_account
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import MAIN, Chain, migrate, newest_version
 
+pytestmark = pytest.mark.both_databases
+
 __all__ = ["recorded_data", "start_server"]
 
 REVISIONS = sorted(path.name[:4] for path in MAIN.versions.glob("[0-9]*.py"))

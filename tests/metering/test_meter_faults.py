@@ -18,6 +18,8 @@ from tollhouse.storage.counters_postgres import PostgresCounters
 from tollhouse.storage.counters_sqlite import FolderInUseError, MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import open_database
 
+pytestmark = pytest.mark.both_databases
+
 FREE = Windows(100, 10)
 
 

@@ -15,6 +15,8 @@ from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
+pytestmark = pytest.mark.both_databases
+
 FREE = Windows(100, 10)
 NOON = 20_000.5 * SECONDS_PER_DAY
 

@@ -5,6 +5,8 @@ from tollhouse import app, clock
 from tollhouse.config.settings import Settings
 from tollhouse.questions.conversation import LIVES_SECONDS, Conversations, open_conversations
 
+pytestmark = pytest.mark.both_databases
+
 
 class Memory(Struct, frozen=True, array_like=True):
     """What these tests remember."""

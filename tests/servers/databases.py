@@ -15,6 +15,8 @@ from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 
+_BY_KIND = {"database_url", "empty_database_url"}
+
 
 @pytest.fixture(scope="session")
 def migrated_folder() -> Path:
@@ -50,9 +52,20 @@ def postgres_url(new_postgres_database: Callable[..., str], migrated_template: s
     drop(url)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "both_databases: a store's contract, checked on SQLite and on PostgreSQL")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A store's contract is checked on both databases; what is built on the stores is checked on SQLite."""
+    is_contract = metafunc.definition.get_closest_marker("both_databases")
+    for name in _BY_KIND & set(metafunc.fixturenames):
+        metafunc.parametrize(name, ["sqlite", "postgres"] if is_contract else ["sqlite"], indirect=True)
+
+
+@pytest.fixture
 def database_url(request: pytest.FixtureRequest) -> str:
-    """A database of each kind that Tollhouse stores in."""
+    """A migrated database: SQLite, and PostgreSQL too where the test is marked `both_databases`."""
     if request.param == "sqlite":
         return f"sqlite+aiosqlite:///{request.getfixturevalue('data_dir')}/tollhouse.db"
     return str(request.getfixturevalue("postgres_url"))
@@ -67,7 +80,7 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     await opened.close()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture
 def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """As `database_url`, before any migration."""
     if request.param == "sqlite":

@@ -4,6 +4,8 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.mark.parametrize("attempt", [1, 2])
 async def test_database_is_empty_for_each_test(database_url, attempt):

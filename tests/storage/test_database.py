@@ -16,6 +16,8 @@ from tollhouse.errors import Problem
 from tollhouse.storage import database as database_module
 from tollhouse.storage.database import open_database
 
+pytestmark = pytest.mark.both_databases
+
 HOLDER = """
 import asyncio, sys
 from pathlib import Path

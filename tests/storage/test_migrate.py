@@ -12,6 +12,8 @@ from tollhouse.errors import Problem
 from tollhouse.storage.database import Database, metadata, open_database
 from tollhouse.storage.migrate import NewerSchemaError, migrate, newest_version
 
+pytestmark = pytest.mark.both_databases
+
 # Spoken to in SQL alone, so declared by the migration alone.
 UNDECLARED = {"tally", "alembic_version"}
 

@@ -13,6 +13,8 @@ from tests.webhooks.conftest import is_signed
 from tollhouse import clock
 from tollhouse.webhooks import outbox
 
+pytestmark = pytest.mark.both_databases
+
 EVENTS = 1_000
 MINUTE = 60.0
 HOUR = 3_600.0

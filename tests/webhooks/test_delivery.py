@@ -17,6 +17,8 @@ from tollhouse.webhooks import outbox, signing
 from tollhouse.webhooks.delivery import deliverer
 from tollhouse.webhooks.delivery.fair_share import Capacity
 
+pytestmark = pytest.mark.both_databases
+
 HOUR = 3_600.0
 DAYS_3 = 3 * 24 * HOUR
 

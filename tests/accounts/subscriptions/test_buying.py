@@ -7,6 +7,8 @@ import pytest
 from tests.accounts.subscriptions.shop import EMAIL, PUBLIC_URL, refused
 from tollhouse import clock
 
+pytestmark = pytest.mark.both_databases
+
 
 async def test_checkout_leads_to_a_page_for_this_key_and_price(shop):
     begun = await shop.begin("price_ent", email="ADA@Example.org")

@@ -12,6 +12,8 @@ from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints
 from tollhouse.accounts.subscriptions.factory import open_stripe
 from tollhouse.config.settings import SettingError, Settings, load, shown
 
+pytestmark = pytest.mark.both_databases
+
 
 async def paid(shop):
     """The event that tells of a payment, not told yet."""

@@ -4,6 +4,8 @@ import pytest
 
 from tests.payments.crashes.simulation import Simulation
 
+pytestmark = pytest.mark.both_databases
+
 SEEDS = (1, 2)
 
 

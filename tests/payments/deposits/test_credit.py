@@ -21,6 +21,8 @@ from tollhouse.payments.deposits.deposits import Deposits, open_deposits
 from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.storage.database import open_database
 
+pytestmark = pytest.mark.both_databases
+
 ALICE, BOB, TREASURY = ACCOUNTS[1], ACCOUNTS[2], ACCOUNTS[5]
 CONFIRMATIONS = 3
 TERMS = DepositTerms(8453, LocalChain.usdc_address, TREASURY.address, CONFIRMATIONS)

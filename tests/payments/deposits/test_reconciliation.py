@@ -6,6 +6,8 @@ from tollhouse.payments.deposits.confirmation import DepositTerms
 from tollhouse.payments.deposits.deposits import Deposits
 from tollhouse.payments.ledger.ledger import Transfer
 
+pytestmark = pytest.mark.both_databases
+
 ALICE, TREASURY = ACCOUNTS[1], ACCOUNTS[5]
 TERMS = DepositTerms(8453, LocalChain.usdc_address, TREASURY.address, confirmations=1)
 

@@ -6,6 +6,8 @@ from tests.payments.ledger.asking import PRICE, charge, deposit, reserve
 from tests.payments.ledger.crash_journal import Call, Journal, Money, Seen, complaints
 from tests.payments.ledger.crash_run import run
 
+pytestmark = pytest.mark.both_databases
+
 # `python -m tests.payments.ledger.crash_run --seeds 200` goes through many more: docs/ledger.md.
 SQLITE_SEEDS, POSTGRES_SEEDS = range(6), range(2)
 

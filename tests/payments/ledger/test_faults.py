@@ -17,6 +17,8 @@ from tollhouse.payments.ledger.postgres import store as postgres_store
 from tollhouse.payments.ledger.sqlite import store as sqlite_store
 from tollhouse.storage.database import open_database
 
+pytestmark = pytest.mark.both_databases
+
 
 @contextlib.asynccontextmanager
 async def opened(url):

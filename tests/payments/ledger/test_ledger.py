@@ -22,6 +22,8 @@ from tollhouse.payments.ledger.ledger import (
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import NewerSchemaError
 
+pytestmark = pytest.mark.both_databases
+
 
 async def test_account_nobody_touched_is_all_zeros(ledger):
     account = await ledger.account("agent:a")

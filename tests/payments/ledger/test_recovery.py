@@ -14,6 +14,8 @@ from tollhouse.payments.ledger.commands import Reserve
 from tollhouse.payments.ledger.ledger import ReservationGoneError, Reserved, Transfer, Used, open_ledger
 from tollhouse.storage.database import open_database
 
+pytestmark = pytest.mark.both_databases
+
 OWNER = """
 import asyncio, sys
 from tests.payments.ledger.asking import reserve

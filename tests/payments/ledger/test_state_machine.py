@@ -23,6 +23,8 @@ from tollhouse.payments.ledger.ledger import (
 )
 from tollhouse.storage.database import open_database
 
+pytestmark = pytest.mark.both_databases
+
 EXAMPLES, STEPS = 40, 25
 AGENTS = st.sampled_from("ab")
 IDS = st.integers(0, 5)

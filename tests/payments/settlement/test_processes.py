@@ -16,6 +16,8 @@ from tests.payments.x402.paying import PRICE, REQUIREMENT, read, v1
 from tollhouse.failpoints import EXIT_STATUS
 from tollhouse.payments.x402.types import Settled
 
+pytestmark = pytest.mark.both_databases
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -18,6 +18,8 @@ from tollhouse.payments.x402.leases import LEASE_SECONDS
 from tollhouse.payments.x402.payments import Claimed, Kept
 from tollhouse.payments.x402.reconciliation import reconcile
 
+pytestmark = pytest.mark.both_databases
+
 ROOT = Path(__file__).parents[3]
 PLACES = ["x402.claimed", "x402.before-settling", "x402.after-settling", "x402.after-ledger", "x402.after-settled"]
 EXPIRY_SECONDS = 90

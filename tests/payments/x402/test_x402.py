@@ -27,6 +27,8 @@ from tollhouse.payments.stored_response import KEPT_SECONDS
 from tollhouse.payments.x402 import payments as x402_module
 from tollhouse.payments.x402.payments import Claimed, Kept
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.mark.parametrize(("make", "header"), [(v1, "X-PAYMENT-RESPONSE"), (v2, "PAYMENT-RESPONSE")])
 async def test_payment_is_settled_on_the_chain_and_entered_in_the_ledger(room, chain, make, header):

@@ -17,6 +17,8 @@ from tollhouse.services.defense.news.reported_article import Reported
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.stories.story import Story
 
+pytestmark = pytest.mark.both_databases
+
 DATA = Path(__file__).parents[2] / "data"
 SLOT = "20191024143000"
 PAGE = (

@@ -35,6 +35,8 @@ from tollhouse.services.defense.wire_copies import with_copies_marked
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 
+pytestmark = pytest.mark.both_databases
+
 BEGIN = datetime(2019, 10, 24, 14, 30, tzinfo=UTC)
 POOLS = ("provider", "local")
 TITLES = [*TANKER, *MINISTER, *QUAKE, *SUBMARINE]

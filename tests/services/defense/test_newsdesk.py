@@ -24,6 +24,8 @@ from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.store import NEWS_FEED
 from tollhouse.services.defense.stories.story import Story
 
+pytestmark = pytest.mark.both_databases
+
 SLOT = "20191024143000"
 AS_OF = datetime(2019, 10, 24, 14, 30, tzinfo=UTC)
 NEXT_WEEK = AS_OF + timedelta(days=10)

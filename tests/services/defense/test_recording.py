@@ -14,6 +14,8 @@ from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
+pytestmark = pytest.mark.both_databases
+
 OTHER = "20191024143000"
 
 

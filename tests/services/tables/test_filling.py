@@ -12,6 +12,8 @@ from tollhouse.services.tables.loader import open_filler
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 async def database(database_url, tmp_path):

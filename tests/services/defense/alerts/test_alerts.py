@@ -7,6 +7,7 @@ from tests.services.defense.alerts.conftest import NOON, record, rule
 BODY = {**rule(), "name": "Fighting", "url": "https://hooks.example/x"}
 
 
+@pytest.mark.both_databases
 async def test_alert_is_made_with_its_secret_this_once(house, hook):
     filters = {"category": "Battles", "country": "eth", "entity": "NATO", "severity_tier": "high"}
     made = await house.make(hook.url(), filters=filters, window_hours=6, cooldown_minutes=30)
@@ -112,6 +113,7 @@ async def test_lower_tiers_are_told_which_tier_it_needs(house):
     assert (await house.client.get("/api/alerts")).status_code == 401
 
 
+@pytest.mark.both_databases
 async def test_every_change_makes_a_version_and_no_change_makes_none(house, hook):
     made = await house.make(hook.url())
     path = f"/api/alerts/{made['id']}"
@@ -144,6 +146,7 @@ async def test_bad_change_is_refused_and_changes_nothing(house, hook, patch, par
     assert (await house.alert(made["id"]))["version"] == 1
 
 
+@pytest.mark.both_databases
 async def test_deleted_alert_is_gone_and_tells_nothing_more(house, hook):
     made = await house.make(hook.url())
     await house.put(record(1), record(2))
@@ -158,6 +161,7 @@ async def test_deleted_alert_is_gone_and_tells_nothing_more(house, hook):
     assert hook.told == []
 
 
+@pytest.mark.both_databases
 async def test_key_has_a_bounded_number_of_alerts(house, hook, monkeypatch):
     monkeypatch.setattr("tollhouse.services.defense.alerts.endpoints.MOST_ALERTS_PER_KEY", 2)
     first = await house.make(hook.url())

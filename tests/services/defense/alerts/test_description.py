@@ -1,7 +1,5 @@
 """The description tells of alerts and analysis, and its examples fit."""
 
-import pytest
-
 from tests.http.test_openapi import operations, references, target, validator
 
 PATHS = {
@@ -18,7 +16,6 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize("database_url", [""])
 async def test_every_operation_is_described_with_tier_and_fitting_examples(house):
     document = (await house.client.get("/api/openapi.json")).json()
     assert {path: document["paths"][path].keys() & {"get", "post", "patch", "delete"} for path in PATHS} == PATHS

@@ -21,6 +21,8 @@ from tollhouse.services.defense.ingest.recording import load_recording
 from tollhouse.services.defense.ingest.scores import to_event
 from tollhouse.services.defense.news import store as news
 
+pytestmark = pytest.mark.both_databases
+
 HOUR, MINUTE = 3_600.0, 60.0
 
 

@@ -32,6 +32,7 @@ def figures(result, *names: str):
     return [tuple(group[name] for name in names) for group in result["groups"]]
 
 
+@pytest.mark.both_databases
 async def test_events_are_counted_by_country(house):
     await store_some(house)
     result = await analyse(house)
@@ -66,12 +67,14 @@ async def test_one_or_two_dimensions_group(house, group_by, expected):
     assert result["group_by"] == group_by
 
 
+@pytest.mark.both_databases
 async def test_more_hours_reach_further_back(house):
     await store_some(house)
     result = await analyse(house, group_by=["day"], hours=48)
     assert figures(result, "day", "count") == [("2026-03-10", 5), ("2026-03-09", 1)]
 
 
+@pytest.mark.both_databases
 async def test_event_counts_for_every_entity_of_its_story(house):
     await store_some(house)
     nato = {"id": "entity_00000000000000aa", "name": "NATO", "aliases": []}
@@ -198,6 +201,7 @@ async def test_nothing_stored_is_an_upstream_failure(house):
     assert (answer.status_code, answer.json()["code"]) == (502, "upstream-unavailable")
 
 
+@pytest.mark.both_databases
 async def test_query_is_saved_listed_run_and_deleted(house):
     await store_some(house)
     query = {"group_by": ["category"], "filters": {"country": "ET"}, "order_by": "group"}
@@ -220,6 +224,7 @@ async def test_query_is_saved_listed_run_and_deleted(house):
     assert (await house.ask("DELETE", f"/api/analysis/queries/{saved['id']}")).status_code == 404
 
 
+@pytest.mark.both_databases
 async def test_key_saves_a_bounded_number_of_queries(house, monkeypatch):
     monkeypatch.setattr(endpoints, "MOST_QUERIES_PER_KEY", 1)
     body = {"name": "x", "query": {"group_by": ["day"]}}
