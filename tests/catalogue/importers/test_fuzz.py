@@ -13,7 +13,6 @@ from tests.catalogue.importers.test_traps import FILES
 from tollhouse.catalogue.importers.amounts import minor_units, money
 from tollhouse.catalogue.importers.article import Faulty, Unreadable
 from tollhouse.catalogue.importers.feed import Wanted, rows_in
-from tollhouse.catalogue.importers.html_text import LONGEST, plain_text
 from tollhouse.catalogue.importers.unicode import text_of, unpacked
 from tollhouse.services.mattress.attributes.derive import derive
 from tollhouse.services.mattress.attributes.result import Texts
@@ -106,20 +105,6 @@ def test_any_sum_is_a_number_or_a_fault(value):
     for read_sum in (lambda: money(value)[0], lambda: minor_units(value, 2)):
         with suppress(Faulty):
             assert read_sum().is_finite()
-
-
-@QUICK
-@given(
-    html=st.text(max_size=300)
-    | st.lists(st.sampled_from(["<p>", "</", "<!--", "&lt;", "<script>", "x", ">", "&#0;"])).map("".join)
-)
-def test_plain_text_has_no_tags_and_no_control_characters(html):
-    text = plain_text(html)
-    assert len(text) <= LONGEST
-    assert "<script" not in text
-    assert all(
-        line.isprintable() for line in text.split("\n") if "\u00ad" not in line and max(line, default="") < "\u2000"
-    )
 
 
 @QUICK

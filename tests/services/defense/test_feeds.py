@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tollhouse.html_text import one_line
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.ingest.feed_dates import read_moment
 from tollhouse.services.defense.ingest.feed_parser import ParsedFeed, Reading, parse_feed
 from tollhouse.services.defense.ingest.feed_text import feed_text
-from tollhouse.services.defense.ingest.html_text import plain_text
 from tollhouse.services.defense.links import LONGEST_URL, article_id, tidy_link
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -315,5 +315,5 @@ def test_entries_beyond_the_first_two_thousand_are_left_out():
 
 
 def test_long_text_is_cut_between_words():
-    assert plain_text("word " * 100, 22) == "word word word word…"
-    assert len(plain_text("x" * 1000, 50)) == 50
+    assert one_line("word " * 100, 22) == "word word word word…"
+    assert len(one_line("x" * 1000, 50)) == 50

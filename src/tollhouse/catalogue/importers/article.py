@@ -4,9 +4,12 @@ from decimal import Decimal
 
 from msgspec import Struct, field
 
+from tollhouse.html_text import plain_text
+
 MAX_BYTES = 64 * 1024 * 1024
 """A feed's size, unpacked."""
 MAX_ARTICLES = 100_000
+MAX_DESCRIPTION = 20_000
 
 
 class Unreadable(ValueError):
@@ -49,3 +52,8 @@ class FeedItem(Struct, frozen=True, kw_only=True):
     image_url: str = ""
     page_url: str = ""
     fault: str = ""
+
+
+def description_text(html: str) -> str:
+    """A description as plain text, each block on its own line."""
+    return plain_text(html, MAX_DESCRIPTION)

@@ -5,13 +5,13 @@ from decimal import Decimal
 from typing import Any
 
 from tollhouse.catalogue.importers.amounts import minor_units, money, priced
-from tollhouse.catalogue.importers.article import MAX_ARTICLES, Faulty, FeedItem, Price, Unreadable
+from tollhouse.catalogue.importers.article import MAX_ARTICLES, Faulty, FeedItem, Price, Unreadable, description_text
 from tollhouse.catalogue.importers.availability import availability, in_stock
 from tollhouse.catalogue.importers.context import Context
 from tollhouse.catalogue.importers.delimited import records_of
-from tollhouse.catalogue.importers.html_text import one_line, plain_text
 from tollhouse.catalogue.importers.json_text import decoded
 from tollhouse.catalogue.importers.mapping import Mapping
+from tollhouse.html_text import one_line
 
 _NEEDED = ("id", "title", "price")
 _DECLARED = ("firmness", "cooling", "sleep_positions", "material")
@@ -87,7 +87,7 @@ def _article(line: int, cells: Cells, context: Context, fault: str = "") -> Feed
         "group": said.get("group", ""),
         "title": one_line(said.get("title", "")),
         "brand": one_line(said.get("brand", "")),
-        "description": plain_text(said.get("description", "")),
+        "description": description_text(said.get("description", "")),
         "tags": tuple(_several(cells.get("tags"))),
         "kind": one_line(said.get("type", "")),
         "size": one_line(said.get("size", "")),

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tollhouse.catalogue.importers.article import Faulty, FeedItem, Unreadable
+from tollhouse.catalogue.importers.article import Faulty, FeedItem, Unreadable, description_text
 from tollhouse.catalogue.importers.attribute_labels import declared
 from tollhouse.catalogue.importers.context import Context
-from tollhouse.catalogue.importers.html_text import one_line, plain_text
 from tollhouse.catalogue.importers.json_text import Object, objects, text, texts
 from tollhouse.catalogue.importers.jsonld_nodes import GROUP, Graph, types_of, words_of
 from tollhouse.catalogue.importers.jsonld_offers import availability_of, offers_of, price_of
 from tollhouse.catalogue.importers.jsonld_scripts import values_of
+from tollhouse.html_text import one_line
 
 _IDENTITIES = ("productID", "sku", "mpn", "gtin", "gtin13", "@id", "url")
 _GROUP_IDENTITIES = ("productGroupID", *_IDENTITIES)
@@ -70,7 +70,7 @@ def _common(product: Object, group: Object, number: int, context: Context) -> di
         "group": _identity(group, _GROUP_IDENTITIES),
         "title": one_line(words_of(group.get("name")) or words_of(product.get("name"))),
         "brand": one_line(words_of(first("brand")) or words_of(first("manufacturer"))),
-        "description": plain_text(words_of(first("description"))),
+        "description": description_text(words_of(first("description"))),
         "tags": texts(first("keywords")),
         "kind": one_line(words_of(first("category"))),
         "size": size or _size_in_name(product, group),

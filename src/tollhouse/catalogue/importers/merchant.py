@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from tollhouse.catalogue.importers.amounts import money, priced
-from tollhouse.catalogue.importers.article import Faulty, FeedItem, Price
+from tollhouse.catalogue.importers.article import Faulty, FeedItem, Price, description_text
 from tollhouse.catalogue.importers.attribute_labels import declared
 from tollhouse.catalogue.importers.availability import availability
 from tollhouse.catalogue.importers.context import Context
 from tollhouse.catalogue.importers.delimited import Record, records_of
-from tollhouse.catalogue.importers.html_text import one_line, plain_text
 from tollhouse.catalogue.importers.mapping import plain_name
 from tollhouse.catalogue.importers.merchant_items import items_of
+from tollhouse.html_text import one_line
 
 _NEEDED = ("id", "title")
 
@@ -48,7 +48,7 @@ def _article(line: int, members: Mapping[str, str], context: Context) -> FeedIte
         "group": said.get("item_group_id", ""),
         "title": one_line(said.get("title", "")),
         "brand": one_line(said.get("brand", "")),
-        "description": plain_text(said.get("description", "")),
+        "description": description_text(said.get("description", "")),
         "kind": one_line(said.get("product_type", "")),
         "size": one_line(said.get("size", "")),
         "declared": declared([("material", said.get("material", "")), *_details(said)]),

@@ -5,12 +5,12 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from tollhouse.catalogue.importers.amounts import decimal, minor_units, priced
-from tollhouse.catalogue.importers.article import Faulty, FeedItem, Price, Unreadable
+from tollhouse.catalogue.importers.article import Faulty, FeedItem, Price, Unreadable, description_text
 from tollhouse.catalogue.importers.attribute_labels import attribute_of, declared
 from tollhouse.catalogue.importers.availability import in_stock
 from tollhouse.catalogue.importers.context import Context
-from tollhouse.catalogue.importers.html_text import one_line, plain_text
 from tollhouse.catalogue.importers.json_text import Object, decoded, objects, text, texts
+from tollhouse.html_text import one_line
 from tollhouse.services.mattress.attributes.size import declared_size
 
 Dialect = Literal["public", "admin", "js"]
@@ -102,7 +102,7 @@ def _common(product: Object, number: int, context: Context) -> dict[str, Any]:
         "group": identity,
         "title": one_line(text(product.get("title"))),
         "brand": one_line(text(product.get("vendor"))),
-        "description": plain_text(text(product.get("body_html")) or text(product.get("description"))),
+        "description": description_text(text(product.get("body_html")) or text(product.get("description"))),
         "tags": texts(product.get("tags")),
         "kind": one_line(text(product.get("product_type")) or text(product.get("type"))),
         "image_url": first,

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from tollhouse.catalogue.importers.amounts import minor_units, priced
-from tollhouse.catalogue.importers.article import Faulty, FeedItem, Price, Unreadable
+from tollhouse.catalogue.importers.article import Faulty, FeedItem, Price, Unreadable, description_text
 from tollhouse.catalogue.importers.attribute_labels import attribute_of, declared
 from tollhouse.catalogue.importers.availability import in_stock
 from tollhouse.catalogue.importers.context import Context
-from tollhouse.catalogue.importers.html_text import one_line, plain_text
 from tollhouse.catalogue.importers.json_text import Object, decoded, objects, text
+from tollhouse.html_text import one_line
 
 _VARIATION = "variation"
 
@@ -81,7 +81,7 @@ def _common(entry: Object, described: Object, number: int, context: Context) -> 
         "group": identity,
         "title": one_line(text(described.get("name")) or text(entry.get("name"))),
         "brand": _brand(described, pairs),
-        "description": plain_text(
+        "description": description_text(
             "\n".join(filter(None, (text(described.get(name)) for name in ("short_description", "description"))))
         ),
         "tags": tuple(one_line(text(each.get("name"))) for each in objects(described.get("tags"))),

@@ -13,12 +13,12 @@ from urllib.parse import urljoin
 
 from msgspec import Struct
 
+from tollhouse.html_text import one_line, shortened
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.ingest.feed_dates import read_moment
 from tollhouse.services.defense.ingest.feed_elements import Entry, FeedDocument
 from tollhouse.services.defense.ingest.feed_text import feed_text
 from tollhouse.services.defense.ingest.feed_xml import read_document
-from tollhouse.services.defense.ingest.html_text import plain_text, shortened
 from tollhouse.services.defense.links import article_id, tidy_link
 from tollhouse.services.defense.publishers import publisher_of
 
@@ -86,7 +86,7 @@ def parse_feed(raw: bytes, reading: Reading) -> ParsedFeed:
         list(articles.values()),
         frozenset(listed),
         {reason: count for reason, count in skipped.items() if count},
-        plain_text(document.fields.get("title", ""), LONGEST_TITLE),
+        one_line(document.fields.get("title", ""), LONGEST_TITLE),
         _language(document.language, document.fields),
         document.is_well_formed,
     )
@@ -98,9 +98,9 @@ def _article(entry: Entry, document: FeedDocument, reading: Reading, listed: set
     if identity in listed:
         raise _Skip("duplicate")
     listed.add(identity)
-    text = plain_text(_first(entry.fields, _TEXTS), LONGEST_TEXT)
+    text = one_line(_first(entry.fields, _TEXTS), LONGEST_TEXT)
     # RSS 2.0 lets an entry have a description alone.
-    title = plain_text(_first(entry.fields, _TITLES), LONGEST_TITLE) or shortened(text, 120)
+    title = one_line(_first(entry.fields, _TITLES), LONGEST_TITLE) or shortened(text, 120)
     if not title:
         raise _Skip("no-title")
     is_new = reading.seen is not None and identity not in reading.seen

@@ -10,9 +10,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from tollhouse.html_text import one_line
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.ingest.export_parser import BadRow
-from tollhouse.services.defense.ingest.html_text import plain_text
 from tollhouse.services.defense.ingest.translation import language_of
 from tollhouse.services.defense.links import article_id, tidy_link
 from tollhouse.services.defense.publishers import publisher_of
@@ -97,7 +97,7 @@ def _article(f: list[bytes]) -> Article:
     return Article(
         id=article_id(url),
         url=url,
-        title=plain_text(_extra(_TITLE, extras).replace("\\'", "'"), LONGEST_TITLE),
+        title=one_line(_extra(_TITLE, extras).replace("\\'", "'"), LONGEST_TITLE),
         publisher=publisher.name,
         family=publisher.family,
         published=_published(f[1], extras),
