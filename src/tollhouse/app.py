@@ -12,6 +12,7 @@ from msgspec import structs
 
 from tollhouse import clock, failpoints, logs
 from tollhouse.accounts.keys import open_key_ring
+from tollhouse.accounts.plans import Plans, open_plans
 from tollhouse.accounts.subscriptions.factory import open_stripe
 from tollhouse.accounts.wallets import WalletRegistry
 from tollhouse.admission.admission import Admission
@@ -27,6 +28,7 @@ from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service, Work
 from tollhouse.http.service_endpoints import with_housekeeping
+from tollhouse.http.terms import Terms
 from tollhouse.metering.meter import Meter, TallyMeter
 from tollhouse.payments.deposits.deposits import open_deposits
 from tollhouse.payments.ledger.ledger import open_ledger
@@ -77,6 +79,7 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
 @contextlib.asynccontextmanager
 async def open_context(settings: Settings, *, answers_calls: bool = True) -> AsyncIterator[AppContext]:
     """The rooms every service shares, their storage migrated. Only a process that answers calls counts them."""
+    plans = open_plans(settings)
     async with contextlib.AsyncExitStack() as stack:
         database = open_database(settings)
         stack.push_async_callback(database.close)
@@ -93,7 +96,18 @@ async def open_context(settings: Settings, *, answers_calls: bool = True) -> Asy
         per_request = await stack.enter_async_context(open_pay_per_request(settings, database, ledger))
         stripe = await stack.enter_async_context(open_stripe(settings))
         yield AppContext(
-            settings, database, keys, wallets, meter, ledger, deposits, webhooks, per_request, stripe, clock.seconds()
+            settings,
+            plans,
+            database,
+            keys,
+            wallets,
+            meter,
+            ledger,
+            deposits,
+            webhooks,
+            per_request,
+            stripe,
+            clock.seconds(),
         )
 
 
@@ -152,7 +166,19 @@ def chosen(settings: Settings) -> list[str]:
 
 async def _opened(context: AppContext) -> list[Service]:
     known = every_service(context.settings)
-    return [await known[name](context) for name in chosen(context.settings)]
+    return [_with_plans(await known[name](context), context.plans) for name in chosen(context.settings)]
+
+
+def _with_plans(service: Service, plans: Plans) -> Service:
+    """The service with the cheapest plan that may call each of its endpoints named in its terms."""
+
+    def named(terms: Terms) -> Terms:
+        return structs.replace(terms, minimum_tier=next(iter(plans.including(terms.entitlement)), ""))
+
+    endpoints = [
+        replace(each, terms=named(each.terms)) if each.terms.opens_to == "key" else each for each in service.endpoints
+    ]
+    return replace(service, endpoints=endpoints)
 
 
 def _meter(settings: Settings, database: Database) -> Meter:
@@ -176,7 +202,7 @@ def _gate(context: AppContext, services: Sequence[Service]) -> Server:
     admission = Admission(context)
     router = Router()
     for service, prefix in zip(services, prefixes, strict=True):
-        _mount(router, settings, admission, service, prefix)
+        _mount(router, context, admission, service, prefix)
         if prefix:
             router.mount(replace(front, endpoints=discovery_pages(settings, [service], [prefix])), prefix)
     router.mount(replace(front, endpoints=[*front.endpoints, *discovery_pages(settings, services, prefixes)]), "")
@@ -188,15 +214,17 @@ def _host(context: AppContext, admission: Admission, service: Service) -> Router
     """A host of a service's own: its addresses begin at the root of that host, whatever its name."""
     router, own = Router(), structs.replace(context.settings, public_url="")
     front = front_service(own, context, [service], [""])
-    _mount(router, own, admission, service, "")
+    _mount(router, replace(context, settings=own), admission, service, "")
     router.mount(replace(front, endpoints=[*front.endpoints, *discovery_pages(own, [service], [""])]), "")
     return router
 
 
-def _mount(router: Router, settings: Settings, admission: Admission, service: Service, prefix: str) -> None:
+def _mount(router: Router, context: AppContext, admission: Admission, service: Service, prefix: str) -> None:
+    settings = context.settings
+    plans = [plan.described() for plan in context.plans.all]
     base_url = f"{settings.public_url.rstrip('/')}{prefix}" or "/"
     pages = [*api_docs_pages(), McpEndpoint(settings, admission, service, prefix).operation()]
-    router.mount(with_housekeeping(service, base_url, pages), prefix)
+    router.mount(with_housekeeping(service, base_url, pages, plans), prefix)
 
 
 def _named(services: Sequence[Service], name: str) -> Service:

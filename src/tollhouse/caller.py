@@ -1,17 +1,13 @@
 """Who is calling: the holder of a key, a registered wallet, or somebody at an address."""
 
-from typing import Literal
-
 from msgspec import Struct
-
-Tier = Literal["free", "pro", "enterprise"]
 
 
 class KeyCaller(Struct, frozen=True):
     """The holder of an API key. `per_day` and `per_minute` are the key's own limits, where the operator gave some."""
 
     key_id: str
-    tier: Tier
+    tier: str
     label: str | None
     created_at: str
     per_day: int | None = None

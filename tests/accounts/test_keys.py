@@ -29,12 +29,12 @@ async def test_key_is_known_by_its_text(ring):
     assert holder == made.holder
     assert (holder.tier, holder.label, holder.per_day, holder.per_minute) == ("pro", "journal", 5, 3)
     assert holder.key_id.startswith("key_")
-    assert (await ring.create("ada@example.org")).holder.key_id != holder.key_id
+    assert (await ring.create("ada@example.org", "free")).holder.key_id != holder.key_id
 
 
 async def test_unknown_and_mistyped_keys_are_refused(ring, database):
-    made = await ring.create("ada@example.org")
-    stranger = (await (await open_key_ring(database, "another server's secret")).create("eve@example.org")).text
+    made = await ring.create("ada@example.org", "free")
+    stranger = (await (await open_key_ring(database, "another server's secret")).create("eve@example.org", "free")).text
     for text_ in ("", "th_live_", made.text[:-1], made.text.swapcase(), stranger):
         await refused(ring.holder(text_))
 
@@ -51,7 +51,7 @@ async def test_rotated_key_keeps_everything_but_its_text(ring):
 
 async def test_rotated_key_is_dead_for_another_process_within_a_second(ring, database, monkeypatch):
     other = await open_key_ring(database, "")
-    made = await ring.create("ada@example.org")
+    made = await ring.create("ada@example.org", "free")
     await other.holder(made.text)
     await ring.rotate(made.holder.key_id)
     moment = clock.seconds() + 1.01
@@ -60,7 +60,7 @@ async def test_rotated_key_is_dead_for_another_process_within_a_second(ring, dat
 
 
 async def test_keys_rotated_at_once_leave_one_that_works(ring):
-    made = await ring.create("ada@example.org")
+    made = await ring.create("ada@example.org", "free")
     rotated = await asyncio.gather(*(ring.rotate(made.holder.key_id) for _ in range(5)))
     works = []
     for key in rotated:
@@ -72,7 +72,7 @@ async def test_keys_rotated_at_once_leave_one_that_works(ring):
 
 
 async def test_revoked_key_is_dead_for_good(ring):
-    made = await ring.create("ada@example.org")
+    made = await ring.create("ada@example.org", "free")
     await ring.holder(made.text)
     assert await ring.revoke(made.holder.key_id) is True
     await refused(ring.holder(made.text))
@@ -88,7 +88,7 @@ async def test_what_was_never_made_cannot_be_changed(ring):
 
 
 async def test_tier_moves_at_once(ring):
-    made = await ring.create("ada@example.org")
+    made = await ring.create("ada@example.org", "free")
     assert (await ring.holder(made.text)).tier == "free"
     assert await ring.set_tier(made.holder.key_id, "enterprise") is True
     assert (await ring.holder(made.text)).tier == "enterprise"
@@ -108,28 +108,28 @@ async def test_one_email_gets_twenty_keys_however_many_ask_at_once(ring, databas
         return True
 
     assert sum(await asyncio.gather(*(ask(number) for number in range(30)))) == 20
-    await ring.create("eve@example.org")
+    await ring.create("eve@example.org", "free")
     listed = [key for key in await ring.listed() if key["email"] == "ada@example.org"]
     assert len(listed) == 20
     assert await ring.revoke(listed[0]["key_id"])
-    await ring.create("ada@example.org")
-    await refused(ring.create("ada@example.org"), "too-many-keys")
+    await ring.create("ada@example.org", "free")
+    await refused(ring.create("ada@example.org", "free"), "too-many-keys")
 
 
 async def test_keys_still_work_after_a_restart(ring, database):
-    made = await ring.create("ada@example.org")
+    made = await ring.create("ada@example.org", "free")
     assert await (await open_key_ring(database, "")).holder(made.text) == made.holder
 
 
 async def test_rings_opened_at_once_share_one_secret(database):
     rings = await asyncio.gather(*(open_key_ring(database, "") for _ in range(5)))
-    made = await rings[0].create("ada@example.org")
+    made = await rings[0].create("ada@example.org", "free")
     for ring in rings:
         assert await ring.holder(made.text) == made.holder
 
 
 async def test_issued_key_is_found_nowhere_in_the_store(ring, database, tmp_path):
-    made = [await ring.create(f"ada{number}@example.org") for number in range(5)]
+    made = [await ring.create(f"ada{number}@example.org", "free") for number in range(5)]
     made.append(await ring.rotate(made[0].holder.key_id))
     for key in made[1:]:
         await ring.holder(key.text)
@@ -158,7 +158,7 @@ async def test_listed_keys_are_oldest_first_and_without_text(ring, monkeypatch):
     for number in range(3):
         moment = start.replace(year=2020 + number)
         monkeypatch.setattr(clock, "now", lambda moment=moment: moment)
-        await ring.create(f"ada{number}@example.org")
+        await ring.create(f"ada{number}@example.org", "free")
     listed = await ring.listed()
     assert [key["email"] for key in listed] == [f"ada{number}@example.org" for number in range(3)]
     assert set(listed[0]) == {"key_id", "email", "tier", "label", "created_at", "revoked_at"}

@@ -14,10 +14,9 @@ from tests.fakes.stripe import SECRET_KEY, WEBHOOK_SECRET, Stripe, signed
 from tests.fakes.website import Asked, Reply, standing_website
 from tests.journeys.server import free_port, poll
 from tollhouse.client import Agent
-from tollhouse.console.page_facts import client_samples
-from tollhouse.console.page_shell import fragment
+from tollhouse.config.settings import PlanSettings, Settings
+from tollhouse.console.page_facts import client_samples, facts_of
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
-from tollhouse.services.defense.chat.endpoints import PRO_QUESTIONS
 
 TREASURY, WALLET = ACCOUNTS[2], ACCOUNTS[4]
 BRIEF = "/feeds/defense-brief"
@@ -253,8 +252,9 @@ def test_wallet_page_shows_the_documented_programs_with_this_servers_word():
         assert "service:" not in sample["code"]
 
 
-def test_chat_page_tells_the_questions_of_a_day_that_are_counted():
-    assert f"Pro keys ask {PRO_QUESTIONS.per_day} questions a day" in fragment("ask")
+def test_chat_page_shows_the_cap_of_every_plan_with_chat():
+    caps = facts_of("ask", Settings(plans={"pro": PlanSettings(chat_per_day=7)}), [])["caps"]
+    assert caps == [{"tier": "pro", "per_day": 7}, {"tier": "enterprise", "per_day": None}]
 
 
 def test_navigation_is_folded_away_on_a_phone_and_opened_by_keyboard(visit):

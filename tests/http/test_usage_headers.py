@@ -1,12 +1,14 @@
 import pytest
 
 from tollhouse import clock
-from tollhouse.accounts.plans import PLANS, limits_of, windows_of
+from tollhouse.accounts.plans import open_plans
 from tollhouse.admission.usage_headers import usage_headers
 from tollhouse.caller import KeyCaller
+from tollhouse.config.settings import Settings
 from tollhouse.metering.windows import SECONDS_PER_DAY, reserve
 from tollhouse.storage.counters import Tally
 
+PLANS = open_plans(Settings())
 NOON = 20_000.5 * SECONDS_PER_DAY
 
 
@@ -18,8 +20,8 @@ def noon(monkeypatch):
 def told(tier, calls=1, at=NOON, **limits: int):
     caller = KeyCaller("key_a", tier, None, "2026-01-01T00:00:00Z", **limits)
     tally = Tally()
-    verdicts = [reserve(tally, windows_of(caller), at) for _ in range(calls)]
-    return {name.decode(): value.decode() for name, value in usage_headers(caller, verdicts[-1])}
+    verdicts = [reserve(tally, PLANS.windows_of(caller), at) for _ in range(calls)]
+    return {name.decode(): value.decode() for name, value in usage_headers(tier, verdicts[-1])}
 
 
 def test_free_plan_speaks_of_the_day():
@@ -69,7 +71,7 @@ def test_seconds_left_are_rounded_up_and_never_negative():
      ("enterprise", None, 1_000, 499_000_000, 4_990_000_000)],
 )  # fmt: skip
 def test_plans_are_the_documents(tier, per_day, per_minute, month, year):
-    plan = PLANS[tier]
+    plan = next(plan for plan in PLANS.all if plan.name == tier)
     assert (plan.limits.requests_per_day, plan.limits.requests_per_minute) == (per_day, per_minute)
     assert (plan.month_micros, plan.year_micros) == (month, year)
-    assert limits_of(KeyCaller("key_a", tier, None, "")) == plan.limits
+    assert PLANS.limits_of(KeyCaller("key_a", tier, None, "")) == plan.limits

@@ -5,13 +5,14 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tollhouse import clock
-from tollhouse.accounts.plans import AGENT_CALL_MICROS, MINIMUM_DEPOSIT_MICROS
+from tollhouse.accounts.plans import MINIMUM_DEPOSIT_MICROS
 from tollhouse.accounts.wallets import Agent, WalletRegistry
 from tollhouse.admission.context import AppContext
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.evm.address import Address, parse_address
 from tollhouse.http.endpoint import Request
+from tollhouse.http.terms import AGENT_CALL_MICROS
 from tollhouse.metering.meter import Meter
 from tollhouse.metering.rate_limit import count_or_refuse
 from tollhouse.metering.windows import Windows

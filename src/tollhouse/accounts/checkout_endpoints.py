@@ -13,7 +13,7 @@ from tollhouse.accounts.subscriptions.factory import settings_missing
 from tollhouse.accounts.subscriptions.subscription_sync import Following
 from tollhouse.accounts.subscriptions.types import Provider, ProviderFailed, WebhookRefused
 from tollhouse.accounts.subscriptions.webhook_intake import Hearing
-from tollhouse.caller import KeyCaller, Tier
+from tollhouse.caller import KeyCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
@@ -67,7 +67,7 @@ class KeysOnFile:
         row = await key_store.key_by_id(transaction, key_id)
         return row is not None and row.revoked_at is None
 
-    async def set_tier(self, transaction: Transaction, key_id: str, tier: Tier) -> None:
+    async def set_tier(self, transaction: Transaction, key_id: str, tier: str) -> None:
         """Move the key."""
         await key_store.change_key(transaction, key_id, tier=tier)
 

@@ -6,8 +6,8 @@ from msgspec import Meta, Struct
 
 from tollhouse import clock
 from tollhouse.accounts.keys import KeyRing, NewKey
-from tollhouse.accounts.plans import Limits, limits_of, windows_of
-from tollhouse.caller import KeyCaller, Tier
+from tollhouse.accounts.plans import Limits, Plans
+from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request
 from tollhouse.metering.meter import Meter
@@ -29,12 +29,9 @@ class KeyRequest(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ]
     tier: Annotated[
-        str,
-        Meta(
-            description="`free`. The paid tiers are reached by upgrading a key, not by creating one",
-            extra_json_schema={"enum": ["free"]},
-        ),
-    ] = "free"
+        str | None,
+        Meta(description="The plan that every key starts on. Upgrade a key to get another plan", examples=["free"]),
+    ] = None
     label: Annotated[
         Annotated[str, Meta(max_length=100, pattern=r"^[^\x00]*$")] | None,
         Meta(description="What you will know the key by", examples=["my agent"]),
@@ -46,7 +43,7 @@ class KeyIssued(Struct, frozen=True):
 
     api_key: str
     key_id: str
-    tier: Tier
+    tier: str
     label: str | None
     created_at: str
     limits: Limits
@@ -73,7 +70,7 @@ class KeyStatus(Struct, frozen=True):
 
     valid: Literal[True]
     key_id: str
-    tier: Tier
+    tier: str
     label: str | None
     created_at: str
     limits: Limits
@@ -90,20 +87,22 @@ class KeyRevoked(Struct, frozen=True):
 class KeyEndpoints:
     """The operations under `/api/keys`."""
 
-    def __init__(self, keys: KeyRing, meter: Meter, keys_per_address_per_hour: int) -> None:
+    def __init__(self, keys: KeyRing, plans: Plans, meter: Meter, keys_per_address_per_hour: int) -> None:
         self._keys = keys
+        self._plans = plans
         self._meter = meter
         self._per_address = Windows(None, keys_per_address_per_hour, SECONDS_PER_HOUR)
 
     async def create(self, request: Request[None, KeyRequest]) -> KeyIssued:
         """Make a free key. Raises Problem `tier-not-self-service` or `too-many-keys`."""
-        if request.body.tier != "free":
-            raise _other_tier(request.body.tier)
+        default = self._plans.default.name
+        if request.body.tier not in {None, default}:
+            raise self._not_self_service(str(request.body.tier))
         reservation = await self._meter.reserve(f"keys:{request.address}", self._per_address)
         if reservation.verdict.refused_by:
             raise _too_many_from(self._per_address, reservation.verdict.retry_after_seconds(clock.seconds()))
         try:
-            return issued(await self._keys.create(request.body.email, label=request.body.label))
+            return self._issued(await self._keys.create(request.body.email, default, request.body.label))
         except Problem:
             await self._meter.release(reservation)
             raise
@@ -111,20 +110,20 @@ class KeyEndpoints:
     async def verify(self, request: Request[None, None]) -> KeyStatus:
         """Say what a key is worth, using nothing of it."""
         caller = _holder(request)
-        verdict = await self._meter.look(caller.subject, windows_of(caller))
+        verdict = await self._meter.look(caller.subject, self._plans.windows_of(caller))
         return KeyStatus(
             valid=True,
             key_id=caller.key_id,
             tier=caller.tier,
             label=caller.label,
             created_at=caller.created_at,
-            limits=limits_of(caller),
+            limits=self._plans.limits_of(caller),
             usage=Usage(day=_use(verdict.day), minute=_use(verdict.sliding)),
         )
 
     async def rotate(self, request: Request[None, None]) -> KeyIssued:
         """Replace the key that asks."""
-        return issued(await self._keys.rotate(_holder(request).key_id))
+        return self._issued(await self._keys.rotate(_holder(request).key_id))
 
     async def revoke(self, request: Request[None, None]) -> KeyRevoked:
         """Give the key that asks back."""
@@ -132,27 +131,30 @@ class KeyEndpoints:
         await self._keys.revoke(key_id)
         return KeyRevoked(revoked=True, key_id=key_id)
 
+    def _issued(self, key: NewKey) -> KeyIssued:
+        return issued(key, self._plans)
+
+    def _not_self_service(self, tier: str) -> Problem:
+        default = self._plans.default.name
+        if tier in self._plans:
+            detail = f"A key starts on the {default} plan. Upgrade it to {tier} with POST /api/stripe/checkout."
+            return Problem("tier-not-self-service", detail, parameter="tier", allowed=[default])
+        return Problem("invalid-body", f"`tier` must be `{default}`.", parameter="tier", allowed=[default])
+
 
 def _holder(request: Request[None, None]) -> KeyCaller:
     assert isinstance(request.caller, KeyCaller), "the terms let nobody else in"
     return request.caller
 
 
-def issued(key: NewKey) -> KeyIssued:
+def issued(key: NewKey, plans: Plans) -> KeyIssued:
     """A new key as its receiver sees it."""
     holder = key.holder
-    return KeyIssued(key.text, holder.key_id, holder.tier, holder.label, holder.created_at, limits_of(holder))
+    return KeyIssued(key.text, holder.key_id, holder.tier, holder.label, holder.created_at, plans.limits_of(holder))
 
 
 def _use(level: Level) -> WindowUse:
     return WindowUse(level.limit, level.used, level.remaining, clock.iso(clock.at(level.resets_at)))
-
-
-def _other_tier(tier: str) -> Problem:
-    if tier in ("pro", "enterprise"):
-        detail = f"A key starts as free; upgrade it to {tier} through POST /api/stripe/checkout."
-        return Problem("tier-not-self-service", detail, parameter="tier", allowed=["free"])
-    return Problem("invalid-body", "`tier` must be `free`.", parameter="tier", allowed=["free"])
 
 
 def _too_many_from(windows: Windows, wait: int) -> Problem:

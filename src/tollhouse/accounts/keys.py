@@ -9,7 +9,7 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.accounts import store
 from tollhouse.accounts.key_format import is_well_formed, key_hash, new_key
-from tollhouse.caller import KeyCaller, Tier
+from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
 from tollhouse.storage.database import Database, Transaction
 
@@ -51,7 +51,7 @@ class KeyRing:
     async def create(
         self,
         email: str,
-        tier: Tier = "free",
+        tier: str,
         label: str | None = None,
         *,
         per_day: int | None = None,
@@ -81,7 +81,7 @@ class KeyRing:
         """Stop a key for good; False when it was not active."""
         return await self._change(key_id, revoked_at=clock.iso(clock.now()))
 
-    async def set_tier(self, key_id: str, tier: Tier) -> bool:
+    async def set_tier(self, key_id: str, tier: str) -> bool:
         """Move a key to another tier; False when it is not active."""
         return await self._change(key_id, tier=tier)
 

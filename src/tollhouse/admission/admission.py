@@ -7,13 +7,12 @@ from functools import lru_cache, partial
 from typing import TypeVar
 
 from tollhouse import clock
-from tollhouse.accounts.plans import RANK, windows_of
 from tollhouse.accounts.wallets import nonce_of
 from tollhouse.admission import credentials, pay_per_request
 from tollhouse.admission.context import AppContext
 from tollhouse.admission.credentials import Signed
 from tollhouse.admission.stored_response import as_answer, as_kept, fingerprint
-from tollhouse.admission.usage_headers import Headers, plan_name, usage_headers
+from tollhouse.admission.usage_headers import Headers, usage_headers
 from tollhouse.caller import AddressCaller, Caller, KeyCaller, WalletCaller
 from tollhouse.errors import Problem
 from tollhouse.http.call import Call
@@ -23,7 +22,7 @@ from tollhouse.http.request import HttpRequest
 from tollhouse.http.response_writer import is_unchanged
 from tollhouse.http.terms import Terms
 from tollhouse.metering.meter import Reservation
-from tollhouse.metering.windows import Windows
+from tollhouse.metering.windows import Verdict, Windows
 from tollhouse.payments import credit
 from tollhouse.payments.credit import Claim
 from tollhouse.payments.x402.claims import Kept
@@ -31,9 +30,6 @@ from tollhouse.payments.x402.response_headers import Headers as PaymentHeaders
 from tollhouse.payments.x402.types import VerificationFailure
 
 T = TypeVar("T")
-
-# Where no key is needed, only a paid one changes anything.
-_PAID_TIER = Terms("key", minimum_tier="pro")
 
 # A call refused for these reasons, or failed by the server, uses nothing of the caller's plan.
 _USES_NOTHING = frozenset({401, 402, 403, 429})
@@ -64,6 +60,7 @@ class Admission:
         settings = context.settings
         self._context = context
         self._meter = context.meter
+        self._windows_of = context.plans.windows_of
         # The meter's second window bounds nothing here.
         self._allowance = Windows(settings.free_per_ip_per_day, None)
         self._address = lru_cache(maxsize=8192)(partial(client_address, trusted=settings.trusted_networks()))
@@ -90,23 +87,33 @@ class Admission:
     async def _on_plan(self, call: Call, caller: KeyCaller, address: str) -> Admitted:
         """A key's call uses one of its plan."""
         terms = call.operation.terms
-        _check_tier(terms, caller)
+        self._check_plan(terms, caller)
         if not terms.is_metered:
-            verdict = await self._meter.look(caller.subject, windows_of(caller))
-            return Admitted(await call.work(caller, address), usage_headers(caller, verdict))
+            verdict = await self._meter.look(caller.subject, self._windows_of(caller))
+            return Admitted(await call.work(caller, address), self._usage(caller, verdict))
         reservation = await self._reserve(caller)
         answer = await self._counted(reservation, caller, lambda: call.work(caller, address))
-        return Admitted(answer, usage_headers(caller, reservation.verdict))
+        return Admitted(answer, self._usage(caller, reservation.verdict))
 
     async def _on_allowance(self, call: Call, address: str) -> Admitted:
         """An address has its free requests a day, then pays for each. A paid tier's key has its own plan instead."""
         if b"authorization" in call.request.headers:
             caller = await self._holder(call.request)
-            _check_tier(_PAID_TIER, caller)
-            return await self._on_plan(call, caller, address)
+            if not self._is_on_free_plan(caller):
+                return await self._on_plan(call, caller, address)
+            # A free plan adds nothing to the allowance: keys are made without limit, addresses are not.
+            reservation = await self._reserve(caller)
+            return await self._counted(reservation, caller, lambda: self._from_address(call, address))
+        signed = credentials.signed_call(call.request)
+        if signed is not None:
+            return await self._on_credit(call, signed, address)
+        return await self._from_address(call, address)
+
+    async def _from_address(self, call: Call, address: str) -> Admitted:
+        """A call counts against the address's allowance; beyond it, it is paid for."""
         visitor = AddressCaller(address)
         reservation = await self._meter.reserve(*self._allowance_of(call.operation.terms, visitor))
-        usage = usage_headers(visitor, reservation.verdict)
+        usage = self._usage(visitor, reservation.verdict)
         if reservation.verdict.refused_by is None:
             answer = await self._counted(reservation, visitor, lambda: call.work(visitor, address))
             return Admitted(answer, usage)
@@ -146,7 +153,7 @@ class Admission:
 
     async def _on_credit(self, call: Call, signed: Signed, address: str) -> Admitted:
         """A wallet's call takes its price from the balance, once, when the answer is ready to leave."""
-        price = call.operation.terms.agent_price_micros
+        price = call.operation.terms.credit_price_micros
         if price is None:
             raise credentials.missing("This operation needs an API key; a wallet's signature does not open it.")
         caller = await self._signer(call, signed)
@@ -154,8 +161,8 @@ class Admission:
         print_of_call = fingerprint(call.request, await call.body())
         claim = await credit.claim(self._context.ledger, caller.agent_id, nonce, price, print_of_call)
         if claim.kept is not None:
-            verdict = await self._meter.look(caller.subject, windows_of(caller))
-            return Admitted(as_answer(claim.kept), usage_headers(caller, verdict), claim.delivered)
+            verdict = await self._meter.look(caller.subject, self._windows_of(caller))
+            return Admitted(as_answer(claim.kept), self._usage(caller, verdict), claim.delivered)
         call.request.watch()
         try:
             reservation = await self._reserve(caller)
@@ -163,7 +170,7 @@ class Admission:
         except BaseException:
             await claim.release()
             raise
-        return Admitted(answer, usage_headers(caller, reservation.verdict), claim.delivered)
+        return Admitted(answer, self._usage(caller, reservation.verdict), claim.delivered)
 
     async def _charged(self, claim: Claim, call: Call, caller: WalletCaller, address: str) -> Response:
         """The answer, paid for; what the caller has already costs nothing."""
@@ -201,10 +208,34 @@ class Admission:
         elif not is_loopback(address):
             raise Problem("not-found", "There is nothing at this path.")
 
+    def _check_plan(self, terms: Terms, caller: KeyCaller) -> None:
+        plan, entitlement = self._context.plans.plan_of(caller), terms.entitlement
+        if entitlement and entitlement not in plan.entitlements:
+            required = f" Upgrade to {terms.minimum_tier} with POST /api/stripe/checkout." if terms.minimum_tier else ""
+            raise Problem(
+                "tier-required",
+                f"The {plan.name} plan does not include `{entitlement}`.{required}",
+                required_tier=terms.minimum_tier,
+            )
+
+    def _is_on_free_plan(self, caller: KeyCaller) -> bool:
+        """Whether the key costs nothing and has no limits of its own, which the operator would have set."""
+        has_own_limits = caller.per_day is not None or caller.per_minute is not None
+        return not has_own_limits and self._context.plans.plan_of(caller).month_micros == 0
+
+    def _plan_name(self, caller: Caller) -> str:
+        """The plan of a key; `agent` for a wallet; the default plan for an address."""
+        if isinstance(caller, KeyCaller):
+            return caller.tier
+        return "agent" if isinstance(caller, WalletCaller) else self._context.plans.default.name
+
+    def _usage(self, caller: Caller, verdict: Verdict) -> Headers:
+        return usage_headers(self._plan_name(caller), verdict)
+
     async def _reserve(self, caller: KeyCaller | WalletCaller) -> Reservation:
-        reservation = await self._meter.reserve(caller.subject, windows_of(caller))
+        reservation = await self._meter.reserve(caller.subject, self._windows_of(caller))
         if reservation.verdict.refused_by:
-            raise _over_limit(caller, reservation)
+            raise _over_limit(self._plan_name(caller), reservation, self._usage(caller, reservation.verdict))
         return reservation
 
     async def _counted(self, reservation: Reservation, caller: Caller, work: Callable[[], Awaitable[T]]) -> T:
@@ -212,9 +243,9 @@ class Admission:
         try:
             return await work()
         except Problem as problem:
-            problem.usage = usage_headers(caller, reservation.verdict)
+            problem.usage = self._usage(caller, reservation.verdict)
             if problem.status >= 500 or problem.status in _USES_NOTHING:
-                problem.usage = usage_headers(caller, await self._meter.release(reservation))
+                problem.usage = self._usage(caller, await self._meter.release(reservation))
             raise
         except BaseException:
             await self._meter.release(reservation)
@@ -229,16 +260,7 @@ def _with_headers(answer: Response, headers: PaymentHeaders) -> Response:
     )
 
 
-def _check_tier(terms: Terms, caller: KeyCaller) -> None:
-    if RANK[caller.tier] < RANK[terms.minimum_tier]:
-        raise Problem(
-            "tier-required",
-            f"This needs a key of tier {terms.minimum_tier} or higher; this key's tier is {caller.tier}.",
-            required_tier=terms.minimum_tier,
-        )
-
-
-def _over_limit(caller: KeyCaller | WalletCaller, reservation: Reservation) -> Problem:
+def _over_limit(plan: str, reservation: Reservation, usage: Headers) -> Problem:
     full = reservation.verdict.refused_by
     assert full is not None
     # Told from now, not from when the call came: others may have been counted in between.
@@ -246,11 +268,11 @@ def _over_limit(caller: KeyCaller | WalletCaller, reservation: Reservation) -> P
     code = "quota-exceeded" if full.window == "day" else "rate-limited"
     problem = Problem(
         code,
-        f"The {plan_name(caller)} plan's {full.limit} requests per {full.window} are used; the next fits in {wait} s.",
+        f"Rate limit exceeded: {full.limit} requests per {full.window} on the {plan} plan. Retry after {wait} s.",
         headers={"Retry-After": str(wait)},
         retry_after_seconds=wait,
         window=full.window,
         limit=full.limit,
     )
-    problem.usage = usage_headers(caller, reservation.verdict)
+    problem.usage = usage
     return problem

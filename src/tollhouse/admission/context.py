@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tollhouse import clock
 from tollhouse.accounts.keys import KeyRing
+from tollhouse.accounts.plans import Plans
 from tollhouse.accounts.subscriptions.types import Provider
 from tollhouse.accounts.wallets import WalletRegistry
 from tollhouse.config.settings import Settings
@@ -20,6 +21,7 @@ class AppContext:
     """What `app.py` hands to every service. `deposits` is None where not configured."""
 
     settings: Settings
+    plans: Plans
     database: Database
     keys: KeyRing
     wallets: WalletRegistry

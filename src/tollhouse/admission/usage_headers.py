@@ -4,30 +4,22 @@ from functools import lru_cache
 from math import ceil
 
 from tollhouse import clock
-from tollhouse.caller import Caller, KeyCaller, WalletCaller
 from tollhouse.metering.windows import SECONDS_PER_DAY, Level, Verdict
 
 Headers = list[tuple[bytes, bytes]]
 
 
-def usage_headers(caller: Caller, verdict: Verdict) -> Headers:
+def usage_headers(plan: str, verdict: Verdict) -> Headers:
     """X-RateLimit-* speak of the day where the plan has a daily limit, else of the minute."""
     day, sliding = verdict.day, verdict.sliding
     now = clock.seconds()
     told = sliding if day.limit is None else day
     left = [_left(level, now) for level in (day, sliding) if level.limit is not None]
     return [
-        *_fixed(plan_name(caller), day.limit, sliding.limit, sliding.window, sliding.seconds),
+        *_fixed(plan, day.limit, sliding.limit, sliding.window, sliding.seconds),
         (b"x-ratelimit-remaining", b"%d" % (told.remaining or 0)),
         (b"ratelimit", ", ".join(left).encode()),
     ]
-
-
-def plan_name(caller: Caller) -> str:
-    """The tier of a key; `agent` for a wallet; `free` for an address."""
-    if isinstance(caller, KeyCaller):
-        return caller.tier
-    return "agent" if isinstance(caller, WalletCaller) else "free"
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from tollhouse import app, logs
 from tollhouse.accounts.key_endpoints import issued
-from tollhouse.caller import Tier
+from tollhouse.accounts.plans import Plans
 from tollhouse.cli.options import HERE, Where
 
 keys = App(name="keys", help="Create, list, revoke and move keys.")
@@ -20,7 +20,7 @@ keys = App(name="keys", help="Create, list, revoke and move keys.")
 def create(
     *,
     email: str,
-    tier: Tier = "free",
+    tier: str | None = None,
     label: str | None = None,
     per_minute: Annotated[int | None, Parameter(help="A limit of this key's own")] = None,
     per_day: Annotated[int | None, Parameter(help="A limit of this key's own")] = None,
@@ -33,8 +33,9 @@ def create(
 
     async def run() -> None:
         async with app.open_context(where.settings(), answers_calls=False) as context:
-            key = await context.keys.create(email, tier, label, per_day=per_day, per_minute=per_minute)
-            print(msgspec.json.encode(issued(key)).decode())
+            plan = _plan(context.plans, tier or context.plans.default.name)
+            key = await context.keys.create(email, plan, label, per_day=per_day, per_minute=per_minute)
+            print(msgspec.json.encode(issued(key, context.plans)).decode())
 
     _run(run())
 
@@ -64,15 +65,21 @@ def revoke(key_id: str, *, where: Where = HERE) -> None:
 
 
 @keys.command
-def set_tier(key_id: str, tier: Tier, *, where: Where = HERE) -> None:
+def set_tier(key_id: str, tier: str, *, where: Where = HERE) -> None:
     """Move a key to another tier."""
 
     async def run() -> None:
         async with app.open_context(where.settings(), answers_calls=False) as context:
-            _known(await context.keys.set_tier(key_id, tier), key_id)
+            _known(await context.keys.set_tier(key_id, _plan(context.plans, tier)), key_id)
             print(json.dumps({"key_id": key_id, "tier": tier}))
 
     _run(run())
+
+
+def _plan(plans: Plans, name: str) -> str:
+    if name not in plans:
+        raise ValueError(f"there is no plan {name}: choose one of {', '.join(plans.names)}")
+    return name
 
 
 def _known(changed: bool, key_id: str) -> None:

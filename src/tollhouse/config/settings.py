@@ -51,6 +51,17 @@ FEEDS = (
 )
 
 
+class PlanSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[plans.NAME]`: a plan that the operator adds, or what changes in a default plan."""
+
+    requests_per_day: int | Literal["unlimited"] | None = None
+    requests_per_minute: int | None = None
+    price_usd_month: Decimal | None = None
+    price_usd_year: Decimal | None = None
+    entitlements: tuple[str, ...] | None = None
+    chat_per_day: int | Literal["unlimited"] | None = None
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an operator may decide. `docs/settings.md` explains each; a test keeps that page complete."""
 
@@ -93,7 +104,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stripe_secret_key: str = ""
     stripe_webhook_secret: str = ""
     stripe_api_base: str = "https://api.stripe.com"
-    stripe_prices: dict[str, Literal["pro", "enterprise"]] = {}
+    stripe_prices: dict[str, str] = {}
+    plans: dict[str, PlanSettings] = {}
+    default_plan: str = "free"
     free_per_ip_per_day: int = 100
     keys_per_address_per_hour: int = 60
     infra_chat_per_minute: int = 30
@@ -196,14 +209,24 @@ def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def _decoded(text: str) -> Any:
+    """JSON: how a table of tables is written in one environment variable."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
 _FROM_TEXT: dict[str, Callable[[str], Any]] = {
-    "hosts": _table, "feeds": _listed, "stripe_prices": _table, "x402_6492_factories": _listed,
+    "hosts": _table, "feeds": _listed, "stripe_prices": _table, "plans": _decoded, "x402_6492_factories": _listed,
 }  # fmt: skip
 
 
 def _as_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(value)
+    if isinstance(value, dict) and any(isinstance(item, dict) for item in value.values()):
+        return msgspec.json.encode(value).decode()
     if isinstance(value, dict):
         return ",".join(f"{key}={item}" for key, item in value.items())
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -65,7 +65,7 @@ def _who(terms: Terms) -> str:
         return f"For the operator, with the token of the setting `{terms.operator_token}`."
     if terms.opens_to == "anyone":
         return "For anyone."
-    tier = f"of tier {terms.minimum_tier} or higher" if terms.minimum_tier != "free" else "of any tier"
+    tier = f"whose plan includes `{terms.entitlement}`" if terms.entitlement else "of any plan"
     signed = ", or a signature of [a registered wallet](/guide/agents-client)"
     return f"For a key {tier}{signed if terms.agent_price_micros is not None else ''}."
 

@@ -3,13 +3,13 @@
 import html
 from collections.abc import Mapping, Sequence
 
-from tollhouse.accounts.plans import AGENT_CALL_MICROS, MINIMUM_DEPOSIT_MICROS, PLANS
+from tollhouse.accounts.plans import MINIMUM_DEPOSIT_MICROS, Plan, open_plans
 from tollhouse.config.settings import Settings
 from tollhouse.console.page_facts import offer
 from tollhouse.console.page_shell import Frame
 from tollhouse.console.table_pages import table_rows
 from tollhouse.http.service import Service
-from tollhouse.http.terms import Terms
+from tollhouse.http.terms import AGENT_CALL_MICROS, Terms
 from tollhouse.money import usd
 
 _PAGE_OF: Mapping[str, tuple[str, str]] = {
@@ -77,7 +77,7 @@ def _name(service: Service) -> str:
 
 def _paying(settings: Settings, services: Sequence[Service], frame: Frame) -> str:
     there = frame.prefixes
-    ways = [*(_by_key() if "defense" in there else ())]
+    ways = [*(_by_key(settings) if "defense" in there else ())]
     if priced := [(service, terms) for service in services if (terms := _terms_by_request(service))]:
         ways.append(_by_request(settings, priced, there))
     if free := [text for name, text in _FREE.items() if name in there]:
@@ -88,12 +88,11 @@ def _paying(settings: Settings, services: Sequence[Service], frame: Frame) -> st
     return f'<section aria-labelledby="paying">{heading}<div class="ways">{listed}</div></section>'
 
 
-def _by_key() -> list[Way]:
-    free, pro = PLANS["free"], PLANS["pro"]
-    per_key = (
-        f"Free: {free.limits.requests_per_day} requests a day. Pro: {pro.limits.requests_per_day:,} a day for "
-        f"{_whole(pro.month_micros)} USD a month."
-    )
+def _by_key(settings: Settings) -> list[Way]:
+    """The default plan and the cheapest that has a price."""
+    plans = open_plans(settings)
+    shown = [plans.default, *[plan for plan in plans.all if plan.month_micros][:1]]
+    per_key = " ".join(map(_plan, shown))
     signed = (
         f"An agent registers a wallet, deposits at least {_whole(MINIMUM_DEPOSIT_MICROS)} USDC and signs each call: "
         f"{usd(AGENT_CALL_MICROS)} USD a call, no key."
@@ -102,6 +101,13 @@ def _by_key() -> list[Way]:
         ("With a key", per_key, '<a class="button" href="/keys">Get a free key</a>'),
         ("From a wallet", signed, '<a href="/wallet">Register and deposit</a>'),
     ]
+
+
+def _plan(plan: Plan) -> str:
+    per_day = plan.limits.requests_per_day
+    requests = f"{per_day:,} requests a day" if per_day else f"{plan.limits.requests_per_minute:,} requests a minute"
+    price = f" for {_whole(plan.month_micros)} USD a month" if plan.month_micros else ""
+    return f"{_capital(plan.name)}: {requests}{price}."
 
 
 def _whole(amount_micros: int) -> str:

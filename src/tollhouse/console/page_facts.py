@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tollhouse.accounts.plans import AGENT_CALL_MICROS, MINIMUM_DEPOSIT_MICROS, PLANS, RANK
+from tollhouse.accounts.plans import MINIMUM_DEPOSIT_MICROS, open_plans
 from tollhouse.config.settings import Settings
 from tollhouse.http.endpoint import Endpoint
 from tollhouse.http.service import Service
-from tollhouse.http.terms import Terms
+from tollhouse.http.terms import AGENT_CALL_MICROS, Terms
 from tollhouse.money import usd
 
 CHECKOUT = "/api/stripe/checkout"
@@ -36,18 +36,19 @@ def facts_of(page: str, settings: Settings, services: Sequence[Service]) -> Any:
     return about(settings, services) if about else None
 
 
-def plan_facts() -> list[dict[str, Any]]:
+def plan_facts(settings: Settings) -> list[dict[str, Any]]:
     """The plans as the keys page shows them."""
+    described = [plan.described() for plan in open_plans(settings).all]
     return [
         {
-            "tier": plan.tier,
-            "per_day": plan.limits.requests_per_day,
-            "per_minute": plan.limits.requests_per_minute,
-            "month_usd": usd(plan.month_micros),
-            "year_usd": None if plan.year_micros is None else usd(plan.year_micros),
-            "includes": list(plan.includes),
+            "tier": plan["tier"],
+            "per_day": plan["requests_per_day"],
+            "per_minute": plan["requests_per_minute"],
+            "month_usd": plan["price_per_month_usd"],
+            "year_usd": plan["price_per_year_usd"],
+            "includes": plan["includes"],
         }
-        for plan in PLANS.values()
+        for plan in described
     ]
 
 
@@ -61,17 +62,22 @@ def offer(terms: Terms, settings: Settings) -> str:
 def _keys(settings: Settings, services: Sequence[Service]) -> dict[str, Any]:
     """The plans, and the prices a visitor can buy here: none where no checkout is offered."""
     prices = settings.stripe_prices if _operation(services, CHECKOUT) else {}
-    return {"plans": plan_facts(), "prices": prices}
+    return {"plans": plan_facts(settings), "prices": prices}
 
 
 def _ask(settings: Settings, services: Sequence[Service]) -> dict[str, Any]:
     """Who may ask, what it costs, and which models answer: none where the feeds are asked without one."""
     models = dict.fromkeys((settings.model_fast, settings.model_pro)) if settings.llm_base_url else ()
-    return {**_needed(_operation(services, CHAT)), "models": list(models)}
+    caps = [
+        {"tier": plan.name, "per_day": plan.chat_per_day}
+        for plan in open_plans(settings).all
+        if "chat" in plan.entitlements
+    ]
+    return {**_needed(settings, _operation(services, CHAT)), "models": list(models), "caps": caps}
 
 
-def _alerts(_settings: Settings, services: Sequence[Service]) -> dict[str, Any]:
-    return _needed(_operation(services, ALERTS))
+def _alerts(settings: Settings, services: Sequence[Service]) -> dict[str, Any]:
+    return _needed(settings, _operation(services, ALERTS))
 
 
 def _wallet(settings: Settings, _services: Sequence[Service]) -> dict[str, Any]:
@@ -103,12 +109,12 @@ def client_samples(prefix: str) -> list[dict[str, str]]:
     return [{**sample, "code": sample["code"].replace("service:", f"{prefix}:")} for sample in found]
 
 
-def _needed(operation: Endpoint | None) -> dict[str, Any]:
+def _needed(settings: Settings, operation: Endpoint | None) -> dict[str, Any]:
     """The tiers that may call an operation, and what a registered wallet pays for it, if it may."""
     if operation is None:
         return {"tiers": [], "agent_usd": None}
-    least, price = RANK[operation.terms.minimum_tier], operation.terms.agent_price_micros
-    tiers = [tier for tier, rank in RANK.items() if rank >= least]
+    price = operation.terms.agent_price_micros
+    tiers = open_plans(settings).including(operation.terms.entitlement)
     return {"tiers": tiers, "agent_usd": None if price is None else usd(price)}
 
 

@@ -1,11 +1,11 @@
 """The OpenAPI 3.1 description of a service, read off the same declarations that serve it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from tollhouse.accounts.plans import PLANS, RANK
 from tollhouse.errors import CODES
 from tollhouse.http import problem_response
 from tollhouse.http.code_samples import samples
@@ -30,8 +30,8 @@ _EVERYWHERE = ("invalid-request", "not-acceptable", "uri-too-long", "headers-too
                "storage-unavailable")  # fmt: skip
 
 
-def description(service: Service, base_url: str) -> Json:
-    """The whole document; `base_url` is where the service is reached."""
+def description(service: Service, base_url: str, plans: Sequence[Json] = ()) -> Json:
+    """The whole document; `base_url` is the address of the service, `plans` the price list."""
     operations = [operation for operation in service.endpoints if operation.is_described]
     schemas = _schemas(operations)
     paths: dict[str, Json] = {}
@@ -55,19 +55,7 @@ def description(service: Service, base_url: str) -> Json:
                 **_AGENT_SCHEMES,
             },
         },
-        "x-plans": [_plan(tier) for tier in PLANS],
-    }
-
-
-def _plan(tier: Any) -> Json:
-    plan = PLANS[tier]
-    return {
-        "tier": plan.tier,
-        "requests_per_day": plan.limits.requests_per_day,
-        "requests_per_minute": plan.limits.requests_per_minute,
-        "price_per_month_usd": usd(plan.month_micros),
-        "price_per_year_usd": None if plan.year_micros is None else usd(plan.year_micros),
-        "includes": list(plan.includes),
+        "x-plans": list(plans),
     }
 
 
@@ -189,7 +177,7 @@ def _codes_of_terms(operation: Endpoint) -> list[str]:
         codes += ["invalid-key", "tier-required", "payment-required", "payment-invalid", "payment-pending"]
     if operation.terms.agent_price_micros is not None:
         codes += ["ambiguous-credentials", "invalid-signature", "nonce-reused", "insufficient-balance"]
-    if RANK[operation.terms.minimum_tier] > 0:
+    if operation.terms.entitlement:
         codes.append("tier-required")
     if operation.terms.is_metered:
         codes += ["rate-limited", "quota-exceeded"]
@@ -241,6 +229,8 @@ def _price(terms: Terms) -> Json:
     if terms.request_price_micros is not None:
         return {"model": "allowance", "requests": 1, "then_usd_per_request": usd(terms.request_price_micros)}
     price: Json = {"model": "plan", "requests": 1, "minimum_tier": terms.minimum_tier}
+    if terms.entitlement:
+        price["entitlement"] = terms.entitlement
     if terms.agent_price_micros is not None:
         price["agent_price_usd"] = usd(terms.agent_price_micros)
     return price
@@ -253,7 +243,9 @@ def price_sentence(terms: Terms) -> str:
     if terms.request_price_micros is not None:
         price = usd(terms.request_price_micros)
         return f"Price: one of the address's free requests a day; beyond them {price} USD a request (x402)."
-    plan = f"Price: one request of the key's plan ({terms.minimum_tier} or higher; see `x-plans`)"
+    plan = "Price: one request of the key's plan"
+    if terms.entitlement:
+        plan += f", which must include `{terms.entitlement}` (the cheapest is {terms.minimum_tier}; see `x-plans`)"
     if terms.agent_price_micros is None:
         return f"{plan}."
     return f"{plan}, or {usd(terms.agent_price_micros)} USD from a registered wallet's balance for a signed call."

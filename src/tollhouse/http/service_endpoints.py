@@ -18,10 +18,12 @@ from tollhouse.http.terms import FREE
 YAML = "application/yaml"
 
 
-def with_housekeeping(service: Service, base_url: str, pages: Sequence[Endpoint]) -> Service:
+def with_housekeeping(
+    service: Service, base_url: str, pages: Sequence[Endpoint], plans: Sequence[dict[str, Any]]
+) -> Service:
     """The service with `/health`, `/api/openapi.yaml`, `/api/openapi.json` and its pages."""
     whole = replace(service, endpoints=[*service.endpoints, *about(service), *pages])
-    document = description(whole, base_url)
+    document = description(whole, base_url, plans)
     given = {
         "getOpenApiJson": _fixed(msgspec.json.encode(document), "application/json"),
         # Writing YAML takes longer than all the rest of a start.

@@ -126,7 +126,7 @@ async def opened(database_url: str, folder: Path) -> AsyncIterator[Shop]:
         api = StripeApi(SECRET_KEY, WEBHOOK_SECRET, fake.url, PATIENT)
         desk, other_desk = (CheckoutEndpoints(settings, database, ring, meter, api) for _ in range(2))
         try:
-            key = await ring.create(EMAIL)
+            key = await ring.create(EMAIL, "free")
             yield Shop(settings, database, ring, meter, fake, api, desk, other_desk, key)
         finally:
             await api.close()

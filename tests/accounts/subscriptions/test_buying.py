@@ -49,7 +49,7 @@ async def test_key_has_one_customer_and_one_page_however_many_ask_at_once(shop):
 
 async def test_two_keys_of_one_person_are_two_customers(small_shop):
     first = await small_shop.begin()
-    second = await small_shop.begin(key=await small_shop.ring.create(EMAIL))
+    second = await small_shop.begin(key=await small_shop.ring.create(EMAIL, "free"))
     customers = {small_shop.stripe.sessions[one.session_id]["customer"] for one in (first, second)}
     assert len(customers) == 2
 

@@ -187,7 +187,7 @@ async def test_every_webhook_doubled_and_shuffled_ends_at_what_is_paid_for(shop,
     ends = set()
     for seed in range(batch, SEEDS, BATCHES):
         chance = random.Random(seed)
-        shop.key = await shop.ring.create(f"buyer{seed}@example.org")
+        shop.key = await shop.ring.create(f"buyer{seed}@example.org", "free")
         ends.add(await _life(shop, chance, f"buyer{seed}@example.org"))
     assert ends == {"free", "pro", "enterprise"}
 

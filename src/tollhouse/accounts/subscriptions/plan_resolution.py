@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from tollhouse.accounts.subscriptions.types import Subscription
-from tollhouse.caller import Tier
 
 _ENDED = frozenset({"canceled", "incomplete_expired"})
 # A first payment that is not through yet: it becomes active, or ends by itself within a day.
@@ -18,13 +17,13 @@ class Verdict(Struct, frozen=True):
     `holds` is the subscription that pays for it, by `price_id`; `superfluous` are those that should stop costing money.
     """
 
-    tier: Tier | None
+    tier: str | None
     holds: Subscription | None
     price_id: str | None
     superfluous: tuple[str, ...]
 
 
-def decide(subscriptions: Sequence[Subscription], prices: Mapping[str, Tier], *, key_is_active: bool) -> Verdict:
+def decide(subscriptions: Sequence[Subscription], prices: Mapping[str, str], *, key_is_active: bool) -> Verdict:
     """The newest subscription that pays for a tier counts, and replaces older ones: nobody pays twice for one key.
 
     A key that opens nothing any more (revoked) is worth nothing, so all of its subscriptions are superfluous.
@@ -42,12 +41,12 @@ def decide(subscriptions: Sequence[Subscription], prices: Mapping[str, Tier], *,
     return Verdict(None if is_unclear else "free", None, None, ())
 
 
-def _tier(subscription: Subscription, prices: Mapping[str, Tier]) -> Tier | None:
+def _tier(subscription: Subscription, prices: Mapping[str, str]) -> str | None:
     price = _price(subscription, prices)
     return None if price is None else prices[price]
 
 
-def _price(subscription: Subscription, prices: Mapping[str, Tier]) -> str | None:
+def _price(subscription: Subscription, prices: Mapping[str, str]) -> str | None:
     return next((price for price in subscription.bought if price in prices), None)
 
 

@@ -16,7 +16,6 @@ from tollhouse.accounts.subscriptions import store
 from tollhouse.accounts.subscriptions.checkout_session import LOOK_AFTER_SECONDS
 from tollhouse.accounts.subscriptions.plan_resolution import Verdict, decide
 from tollhouse.accounts.subscriptions.types import Keys, Provider, ProviderFailed, Subscription
-from tollhouse.caller import Tier
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.storage.database import Database, Transaction
@@ -34,7 +33,7 @@ REMEMBER_EVENTS_SECONDS = 30 * SECONDS_PER_DAY
 class Following:
     """How a key comes to what is paid for it: by a look whenever there is a reason, and now and then without one."""
 
-    def __init__(self, provider: Provider, database: Database, prices: Mapping[str, Tier], keys: Keys) -> None:
+    def __init__(self, provider: Provider, database: Database, prices: Mapping[str, str], keys: Keys) -> None:
         self._provider = provider
         self._database = database
         self._prices = prices
@@ -96,7 +95,7 @@ class Following:
         await store.change_account(transaction, key_id, look_applied=look.looks, tier_given=verdict.tier, **kept)
         return verdict
 
-    async def _move(self, transaction: Transaction, account: Any, tier: Tier, *, is_active: bool) -> None:
+    async def _move(self, transaction: Transaction, account: Any, tier: str, *, is_active: bool) -> None:
         # Only what changes at Stripe moves the key: the operator's `keys set-tier` stays until then.
         if tier != account.tier_given and is_active:
             await self._keys.set_tier(transaction, account.key_id, tier)

@@ -5,7 +5,6 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from tollhouse.caller import Tier
 from tollhouse.storage.database import Transaction
 
 
@@ -115,5 +114,5 @@ class Keys(Protocol):
     async def is_active(self, transaction: Transaction, key_id: str) -> bool:
         """Whether the key opens anything."""
 
-    async def set_tier(self, transaction: Transaction, key_id: str, tier: Tier) -> None:
+    async def set_tier(self, transaction: Transaction, key_id: str, tier: str) -> None:
         """Move the key to a tier once the transaction lands."""

@@ -23,7 +23,7 @@ function enter(status) {
   byId("talk").hidden = false;
   fill(byId("examples"), EXAMPLES.map((text) => el("li", {}, el("button", { type: "button", class: "text", onclick: () => ask(text) }, text))));
   fill(byId("cost"), pair("Model", facts.models.length ? facts.models.join(", ") : el("span", {}, el("code", {}, "extractive"), ": no language model, rules over the feeds")),
-    pair("With a key", "one request of its plan"), pair("From a wallet", `${facts.agent_usd} USD`));
+    pair("With a key", "one request of its plan"), ...facts.caps.map((cap) => pair(`Plan ${cap.tier}`, cap.per_day === null ? "no daily cap on questions" : `${cap.per_day} questions a day`)), pair("From a wallet", `${facts.agent_usd} USD`));
   fill(byId("key-line"), keyLine(status));
   turns.push(...keptTalk(owner));
   for (const turn of turns) log.append(finished(turn));

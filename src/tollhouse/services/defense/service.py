@@ -62,7 +62,7 @@ async def open_defense(context: AppContext) -> Service:
     await news.refresh()
     feeds = Feeds(events, news, BriefFeed(context.database, events, news))
     chat = await open_chat(context, Snapshots(context.database, feeds.events, feeds.news, feeds.brief))
-    keys = KeyEndpoints(context.keys, context.meter, settings.keys_per_address_per_hour)
+    keys = KeyEndpoints(context.keys, context.plans, context.meter, settings.keys_per_address_per_hour)
     checkout = CheckoutEndpoints(settings, context.database, context.keys, context.meter, context.stripe)
     return Service(
         name="defense",
@@ -88,7 +88,7 @@ def _work(context: AppContext, desk: StoryPublisher, checkout: CheckoutEndpoints
 
     Providers are not followed where recordings are wanted.
     """
-    alerts = AlertMonitor(context.database, recorded=context.settings.recorded)
+    alerts = AlertMonitor(context.database, recorded=context.settings.recorded, plans=context.plans.including("alerts"))
     work: list[Work] = [desk.work, alerts.work]
     if context.stripe:
         work.append(checkout.watch)

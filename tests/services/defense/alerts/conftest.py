@@ -166,7 +166,9 @@ async def house(settings, monkeypatch) -> AsyncIterator[House]:
     async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
         context = held[0]
         key = (await context.keys.create("ada@example.org", tier="enterprise")).text
-        yield House(client, context, key, AlertMonitor(context.database, recorded=settings.recorded))
+        yield House(
+            client, context, key, AlertMonitor(context.database, recorded=settings.recorded, plans=["enterprise"])
+        )
 
 
 async def _health() -> dict[str, Any]:

@@ -28,7 +28,7 @@ async def test_server_tells_by_itself_once_whoever_leads(tmp_path, database_url,
 
     async def opened(context) -> Service:
         open_context.append(context)
-        watch = AlertMonitor(context.database, recorded=None)
+        watch = AlertMonitor(context.database, recorded=None, plans=["enterprise"])
         operations = alert_operations(AlertEndpoints(context))
         return Service("defense", "", "2.0", "", operations, _health, {"type": "object"}, leader_tasks=[watch.work])
 
@@ -39,11 +39,13 @@ async def test_server_tells_by_itself_once_whoever_leads(tmp_path, database_url,
     monkeypatch.setattr(app, "RETRY_LEADING_SECONDS", 0.1)
     async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
         key = (await open_context[0].keys.create("ada@example.org", tier="enterprise")).text
-        house = House(client, open_context[0], key, AlertMonitor(open_context[0].database, recorded=None))
+        house = House(
+            client, open_context[0], key, AlertMonitor(open_context[0].database, recorded=None, plans=["enterprise"])
+        )
         made = await house.make(hook.url(), **rule())
         for _ in range(number - 1):
             # Another leader over the same database, as when the first one's host hangs.
-            other = asyncio.create_task(_for_ever(AlertMonitor(house.database, recorded=None)))
+            other = asyncio.create_task(_for_ever(AlertMonitor(house.database, recorded=None, plans=["enterprise"])))
         await house.put(record(1), record(2))
         await until(lambda: hook.taken)
         await asyncio.sleep(1.5)

@@ -64,7 +64,7 @@ async def test_same_window_state_is_told_once_however_often_it_is_looked_at(hous
     now = clock.seconds()
     assert [await house.watch.once(now + HOUR * hours) for hours in range(4)] == [1, 0, 0, 0]
     # Another process, or the same one started again.
-    assert await AlertMonitor(house.database, recorded=None).once(now + 9 * HOUR) == 0
+    assert await AlertMonitor(house.database, recorded=None, plans=["enterprise"]).once(now + 9 * HOUR) == 0
     assert len(await delivered(house, hook)) == 1
 
 
@@ -249,7 +249,7 @@ async def test_two_processes_at_once_tell_once(house, hook):
     for number in range(30):
         await house.make(hook.url(f"/{number}"))
     await house.put(record(1), record(2))
-    watches = [AlertMonitor(house.database, recorded=None) for _ in range(2)]
+    watches = [AlertMonitor(house.database, recorded=None, plans=["enterprise"]) for _ in range(2)]
     told = await asyncio.gather(*(watch.once() for watch in watches))
     assert sum(told) == 30
     await delivered(house, hook)
@@ -312,7 +312,7 @@ async def test_failed_look_is_made_up_for(house, hook, monkeypatch):
 async def test_recording_makes_an_alert_true_once(house, hook, settings):
     recorded = Settings(data_dir=settings.data_dir, database_url=settings.database_url, recorded=True)
     await load_recording(house.database, recorded)
-    watch = AlertMonitor(house.database, recorded=True)
+    watch = AlertMonitor(house.database, recorded=True, plans=["enterprise"])
     made = await house.make(hook.url(), filters={"category": "Battles", "country": "Ethiopia"}, threshold=5)
     never = await house.make(hook.url("/never"), filters={"country": "Tuvalu"}, threshold=1_000)
     stale = await house.make(hook.url("/stale"), metric="staleness_minutes", threshold=60)

@@ -16,18 +16,17 @@ from tests.http.conftest import asgi_client
 from tests.services.defense.chat.conftest import load_recorded
 from tests.waiting import until
 from tollhouse import app
+from tollhouse.accounts.plans import open_plans
 from tollhouse.admission.admission import Admission
 from tollhouse.caller import KeyCaller, WalletCaller
-from tollhouse.config.settings import SettingError, Settings
+from tollhouse.config.settings import PlanSettings, SettingError, Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
-from tollhouse.metering.windows import Windows
 from tollhouse.questions.token_budget import TOKENS_PER_UNIT
 from tollhouse.services.defense.brief.feed import BriefFeed
-from tollhouse.services.defense.chat import endpoints
 from tollhouse.services.defense.chat.declaration import chat_operation
 from tollhouse.services.defense.chat.endpoints import ChatEndpoints, open_chat
 from tollhouse.services.defense.chat.snapshot import Snapshots
@@ -85,6 +84,11 @@ async def serving(folder: Path, **values: object):
             yield Place(client, desk, keys)
         if desk._asker:
             await desk._asker._model._client.close()
+
+
+def _cap(place, per_day) -> None:
+    """Cap the questions that a pro key may ask in a day."""
+    place.desk._plans = open_plans(Settings(plans={"pro": PlanSettings(chat_per_day=per_day)}))
 
 
 @pytest.fixture
@@ -198,8 +202,8 @@ async def test_longest_prompts_are_answered(extractive):
         assert (await extractive.ask(prompt)).status_code == 200
 
 
-async def test_pro_key_has_its_questions_of_the_day(extractive, monkeypatch):
-    monkeypatch.setattr(endpoints, "PRO_QUESTIONS", Windows(2, None))
+async def test_plan_has_its_questions_of_the_day(extractive):
+    _cap(extractive, 2)
     assert [(await extractive.ask(QUESTION)).status_code for _ in range(3)] == [200, 200, 429]
     last = await extractive.ask(QUESTION)
     assert (last.json()["code"], last.json()["window"]) == ("quota-exceeded", "day")
@@ -219,8 +223,9 @@ async def test_accepting_an_event_stream_is_asking_for_one(extractive):
     assert events[-1]["type"] == "done"
 
 
-async def test_agent_asks_without_a_quota_of_questions(extractive, monkeypatch):
-    monkeypatch.setattr(endpoints, "PRO_QUESTIONS", Windows(0, None))
+async def test_agent_asks_without_a_quota_of_questions(extractive):
+    _cap(extractive, 1)
+    await extractive.ask(QUESTION)
     caller = WalletCaller("agent_1", "0x0000000000000000000000000000000000000001")
     told = await extractive.desk.chat(
         Request(None, ChatRequest("How many events?"), {}, caller, "", "application/json")
@@ -303,8 +308,8 @@ async def test_earlier_exchanges_reach_the_model(modelled, model):
 
 @pytest.mark.parametrize("mode", ["disconnect", "hang", "rate-limited", "error", "malformed", "empty", "cut"])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_failing_model_is_502_and_costs_nothing(modelled, model, mode, stream, monkeypatch):
-    monkeypatch.setattr(endpoints, "PRO_QUESTIONS", Windows(1, None))
+async def test_failing_model_is_502_and_costs_nothing(modelled, model, mode, stream):
+    _cap(modelled, 1)
     model.says(Reply("Words that cite nothing and go on.", mode=mode))
     before = (await modelled.ask({"prompt": "x", "model": "none"})).headers["x-ratelimit-remaining"]
     answer = await modelled.ask({**QUESTION, "stream": stream})

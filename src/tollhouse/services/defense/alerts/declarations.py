@@ -5,14 +5,14 @@ from functools import partial
 from typing import Any
 
 from tollhouse.http.endpoint import JSON, Endpoint, Example
-from tollhouse.http.terms import Terms
+from tollhouse.http.terms import key_with
 from tollhouse.services.defense.alerts.backtest import AlertPreview
 from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
 from tollhouse.services.defense.alerts.requests import AlertPatch, AlertRequest, DeliveriesQuery, PreviewRequest
 from tollhouse.services.defense.alerts.responses import Alert, AlertCreated, AlertDeleted, AlertsList, DeliveriesList
 from tollhouse.webhooks.delivery.history import Delivery
 
-ENTERPRISE = Terms("key", minimum_tier="enterprise", is_metered=True)
+TERMS = key_with("alerts")
 TAG = "alerts"
 
 _EXAMPLE_ID = "alert_3f2a9c0d1b4e5f607182"
@@ -141,7 +141,7 @@ def _deliveries(desk: AlertEndpoints) -> list[Endpoint]:
     ]
 
 
-_operation: Callable[..., Endpoint] = partial(Endpoint, terms=ENTERPRISE, tag=TAG)
+_operation: Callable[..., Endpoint] = partial(Endpoint, terms=TERMS, tag=TAG)
 
 
 def _id(name: str, description: str, example: str, prefix: str) -> dict[str, dict[str, Any]]:

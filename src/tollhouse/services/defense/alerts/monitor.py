@@ -1,7 +1,7 @@
 """The background leader's watch over the alerts: what changed, which rules that touches, whom to tell."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -50,10 +50,11 @@ class _Kept(Struct, frozen=True):
 
 
 class AlertMonitor:
-    """The alerts of one server. `recorded` as the events feed has it."""
+    """The alerts of one server. `recorded` as the events feed has it; `plans` are those that include alerts."""
 
-    def __init__(self, database: Database, *, recorded: bool | None) -> None:
+    def __init__(self, database: Database, *, recorded: bool | None, plans: Collection[str]) -> None:
         self._database = database
+        self._plans = plans
         self._recorded = recorded
         self._forget()
 
@@ -193,7 +194,7 @@ class AlertMonitor:
         ids = {active.id: self._evaluator.telling(active.rule) for active in rules}
         events = await self._events({identity for found in ids.values() for identity in found})
         async with self._database.writing() as transaction:
-            entitled = await store.entitled(transaction, due)
+            entitled = await store.entitled(transaction, due, self._plans)
             claimed = [one for one in rules if one.id in entitled and await self._claim(transaction, one, now)]
             failpoints.reach("alert.claimed")
             found = [

@@ -161,12 +161,12 @@ async def tellings(connection: Transaction, ids: Collection[str]) -> dict[str, A
     return {row.id: row for row in await connection.execute(query)}
 
 
-async def entitled(connection: Transaction, ids: Collection[str]) -> set[str]:
-    """Of these alerts, those whose key is active and of the tier that alerts need."""
+async def entitled(connection: Transaction, ids: Collection[str], plans: Collection[str]) -> set[str]:
+    """Of these alerts, those whose key is active and on one of these plans."""
     query = (
         select(alert.c.id)
         .join(api_key, api_key.c.id == alert.c.key_id)
-        .where(alert.c.id.in_(ids), api_key.c.tier == "enterprise", api_key.c.revoked_at.is_(None))
+        .where(alert.c.id.in_(ids), api_key.c.tier.in_(plans), api_key.c.revoked_at.is_(None))
     )
     return set((await connection.execute(query)).scalars())
 

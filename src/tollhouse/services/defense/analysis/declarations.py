@@ -3,7 +3,7 @@
 from typing import Any
 
 from tollhouse.http.endpoint import JSON, Endpoint, Example
-from tollhouse.http.terms import Terms
+from tollhouse.http.terms import key_with
 from tollhouse.services.defense.analysis.endpoints import (
     CSV,
     FORMATS,
@@ -15,7 +15,7 @@ from tollhouse.services.defense.analysis.endpoints import (
 )
 from tollhouse.services.defense.analysis.request import AnalysisQuery, AnalysisRequest, RunQuery, SavedRequest
 
-ENTERPRISE = Terms("key", minimum_tier="enterprise", is_metered=True)
+TERMS = key_with("analysis")
 TAG = "analysis"
 
 _ANSWERS: dict[str, Any] = {JSON: AnalysisResult, CSV: {"type": "string"}}
@@ -40,7 +40,7 @@ def analysis_operations(desk: AnalysisEndpoints) -> list[Endpoint]:
             description="Groups by country, category, day or entity, one or two of them at once, with counts, deaths "
             "and significance, over the filters of the events feed.",
             handler=desk.analyse,
-            terms=ENTERPRISE,
+            terms=TERMS,
             query=AnalysisQuery,
             body=AnalysisRequest,
             responses=_ANSWERS,
@@ -55,7 +55,7 @@ def analysis_operations(desk: AnalysisEndpoints) -> list[Endpoint]:
             path="/api/analysis/queries",
             summary="Save a query",
             handler=desk.save,
-            terms=ENTERPRISE,
+            terms=TERMS,
             body=SavedRequest,
             responses={JSON: SavedQuery},
             tag=TAG,
@@ -67,7 +67,7 @@ def analysis_operations(desk: AnalysisEndpoints) -> list[Endpoint]:
             path="/api/analysis/queries",
             summary="The key's saved queries",
             handler=desk.listed,
-            terms=ENTERPRISE,
+            terms=TERMS,
             responses={JSON: SavedQueries},
             tag=TAG,
         ),
@@ -77,7 +77,7 @@ def analysis_operations(desk: AnalysisEndpoints) -> list[Endpoint]:
             path="/api/analysis/queries/{id}/run",
             summary="Run a saved query",
             handler=desk.run,
-            terms=ENTERPRISE,
+            terms=TERMS,
             query=RunQuery,
             path_parameters=_ID,
             responses=_ANSWERS,
@@ -92,7 +92,7 @@ def analysis_operations(desk: AnalysisEndpoints) -> list[Endpoint]:
             path="/api/analysis/queries/{id}",
             summary="Delete a saved query",
             handler=desk.delete,
-            terms=ENTERPRISE,
+            terms=TERMS,
             path_parameters=_ID,
             responses={JSON: QueryDeleted},
             tag=TAG,

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from tollhouse.accounts.plans import AGENT_CALL_MICROS
 from tollhouse.http.endpoint import JSON, Endpoint
-from tollhouse.http.terms import Terms
+from tollhouse.http.terms import AGENT_CALL_MICROS, key_with
 from tollhouse.services.defense.chat.endpoints import EVENT_STREAM, ChatEndpoints
 from tollhouse.services.defense.chat.types import ChatReply, ChatRequest
 
-TERMS = Terms("key", minimum_tier="pro", is_metered=True, agent_price_micros=AGENT_CALL_MICROS)
+TERMS = key_with("chat", agent_price_micros=AGENT_CALL_MICROS)
 
 _EXAMPLE_REQUEST: dict[str, Any] = {"prompt": "How many battles were there in Rwanda?"}
 _EXAMPLE_REPLY: dict[str, Any] = {
@@ -40,7 +39,7 @@ def chat_operation(desk: ChatEndpoints) -> Endpoint:
         summary="Ask about the last 24 hours in plain words",
         description=(
             "Every figure comes from a query over the feeds, and every claim cites its stories or events: `[1]` "
-            "points at the first of `citations`. Tier pro asks 200 questions a day, enterprise as many as it likes. A "
+            "points at the first of `citations`. `x-plans` lists the questions a day of each plan. A "
             "question that the feeds cannot answer is told so. `stream` answers as server-sent events."
         ),
         handler=desk.chat,

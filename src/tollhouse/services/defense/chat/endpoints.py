@@ -5,11 +5,9 @@ from contextlib import asynccontextmanager
 
 from tollhouse.admission.context import AppContext
 from tollhouse.caller import Caller, KeyCaller, WalletCaller
-from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request, Response
 from tollhouse.logs import logger
-from tollhouse.metering.meter import Meter
 from tollhouse.metering.windows import Windows
 from tollhouse.questions.conversation import Conversations, open_conversations
 from tollhouse.questions.language_model import Model
@@ -32,7 +30,6 @@ from tollhouse.services.defense.chat.types import (
 log = logger("chat")
 
 EVENT_STREAM = "text/event-stream"
-PRO_QUESTIONS = Windows(200, None)
 
 _SECRET_NAME = "defense-conversation"  # noqa: S105
 
@@ -43,18 +40,14 @@ class ChatEndpoints:
     """The operation `POST /chat`. `asker` is None where no model is configured."""
 
     def __init__(
-        self,
-        settings: Settings,
-        pictures: Snapshots,
-        conversations: Conversations[Memory],
-        meter: Meter,
-        asker: Asker | None,
+        self, context: AppContext, pictures: Snapshots, conversations: Conversations[Memory], asker: Asker | None
     ) -> None:
-        self._models = tuple(dict.fromkeys((settings.model_fast, settings.model_pro)))
+        self._models = tuple(dict.fromkeys((context.settings.model_fast, context.settings.model_pro)))
         self._pictures = pictures
         self._conversations = conversations
-        self._meter = meter
+        self._meter = context.meter
         self._asker = asker
+        self._plans = context.plans
 
     async def chat(self, asked: ChatCall) -> ChatReply | Response:
         """Answer one question.
@@ -100,10 +93,9 @@ class ChatEndpoints:
         model = self._model_named(body.model)
         given = body.conversation_id
         memory = (self._conversations.memory_of(given, caller.subject) if given else None) or FORGOTTEN
-        # An enterprise key's chat is unlimited, and an agent pays for each call: only pro keys have a ceiling.
-        has_ceiling = isinstance(caller, KeyCaller) and caller.tier == "pro"
-        question = Question(body.prompt, model, caller.subject, memory, has_ceiling=has_ceiling)
-        async with self._one_question(caller):
+        per_day = self._questions_per_day(caller)
+        question = Question(body.prompt, model, caller.subject, memory, has_ceiling=per_day is not None)
+        async with self._one_question(caller.subject, per_day):
             parts = self._said(asked, question)
             try:
                 async for part in parts:
@@ -151,15 +143,19 @@ class ChatEndpoints:
             )
         return name or self._models[0]
 
+    def _questions_per_day(self, caller: Caller) -> int | None:
+        """The cap of the key's plan, None for unlimited. An agent pays for each call instead."""
+        return self._plans.plan_of(caller).chat_per_day if isinstance(caller, KeyCaller) else None
+
     @asynccontextmanager
-    async def _one_question(self, caller: Caller) -> AsyncGenerator[None, None]:
-        """One of a pro key's questions of the day; a question that fails is given back."""
-        if not isinstance(caller, KeyCaller) or caller.tier != "pro":
+    async def _one_question(self, subject: str, per_day: int | None) -> AsyncGenerator[None, None]:
+        """Count one question against the plan's daily cap; a question that fails does not count."""
+        if per_day is None:
             yield
             return
-        reservation = await self._meter.reserve(f"chat:{caller.subject}", PRO_QUESTIONS)
+        reservation = await self._meter.reserve(f"chat:{subject}", Windows(per_day, None))
         if reservation.verdict.refused_by:
-            raise day_is_full(reservation, f"{PRO_QUESTIONS.per_day} questions")
+            raise day_is_full(reservation, f"{per_day} questions")
         try:
             yield
         except Exception:
@@ -193,4 +189,4 @@ async def open_chat(context: AppContext, pictures: Snapshots) -> ChatEndpoints:
         log.info("chat is answered by a model", fast=settings.model_fast, pro=settings.model_pro)
     else:
         log.info("chat is answered without a model: llm_base_url is not set", model=MODEL)
-    return ChatEndpoints(settings, pictures, conversations, context.meter, asker)
+    return ChatEndpoints(context, pictures, conversations, asker)
