@@ -22,7 +22,7 @@ from eth_account.messages import encode_defunct, encode_typed_data
 from tollhouse.accounts.wallets import AgentHeaders, signed_by
 from tollhouse.client import Agent
 from tollhouse.evm.address import parse_address
-from tollhouse.evm.personal_sign import personal_digest
+from tollhouse.evm.keccak import personal_digest
 from tollhouse.evm.signature import parse_signature, recover
 from tollhouse.evm.typed_data import Domain, TransferWithAuthorization, transfer_digest
 

@@ -31,8 +31,8 @@ from tollhouse.evm.address import checksummed, parse_address
 from tollhouse.evm.signature import address_of
 from tollhouse.evm.typed_data import TransferWithAuthorization, transfer_digest
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
-from tollhouse.payments.x402.header_parser import payment_of
-from tollhouse.payments.x402.settlement.settler import open_settler
+from tollhouse.payments.pay_per_request import open_settler
+from tollhouse.payments.x402.headers import payment_of
 from tollhouse.payments.x402.types import Payment, Requirement, Settled, Settler
 from tollhouse.storage.database import open_database
 

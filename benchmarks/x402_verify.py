@@ -24,7 +24,7 @@ from eth_account import Account
 from keyed_events import usual_python
 
 from tollhouse.evm.signature import ORDER, parse_signature
-from tollhouse.payments.x402.header_parser import read_payment
+from tollhouse.payments.x402.headers import read_payment
 from tollhouse.payments.x402.types import Requirement, VerificationFailure
 from tollhouse.payments.x402.verification import chosen_from, digest_of, signed_by_key, untimely_at
 

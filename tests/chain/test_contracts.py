@@ -10,10 +10,9 @@ from eth_account import Account as Signer
 from eth_utils import keccak
 
 from tests.servers.chain import deploy
-from tollhouse.payments.chain.contract_artifacts import FILE
-from tollhouse.payments.chain.errors import ChainRefused
-from tollhouse.payments.chain.local_chain import ACCOUNTS, MULTICALL3, LocalChain
-from tollhouse.payments.chain.token import call_data, movement, token_balance
+from tollhouse.payments.chain.contracts import call_data, movement, token_balance
+from tollhouse.payments.chain.local_chain import ACCOUNTS, FILE, MULTICALL3, LocalChain
+from tollhouse.payments.chain.replies import ChainRefused
 
 ROOT = Path(__file__).parents[2]
 ALICE, BOB, RELAYER = ACCOUNTS[:3]

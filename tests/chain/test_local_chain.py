@@ -9,11 +9,10 @@ import psutil
 import pytest
 from eth_account import Account as Signer
 
-from tollhouse.payments.chain import node_process
-from tollhouse.payments.chain.errors import ChainUnavailable
-from tollhouse.payments.chain.local_chain import ACCOUNTS, MINTER, LocalChain
-from tollhouse.payments.chain.node_process import NoNode
-from tollhouse.payments.chain.token import token_balance
+from tollhouse.payments.chain import local_chain
+from tollhouse.payments.chain.contracts import token_balance
+from tollhouse.payments.chain.local_chain import ACCOUNTS, MINTER, LocalChain, NoNode
+from tollhouse.payments.chain.replies import ChainUnavailable
 
 ALICE, BOB = ACCOUNTS[0], ACCOUNTS[1]
 STRANGER = "0x" + "12" * 20
@@ -22,7 +21,7 @@ STRANGER = "0x" + "12" * 20
 HOLDER = """
 import asyncio
 import signal
-from tollhouse.payments.chain.errors import ChainUnavailable
+from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.chain.local_chain import LocalChain
 
 async def main():
@@ -122,8 +121,8 @@ async def test_nothing_is_left_of_a_node_that_crashes():
 
 
 async def test_missing_node_says_what_to_run(monkeypatch):
-    monkeypatch.setattr(node_process, "PACKAGE", Path("nowhere"))
-    monkeypatch.setattr(node_process.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(local_chain, "PACKAGE", Path("nowhere"))
+    monkeypatch.setattr(local_chain.shutil, "which", lambda _name: None)
     with pytest.raises(NoNode, match="npm ci --ignore-scripts"):
         async with LocalChain.start():
             pass
@@ -133,7 +132,7 @@ async def test_node_that_does_not_start_says_why(monkeypatch, tmp_path):
     broken = tmp_path / "anvil"
     broken.write_text("#!/bin/sh\necho 'no room on this machine' >&2\nexit 3\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(node_process, "program", lambda: broken)
+    monkeypatch.setattr(local_chain, "program", lambda: broken)
     with pytest.raises(NoNode, match="no room on this machine"):
         async with LocalChain.start():
             pass

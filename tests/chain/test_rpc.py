@@ -10,11 +10,10 @@ from eth_account import Account as Signer
 
 from tests.fakes.node import provider
 from tests.fakes.website import Reply, website
-from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.errors import ChainRefused, ChainUnavailable
+from tollhouse.payments.chain.client import Bounds, ChainClient
+from tollhouse.payments.chain.contracts import call_data, token_balance
 from tollhouse.payments.chain.local_chain import ACCOUNTS
-from tollhouse.payments.chain.token import call_data, token_balance
-from tollhouse.payments.chain.transport import Bounds
+from tollhouse.payments.chain.replies import ChainRefused, ChainUnavailable
 
 ALICE, BOB = ACCOUNTS[:2]
 UNKNOWN = "0x" + "ab" * 32

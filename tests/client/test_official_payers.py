@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from tests.journeys.server import Server
+from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import ACCOUNTS
-from tollhouse.payments.chain.token import token_balance
 
 HERE = Path(__file__).parent
 PAYER, SELLER, RELAYER = ACCOUNTS[4], ACCOUNTS[5], ACCOUNTS[6]

@@ -7,8 +7,7 @@ import pytest
 
 from tests.payments.x402.paying import PAYER, REQUIREMENT, RESOURCE
 from tollhouse.client import Payer
-from tollhouse.payments.x402.challenge import challenge
-from tollhouse.payments.x402.header_parser import read_payment
+from tollhouse.payments.x402.headers import challenge, read_payment
 from tollhouse.payments.x402.verification import chosen_from, signed_by_key
 
 REQUIRED = challenge(RESOURCE, [REQUIREMENT], "pay").headers["PAYMENT-REQUIRED"]

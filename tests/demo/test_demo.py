@@ -10,7 +10,7 @@ import pytest
 from tests.journeys.server import Program, poll
 from tollhouse.demo.printer import LONGEST, shortened
 from tollhouse.demo.webhook_receiver import Delivery
-from tollhouse.webhooks.signing import new_secret, signatures
+from tollhouse.webhooks.attempt import new_secret, signatures
 
 CHAPTERS = (
     "Four services behind one door", "A key: free", "Ask, or be told", "A wallet: deposit USDC once",

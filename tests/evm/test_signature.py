@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tollhouse.evm.address import parse_address
-from tollhouse.evm.personal_sign import personal_digest
+from tollhouse.evm.keccak import personal_digest
 from tollhouse.evm.signature import ORDER, address_of, parse_signature, recover
 
 keys = st.integers(1, ORDER - 1).map(lambda number: number.to_bytes(32, "big"))

@@ -19,7 +19,7 @@ from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
 from tollhouse.http.terms import free_then_paid
-from tollhouse.payments.chain.token import token_balance
+from tollhouse.payments.chain.contracts import token_balance
 
 URL = "/desk/page"
 

@@ -17,8 +17,8 @@ from x402.mechanisms.evm import EthAccountSigner
 from x402.mechanisms.evm.exact.register import register_exact_evm_client
 
 from tollhouse.client import Agent, Payer
+from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
-from tollhouse.payments.chain.token import token_balance
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

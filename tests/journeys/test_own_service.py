@@ -12,8 +12,8 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.journeys.server import poll, run
 from tests.services.tables.books import as_csv, book, books
 from tollhouse.client import Payer
+from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
-from tollhouse.payments.chain.token import token_balance
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

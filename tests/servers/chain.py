@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from tollhouse.payments.chain.contract_artifacts import contracts
-from tollhouse.payments.chain.local_chain import MINTER, LocalChain
-from tollhouse.payments.chain.token import call_data
+from tollhouse.payments.chain.contracts import call_data
+from tollhouse.payments.chain.local_chain import MINTER, LocalChain, contracts
 
 
 @pytest_asyncio.fixture

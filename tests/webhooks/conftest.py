@@ -11,10 +11,9 @@ from tests.fakes.receiver import Receiver, Told, receiver
 from tollhouse.config.settings import Settings
 from tollhouse.storage.database import Database
 from tollhouse.webhooks import outbox
-from tollhouse.webhooks.delivery.fair_share import Capacity
-from tollhouse.webhooks.delivery.history import Delivery
+from tollhouse.webhooks.schedule import Capacity
 from tollhouse.webhooks.subscriptions import Endpoint, NewSecret
-from tollhouse.webhooks.webhooks import Webhooks, open_webhooks
+from tollhouse.webhooks.webhooks import Delivery, Webhooks, open_webhooks
 
 # For attempts that nobody answers: the usual patience would be waited out.
 IMPATIENT = Capacity(attempt_seconds=0.5)

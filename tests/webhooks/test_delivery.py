@@ -13,9 +13,8 @@ from tests.waiting import until
 from tests.webhooks.conftest import IMPATIENT, is_signed
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.webhooks import outbox, signing
-from tollhouse.webhooks.delivery import deliverer
-from tollhouse.webhooks.delivery.fair_share import Capacity
+from tollhouse.webhooks import attempt, deliverer, outbox
+from tollhouse.webhooks.schedule import Capacity
 
 pytestmark = pytest.mark.both_databases
 
@@ -48,7 +47,7 @@ async def test_signature_is_of_this_body_and_this_secret(house, hook):
     await house.room.deliver_due_once()
     (told,) = hook.taken
     with pytest.raises(WebhookVerificationError):
-        Webhook(signing.new_secret()).verify(told.body, told.headers)
+        Webhook(attempt.new_secret()).verify(told.body, told.headers)
 
 
 async def test_change_that_is_rolled_back_tells_nobody(house, hook):
@@ -308,7 +307,7 @@ async def test_rotated_secret_signs_beside_the_former_for_a_day(house, hook, mon
 async def test_secret_is_shown_once_and_in_no_listing(house, hook):
     made = await house.register(hook.url())
     assert made.secret.startswith("whsec_")
-    assert len(signing._bytes_of(made.secret)) == 32
+    assert len(attempt._bytes_of(made.secret)) == 32
     await house.put()
     await house.room.deliver_due_once()
     shown = [

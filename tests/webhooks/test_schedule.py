@@ -1,7 +1,14 @@
 import pytest
 
-from tollhouse.webhooks.delivery.fair_share import Capacity, Waiting, allot
-from tollhouse.webhooks.delivery.retry_schedule import LONGEST_ASKED, PAUSES, pause_after, retry_after_seconds
+from tollhouse.webhooks.schedule import (
+    LONGEST_ASKED,
+    PAUSES,
+    Capacity,
+    Waiting,
+    allot,
+    pause_after,
+    retry_after_seconds,
+)
 
 NOW = 1_780_000_000.0
 

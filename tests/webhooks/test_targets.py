@@ -2,8 +2,7 @@ import socket
 
 import pytest
 
-from tollhouse.webhooks.reserved_networks import refusal
-from tollhouse.webhooks.target_validation import Rules, SystemResolver, TargetRefused, vet
+from tollhouse.webhooks.target_validation import Rules, SystemResolver, TargetRefused, refusal, vet
 
 STRICT = Rules()
 DEVELOPMENT = Rules(allow_loopback=True)

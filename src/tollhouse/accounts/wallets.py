@@ -11,7 +11,7 @@ from tollhouse.accounts import wallet_store
 from tollhouse.caller import WalletCaller
 from tollhouse.errors import Problem
 from tollhouse.evm.address import Address, checksummed, parse_address
-from tollhouse.evm.personal_sign import personal_digest
+from tollhouse.evm.keccak import personal_digest
 from tollhouse.evm.signature import Signature, parse_signature, recover
 from tollhouse.storage.database import Database
 

@@ -26,7 +26,7 @@ from tollhouse.metering.windows import Verdict, Windows
 from tollhouse.payments import credit
 from tollhouse.payments.credit import Claim
 from tollhouse.payments.x402.claims import Kept
-from tollhouse.payments.x402.response_headers import Headers as PaymentHeaders
+from tollhouse.payments.x402.receipts import Headers as PaymentHeaders
 from tollhouse.payments.x402.types import VerificationFailure
 
 T = TypeVar("T")

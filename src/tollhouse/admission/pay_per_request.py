@@ -5,9 +5,8 @@ from tollhouse.admission.stored_response import fingerprint
 from tollhouse.errors import Problem
 from tollhouse.http.call import Call
 from tollhouse.http.request import HttpRequest
-from tollhouse.payments.x402.challenge import NO_PAYMENT_TAKEN, challenge, refusal
 from tollhouse.payments.x402.claims import Claimed, Kept
-from tollhouse.payments.x402.header_parser import read_payment
+from tollhouse.payments.x402.headers import NO_PAYMENT_TAKEN, challenge, read_payment, refusal
 from tollhouse.payments.x402.payments import X402
 from tollhouse.payments.x402.types import Resource, VerificationFailure
 

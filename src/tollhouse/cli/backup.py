@@ -16,7 +16,7 @@ from tollhouse import __version__, clock
 from tollhouse.cli.options import HERE, Where
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import ledger_file
-from tollhouse.payments.ledger.sqlite.process_lease import is_anyone_there
+from tollhouse.payments.ledger.process_lease import is_anyone_there
 from tollhouse.storage.counters_sqlite import USAGE_FILE
 from tollhouse.storage.database import database_url
 from tollhouse.storage.migrate import LEDGER, MAIN, NewerSchemaError, newest_version

@@ -13,7 +13,7 @@ from tollhouse import app, logs
 from tollhouse.cli.options import HERE, Where
 from tollhouse.services import SERVICES
 from tollhouse.storage.database import Database
-from tollhouse.webhooks.delivery.store import State
+from tollhouse.webhooks.store import State
 from tollhouse.webhooks.subscriptions import NewSecret
 from tollhouse.webhooks.webhooks import Webhooks, open_webhooks
 

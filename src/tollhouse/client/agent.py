@@ -6,7 +6,7 @@ import secrets
 from coincurve import PrivateKey
 
 from tollhouse.evm.address import checksummed
-from tollhouse.evm.personal_sign import personal_digest
+from tollhouse.evm.keccak import personal_digest
 from tollhouse.evm.signature import address_of
 
 NONCE_BYTES = 16

@@ -15,7 +15,7 @@ from tollhouse.http.terms import OPERATOR
 from tollhouse.money import usd
 from tollhouse.payments.ledger.ledger import REVENUE, REVERSALS, TREASURY, AccountState, Transfer
 from tollhouse.payments.x402.claim_settlement import X402
-from tollhouse.webhooks.delivery.store import State
+from tollhouse.webhooks.store import State
 
 NEWEST_FOR_DAYS = 1_000
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 from msgspec import Struct
 
-from tollhouse.webhooks.signing import signatures
+from tollhouse.webhooks.attempt import signatures
 
 LARGEST_BYTES = 1_000_000
 

@@ -1,9 +1,25 @@
-"""Endpoints, and the outbox of what they are to be told, as rows. Moments are seconds since 1970."""
+"""Webhook endpoints, events, deliveries and attempts as rows. Times are seconds since 1970."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import Column, Double, Index, Integer, LargeBinary, String, Table, select, update
+from msgspec import Struct
+from sqlalchemy import (
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    and_,
+    bindparam,
+    exists,
+    func,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -145,3 +161,162 @@ def insert(transaction: Transaction, table: Table) -> Any:
     """An INSERT of the database's own kind: only those can be told what to do about rows that are there already."""
     dialect = sqlite if transaction.dialect.name == "sqlite" else postgresql
     return dialect.insert(table)
+
+
+State = Literal["pending", "delivered", "parked", "cancelled"]
+
+ATTEMPTS_KEPT = 20
+
+
+class Lease(Struct, frozen=True):
+    """Who holds a delivery, and until when it is due for nobody else."""
+
+    holder: str
+    until: float
+
+
+class Refusals(Struct):
+    """How often an endpoint failed and since when, the last error, and until when it asked to be left alone."""
+
+    count: int = 0
+    since: float = 0.0
+    error: str | None = None
+    held_until: float = 0.0
+
+
+async def endpoints_with_due(connection: AsyncConnection, now: float) -> list[Any]:
+    """Id, failing_since and last_success_at of the endpoints for which a delivery is due and which may be called."""
+    due = exists().where(
+        delivery.c.endpoint_id == endpoint.c.id, delivery.c.state == "pending", delivery.c.due_at <= now
+    )
+    query = select(endpoint.c.id, endpoint.c.failing_since, endpoint.c.last_success_at).where(_callable(now), due)
+    return list(await connection.execute(query))
+
+
+async def take(transaction: Transaction, shares: Mapping[str, int], now: float, lease: Lease) -> list[Any]:
+    """Hold so many of each endpoint's deliveries, those due the longest; with each, all that an attempt needs.
+
+    Until its lease is over a delivery is due for nobody else; each try counts when it begins, so that one which
+    brings the process down is not tried for ever.
+    """
+    ids: list[str] = []
+    for endpoint_id, number in shares.items():
+        ids += await _oldest(transaction, endpoint_id, number, now)
+    counted = {"tries": delivery.c.tries + 1, "attempts": delivery.c.attempts + 1}
+    query = update(delivery).where(delivery.c.id.in_(ids))
+    await transaction.execute(query.values(lease=lease.holder, due_at=lease.until, **counted))
+    needed = (
+        select(delivery, endpoint.c.url, endpoint.c.secret, endpoint.c.former_secret, endpoint.c.former_until)
+        .add_columns(event.c.body)
+        .join(endpoint, endpoint.c.id == delivery.c.endpoint_id)
+        .join(event, event.c.id == delivery.c.event_id)
+        .where(delivery.c.id.in_(ids))
+    )
+    return list(await transaction.execute(needed))
+
+
+async def insert_attempts(transaction: Transaction, rows: Sequence[Mapping[str, object]]) -> None:
+    """Record attempts, and of each delivery forget all but the last ATTEMPTS_KEPT."""
+    known = insert(transaction, attempt).on_conflict_do_nothing(index_elements=["delivery_id", "number"])
+    await transaction.execute(known, list(rows))
+    crowded = [row for row in rows if int(str(row["number"])) > ATTEMPTS_KEPT]
+    if crowded:
+        old = attempt.c.number <= bindparam("b_number") - ATTEMPTS_KEPT
+        query = attempt.delete().where(attempt.c.delivery_id == bindparam("b_id"), old)
+        await transaction.execute(query, [{"b_id": row["delivery_id"], "b_number": row["number"]} for row in crowded])
+
+
+async def end_leases(transaction: Transaction, rows: Sequence[Mapping[str, object]]) -> None:
+    """Say what became of each delivery, where it is still held under `b_lease`."""
+    held = and_(delivery.c.id == bindparam("b_id"), delivery.c.lease == bindparam("b_lease"))
+    query = update(delivery).where(held).values(lease=None, **{name: bindparam(f"b_{name}") for name in _ENDS})
+    await transaction.execute(query, [{f"b_{name}": value for name, value in row.items()} for row in rows])
+
+
+async def endpoint_took(transaction: Transaction, endpoint_id: str, now: float) -> None:
+    """An endpoint took a delivery: nothing is wrong with it."""
+    query = update(endpoint).where(endpoint.c.id == endpoint_id)
+    await transaction.execute(query.values(failing_since=None, failures=0, last_error=None, last_success_at=now))
+
+
+async def endpoint_refused(transaction: Transaction, endpoint_id: str, refusals: Refusals) -> None:
+    """An endpoint failed so many times more; since when it fails stays, and the longest time it asked for."""
+    held_until = refusals.held_until
+    held = select(func.max(endpoint.c.held_until)).where(
+        endpoint.c.id == endpoint_id, endpoint.c.held_until > held_until
+    )
+    query = update(endpoint).where(endpoint.c.id == endpoint_id)
+    await transaction.execute(
+        query.values(
+            failing_since=func.coalesce(endpoint.c.failing_since, refusals.since),
+            failures=endpoint.c.failures + refusals.count,
+            last_error=refusals.error,
+            held_until=func.coalesce(held.scalar_subquery(), held_until),
+        )
+    )
+
+
+async def deliveries(connection: AsyncConnection, endpoint_id: str | None, state: str | None, limit: int) -> list[Any]:
+    """Deliveries with their event's type and subject, the newest first."""
+    query = _described().order_by(delivery.c.created_at.desc(), delivery.c.id).limit(limit)
+    if endpoint_id is not None:
+        query = query.where(delivery.c.endpoint_id == endpoint_id)
+    if state is not None:
+        query = query.where(delivery.c.state == state)
+    return list(await connection.execute(query))
+
+
+async def delivery_by_id(connection: AsyncConnection, delivery_id: str) -> Any:
+    """One delivery with its event's type and subject, or None."""
+    return (await connection.execute(_described().where(delivery.c.id == delivery_id))).one_or_none()
+
+
+async def attempts_of(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, list[Any]]:
+    """The recorded attempts of each of these deliveries, the first first."""
+    query = select(attempt).where(attempt.c.delivery_id.in_(ids)).order_by(attempt.c.delivery_id, attempt.c.number)
+    found: dict[str, list[Any]] = {}
+    for row in await connection.execute(query):
+        found.setdefault(row.delivery_id, []).append(row)
+    return found
+
+
+async def replay(transaction: Transaction, delivery_id: str, now: float) -> None:
+    """Deliver again from the first try on, unless an attempt is under way."""
+    query = update(delivery).where(delivery.c.id == delivery_id, or_(delivery.c.lease.is_(None), _lease_is_over(now)))
+    await transaction.execute(query.values(_anew(now)))
+
+
+async def replay_parked(transaction: Transaction, endpoint_id: str, since: float, now: float) -> int:
+    """Deliver again what was made for the endpoint since then and is parked; how many those are."""
+    parked = and_(delivery.c.endpoint_id == endpoint_id, delivery.c.state == "parked", delivery.c.created_at >= since)
+    return int((await transaction.execute(update(delivery).where(parked).values(_anew(now)))).rowcount)
+
+
+_ENDS = ("state", "due_at", "finished_at", "last_status", "last_error")
+
+
+async def _oldest(transaction: Transaction, endpoint_id: str, number: int, now: float) -> list[str]:
+    query = (
+        select(delivery.c.id)
+        .where(delivery.c.endpoint_id == endpoint_id, delivery.c.state == "pending", delivery.c.due_at <= now)
+        .order_by(delivery.c.due_at, delivery.c.id)
+        .limit(number)
+        .with_for_update(skip_locked=True)
+    )
+    return list((await transaction.execute(query)).scalars())
+
+
+def _callable(now: float) -> Any:
+    return and_(endpoint.c.removed_at.is_(None), endpoint.c.disabled_at.is_(None), endpoint.c.held_until <= now)
+
+
+def _lease_is_over(now: float) -> Any:
+    return delivery.c.due_at <= now
+
+
+def _anew(now: float) -> dict[str, object]:
+    return {"state": "pending", "tries": 0, "due_at": now, "finished_at": None, "lease": None}
+
+
+def _described() -> Any:
+    return select(delivery, event.c.type, event.c.subject_id).join(event, event.c.id == delivery.c.event_id)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.storage.database import Database, Transaction
 from tollhouse.webhooks import store
-from tollhouse.webhooks.signing import new_secret
+from tollhouse.webhooks.attempt import new_secret
 from tollhouse.webhooks.target_validation import Resolve, Rules, vet
 
 FORMER_SECRET_SECONDS = 24 * 3_600.0

@@ -1,17 +1,112 @@
-"""The webhook room as the house uses it: one object, built from the settings and the database."""
+"""The webhooks of a server: subscriptions, the record of deliveries, and the delivery loop."""
 
 import ssl
 from collections.abc import Awaitable, Callable
+from typing import Any
 
+from msgspec import Struct
+
+from tollhouse import clock
 from tollhouse.config.settings import Settings
-from tollhouse.storage.database import Database
-from tollhouse.webhooks.delivery.attempt import Sender
-from tollhouse.webhooks.delivery.deliverer import Deliverer
-from tollhouse.webhooks.delivery.fair_share import USUAL, Capacity
-from tollhouse.webhooks.delivery.history import Deliveries
+from tollhouse.storage.database import Database, Transaction
+from tollhouse.webhooks import store
+from tollhouse.webhooks.attempt import Sender
+from tollhouse.webhooks.deliverer import Deliverer
+from tollhouse.webhooks.schedule import USUAL, Capacity
+from tollhouse.webhooks.store import State, endpoint_by_id
 from tollhouse.webhooks.subscriptions import Subscriptions
 from tollhouse.webhooks.target_validation import Resolve, Rules, SystemResolver
 from tollhouse.webhooks.transport import VettedTransport
+
+
+class Attempt(Struct, frozen=True):
+    """One try. `error` is a class of failure: `timeout`, `connection`, `tls`, `address`, `protocol` and others."""
+
+    at: str
+    status: int | None
+    error: str | None
+    duration_ms: int
+
+
+class Delivery(Struct, frozen=True):
+    """One event for one endpoint. `event_id` is the `webhook-id`; `due_at` is None when nothing is to be tried."""
+
+    id: str
+    event_id: str
+    endpoint_id: str
+    type: str
+    subject_id: str
+    state: State
+    created_at: str
+    due_at: str | None
+    finished_at: str | None
+    last_status: int | None
+    last_error: str | None
+    attempt_count: int
+    attempts: tuple[Attempt, ...]
+
+
+class Deliveries:
+    """The record of one server's deliveries."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def listed(
+        self, endpoint_id: str | None = None, state: State | None = None, limit: int = 100
+    ) -> list[Delivery]:
+        """The newest deliveries first, each with its last 20 attempts."""
+        async with self._database.reading() as connection:
+            rows = await store.deliveries(connection, endpoint_id, state, limit)
+            attempts = await store.attempts_of(connection, [row.id for row in rows])
+        return [_delivery(row, attempts.get(row.id, [])) for row in rows]
+
+    async def replay(self, transaction: Transaction, delivery_id: str, endpoint_id: str | None = None) -> Delivery:
+        """Send again what was delivered, parked or waits; one being sent right now is left as it is.
+
+        Raises ValueError when there is none (of that endpoint, where given) or its endpoint takes nothing.
+        """
+        row = await store.delivery_by_id(transaction, delivery_id)
+        if row is None or endpoint_id not in {None, row.endpoint_id}:
+            raise ValueError(f"there is no delivery {delivery_id}")
+        await _check_takes(transaction, row.endpoint_id)
+        await store.replay(transaction, delivery_id, clock.seconds())
+        attempts = await store.attempts_of(transaction, [delivery_id])
+        return _delivery(await store.delivery_by_id(transaction, delivery_id), attempts.get(delivery_id, []))
+
+    async def replay_parked(self, transaction: Transaction, endpoint_id: str, since: float = 0.0) -> int:
+        """Send again all that is parked for an endpoint and was made since then; how many. Raises ValueError."""
+        await _check_takes(transaction, endpoint_id)
+        return await store.replay_parked(transaction, endpoint_id, since, clock.seconds())
+
+
+async def _check_takes(transaction: Transaction, endpoint_id: str) -> None:
+    endpoint = await endpoint_by_id(transaction, endpoint_id)
+    if endpoint is None:
+        raise ValueError(f"there is no endpoint {endpoint_id}")
+    if endpoint.disabled_at is not None:
+        raise ValueError(f"the endpoint {endpoint_id} is disabled: enable it first")
+
+
+def _delivery(row: Any, attempts: list[Any]) -> Delivery:
+    return Delivery(
+        id=row.id,
+        event_id=row.event_id,
+        endpoint_id=row.endpoint_id,
+        type=row.type,
+        subject_id=row.subject_id,
+        state=row.state,
+        created_at=clock.iso(clock.at(row.created_at)),
+        due_at=clock.iso(clock.at(row.due_at)) if row.state == "pending" else None,
+        finished_at=None if row.finished_at is None else clock.iso(clock.at(row.finished_at)),
+        last_status=row.last_status,
+        last_error=row.last_error,
+        attempt_count=row.attempts,
+        attempts=tuple(
+            Attempt(clock.iso(clock.at(one.at)), one.status, one.error, one.duration_ms) for one in attempts
+        ),
+    )
+
 
 Close = Callable[[], Awaitable[None]]
 

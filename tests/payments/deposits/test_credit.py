@@ -12,12 +12,11 @@ from tests.fakes.website import Reply
 from tests.servers.chain import deploy
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.chain.client import Bounds, ChainClient
+from tollhouse.payments.chain.contracts import call_data
 from tollhouse.payments.chain.local_chain import ACCOUNTS, MULTICALL3, Account, LocalChain
-from tollhouse.payments.chain.token import call_data
-from tollhouse.payments.chain.transport import Bounds
-from tollhouse.payments.deposits.confirmation import DepositTerms
 from tollhouse.payments.deposits.deposits import Deposits, open_deposits
+from tollhouse.payments.deposits.ledger import DepositTerms
 from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.storage.database import open_database
 

@@ -1,9 +1,9 @@
 import pytest
 
-from tollhouse.payments.chain.errors import ChainUnavailable
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
-from tollhouse.payments.deposits.confirmation import DepositTerms
+from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.deposits.deposits import Deposits
+from tollhouse.payments.deposits.ledger import DepositTerms
 from tollhouse.payments.ledger.ledger import Transfer
 
 pytestmark = pytest.mark.both_databases

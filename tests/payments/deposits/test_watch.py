@@ -7,12 +7,11 @@ from tests.fakes.node import provider
 from tests.fakes.website import Reply
 from tests.waiting import until
 from tollhouse.errors import Problem
-from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.errors import ChainUnavailable
+from tollhouse.payments.chain.client import Bounds, ChainClient
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
-from tollhouse.payments.chain.transport import Bounds
-from tollhouse.payments.deposits.confirmation import DepositTerms
+from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.deposits.deposits import Deposits
+from tollhouse.payments.deposits.ledger import DepositTerms
 from tollhouse.payments.deposits.monitor import WATCHED_BLOCKS, Watch
 from tollhouse.payments.ledger.ledger import Transfer
 

@@ -9,7 +9,7 @@ import pytest
 
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
-from tollhouse.payments.ledger.postgres.store import BEGIN
+from tollhouse.payments.ledger.postgres_store import BEGIN
 from tollhouse.storage.database import open_database
 
 

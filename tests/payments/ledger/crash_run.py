@@ -19,8 +19,8 @@ from tests.payments.ledger.crash_client import PRICE, Life
 from tests.payments.ledger.crash_journal import Journal, Seen, complaints
 from tollhouse.config.settings import Settings
 from tollhouse.failpoints import EXIT_STATUS
-from tollhouse.payments.ledger.commands import NAMES
 from tollhouse.payments.ledger.ledger import open_ledger
+from tollhouse.payments.ledger.types import NAMES
 from tollhouse.storage.database import open_database
 
 LIVES = 2

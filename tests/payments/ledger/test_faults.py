@@ -11,10 +11,9 @@ from tests.payments.ledger.asking import ANSWER, PRICE, charge, deposit, reserve
 from tests.waiting import until
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.payments.ledger.commands import Move
+from tollhouse.payments.ledger import postgres_store, sqlite_store
 from tollhouse.payments.ledger.ledger import ReservationGoneError, Reserved, Transfer, open_ledger
-from tollhouse.payments.ledger.postgres import store as postgres_store
-from tollhouse.payments.ledger.sqlite import store as sqlite_store
+from tollhouse.payments.ledger.types import Move
 from tollhouse.storage.database import open_database
 
 pytestmark = pytest.mark.both_databases

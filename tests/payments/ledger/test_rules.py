@@ -2,22 +2,27 @@ import pytest
 
 from tests.payments.ledger.asking import ANSWER, deposit, reversal
 from tollhouse.payments.ledger import rules
-from tollhouse.payments.ledger.commands import (
+from tollhouse.payments.ledger.types import (
+    AccountState,
     Delivered,
     Done,
     Entry,
     Gone,
+    Insufficient,
     Kept,
     Known,
     Move,
+    Moved,
     Overdrawn,
     Post,
     Reserve,
+    Reserved,
     Sweep,
     Taken,
+    Transfer,
+    Used,
     Void,
 )
-from tollhouse.payments.ledger.types import AccountState, Insufficient, Moved, Reserved, Transfer, Used
 from tollhouse.payments.stored_response import KEPT_SECONDS
 
 NOW = 1_000.0

@@ -8,11 +8,10 @@ import pytest
 
 from tests.payments.x402.paying import PAYER
 from tollhouse.config.settings import Settings
-from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.chain.client import Bounds, ChainClient
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
-from tollhouse.payments.chain.transport import Bounds
+from tollhouse.payments.pay_per_request import open_settler
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
-from tollhouse.payments.x402.settlement.settler import open_settler
 from tollhouse.storage.database import open_database
 
 SETTLING = ACCOUNTS[4]

@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.payments.settlement.conftest import SETTLING
 from tests.payments.x402.paying import SELLER, Json
+from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import LocalChain
-from tollhouse.payments.chain.token import token_balance
 
 
 async def seller_holds(chain: LocalChain) -> int:

@@ -9,8 +9,8 @@ import msgspec
 from tollhouse import failpoints, logs
 from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.x402.header_parser import payment_of
-from tollhouse.payments.x402.settlement.settler import open_settler
+from tollhouse.payments.pay_per_request import open_settler
+from tollhouse.payments.x402.headers import payment_of
 from tollhouse.payments.x402.types import Requirement
 from tollhouse.storage.database import open_database
 

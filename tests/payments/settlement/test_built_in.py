@@ -24,13 +24,12 @@ from tests.payments.x402.paying import (
     v2,
 )
 from tests.servers.chain import deploy
+from tollhouse.payments.chain.contracts import MULTICALL3, token_balance
 from tollhouse.payments.chain.local_chain import Account
-from tollhouse.payments.chain.token import token_balance
-from tollhouse.payments.x402.contract_calls import MULTICALL3
-from tollhouse.payments.x402.evidence import proves
+from tollhouse.payments.x402.outcome import proves
 from tollhouse.payments.x402.settlement import transaction_queue
-from tollhouse.payments.x402.settlement_plan import carrying
 from tollhouse.payments.x402.types import Failed, Requirement, Settled
+from tollhouse.payments.x402.verification import carrying
 
 NONCE_USED = "invalid_exact_evm_nonce_already_used"
 

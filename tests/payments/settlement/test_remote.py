@@ -16,8 +16,8 @@ from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.payments.x402.payments import X402, Claimed, Kept, Terms
 from tollhouse.payments.x402.settlement.remote import NoAnswerError, Patience, RemoteFacilitator
-from tollhouse.payments.x402.settlement_plan import carrying
 from tollhouse.payments.x402.types import Failed, Settled, Unknown, VerificationFailure
+from tollhouse.payments.x402.verification import carrying
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 

@@ -7,9 +7,9 @@ from tests.payments.settlement.conftest import SETTLING
 from tests.payments.x402.paying import RELAYER, REQUIREMENT, read, v1
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.pay_per_request import open_settler
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
 from tollhouse.payments.x402.settlement.remote import RemoteFacilitator
-from tollhouse.payments.x402.settlement.settler import open_settler
 from tollhouse.payments.x402.types import Settled
 from tollhouse.storage.database import open_database
 

@@ -8,9 +8,17 @@ from hypothesis import strategies as some
 
 from tollhouse.payments.chain.local_chain import ACCOUNTS
 from tollhouse.payments.chain.replies import FeeHistory
-from tollhouse.payments.x402.settlement.fees import LEAST_TIP, MOST_TIP, quoted, replacing, risen
-from tollhouse.payments.x402.settlement.rlp import rlp
-from tollhouse.payments.x402.settlement.transaction import Errand, Fees, Wallet
+from tollhouse.payments.x402.settlement.transaction import (
+    LEAST_TIP,
+    MOST_TIP,
+    Errand,
+    Fees,
+    Wallet,
+    quoted,
+    replacing,
+    risen,
+    rlp,
+)
 
 ACCOUNT = ACCOUNTS[4]
 NUMBERS = some.integers(0, 2**96)

@@ -8,10 +8,10 @@ from eth_utils import keccak
 from tests.payments.x402.conftest import Room
 from tests.payments.x402.paying import ANSWER, OTHER, PAYER, PRICE, PRINT, RESOURCE, SELLER, Json, read
 from tollhouse import clock
+from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import LocalChain
-from tollhouse.payments.chain.token import token_balance
 from tollhouse.payments.x402.payments import Claimed, Kept
-from tollhouse.payments.x402.response_headers import Headers
+from tollhouse.payments.x402.receipts import Headers
 from tollhouse.payments.x402.types import VerificationFailure
 
 USED = "invalid_exact_evm_nonce_already_used"

@@ -12,12 +12,11 @@ from eth_abi import encode
 from eth_account import Account as Signer
 from eth_utils import keccak
 
-from tollhouse.payments.chain.contract_artifacts import contracts
-from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain
+from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain, contracts
 from tollhouse.payments.stored_response import StoredResponse
-from tollhouse.payments.x402.header_parser import payment_of, read_payment
-from tollhouse.payments.x402.settlement_plan import carrying
+from tollhouse.payments.x402.headers import payment_of, read_payment
 from tollhouse.payments.x402.types import Failed, Payment, Requirement, Resource, Settled, Unknown
+from tollhouse.payments.x402.verification import carrying
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.payments.x402.paying import OTHER, PAYER, REQUIREMENT, authorization, read, signature, v1
 from tollhouse.evm.signature import parse_signature
-from tollhouse.payments.x402.contract_calls import (
+from tollhouse.payments.chain.contracts import (
     MULTICALL3,
     Call,
     Outcome,
@@ -24,7 +24,7 @@ from tollhouse.payments.x402.contract_calls import (
     transfer_by_key,
     unwrapped,
 )
-from tollhouse.payments.x402.settlement_plan import carrying
+from tollhouse.payments.x402.verification import carrying
 
 FIELDS = ["address", "address", "uint256", "uint256", "uint256", "bytes32"]
 MAGIC = bytes.fromhex("6492" * 16)

@@ -3,10 +3,9 @@ import json
 import pytest
 
 from tests.payments.x402.paying import PRICE, REQUIREMENT, RESOURCE, SELLER, decoded
-from tollhouse.payments.chain.token import USDC_ON_BASE
-from tollhouse.payments.x402.challenge import NO_PAYMENT_TAKEN, challenge, refusal
-from tollhouse.payments.x402.invalid_reasons import NONCE_USED, VALUE_MISMATCH, refused
-from tollhouse.payments.x402.types import Requirement
+from tollhouse.payments.chain.contracts import USDC_ON_BASE
+from tollhouse.payments.x402.headers import NO_PAYMENT_TAKEN, challenge, refusal
+from tollhouse.payments.x402.types import InvalidReason, Requirement, verification_failure
 
 
 def test_version_1_stands_in_the_body_exactly_as_its_clients_read_it():
@@ -80,7 +79,7 @@ def test_chain_that_version_1_has_no_word_for_is_offered_in_version_2_only():
 
 
 def test_refused_payment_is_a_402_that_says_why_and_asks_again():
-    problem = refusal(refused(NONCE_USED, 2), challenge(RESOURCE, [REQUIREMENT], "used"))
+    problem = refusal(verification_failure(InvalidReason.NONCE_USED, 2), challenge(RESOURCE, [REQUIREMENT], "used"))
     assert (problem.status, problem.code) == (402, "payment-invalid")
     assert problem.facts["reason"] == "invalid_exact_evm_nonce_already_used"
     assert problem.facts["x402Version"] == 1
@@ -96,4 +95,4 @@ def test_refused_payment_is_a_402_that_says_why_and_asks_again():
     ],
 )
 def test_each_version_has_its_own_word_for_a_wrong_amount(version, reason):
-    assert refused(VALUE_MISMATCH, version).reason == reason
+    assert verification_failure(InvalidReason.VALUE_MISMATCH, version).reason == reason

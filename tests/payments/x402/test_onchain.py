@@ -14,14 +14,12 @@ from tests.payments.x402.paying import (
     v2,
 )
 from tests.servers.chain import deploy
-from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.errors import ChainUnavailable
+from tollhouse.payments.chain.client import Bounds, ChainClient
+from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import LocalChain
-from tollhouse.payments.chain.token import token_balance
-from tollhouse.payments.chain.transport import Bounds
-from tollhouse.payments.x402.onchain_checks import Verified, ask_chain
-from tollhouse.payments.x402.settlement_plan import carrying
+from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.x402.types import Requirement, Settled
+from tollhouse.payments.x402.verification import Verified, ask_chain, carrying
 
 
 async def reason(chain: LocalChain, sent: dict, requirement: Requirement = REQUIREMENT, factories=()) -> str | None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.payments.x402.paying import PAYER, REQUIREMENT, SELLER, authorization, encoded, named, payload, read, v1, v2
 from tollhouse.errors import Problem
-from tollhouse.payments.x402.header_parser import LARGEST_HEADER, read_payment
+from tollhouse.payments.x402.headers import LARGEST_HEADER, read_payment
 from tollhouse.payments.x402.types import Payment
 
 HUGE = "9" * 5_000

@@ -13,10 +13,10 @@ from tests.payments.x402.buying import bought, claim, later, reason, seller_hold
 from tests.payments.x402.paying import ANSWER, PRICE, read, v1, v2
 from tollhouse.errors import Problem
 from tollhouse.failpoints import EXIT_STATUS
-from tollhouse.payments.x402 import leases
-from tollhouse.payments.x402.leases import LEASE_SECONDS
+from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.payments import Claimed, Kept
 from tollhouse.payments.x402.reconciliation import reconcile
+from tollhouse.payments.x402.store import LEASE_SECONDS
 
 pytestmark = pytest.mark.both_databases
 
@@ -146,8 +146,8 @@ async def test_unknown_outcome_is_resolved_by_the_chain_not_by_another_payment(r
 
 
 async def test_process_that_lives_keeps_its_claims(open_room, monkeypatch):
-    monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
-    monkeypatch.setattr(leases, "RENEW_SECONDS", 0.1)
+    monkeypatch.setattr(store, "LEASE_SECONDS", 3.0)
+    monkeypatch.setattr(store, "RENEW_SECONDS", 0.1)
     one, another = await open_room(), await open_room()
     sent = v1()
     claimed = await claim(one, sent)

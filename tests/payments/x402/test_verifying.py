@@ -15,10 +15,9 @@ from tests.payments.x402.paying import (
     v1,
     v2,
 )
-from tollhouse.payments.chain.token import USDC_ON_BASE
-from tollhouse.payments.x402.header_parser import payment_of
-from tollhouse.payments.x402.invalid_reasons import INVALID_SIGNATURE
-from tollhouse.payments.x402.types import Requirement, VerificationFailure
+from tollhouse.payments.chain.contracts import USDC_ON_BASE
+from tollhouse.payments.x402.headers import payment_of
+from tollhouse.payments.x402.types import InvalidReason, Requirement, VerificationFailure
 from tollhouse.payments.x402.verification import SETTLING_SECONDS, chosen_from, signed_by_key, untimely_at
 
 
@@ -27,7 +26,7 @@ def reason(sent: dict, requirement: Requirement = REQUIREMENT, now: float | None
     chosen = chosen_from([requirement], payment)
     refused = chosen if isinstance(chosen, VerificationFailure) else untimely_at(payment, now or time.time())
     if refused is None and signed_by_key(payment, requirement) is None:
-        return INVALID_SIGNATURE
+        return InvalidReason.INVALID_SIGNATURE
     return None if refused is None else refused.reason
 
 

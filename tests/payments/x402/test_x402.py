@@ -117,7 +117,7 @@ async def test_same_authorization_in_the_other_version_gets_the_same_answer_with
 
 @pytest.mark.parametrize("seconds", [0.0, 2.0])
 async def test_delivered_payment_is_used(room, seconds, monkeypatch):
-    monkeypatch.setattr("tollhouse.payments.delivery_grace.LEAVING_SECONDS", seconds)
+    monkeypatch.setattr("tollhouse.payments.stored_response.LEAVING_SECONDS", seconds)
     sent = v1()
     await bought(room, sent)
     await delivered(room, sent)
@@ -125,7 +125,7 @@ async def test_delivered_payment_is_used(room, seconds, monkeypatch):
 
 
 async def test_delivery_is_told_once_the_answer_has_surely_left(room, monkeypatch):
-    monkeypatch.setattr("tollhouse.payments.delivery_grace.LEAVING_SECONDS", 0.0)
+    monkeypatch.setattr("tollhouse.payments.stored_response.LEAVING_SECONDS", 0.0)
     sent = v1()
     await bought(room, sent)
     await delivered(room, sent)

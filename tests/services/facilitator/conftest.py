@@ -14,8 +14,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.http.server import Server
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.local_chain import ACCOUNTS
-from tollhouse.payments.pay_per_request import PayPerRequest
-from tollhouse.payments.x402.settlement.settler import open_settler
+from tollhouse.payments.pay_per_request import PayPerRequest, open_settler
 from tollhouse.services import EVERY_SERVICE
 from tollhouse.services.facilitator.service import open_facilitator
 from tollhouse.storage.database import open_database

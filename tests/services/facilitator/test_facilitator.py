@@ -22,9 +22,8 @@ from tests.payments.x402.paying import (
     v2,
 )
 from tests.services.facilitator.conftest import SETTLING, from_afar
-from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.token import token_balance
-from tollhouse.payments.chain.transport import Bounds
+from tollhouse.payments.chain.client import Bounds, ChainClient
+from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.x402.settlement.remote import RemoteFacilitator
 from tollhouse.payments.x402.types import Failed, Requirement, Settled
 from tollhouse.services.facilitator import endpoints
@@ -174,7 +173,7 @@ async def test_two_calls_with_one_payment_are_never_both_told_of_success(chain, 
     assert await asked(client, "/settle", payment) == (
         200,
         {"success": False, "transaction": "", "network": "eip155:8453", "errorReason": NONCE_USED,
-         "errorMessage": "This authorization was used before. Sign a fresh one with a random nonce.",
+         "errorMessage": "This authorization was used before. Sign a new one with a random nonce.",
          "payer": PAYER.address},
     )  # fmt: skip
     assert (await asked(client, "/verify", payment))[1]["invalidReason"] == NONCE_USED

@@ -1,11 +1,51 @@
-"""What a node may answer, parsed strictly: anything else is a ChainUnavailable, never a crash or a guess."""
+"""Replies of a node, parsed strictly, and the two ways a node can fail: no usable reply, or a refusal."""
 
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from tollhouse.payments.chain.errors import ChainUnavailable
+from tollhouse.errors import Problem
+from tollhouse.logs import logger
+
+log = logger("payments.chain")
+
+RETRY_SECONDS = 5
+CIRCUIT_IS_OPEN = "the circuit is open"
+
+
+class ChainUnavailable(Problem):
+    """An `upstream-unavailable` problem: the node did not answer, or not as a node should.
+
+    `failure` says what happened without naming the node's address, which may hold an operator's token.
+    """
+
+    def __init__(self, failure: str) -> None:
+        super().__init__(
+            "upstream-unavailable",
+            "The chain's node does not answer as it should. Nothing was changed; try again shortly.",
+            headers={"Retry-After": str(RETRY_SECONDS)},
+            upstream="chain",
+            retry_after_seconds=RETRY_SECONDS,
+        )
+        self.failure = failure
+        # What opened the circuit was told; each call that then goes without would only repeat it.
+        if failure != CIRCUIT_IS_OPEN:
+            log.warning("chain unavailable", failure=failure)
+
+
+class ChainRefused(Exception):
+    """The node understood and said no: a call that reverts, a transaction it will not take.
+
+    `code` and `message` are the node's own; `data` is what a reverted call returned. None is fit for a stranger.
+    """
+
+    def __init__(self, code: int, message: str, data: bytes = b"") -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.data = data
+
 
 Hash = Annotated[str, Meta(pattern=r"^0x[0-9a-fA-F]{64}\Z")]
 HexAddress = Annotated[str, Meta(pattern=r"^0x[0-9a-fA-F]{40}\Z")]

@@ -1,8 +1,8 @@
-"""Deposits: USDC that a wallet sent to the treasury, found on the chain and credited to its agent once."""
+"""Deposits: USDC sent from a wallet to the treasury, confirmed on the chain and credited once."""
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from msgspec import Struct
@@ -12,13 +12,82 @@ from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.money import usd
 from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.replies import Receipt
-from tollhouse.payments.deposits.confirmation import Deposit, DepositTerms, Sighting, deposits_in, refusal, sighting
-from tollhouse.payments.deposits.ledger import Credit, book, standing
+from tollhouse.payments.deposits.ledger import (
+    DEPOSIT,
+    Credit,
+    Deposit,
+    DepositTerms,
+    Sighting,
+    book,
+    credit_of,
+    deposit_id,
+    deposits_in,
+    must_be,
+    refusal,
+    sighting,
+    standing,
+)
 from tollhouse.payments.deposits.monitor import WATCH_SECONDS, Watch
-from tollhouse.payments.deposits.reconciliation import Reconciliation, reconcile
 from tollhouse.payments.ledger.ledger import Ledger
-from tollhouse.payments.ledger.types import IdTakenError, agent_account
+from tollhouse.payments.ledger.types import REVERSAL, IdTakenError, agent_account
+
+LONGEST_LIST = 100
+"""A wrong ledger may be wrong in many places; so many are told."""
+
+
+class Reconciliation(Struct, frozen=True):
+    """`ledger_micros` stand in the ledger, of which `chain_micros` are logs on the chain as they were credited.
+
+    `treasury_micros` is what the treasury holds now. It tells nothing of right or wrong: the operator may spend it.
+    """
+
+    agrees: bool
+    deposits: int
+    ledger_micros: int
+    chain_micros: int
+    treasury_micros: int
+    differences: list[str]
+
+
+async def reconcile(chain: ChainClient, ledger: Ledger, terms: DepositTerms) -> Reconciliation:
+    """Compare every deposit that stands with the chain. Raises ChainUnavailable."""
+    await must_be(chain, terms.chain_id)
+    standing = await _standing(ledger)
+    hashes = list(dict.fromkeys(credit.tx_hash for credit in standing))
+    receipts = dict(zip(hashes, await chain.receipts(hashes), strict=True))
+    treasury_micros = await token_balance(chain, terms.usdc_address, terms.treasury_address)
+    missing = [credit for credit in standing if not _is_on_chain(credit, receipts[credit.tx_hash], terms)]
+    ledger_micros = _sum(standing)
+    differences = [f"{credit.id}: the chain has no such transfer of {credit.amount_micros}" for credit in missing]
+    return Reconciliation(
+        agrees=not differences,
+        deposits=len(standing),
+        ledger_micros=ledger_micros,
+        chain_micros=ledger_micros - _sum(missing),
+        treasury_micros=treasury_micros,
+        differences=differences[:LONGEST_LIST],
+    )
+
+
+async def _standing(ledger: Ledger) -> list[Credit]:
+    reversed_ids = {deposit_id(transfer) for transfer in await ledger.listed(REVERSAL, 0.0)}
+    return [credit_of(t) for t in await ledger.listed(DEPOSIT, 0.0) if t.id not in reversed_ids]
+
+
+def _is_on_chain(credit: Credit, receipt: Receipt | None, terms: DepositTerms) -> bool:
+    if receipt is None:
+        return False
+    log = (credit.position, credit.wallet, credit.amount_micros)
+    return log in {
+        (one.position, one.movement.sender, one.movement.amount_micros) for one in deposits_in(receipt, terms)
+    }
+
+
+def _sum(credits_: Iterable[Credit]) -> int:
+    return sum(credit.amount_micros for credit in credits_)
+
 
 log = logger("payments.deposits")
 

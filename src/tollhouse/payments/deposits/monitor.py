@@ -9,14 +9,16 @@ from tollhouse import clock
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import Block, Receipt
-from tollhouse.payments.deposits.confirmation import DepositTerms, deposits_in, must_be
 from tollhouse.payments.deposits.ledger import (
     DEPOSIT,
     Credit,
+    DepositTerms,
     book,
     credit_of,
     deposit_id,
+    deposits_in,
     is_reversed_deposit,
+    must_be,
     reverse,
 )
 from tollhouse.payments.ledger.ledger import Ledger

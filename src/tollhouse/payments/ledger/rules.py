@@ -4,34 +4,32 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tollhouse.payments.ledger.commands import (
+from tollhouse.payments.ledger.types import (
+    AGENT_PREFIX,
+    REVERSAL,
+    AccountState,
     Changes,
     Delivered,
     Done,
     Entry,
     Gone,
+    Insufficient,
     Kept,
     Known,
     Move,
+    Moved,
     Operation,
     Overdrawn,
     Post,
     Reserve,
+    Reserved,
     Result,
+    State,
     Sweep,
     Taken,
-    Void,
-)
-from tollhouse.payments.ledger.types import (
-    AGENT_PREFIX,
-    REVERSAL,
-    AccountState,
-    Insufficient,
-    Moved,
-    Reserved,
-    State,
     Transfer,
     Used,
+    Void,
 )
 from tollhouse.payments.stored_response import KEPT_SECONDS, StoredResponse
 

@@ -1,4 +1,4 @@
-"""What a ledger's store is, and the SQL that both databases understand."""
+"""What both ledger stores share: the protocol, the SQL, the audit, and how failures are reported."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -6,9 +6,49 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tollhouse.payments.ledger.commands import Entry, Kept, Operation, Result
-from tollhouse.payments.ledger.types import AccountState, LedgerReport, Transfer
+from tollhouse import failpoints
+from tollhouse.errors import Problem
+from tollhouse.logs import logger
+from tollhouse.payments.ledger.types import (
+    AGENT_PREFIX,
+    NAMES,
+    AccountState,
+    Entry,
+    Kept,
+    LedgerReport,
+    Operation,
+    Result,
+    Transfer,
+)
 from tollhouse.payments.stored_response import StoredResponse
+
+log = logger("ledger")
+
+
+def unavailable(error: BaseException) -> Problem:
+    """Disk full, locked, gone: a clear problem for the caller, the cause in the log."""
+    log.error("the ledger is unavailable", error=str(error).partition("\n")[0])
+    return Problem(
+        "storage-unavailable",
+        "The server cannot reach or write its ledger; try again shortly.",
+        headers={"Retry-After": "5"},
+        retry_after_seconds=5,
+    )
+
+
+def before_commit(operations: Sequence[Operation]) -> None:
+    """The failpoints `ledger.<operation>.before-commit`: nothing of the batch has happened."""
+    _reach(operations, "before-commit")
+
+
+def after_commit(operations: Sequence[Operation]) -> None:
+    """The failpoints `ledger.<operation>.after-commit`: all of the batch has happened, and nobody was told."""
+    _reach(operations, "after-commit")
+
+
+def _reach(operations: Sequence[Operation], moment: str) -> None:
+    for name in sorted({NAMES[type(operation)] for operation in operations}):
+        failpoints.reach(f"ledger.{name}.{moment}")
 
 
 class Store(Protocol):
@@ -134,3 +174,53 @@ def kept_of(row: Sequence[Any]) -> tuple[int, Kept]:
     seq, head, body, fingerprint, at = row
     answer = msgspec.structs.replace(msgspec.msgpack.decode(head, type=StoredResponse), body=bytes(body))
     return seq, Kept(answer, fingerprint, at)
+
+
+LONGEST_LIST = 100
+"""A broken ledger may be broken in a million places: so many are told."""
+
+Rows = Sequence[Sequence[Any]]
+Accounts = Mapping[str, AccountState]
+
+
+def report(answers: Mapping[str, Rows]) -> LedgerReport:
+    """The verdict, from what one moment of the database answered to the questions of `store.AUDIT`."""
+    told = dict(answers)
+    stored = {row[0]: AccountState(*row) for row in told.pop("accounts")}
+    derived_rows = told.pop("derived")
+    derived = {row[0]: AccountState(*row[:-1]) for row in derived_rows}
+    ((accounts, transfers, pending),) = told.pop("counts")
+    differences = [
+        *_unlike(stored, derived),
+        *_out_of_balance(stored),
+        *_overdrawn(stored, {row[0]: row[-1] for row in derived_rows}),
+        *(f"transfer {row[0]} {rule}" for rule, rows in told.items() for row in rows),
+    ]
+    return LedgerReport(not differences, accounts, transfers, pending, differences[:LONGEST_LIST])
+
+
+def _unlike(stored: Accounts, derived: Accounts) -> list[str]:
+    found = []
+    for name in sorted(stored.keys() | derived.keys()):
+        has, should = stored.get(name, AccountState(name)), derived.get(name, AccountState(name))
+        found += [
+            f"{name}: {field} is {getattr(has, field)}, its transfers give {getattr(should, field)}"
+            for field in AccountState.__struct_fields__
+            if getattr(has, field) != getattr(should, field)
+        ]
+    return found
+
+
+def _out_of_balance(stored: Accounts) -> list[str]:
+    """What is taken from one account is given to another: all of them together are nothing."""
+    total = sum(account.balance_micros for account in stored.values())
+    return [f"the balances add up to {total} micro-USD, not to 0"] if total else []
+
+
+def _overdrawn(stored: Accounts, reversed_micros: Mapping[str, int]) -> list[str]:
+    """Agents that owe more than reversals took from them."""
+    return [
+        f"{name}: {account.available_micros} micro-USD are left, which its reversals do not explain"
+        for name, account in sorted(stored.items())
+        if name.startswith(AGENT_PREFIX) and account.available_micros + reversed_micros.get(name, 0) < 0
+    ]

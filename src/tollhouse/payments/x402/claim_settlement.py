@@ -9,16 +9,14 @@ from tollhouse import clock, failpoints
 from tollhouse.evm.address import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.errors import ChainUnavailable
+from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.ledger.ledger import REVENUE, Ledger, Transfer
 from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.claims import Claimed, claimed_of
-from tollhouse.payments.x402.evidence import EXPIRED_MARGIN_SECONDS, Fate, Pending, Unrecoverable, fate, proves
-from tollhouse.payments.x402.invalid_reasons import refused
-from tollhouse.payments.x402.leases import Leases
-from tollhouse.payments.x402.receipts import PaymentReceipt, ReceiptSigner
-from tollhouse.payments.x402.response_headers import Headers, failed_headers, settled_headers
-from tollhouse.payments.x402.types import Failed, Settled, Settler, Unknown, VerificationFailure
+from tollhouse.payments.x402.outcome import EXPIRED_MARGIN_SECONDS, Fate, Pending, Unrecoverable, fate, proves
+from tollhouse.payments.x402.receipts import Headers, PaymentReceipt, ReceiptSigner, failed_headers, settled_headers
+from tollhouse.payments.x402.store import Leases
+from tollhouse.payments.x402.types import Failed, Settled, Settler, Unknown, VerificationFailure, verification_failure
 from tollhouse.storage.database import Database
 
 log = logger("payments.x402")
@@ -149,7 +147,7 @@ class Settlement:
                 reason = found.reason[:LONGEST_REASON]
                 await store.mark_failed(transaction, claimed.key, claimed.lease, reason, look_again_at)
         log.info("a payment failed", payer=payment.payer, nonce=payment.nonce, reason=found.reason)
-        no = refused(found.reason, payment.version)
+        no = verification_failure(found.reason, payment.version)
         return VerificationFailure(no.reason, no.detail, failed_headers(payment, claimed.requirement, no.reason))
 
     async def _book(self, claimed: Claimed, settled: Settled) -> Headers:

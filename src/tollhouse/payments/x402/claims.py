@@ -7,12 +7,10 @@ from msgspec import Struct
 
 from tollhouse.errors import Problem
 from tollhouse.payments.stored_response import KEPT_SECONDS, StoredResponse
-from tollhouse.payments.x402 import invalid_reasons, store
-from tollhouse.payments.x402.header_parser import payment_of
-from tollhouse.payments.x402.invalid_reasons import refused
-from tollhouse.payments.x402.receipts import SignedReceipt
-from tollhouse.payments.x402.response_headers import Headers, settled_headers
-from tollhouse.payments.x402.types import Payment, Requirement, VerificationFailure
+from tollhouse.payments.x402 import store
+from tollhouse.payments.x402.headers import payment_of
+from tollhouse.payments.x402.receipts import Headers, SignedReceipt, settled_headers
+from tollhouse.payments.x402.types import InvalidReason, Payment, Requirement, VerificationFailure, verification_failure
 from tollhouse.payments.x402.verification import digest_of, signed_by_key
 
 PENDING_RETRY_SECONDS = 2
@@ -87,13 +85,13 @@ def judge(row: Any, asked: Asked, now: float, handed_at: float | None = None) ->
     if (row.digest, row.fingerprint) != (digest_of(payment, asked.requirement), asked.fingerprint):
         if payment.payment_id is not None and row.payment_id == payment.payment_id:
             raise name_taken()
-        return refused(invalid_reasons.NONCE_USED, payment.version)
+        return verification_failure(InvalidReason.NONCE_USED, payment.version)
     if signed_by_key(payment, asked.requirement) is None and _signature(row) != payment.signature:
         # A contract's signature was checked on the chain when the payment was claimed.
-        return refused(invalid_reasons.INVALID_SIGNATURE, payment.version)
+        return verification_failure(InvalidReason.INVALID_SIGNATURE, payment.version)
     if row.state in {store.CLAIMED, store.SETTLING}:
         return "wait" if is_held else "resume"
-    return _bought(row, asked, now, handed_at) or refused(invalid_reasons.NONCE_USED, payment.version)
+    return _bought(row, asked, now, handed_at) or verification_failure(InvalidReason.NONCE_USED, payment.version)
 
 
 def claimed_of(row: Any, lease: str) -> Claimed:

@@ -13,10 +13,9 @@ from tollhouse.errors import Problem
 from tollhouse.evm.address import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.delivery_grace import Leaving
 from tollhouse.payments.ledger.ledger import Ledger
-from tollhouse.payments.stored_response import KEPT_SECONDS, StoredResponse
-from tollhouse.payments.x402 import invalid_reasons, store
+from tollhouse.payments.stored_response import KEPT_SECONDS, Leaving, StoredResponse
+from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.claim_settlement import Settlement
 from tollhouse.payments.x402.claims import (
     Asked,
@@ -29,13 +28,19 @@ from tollhouse.payments.x402.claims import (
     pending,
     receipted,
 )
-from tollhouse.payments.x402.leases import Leases
-from tollhouse.payments.x402.onchain_checks import ask_chain
-from tollhouse.payments.x402.receipts import ReceiptSigner
+from tollhouse.payments.x402.receipts import Headers, ReceiptSigner
 from tollhouse.payments.x402.reconciliation import Reconciliation, reconcile
-from tollhouse.payments.x402.response_headers import Headers
-from tollhouse.payments.x402.types import TOKEN_NAME, TOKEN_NAMES, Payment, Requirement, Settler, VerificationFailure
-from tollhouse.payments.x402.verification import chosen_from, digest_of, untimely_at
+from tollhouse.payments.x402.store import Leases
+from tollhouse.payments.x402.types import (
+    TOKEN_NAME,
+    TOKEN_NAMES,
+    InvalidReason,
+    Payment,
+    Requirement,
+    Settler,
+    VerificationFailure,
+)
+from tollhouse.payments.x402.verification import ask_chain, chosen_from, digest_of, untimely_at
 from tollhouse.storage.database import Database, Transaction
 
 __all__ = ["X402", "Claimed", "Kept", "Receipted", "Terms"]
@@ -205,7 +210,7 @@ class X402:
             return await self._fresh(asked)
         if verdict == "fresh":
             outcome = await self._fresh(asked)
-            is_used = isinstance(outcome, VerificationFailure) and outcome.reason == invalid_reasons.NONCE_USED
+            is_used = isinstance(outcome, VerificationFailure) and outcome.reason == InvalidReason.NONCE_USED
             if not is_used:
                 return outcome
             # What had failed was carried out after all, or cancelled.

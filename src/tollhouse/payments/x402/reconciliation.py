@@ -5,11 +5,10 @@ from typing import Any
 from msgspec import Struct
 
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.errors import ChainUnavailable
-from tollhouse.payments.chain.replies import Receipt
+from tollhouse.payments.chain.replies import ChainUnavailable, Receipt
 from tollhouse.payments.ledger.ledger import Ledger, Transfer
 from tollhouse.payments.x402.claim_settlement import X402, transfer_id
-from tollhouse.payments.x402.evidence import carried_by
+from tollhouse.payments.x402.outcome import carried_by
 
 LONGEST_LIST = 100
 """A wrong ledger may be wrong in many places; so many are told."""

@@ -1,4 +1,4 @@
-"""x402's words: what is asked for, what was sent, and what became of settling it."""
+"""Types of the x402 protocol: requirements, payments, reasons for refusal, and results of a settlement."""
 
 from typing import Any, Protocol
 
@@ -158,3 +158,49 @@ class Settler(Protocol):
         It may be called again for the same payment, at the same time or after a crash; the chain lets an
         authorization happen once. It raises nothing: whatever goes wrong after sending is Unknown.
         """
+
+
+class InvalidReason:
+    """The reasons of the x402 specification for which a payment is invalid (`invalidReason`, `errorReason`)."""
+
+    INSUFFICIENT_FUNDS = "insufficient_funds"
+    INVALID_NETWORK = "invalid_network"
+    INVALID_PAYLOAD = "invalid_payload"
+    INVALID_REQUIREMENTS = "invalid_payment_requirements"
+    INVALID_SIGNATURE = "invalid_exact_evm_payload_signature"
+    INVALID_STATE = "invalid_transaction_state"
+    INVALID_VERSION = "invalid_x402_version"
+    FACTORY_NOT_ALLOWED = "eip6492_factory_not_allowed"
+    NONCE_USED = "invalid_exact_evm_nonce_already_used"
+    RECIPIENT_MISMATCH = "invalid_exact_evm_payload_recipient_mismatch"
+    TRANSACTION_FAILED = "transaction_failed"
+    UNSUPPORTED_SCHEME = "unsupported_scheme"
+    VALID_AFTER = "invalid_exact_evm_payload_authorization_valid_after"
+    VALID_BEFORE = "invalid_exact_evm_payload_authorization_valid_before"
+    VALUE_MISMATCH = "invalid_exact_evm_payload_authorization_value_mismatch"
+
+
+# Version 1 has another code for it.
+_V1_REASONS = {InvalidReason.VALUE_MISMATCH: "invalid_exact_evm_payload_authorization_value"}
+
+_DETAILS = {
+    InvalidReason.INSUFFICIENT_FUNDS: "The payer's USDC balance is less than the payment.",
+    InvalidReason.INVALID_NETWORK: "The payment is for another network than the one required.",
+    InvalidReason.INVALID_REQUIREMENTS: "`accepted` is none of the offered payment requirements.",
+    InvalidReason.INVALID_SIGNATURE: "The signature is not the payer's for this token on this network.",
+    InvalidReason.INVALID_STATE: "The token contract rejects this authorization.",
+    InvalidReason.FACTORY_NOT_ALLOWED: "This server does not allow the factory that would deploy the payer's wallet.",
+    InvalidReason.NONCE_USED: "This authorization was used before. Sign a new one with a random nonce.",
+    InvalidReason.RECIPIENT_MISMATCH: "The authorization pays another address than the one required.",
+    InvalidReason.TRANSACTION_FAILED: "The transaction failed on the chain. No money was moved.",
+    InvalidReason.UNSUPPORTED_SCHEME: "The only supported scheme is `exact`.",
+    InvalidReason.VALID_AFTER: "The authorization is not valid yet.",
+    InvalidReason.VALID_BEFORE: "The authorization has expired, or expires too soon to be settled.",
+    InvalidReason.VALUE_MISMATCH: "The authorization is not for exactly the required amount.",
+}
+
+
+def verification_failure(reason: str, version: int) -> VerificationFailure:
+    """The failure with its code, as that version of the protocol spells it, and a detail for the payer."""
+    detail = _DETAILS.get(reason, "The payment could not be settled. No money was moved.")
+    return VerificationFailure(_V1_REASONS.get(reason, reason) if version == 1 else reason, detail)

@@ -1,6 +1,7 @@
 """Where payments come in to be verified and settled: each authorization is settled for one caller, once."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -8,18 +9,24 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.evm.address import parse_address
-from tollhouse.http.endpoint import Request, Response
+from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response
+from tollhouse.http.terms import FREE, Terms
 from tollhouse.logs import logger
 from tollhouse.metering.meter import Meter, Reservation
 from tollhouse.metering.rate_limit import count_or_refuse
 from tollhouse.metering.windows import Windows
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.errors import ChainUnavailable
-from tollhouse.payments.x402.invalid_reasons import refused
-from tollhouse.payments.x402.onchain_checks import ask_chain
+from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
-from tollhouse.payments.x402.types import EXACT, Requirement, Settled, Unknown, VerificationFailure
-from tollhouse.payments.x402.verification import chosen_from, untimely_at
+from tollhouse.payments.x402.types import (
+    EXACT,
+    Requirement,
+    Settled,
+    Unknown,
+    VerificationFailure,
+    verification_failure,
+)
+from tollhouse.payments.x402.verification import ask_chain, chosen_from, untimely_at
 from tollhouse.services.facilitator.types import (
     SETTLE_ERROR,
     SETTLEMENT_PENDING,
@@ -36,6 +43,8 @@ from tollhouse.services.facilitator.types import (
 
 log = logger("services.facilitator")
 
+OPERATOR_ONLY = Terms("operator", operator_token="x402_facilitator_auth")  # noqa: S106 - a setting's name
+"""The token is the one that a server with `x402_facilitator_url` sends: the same setting on both sides."""
 PER_MINUTE = 6_000
 """Requests of each kind from one address: a busy resource server's, and still a bound to what the node is asked."""
 SETTLE_SECONDS = 25.0
@@ -46,6 +55,60 @@ _NODE = "The chain's node does not answer as it should. Nothing was sent; ask ag
 _PENDING = (
     "Nobody can tell yet whether the money has moved. Look the authorization up on the chain; do not ask for another."
 )
+
+
+# One payment, as the descriptions show it.
+_PAYER, _SELLER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "0x90F79bf6EB2c4f870365E785982E1f101E93b906"
+_ACCOUNT = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
+_BASE = "eip155:8453"
+
+_REQUIREMENTS: dict[str, Any] = {
+    "scheme": "exact",
+    "network": _BASE,
+    "amount": "1000",
+    "asset": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+    "payTo": _SELLER,
+    "maxTimeoutSeconds": 60,
+    "extra": {"name": "USD Coin", "version": "2"},
+}
+
+TO_SETTLE: dict[str, Any] = {
+    "x402Version": 2,
+    "paymentPayload": {
+        "x402Version": 2,
+        "resource": {"url": "https://shop.example/api/products"},
+        "accepted": _REQUIREMENTS,
+        "payload": {
+            "signature": "0x" + "5a" * 64 + "1b",
+            "authorization": {
+                "from": _PAYER,
+                "to": _SELLER,
+                "value": "1000",
+                "validAfter": "1790000000",
+                "validBefore": "1790000660",
+                "nonce": "0x" + "c7" * 32,
+            },
+        },
+        "extensions": {},
+    },
+    "paymentRequirements": _REQUIREMENTS,
+}
+VERIFIED: dict[str, Any] = {"isValid": True, "payer": _PAYER}
+SETTLED: dict[str, Any] = {
+    "success": True,
+    "transaction": "0x" + "8d" * 32,
+    "network": _BASE,
+    "payer": _PAYER,
+    "amount": "1000",
+}
+SUPPORTED: dict[str, Any] = {
+    "kinds": [
+        {"scheme": "exact", "network": _BASE, "x402Version": 2},
+        {"scheme": "exact", "network": "base", "x402Version": 1},
+    ],
+    "extensions": [],
+    "signers": {"eip155:*": [_ACCOUNT]},
+}
 
 
 class Settling(Struct, frozen=True):
@@ -66,6 +129,60 @@ class FacilitatorEndpoints:
     def __init__(self, settling: Settling | None, meter: Meter) -> None:
         self._settling = settling
         self._meter = meter
+
+    def endpoints(self) -> list[Endpoint]:
+        """The endpoints of the service."""
+        return [
+            Endpoint(
+                id="verifyPayment",
+                method="POST",
+                path="/verify",
+                summary="Verify a payment",
+                description="Checks the signature (also of contract wallets, EIP-1271), the time window, the "
+                "recipient, the amount, the balance and the nonce, and simulates the transfer on the newest block. "
+                "Sends nothing. An invalid payment is a 200 with `isValid: false`; 400 means a malformed request.",
+                handler=self.verify,
+                terms=OPERATOR_ONLY,
+                body=FacilitatorRequest,
+                responses={JSON: Verified},
+                failures={400: Verified, 502: Verified},
+                problems=("missing-credentials", "rate-limited", "upstream-unavailable", "not-configured"),
+                tag="payments",
+                examples={"body": TO_SETTLE, JSON: VERIFIED},
+                sample=Example(body="$PAYMENT"),
+            ),
+            Endpoint(
+                id="settlePayment",
+                method="POST",
+                path="/settle",
+                summary="Settle a payment on the chain",
+                description="Verifies the payment, sends the transaction, and responds once it is in a block. Of two "
+                "calls with the same authorization, at most one reports success. `settlement_pending` means that the "
+                "outcome is not known yet: look for the token's `AuthorizationUsed` log before you ask the payer for "
+                "another payment.",
+                handler=self.settle,
+                terms=OPERATOR_ONLY,
+                body=FacilitatorRequest,
+                responses={JSON: SettleResult},
+                failures={400: SettleResult, 502: SettleResult},
+                problems=("missing-credentials", "rate-limited", "upstream-unavailable", "not-configured"),
+                tag="payments",
+                examples={"body": TO_SETTLE, JSON: SETTLED},
+                sample=Example(body="$PAYMENT"),
+            ),
+            Endpoint(
+                id="getSupported",
+                method="GET",
+                path="/supported",
+                summary="List the supported schemes and networks",
+                description="Schemes and networks by protocol version, and the accounts that send transactions.",
+                handler=self.supported,
+                terms=FREE,
+                responses={JSON: Supported},
+                tag="payments",
+                examples={JSON: SUPPORTED},
+            ),
+        ]
 
     async def supported(self, _asked: Request[None, None]) -> Supported:
         """What is settled here; nothing where the operator has not set this up."""
@@ -143,7 +260,7 @@ class FacilitatorEndpoints:
             return _failed(told, SETTLEMENT_PENDING, _PENDING, outcome.tx_hash or "")
         # Nothing was carried out for this call: the next may try.
         await self._meter.release(claim)
-        no = refused(outcome.reason, version)
+        no = verification_failure(outcome.reason, version)
         return _failed(told, no.reason, no.detail)
 
     async def _admit(self, kind: str, address: str) -> None:

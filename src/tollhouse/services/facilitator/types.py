@@ -6,9 +6,8 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from tollhouse.evm.address import parse_address
-from tollhouse.payments.x402 import invalid_reasons
-from tollhouse.payments.x402.header_parser import payment_of
-from tollhouse.payments.x402.types import EXACT, Payment, Requirement
+from tollhouse.payments.x402.headers import payment_of
+from tollhouse.payments.x402.types import EXACT, InvalidReason, Payment, Requirement
 
 SETTLEMENT_PENDING = "settlement_pending"
 VERIFY_ERROR, SETTLE_ERROR = "unexpected_verify_error", "unexpected_settle_error"
@@ -122,7 +121,7 @@ def read_request(request: FacilitatorRequest, settled: Requirement) -> Told:
     """What is asked, where it is about the token that is settled here. Raises UnreadableError."""
     version = request.version
     if type(version) is not int or version not in {1, 2}:
-        raise UnreadableError(invalid_reasons.INVALID_VERSION, "`x402Version` must be 1 or 2")
+        raise UnreadableError(InvalidReason.INVALID_VERSION, "`x402Version` must be 1 or 2")
     payment = _payment(bytes(request.payment_payload), version)
     requirement = _requirement(bytes(request.payment_requirements), version, settled)
     if payment.accepted is not None:
@@ -134,14 +133,14 @@ def _payment(raw: bytes, version: int) -> Payment:
     try:
         if msgspec.json.decode(raw, type=_Versioned).version != version:
             raise UnreadableError(
-                invalid_reasons.INVALID_VERSION, "`paymentPayload` is of another version than the request"
+                InvalidReason.INVALID_VERSION, "`paymentPayload` is of another version than the request"
             )
         return payment_of(raw, version)
     except (msgspec.DecodeError, RecursionError):
         detail = "`paymentPayload` is no payment of the standard"
     except ValueError as error:
         detail = f"`paymentPayload`: {error}"
-    raise UnreadableError(invalid_reasons.INVALID_PAYLOAD, detail)
+    raise UnreadableError(InvalidReason.INVALID_PAYLOAD, detail)
 
 
 def _requirement(raw: bytes, version: int, settled: Requirement) -> Requirement:
@@ -156,17 +155,17 @@ def _requirement(raw: bytes, version: int, settled: Requirement) -> Requirement:
         pay_to, asset = parse_address(asked.pay_to), parse_address(asked.asset)
     except (ValueError, RecursionError) as error:
         detail = str(error) if isinstance(error, msgspec.ValidationError) else "no requirement of the standard"
-        raise UnreadableError(invalid_reasons.INVALID_REQUIREMENTS, f"`paymentRequirements`: {detail}") from None
+        raise UnreadableError(InvalidReason.INVALID_REQUIREMENTS, f"`paymentRequirements`: {detail}") from None
     extra = asked.extra or _Extra()
     if asked.scheme != EXACT or extra.asset_transfer_method != _EIP_3009:
         raise UnreadableError(
-            invalid_reasons.UNSUPPORTED_SCHEME, "only `exact` by an EIP-3009 authorization is settled here"
+            InvalidReason.UNSUPPORTED_SCHEME, "only `exact` by an EIP-3009 authorization is settled here"
         )
     if asked.network != network:
-        raise UnreadableError(invalid_reasons.INVALID_NETWORK, f"only payments on `{network}` are settled here")
+        raise UnreadableError(InvalidReason.INVALID_NETWORK, f"only payments on `{network}` are settled here")
     domain = (extra.name or settled.name, extra.version or settled.version)
     if asset != parse_address(settled.asset) or domain != (settled.name, settled.version):
-        raise UnreadableError(invalid_reasons.INVALID_REQUIREMENTS, f"only the token {settled.asset} is settled here")
+        raise UnreadableError(InvalidReason.INVALID_REQUIREMENTS, f"only the token {settled.asset} is settled here")
     return msgspec.structs.replace(
         settled, amount_micros=int(amount), pay_to=pay_to.text, max_timeout_seconds=asked.max_timeout_seconds
     )
@@ -175,7 +174,7 @@ def _requirement(raw: bytes, version: int, settled: Requirement) -> Requirement:
 def _check_accepted(accepted: dict[str, Any], requirements: bytes) -> None:
     if accepted != msgspec.json.decode(requirements):
         raise UnreadableError(
-            invalid_reasons.INVALID_REQUIREMENTS, "what the payment accepts is not what `paymentRequirements` says"
+            InvalidReason.INVALID_REQUIREMENTS, "what the payment accepts is not what `paymentRequirements` says"
         )
 
 

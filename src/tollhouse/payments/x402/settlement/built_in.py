@@ -10,15 +10,12 @@ from tollhouse.errors import Problem
 from tollhouse.evm.address import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.errors import ChainRefused
-from tollhouse.payments.x402 import invalid_reasons
-from tollhouse.payments.x402.evidence import Pending, Unrecoverable
-from tollhouse.payments.x402.settlement.block_ticker import Pulse
-from tollhouse.payments.x402.settlement.outcome import fate_so_far
+from tollhouse.payments.chain.replies import ChainRefused
+from tollhouse.payments.x402.outcome import Pending, Unrecoverable, fate_so_far
 from tollhouse.payments.x402.settlement.simulation import Preflight
 from tollhouse.payments.x402.settlement.submission import FAILED, NotTakenError, Submission, Turn
 from tollhouse.payments.x402.settlement.transaction import Wallet
-from tollhouse.payments.x402.settlement.transaction_monitor import NO_NODE_PAUSE_SECONDS, Watch
+from tollhouse.payments.x402.settlement.transaction_monitor import NO_NODE_PAUSE_SECONDS, Pulse, Watch
 from tollhouse.payments.x402.settlement.transaction_queue import (
     MOST_RIDES,
     Outcome,
@@ -26,8 +23,8 @@ from tollhouse.payments.x402.settlement.transaction_queue import (
     TransactionQueue,
     payments_of,
 )
-from tollhouse.payments.x402.settlement_plan import carrying
-from tollhouse.payments.x402.types import Failed, Payment, Requirement, Settled, Unknown
+from tollhouse.payments.x402.types import Failed, InvalidReason, Payment, Requirement, Settled, Unknown
+from tollhouse.payments.x402.verification import carrying
 
 log = logger("payments.facilitator")
 
@@ -93,9 +90,9 @@ class BuiltInFacilitator:
 
     def _refusal(self, requirement: Requirement) -> Failed | None:
         if requirement.chain_id != self._terms.chain_id:
-            return Failed(invalid_reasons.INVALID_NETWORK)
+            return Failed(InvalidReason.INVALID_NETWORK)
         if parse_address(requirement.asset) != parse_address(self._terms.asset):
-            return Failed(invalid_reasons.INVALID_REQUIREMENTS)
+            return Failed(InvalidReason.INVALID_REQUIREMENTS)
         return None
 
     def _boarded(self, payment: Payment, requirement: Requirement) -> PendingPayment:

@@ -1,27 +1,90 @@
-"""A facilitator elsewhere, over HTTP: asked to verify and to settle, and believed only as far as the chain agrees."""
+"""A Settler that uses a remote facilitator over HTTP, and checks its statements against the chain."""
 
 import asyncio
 import logging
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 
 import httpx2
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Raw, Struct
 
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.errors import ChainUnavailable
-from tollhouse.payments.x402 import invalid_reasons
-from tollhouse.payments.x402.evidence import proves
-from tollhouse.payments.x402.settlement.outcome import settled_within
-from tollhouse.payments.x402.settlement.remote_types import (
-    SettleAnswer,
-    Supported,
-    Verified,
-    moves_nothing,
-    request_body,
-)
-from tollhouse.payments.x402.types import EXACT, Failed, Payment, Requirement, Settled, Unknown
+from tollhouse.payments.chain.replies import ChainUnavailable
+from tollhouse.payments.x402.outcome import proves, settled_within
+from tollhouse.payments.x402.types import EXACT, Failed, InvalidReason, Payment, Requirement, Resource, Settled, Unknown
+
+# Said before anything was sent to the chain, or once a transaction was mined without moving money: nothing will move.
+# Whatever else a facilitator says (`settlement_pending`, `unexpected_settle_error`, a word of its own) proves nothing.
+_NOTHING_MOVES = frozenset({
+    InvalidReason.INSUFFICIENT_FUNDS,
+    InvalidReason.INVALID_NETWORK,
+    InvalidReason.INVALID_PAYLOAD,
+    InvalidReason.INVALID_REQUIREMENTS,
+    InvalidReason.INVALID_SIGNATURE,
+    InvalidReason.INVALID_VERSION,
+    InvalidReason.RECIPIENT_MISMATCH,
+    InvalidReason.UNSUPPORTED_SCHEME,
+    InvalidReason.VALID_AFTER,
+    InvalidReason.VALID_BEFORE,
+    InvalidReason.VALUE_MISMATCH,
+    "invalid_exact_evm_payload_authorization_value",
+    "invalid_scheme",
+})  # fmt: skip
+
+_Reason = Annotated[str, Meta(max_length=200)]
+_Hash = Annotated[str, Meta(pattern=r"^(0x[0-9a-fA-F]{64})?\Z")]
+
+
+class Verified(Struct, frozen=True, rename="camel"):
+    """What `/verify` answers."""
+
+    is_valid: bool
+    invalid_reason: _Reason | None = None
+
+
+class SettleAnswer(Struct, frozen=True, rename="camel"):
+    """What `/settle` answers. `transaction` is empty or null where there is none."""
+
+    success: bool
+    error_reason: _Reason | None = None
+    transaction: _Hash | None = None
+
+
+class Kind(Struct, frozen=True, rename="camel"):
+    """One thing that a facilitator settles."""
+
+    scheme: str
+    network: str
+    version: int = msgspec.field(name="x402Version")
+
+
+class Supported(Struct, frozen=True):
+    """What `/supported` answers, as far as it matters here."""
+
+    kinds: list[Kind]
+
+
+class _Request(Struct, frozen=True, rename="camel"):
+    version: int = msgspec.field(name="x402Version")
+    payment_payload: Raw
+    payment_requirements: dict[str, Any]
+
+
+def request_body(payment: Payment, requirement: Requirement, resource_url: str) -> bytes:
+    """The body of `/verify` and of `/settle`: the payment as it was sent, and what it was asked for.
+
+    Version 1 names a resource in the requirement; what is signed does not hold it, and no payment does either.
+    """
+    resource = Resource(resource_url, "", "application/json")
+    asked = requirement.v1(resource) if payment.version == 1 else requirement.v2()
+    return msgspec.json.encode(_Request(payment.version, Raw(payment.raw), asked))
+
+
+def moves_nothing(reason: str | None) -> bool:
+    """Whether a failed settlement with this reason has moved no money and will not."""
+    return reason in _NOTHING_MOVES
+
 
 # It would tell the whole address of every request.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
@@ -36,7 +99,7 @@ FAILED = "unexpected_settle_error"
 # Said by whoever stands before the facilitator, or by it before it looked at the payment.
 _NOT_LET_IN = frozenset({401, 403, 404, 405, 413, 415, 429})
 # What it says of a payment that it settled already, for this caller before a crash or for somebody else.
-_PERHAPS_BY_US = frozenset({invalid_reasons.NONCE_USED, invalid_reasons.INVALID_STATE})
+_PERHAPS_BY_US = frozenset({InvalidReason.NONCE_USED, InvalidReason.INVALID_STATE})
 
 
 class Patience(Struct, frozen=True):
@@ -163,4 +226,4 @@ def _reason(told: str | None) -> str:
     """The reason in the standard's words; what is no word at all is not passed on."""
     if told and len(told) <= LONGEST_REASON and told.replace("_", "").isalnum() and told.isascii():
         return told
-    return invalid_reasons.TRANSACTION_FAILED
+    return InvalidReason.TRANSACTION_FAILED

@@ -8,12 +8,8 @@ from msgspec import Raw, Struct
 
 from tollhouse import clock
 from tollhouse.payments.chain import replies
-from tollhouse.payments.chain.client import LATEST, PENDING, ChainClient
-from tollhouse.payments.chain.errors import ChainUnavailable
-from tollhouse.payments.chain.rpc import Question
-from tollhouse.payments.chain.token import token_balance
-from tollhouse.payments.x402 import invalid_reasons
-from tollhouse.payments.x402.contract_calls import (
+from tollhouse.payments.chain.client import LATEST, PENDING, ChainClient, Question
+from tollhouse.payments.chain.contracts import (
     MULTICALL3,
     WORD,
     Call,
@@ -22,12 +18,13 @@ from tollhouse.payments.x402.contract_calls import (
     authorization_state,
     balance_of,
     outcomes,
+    token_balance,
 )
-from tollhouse.payments.x402.onchain_checks import ask_chain
-from tollhouse.payments.x402.settlement.fees import BLOCKS_LOOKED_AT, PERCENTILE, quoted
-from tollhouse.payments.x402.settlement.transaction import Fees
+from tollhouse.payments.chain.replies import ChainUnavailable
+from tollhouse.payments.x402.settlement.transaction import BLOCKS_LOOKED_AT, PERCENTILE, Fees, quoted
 from tollhouse.payments.x402.settlement.transaction_queue import PendingPayment
-from tollhouse.payments.x402.types import Failed, VerificationFailure
+from tollhouse.payments.x402.types import Failed, InvalidReason, VerificationFailure
+from tollhouse.payments.x402.verification import ask_chain
 
 Verdict = Failed | Literal["go", "alone", "used", "held", "wait"]
 """`alone`: not with others; `used`: the authorization was; `held`: a transaction that waits to be mined uses it;
@@ -83,7 +80,7 @@ class Preflight:
         )
         owed = burden.get(payment.payer, 0)
         verdict = _verdict(
-            used=isinstance(sound, VerificationFailure) and sound.reason == invalid_reasons.NONCE_USED,
+            used=isinstance(sound, VerificationFailure) and sound.reason == InvalidReason.NONCE_USED,
             held=seen.is_held[0],
             fits=not owed or balance >= owed + payment.authorization.value,
             valid_before=payment.authorization.valid_before,
@@ -171,7 +168,7 @@ def _verdict(*, used: bool, held: bool, fits: bool, valid_before: int) -> Verdic
     if held:
         return "held"
     if valid_before <= clock.seconds() + MINING_SECONDS:
-        return Failed(invalid_reasons.VALID_BEFORE)
+        return Failed(InvalidReason.VALID_BEFORE)
     return "go" if fits else "wait"
 
 

@@ -1,22 +1,47 @@
-"""Sending payments off: one load at a time, under the account's lock, tried first so that nothing reverts."""
+"""Submission of queued payments: simulate a batch, then send it under a nonce of the account."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Literal
 
 from tollhouse import failpoints
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.errors import ChainRefused, ChainUnavailable
-from tollhouse.payments.x402 import invalid_reasons
-from tollhouse.payments.x402.settlement import transaction_request
-from tollhouse.payments.x402.settlement.fees import risen
-from tollhouse.payments.x402.settlement.rpc_errors import meaning
+from tollhouse.payments.chain.replies import ChainRefused, ChainUnavailable
 from tollhouse.payments.x402.settlement.simulation import Preflight, SimulationResult, Verdict
-from tollhouse.payments.x402.settlement.transaction import Errand, Fees, Wallet
-from tollhouse.payments.x402.settlement.transaction_queue import Attempt, NonceSlot, PendingPayment, TransactionQueue
-from tollhouse.payments.x402.settlement.transaction_request import GasLimitExceededError
-from tollhouse.payments.x402.types import Failed
+from tollhouse.payments.x402.settlement.transaction import Errand, Fees, Wallet, risen
+from tollhouse.payments.x402.settlement.transaction_queue import (
+    Attempt,
+    GasLimitExceededError,
+    NonceSlot,
+    PendingPayment,
+    TransactionQueue,
+    batch_call,
+    cancel_transaction,
+    single_call,
+)
+from tollhouse.payments.x402.types import Failed, InvalidReason
+
+Meaning = Literal["known", "taken", "used", "cheap", "other"]
+
+_SAID: dict[str, Meaning] = {
+    "already known": "known",
+    "already imported": "known",
+    "known transaction": "known",
+    "replacement": "taken",
+    "nonce too low": "used",
+    "underpriced": "cheap",
+    "less than block base fee": "cheap",
+    "fee too low": "cheap",
+}
+
+
+def meaning(refusal: ChainRefused) -> Meaning:
+    """`known`: it has this one; `taken`: another waits under the nonce; `used`: the nonce is; `cheap`: offer more."""
+    said = refusal.message.lower()
+    return next((meant for words, meant in _SAID.items() if words in said), "other")
+
 
 log = logger("payments.facilitator")
 
@@ -77,7 +102,7 @@ class Submission:
         async with self._turn():
             fees = await self._foresight.quote()
             await self._offer(
-                SimulationResult(nonce, fees, []), [], transaction_request.nothing(self._wallet.address), moves_on=False
+                SimulationResult(nonce, fees, []), [], cancel_transaction(self._wallet.address), moves_on=False
             )
 
     def version(self, nonce: int, fees: Fees, errand: Errand) -> Attempt:
@@ -101,13 +126,13 @@ class Submission:
 
     async def _send(self, rides: list[PendingPayment], outlook: SimulationResult) -> None:
         if not rides[0].is_alone:
-            await self._offer(outlook, rides, transaction_request.together(rides))
+            await self._offer(outlook, rides, batch_call(rides))
             return
         try:
-            errand = await transaction_request.alone(self._chain, self._wallet.address, rides[0])
+            errand = await single_call(self._chain, self._wallet.address, rides[0])
         except (ChainRefused, GasLimitExceededError):
             # It passed a moment ago: a contract that says now this, now that.
-            self._traffic.arrive(rides[0], Failed(invalid_reasons.INVALID_STATE))
+            self._traffic.arrive(rides[0], Failed(InvalidReason.INVALID_STATE))
         else:
             await self._offer(outlook, rides, errand)
 

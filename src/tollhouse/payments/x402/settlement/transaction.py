@@ -1,4 +1,7 @@
-"""A transaction of the chain's current kind (EIP-1559), and the one key that signs ours."""
+"""EIP-1559 transactions: fees, RLP encoding, and the wallet that signs."""
+
+from collections.abc import Sequence
+from statistics import median_low
 
 from coincurve import PrivateKey
 from msgspec import Struct
@@ -6,7 +9,26 @@ from msgspec import Struct
 from tollhouse.evm.address import checksummed
 from tollhouse.evm.keccak import keccak256
 from tollhouse.evm.signature import ORDER, address_of
-from tollhouse.payments.x402.settlement.rlp import Item, rlp
+from tollhouse.payments.chain.replies import FeeHistory
+
+Item = bytes | int | Sequence["Item"]
+
+
+def rlp(item: Item) -> bytes:
+    """Bytes as they are, numbers as big-endian bytes without leading zeros, lists of both."""
+    if isinstance(item, int):
+        return rlp(item.to_bytes((item.bit_length() + 7) // 8))
+    if isinstance(item, bytes):
+        return item if len(item) == 1 and item[0] < 0x80 else _prefixed(0x80, item)
+    return _prefixed(0xC0, b"".join(rlp(part) for part in item))
+
+
+def _prefixed(kind: int, body: bytes) -> bytes:
+    if len(body) < 56:
+        return bytes([kind + len(body)]) + body
+    length = len(body).to_bytes((len(body).bit_length() + 7) // 8)
+    return bytes([kind + 55 + len(length)]) + length + body
+
 
 _KIND = b"\x02"
 _NO_VALUE = 0
@@ -74,3 +96,44 @@ class Wallet:
         r, s, parity = int.from_bytes(made[:32]), int.from_bytes(made[32:64]), made[64]
         raw = _KIND + rlp([*fields, parity, r, s])
         return Signed("0x" + keccak256(raw).hex(), raw)
+
+
+BLOCKS_LOOKED_AT = 5
+PERCENTILE = 50.0
+LEAST_TIP = 1_000_000
+"""A thousandth of a gwei: what Base's sequencer asks for at the least."""
+MOST_TIP = 100_000_000
+"""A tenth of a gwei, a hundred times as much. A tip decides who goes first, and a payment need not: neither a crowd
+that outbids itself nor a node that errs may drain the account. What blocks pass by is offered again for more anyway."""
+
+# Nodes ask for a tenth more before they replace a transaction; rounding must not take it away.
+_RISE_NUMERATOR, _RISE_DENOMINATOR = 9, 8
+MOST_TIMES_THE_QUOTE = 20
+
+
+def quoted(history: FeeHistory) -> Fees:
+    """Twice the next block's base fee, so that six full blocks may come first, and the usual tip within its bounds.
+
+    Where gas itself costs more than the bound, the tip may cost as much as the gas.
+    """
+    base_fee = history.base_fees[-1]
+    tips = [row[0] for row in history.rewards if row]
+    usual = median_low(tips) if tips else 0
+    tip = min(max(LEAST_TIP, usual), max(MOST_TIP, base_fee))
+    return Fees(2 * base_fee + tip, tip)
+
+
+def risen(fees: Fees) -> Fees:
+    """An eighth more of both: enough for a node to take it in place of a transaction with `fees`."""
+    return Fees(_rise(fees.max_fee), _rise(fees.tip))
+
+
+def replacing(old: Fees, quote: Fees) -> Fees | None:
+    """What to offer instead of `old`; None where that would be absurdly more than gas costs now."""
+    more = risen(old)
+    offered = Fees(max(more.max_fee, quote.max_fee), max(more.tip, quote.tip))
+    return offered if offered.max_fee <= MOST_TIMES_THE_QUOTE * quote.max_fee else None
+
+
+def _rise(wei: int) -> int:
+    return wei * _RISE_NUMERATOR // _RISE_DENOMINATOR + 1

@@ -1,4 +1,4 @@
-"""What became of the transactions under way: mined, lost, or to be offered again for more."""
+"""Monitor of sent transactions: mined, lost, or to be sent again with higher fees."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,24 +6,57 @@ from collections.abc import Sequence
 from tollhouse.logs import logger
 from tollhouse.payments.chain import replies
 from tollhouse.payments.chain.client import LATEST, ChainClient
-from tollhouse.payments.chain.errors import ChainRefused, ChainUnavailable
-from tollhouse.payments.chain.replies import Block, Receipt
-from tollhouse.payments.x402 import invalid_reasons
-from tollhouse.payments.x402.evidence import proves
-from tollhouse.payments.x402.settlement import transaction_request
-from tollhouse.payments.x402.settlement.block_ticker import Pulse
-from tollhouse.payments.x402.settlement.fees import replacing
-from tollhouse.payments.x402.settlement.rpc_errors import meaning
+from tollhouse.payments.chain.replies import Block, ChainRefused, ChainUnavailable, Receipt
+from tollhouse.payments.x402.outcome import proves
 from tollhouse.payments.x402.settlement.simulation import Preflight
-from tollhouse.payments.x402.settlement.submission import NotTakenError, Submission
+from tollhouse.payments.x402.settlement.submission import NotTakenError, Submission, meaning
+from tollhouse.payments.x402.settlement.transaction import replacing
 from tollhouse.payments.x402.settlement.transaction_queue import (
     Attempt,
     NonceSlot,
     PendingPayment,
     TransactionQueue,
+    batch_call,
+    cancel_transaction,
     hashes_of,
 )
-from tollhouse.payments.x402.types import Failed, Settled
+from tollhouse.payments.x402.types import Failed, InvalidReason, Settled
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.2, 15.0
+EARLY_SHARE = 0.05
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.025, 0.5
+PAUSE_GROWTH = 1.2
+
+
+class Pulse:
+    """The rhythm of a chain, from its blocks as they are seen. Moments are the event loop's."""
+
+    def __init__(self) -> None:
+        self.interval_seconds = 0.0
+        """Between two blocks; 0 where that is not known, or blocks come with transactions."""
+        self.height = -1
+        self._newest: Block | None = None
+        self._seen_at = 0.0
+        self._looks = 0
+
+    def saw(self, block: Block, at: float) -> None:
+        """The newest block, at this moment."""
+        before = self._newest
+        if before is not None and block.number <= before.number:
+            self._looks += 1
+            return
+        if before is not None:
+            apart = (block.timestamp - before.timestamp) / (block.number - before.number)
+            self.interval_seconds = min(max(apart, SHORTEST_SECONDS), LONGEST_SECONDS)
+        self.height, self._newest, self._seen_at, self._looks = block.number, block, at, 0
+
+    def pause_seconds(self, at: float) -> float:
+        """How long to wait before looking again: until just before the next block, then in short steps."""
+        due = self._seen_at + self.interval_seconds * (1 - EARLY_SHARE)
+        if at < due and self._newest is not None and self._looks == 0:
+            return due - at
+        return min(FIRST_PAUSE_SECONDS * PAUSE_GROWTH**self._looks, LONGEST_PAUSE_SECONDS)
+
 
 log = logger("payments.facilitator")
 
@@ -132,7 +165,7 @@ class Watch:
         if ride.attempts < MOST_ATTEMPTS:
             self._traffic.wait(ride)
         else:
-            self._traffic.arrive(ride, Failed(invalid_reasons.TRANSACTION_FAILED))
+            self._traffic.arrive(ride, Failed(InvalidReason.TRANSACTION_FAILED))
 
     def _miss(self, slot: NonceSlot) -> None:
         """Its nonce is used up by a transaction that is none of its own."""
@@ -167,7 +200,7 @@ class Watch:
         if len(good) == len(slot.rides):
             errand = slot.versions[0].errand
         else:
-            errand = transaction_request.together(good) if good else transaction_request.nothing(self._account)
+            errand = batch_call(good) if good else cancel_transaction(self._account)
         version = self._submission.version(slot.nonce, fees, errand)
         # Before it is sent: it may be mined even if the node does not answer.
         slot.versions.append(version)

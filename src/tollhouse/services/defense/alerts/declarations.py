@@ -10,7 +10,7 @@ from tollhouse.services.defense.alerts.backtest import AlertPreview
 from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
 from tollhouse.services.defense.alerts.requests import AlertPatch, AlertRequest, DeliveriesQuery, PreviewRequest
 from tollhouse.services.defense.alerts.responses import Alert, AlertCreated, AlertDeleted, AlertsList, DeliveriesList
-from tollhouse.webhooks.delivery.history import Delivery
+from tollhouse.webhooks.webhooks import Delivery
 
 TERMS = key_with("alerts")
 TAG = "alerts"

@@ -40,8 +40,8 @@ from tollhouse.services.defense.alerts.responses import (
 from tollhouse.services.defense.alerts.rule import STALENESS, Rule
 from tollhouse.storage.database import Transaction
 from tollhouse.webhooks import outbox
-from tollhouse.webhooks.delivery.history import Delivery
 from tollhouse.webhooks.target_validation import TargetRefused
+from tollhouse.webhooks.webhooks import Delivery
 
 MOST_ALERTS_PER_KEY = 100
 

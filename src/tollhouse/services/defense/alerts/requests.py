@@ -18,7 +18,7 @@ from tollhouse.services.defense.alerts.rule import (
 )
 from tollhouse.services.defense.countries import find_country, near_matches
 from tollhouse.services.defense.events.event import SeverityTier
-from tollhouse.webhooks.delivery.store import State
+from tollhouse.webhooks.store import State
 
 USUAL_WINDOW_HOURS = 24
 USUAL_COOLDOWN_MINUTES = 60

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.services.defense.alerts.rule import AlertFilters, Operator, Rule, plain
-from tollhouse.webhooks.delivery.history import Delivery
+from tollhouse.webhooks.webhooks import Delivery
 
 
 class AlertState(Struct, frozen=True):

@@ -13,9 +13,7 @@ from sqlalchemy.engine import URL
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.payments.ledger import errors, rules
-from tollhouse.payments.ledger.audit import report
-from tollhouse.payments.ledger.commands import Changes, Entry, Kept, Known, Operation, Result
+from tollhouse.payments.ledger import rules
 from tollhouse.payments.ledger.store import (
     ACCOUNT,
     AUDIT,
@@ -24,12 +22,26 @@ from tollhouse.payments.ledger.store import (
     NEXT_SEQ,
     PENDING,
     account_row,
+    after_commit,
+    before_commit,
     entry_of,
     kept_of,
     kept_rows,
+    report,
     row_of,
+    unavailable,
 )
-from tollhouse.payments.ledger.types import AccountState, LedgerReport, Transfer
+from tollhouse.payments.ledger.types import (
+    AccountState,
+    Changes,
+    Entry,
+    Kept,
+    Known,
+    LedgerReport,
+    Operation,
+    Result,
+    Transfer,
+)
 
 log = logger("ledger")
 
@@ -173,13 +185,13 @@ class PostgresStore:
             await connection.execute(BEGIN)
             changes = rules.apply(operations, await _known(connection, operations), clock.seconds())
             await _write(connection, changes)
-            errors.before_commit(operations)
+            before_commit(operations)
             await connection.execute("COMMIT")
         except BaseException:
             # Closing ends the transaction wherever it stands; if it had committed, the next attempt will find so.
             self._drop()
             raise
-        errors.after_commit(operations)
+        after_commit(operations)
         return changes.results
 
     async def _connected(self) -> asyncpg.Connection:
@@ -245,7 +257,7 @@ async def _as_problem() -> AsyncIterator[None]:
     except _MISTAKES:
         raise
     except (*_LOST, asyncpg.PostgresError) as error:
-        raise errors.unavailable(error) from error
+        raise unavailable(error) from error
 
 
 async def _is_dead(connection: asyncpg.Connection, owner: int) -> bool:

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tollhouse import clock
-from tollhouse.payments.ledger import errors, rules
-from tollhouse.payments.ledger.audit import report
-from tollhouse.payments.ledger.commands import Changes, Entry, Kept, Known, Operation, Result
-from tollhouse.payments.ledger.sqlite.process_lease import OwnerLock, is_dead, owners_of
+from tollhouse.payments.ledger import rules
+from tollhouse.payments.ledger.process_lease import OwnerLock, is_dead, owners_of
 from tollhouse.payments.ledger.store import (
     ACCOUNT,
     AUDIT,
@@ -22,12 +20,26 @@ from tollhouse.payments.ledger.store import (
     NEXT_SEQ,
     PENDING,
     account_row,
+    after_commit,
+    before_commit,
     entry_of,
     kept_of,
     kept_rows,
+    report,
     row_of,
+    unavailable,
 )
-from tollhouse.payments.ledger.types import AccountState, LedgerReport, Transfer
+from tollhouse.payments.ledger.types import (
+    AccountState,
+    Changes,
+    Entry,
+    Kept,
+    Known,
+    LedgerReport,
+    Operation,
+    Result,
+    Transfer,
+)
 from tollhouse.storage.write_lock import take_turn
 
 Answer = TypeVar("Answer")
@@ -132,11 +144,11 @@ def _translated(work: Callable[[], Answer]) -> Answer:
     try:
         return work()
     except sqlite3.OperationalError as error:
-        raise errors.unavailable(error) from error
+        raise unavailable(error) from error
     except sqlite3.DatabaseError as error:
         # SQLite says of a file that is damaged or no database that there is a DatabaseError, of no narrower kind.
         if type(error) is sqlite3.DatabaseError:
-            raise errors.unavailable(error) from error
+            raise unavailable(error) from error
         raise
 
 
@@ -144,7 +156,7 @@ def _apply(connection: sqlite3.Connection, operations: Sequence[Operation]) -> l
     with _transaction(connection, operations):
         changes = rules.apply(operations, _known(connection, operations), clock.seconds())
         _write(connection, changes)
-    errors.after_commit(operations)
+    after_commit(operations)
     return changes.results
 
 
@@ -153,7 +165,7 @@ def _transaction(connection: sqlite3.Connection, operations: Sequence[Operation]
     take_turn(connection, BUSY_TIMEOUT_SECONDS)
     try:
         yield
-        errors.before_commit(operations)
+        before_commit(operations)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -1,6 +1,8 @@
-"""What a payment header says: both versions, read strictly; every mistake is a 400 that names the header."""
+"""The request headers of x402, versions 1 and 2: the 402 challenge, and the payment that answers it."""
 
 import binascii
+from base64 import b64encode
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -9,8 +11,13 @@ from msgspec import Meta, Struct
 from tollhouse.errors import Problem
 from tollhouse.evm.address import parse_address
 from tollhouse.evm.typed_data import TransferWithAuthorization
-from tollhouse.payments.x402.invalid_reasons import INVALID_PAYLOAD, INVALID_VERSION
-from tollhouse.payments.x402.types import Payment
+from tollhouse.payments.x402.types import (
+    InvalidReason,
+    Payment,
+    Requirement,
+    Resource,
+    VerificationFailure,
+)
 
 V1_HEADER, V2_HEADER = "X-PAYMENT", "PAYMENT-SIGNATURE"
 HEADERS = {1: V1_HEADER, 2: V2_HEADER}
@@ -102,7 +109,7 @@ def payment_of(raw: bytes, version: int) -> Payment:
     raise ValueError(reason)
 
 
-def malformed(header: str, detail: str, reason: str = INVALID_PAYLOAD) -> Problem:
+def malformed(header: str, detail: str, reason: str = InvalidReason.INVALID_PAYLOAD) -> Problem:
     """A 400 about a payment header; `reason` is the standard's code."""
     return Problem("invalid-parameter", detail, parameter=header, reason=reason)
 
@@ -116,7 +123,8 @@ def _read(text: str, version: int) -> Payment:
     except (UnicodeEncodeError, binascii.Error):
         raise malformed(header, f"{header} is not standard base64.") from None
     if _version_of(raw) != version:
-        raise malformed(header, f"{header} carries version {version} of x402 in `x402Version`.", INVALID_VERSION)
+        detail = f"`x402Version` must be {version} in {header}."
+        raise malformed(header, detail, InvalidReason.INVALID_VERSION)
     try:
         return payment_of(raw, version)
     except ValueError as error:
@@ -197,3 +205,64 @@ def _check_parts(raw: bytes) -> None:
     # Nothing is nested deeper than it has openings.
     if raw.count(b"{") + raw.count(b"[") > MOST_PARTS:
         raise ValueError(f"the payment has more than {MOST_PARTS} parts")
+
+
+REQUIRED_HEADER = "PAYMENT-REQUIRED"
+NO_PAYMENT_TAKEN = "This server takes no payment yet."
+
+_EXTENSIONS = {
+    PAYMENT_IDENTIFIER: {
+        "info": {"required": False},
+        "schema": {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": {
+                "required": {"type": "boolean"},
+                "id": {
+                    "type": "string",
+                    "minLength": SHORTEST_ID,
+                    "maxLength": LONGEST_ID,
+                    "pattern": "^[a-zA-Z0-9_-]+$",
+                },
+            },
+            "required": ["required"],
+        },
+    }
+}
+
+
+class Challenge(Struct, frozen=True):
+    """What a 402 carries: `members` of its JSON body (version 1), `headers` (version 2)."""
+
+    members: dict[str, Any]
+    headers: dict[str, str]
+
+    def problem(self, code: str, detail: str, **facts: Any) -> Problem:
+        """The 402 itself."""
+        return Problem(code, detail, headers=dict(self.headers), **facts, **self.members)
+
+
+def challenge(resource: Resource, accepts: Sequence[Requirement], error: str) -> Challenge:
+    """Ask for one of `accepts`; with none of them, say `error` and ask for nothing."""
+    is_named_in_v1 = [one for one in accepts if one.network_v1 is not None]
+    members = {"x402Version": 1, "error": error, "accepts": [one.v1(resource) for one in is_named_in_v1]}
+    required = {
+        "x402Version": 2,
+        "error": error,
+        "resource": {"url": resource.url, "description": resource.description, "mimeType": resource.mime_type},
+        "accepts": [one.v2() for one in accepts],
+        "extensions": _EXTENSIONS if accepts else {},
+    }
+    return Challenge(members, {REQUIRED_HEADER: as_header(required)})
+
+
+def refusal(refused: VerificationFailure, again: Challenge) -> Problem:
+    """The 402 for a payment that will not do, which asks for another one."""
+    problem = again.problem("payment-invalid", refused.detail, reason=refused.reason)
+    problem.headers |= dict(refused.headers)
+    return problem
+
+
+def as_header(members: Any) -> str:
+    """JSON in standard base64, as every header of the protocol is written."""
+    return b64encode(msgspec.json.encode(members)).decode()

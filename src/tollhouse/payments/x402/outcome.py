@@ -1,15 +1,15 @@
-"""What became of a payment, from the chain alone: carried out, impossible for ever, still open, or not to be told."""
+"""The outcome of a payment, read from the chain alone."""
+
+import asyncio
 
 from msgspec import Struct
 
+from tollhouse import clock
 from tollhouse.evm.keccak import keccak256
 from tollhouse.payments.chain.client import LATEST, ChainClient
-from tollhouse.payments.chain.errors import ChainRefused, ChainUnavailable
-from tollhouse.payments.chain.replies import Block, Log, Receipt
-from tollhouse.payments.chain.token import Movement, movement
-from tollhouse.payments.x402 import invalid_reasons
-from tollhouse.payments.x402.contract_calls import WORD, authorization_state
-from tollhouse.payments.x402.types import Payment, Requirement, Settled, Unknown
+from tollhouse.payments.chain.contracts import WORD, Movement, authorization_state, movement
+from tollhouse.payments.chain.replies import Block, ChainRefused, ChainUnavailable, Log, Receipt
+from tollhouse.payments.x402.types import Failed, InvalidReason, Payment, Requirement, Settled, Unknown
 
 USED_TOPIC = "0x" + keccak256(b"AuthorizationUsed(address,bytes32)").hex()
 CANCELLED_TOPIC = "0x" + keccak256(b"AuthorizationCanceled(address,bytes32)").hex()
@@ -45,7 +45,7 @@ async def fate(chain: ChainClient, payment: Payment, requirement: Requirement, s
     if await _is_used(chain, payment, requirement, head):
         return await _how_used(chain, payment, requirement, max(0, since_block - BLOCKS_BEFORE), head.number)
     if head.timestamp >= payment.authorization.valid_before + EXPIRED_MARGIN_SECONDS:
-        return Unrecoverable(invalid_reasons.VALID_BEFORE)
+        return Unrecoverable(InvalidReason.VALID_BEFORE)
     return Pending()
 
 
@@ -90,14 +90,44 @@ async def _how_used(chain: ChainClient, payment: Payment, requirement: Requireme
 
 async def _told_by(chain: ChainClient, payment: Payment, requirement: Requirement, log: Log) -> Fate:
     if log.topics[0] == CANCELLED_TOPIC:
-        return Unrecoverable(invalid_reasons.NONCE_USED)
+        return Unrecoverable(InvalidReason.NONCE_USED)
     receipt = await chain.receipt(log.tx_hash)
     if receipt is None or receipt.block_hash != log.block_hash:
         return Unknown(log.tx_hash)
     if not proves(receipt, payment, requirement):
-        return Unrecoverable(invalid_reasons.NONCE_USED)
+        return Unrecoverable(InvalidReason.NONCE_USED)
     return Settled(receipt.tx_hash, payment.payer, receipt.block_number, receipt)
 
 
 def _topics(topic: str, payer: str, nonce: str) -> tuple[str, ...]:
     return topic, "0x" + payer[2:].zfill(2 * WORD), nonce
+
+
+SEARCHED_BLOCKS = 5_000
+"""Nearly three hours of Base. What was used before that is not told from what was cancelled."""
+ASK_AGAIN_SECONDS = 0.25
+
+
+async def fate_so_far(chain: ChainClient, payment: Payment, requirement: Requirement) -> Fate:
+    """Settled whoever carried it out, impossible for ever, still open, or not to be told. Raises ChainUnavailable."""
+    newest = await chain.block_number()
+    return await fate(chain, payment, requirement, max(0, newest - SEARCHED_BLOCKS))
+
+
+async def settled_within(
+    chain: ChainClient, payment: Payment, requirement: Requirement, seconds: float
+) -> Settled | Failed | Unknown:
+    """Ask the chain until it tells, or time is up: then the outcome is unknown. Raises nothing."""
+    deadline = clock.seconds() + seconds
+    while True:
+        try:
+            found = await fate_so_far(chain, payment, requirement)
+        except ChainUnavailable:
+            found = Unknown()
+        if isinstance(found, Settled):
+            return found
+        if isinstance(found, Unrecoverable):
+            return Failed(found.reason)
+        if clock.seconds() >= deadline:
+            return found if isinstance(found, Unknown) else Unknown()
+        await asyncio.sleep(ASK_AGAIN_SECONDS)

@@ -1,6 +1,11 @@
-"""One attempt: a signed POST, its answer judged by the status alone, all within one deadline."""
+"""One delivery attempt: a signed POST whose result is judged by the status alone, within one deadline."""
 
 import asyncio
+import hmac
+import secrets
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from hashlib import sha256
 from time import perf_counter
 from typing import Literal
 
@@ -9,10 +14,28 @@ from msgspec import Struct
 
 from tollhouse import __version__
 from tollhouse.logs import logger
-from tollhouse.webhooks.delivery.retry_schedule import retry_after_seconds
-from tollhouse.webhooks.signing import signatures
+from tollhouse.webhooks.schedule import retry_after_seconds
 from tollhouse.webhooks.target_validation import TargetRefused
 from tollhouse.webhooks.transport import TlsFailed, VettedTransport
+
+PREFIX = "whsec_"
+_RANDOM_BYTES = 32
+
+
+def new_secret() -> str:
+    """A secret nobody has had before: `whsec_` and 32 random bytes in base64."""
+    return PREFIX + b64encode(secrets.token_bytes(_RANDOM_BYTES)).decode()
+
+
+def signatures(message_id: str, timestamp: int, body: bytes, keys: Iterable[str]) -> str:
+    """The header `webhook-signature`: one `v1,<base64>` for each secret, separated by spaces."""
+    signed = b".".join((message_id.encode(), str(timestamp).encode(), body))
+    return " ".join(f"v1,{b64encode(hmac.digest(_bytes_of(key), signed, sha256)).decode()}" for key in keys)
+
+
+def _bytes_of(key: str) -> bytes:
+    return b64decode(key.removeprefix(PREFIX))
+
 
 log = logger("webhooks")
 

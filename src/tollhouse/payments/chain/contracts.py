@@ -1,4 +1,4 @@
-"""The calls of an EIP-3009 token, of contract wallets and of Multicall3, as contracts read and answer them (ABI)."""
+"""ABI of the contracts used here: ERC-20 and EIP-3009 tokens, contract wallets (EIP-1271, EIP-6492), Multicall3."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,51 @@ from msgspec import Struct
 from tollhouse.evm.keccak import keccak256
 from tollhouse.evm.signature import Signature
 from tollhouse.evm.typed_data import TransferWithAuthorization
-from tollhouse.payments.chain.token import call_data
+from tollhouse.payments.chain.client import LATEST, ChainClient
+from tollhouse.payments.chain.replies import ChainRefused, ChainUnavailable, Log
+
+USDC_ON_BASE = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+
+TRANSFER_TOPIC = "0x" + keccak256(b"Transfer(address,address,uint256)").hex()
+
+
+class Movement(Struct, frozen=True):
+    """One Transfer log: token units that went from one address to another (lower-case)."""
+
+    token: str
+    sender: str
+    recipient: str
+    amount_micros: int
+    log: Log
+
+
+def movement(log: Log) -> Movement | None:
+    """The Transfer a log tells of; None where it is another event, or another shape (as an NFT's)."""
+    if len(log.topics) != 3 or log.topics[0] != TRANSFER_TOPIC or len(log.data) != 32:
+        return None
+    if any(topic[2:26] != "0" * 24 for topic in log.topics[1:]):
+        return None  # an address is in the last 20 of 32 bytes
+    sender, recipient = ("0x" + topic[26:] for topic in log.topics[1:])
+    return Movement(log.address, sender, recipient, int.from_bytes(log.data), log)
+
+
+async def token_balance(chain: ChainClient, token: str, holder: str, at: int | str = LATEST) -> int:
+    """How many units of a token somebody holds. Raises ChainUnavailable."""
+    try:
+        answer = await chain.call(token, call_data("balanceOf(address)", holder), at=at)
+    except ChainRefused as refusal:
+        raise ChainUnavailable(f"the token refused with {refusal.code}") from None
+    if len(answer) != 32:
+        raise ChainUnavailable("no token is at the address")
+    return int.from_bytes(answer)
+
+
+def call_data(signature: str, *words: str | int) -> bytes:
+    """A call as a contract reads it: the function's selector, then each address or number in 32 bytes."""
+    selector = keccak256(signature.encode())[:4]
+    numbers = (int(word, 16) if isinstance(word, str) else word for word in words)
+    return selector + b"".join(number.to_bytes(32) for number in numbers)
+
 
 MULTICALL3 = "0xcA11bde05977b3631167028862bE2a173976CA11"
 """Where Multicall3 stands on every chain that has it."""

@@ -1,1 +1,0 @@
-"""The ledger in a SQLite file of its own."""
