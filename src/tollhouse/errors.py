@@ -41,6 +41,10 @@ CODES: dict[str, tuple[int, str]] = {
 }
 
 
+class OperatorError(Exception):
+    """A failure that the operator can mend. Commands print its message as one line and exit with 1."""
+
+
 class Problem(Exception):
     """Raised anywhere, rendered once, by the gate. `detail` must be safe to show to a stranger.
 

@@ -5,36 +5,31 @@ import sys
 from cyclopts import App
 
 from tollhouse import __version__
-from tollhouse.cli.backup import backup, restore
-from tollhouse.cli.demo import demo
-from tollhouse.cli.evaluate import evaluate
-from tollhouse.cli.import_ import import_
-from tollhouse.cli.ingest import ingest
-from tollhouse.cli.keys import keys
-from tollhouse.cli.ledger import ledger
-from tollhouse.cli.new import new
-from tollhouse.cli.serve import serve, worker
-from tollhouse.cli.settings import settings
-from tollhouse.cli.webhooks import webhooks
 from tollhouse.config.settings import SettingError
-from tollhouse.errors import Problem
-from tollhouse.storage.counters_sqlite import FolderInUseError
-from tollhouse.storage.migrate import NewerSchemaError
+from tollhouse.errors import OperatorError, Problem
 
 app = App(name="tollhouse", version=__version__, help="Publish data feeds and catalogues, meter them, get paid.")
-app.command(serve)
-app.command(worker)
-app.command(new)
-app.command(demo)
-app.command(ingest)
-app.command(import_, name="import")
-app.command(keys)
-app.command(ledger)
-app.command(evaluate)
-app.command(webhooks)
-app.command(settings)
-app.command(backup)
-app.command(restore)
+# Each command is imported when it is run: `tollhouse --version` needs no service.
+_COMMANDS = (
+    ("serve", "serve", "Run the server. In-flight requests complete before shutdown."),
+    ("worker", "serve", "Run the background work without a server."),
+    ("new", "new", "Generate a service definition from a table."),
+    ("demo", "demo", "Run a local chain and a server, and show every way to pay."),
+    ("ingest", "ingest", "Ingest provider files into the defense feeds."),
+    ("import", "import_", "Import a product feed into a service's catalogue."),
+    ("keys", "keys", "Create, list, revoke and change API keys."),
+    ("ledger", "ledger", "Verify the ledger and list its entries."),
+    ("evaluate", "evaluate", "Measure the serving code against labelled files."),
+    ("webhooks", "webhooks", "Manage webhook endpoints and deliveries."),
+    ("settings", "settings", "Print the effective settings, with secrets masked."),
+    ("backup", "backup", "Back up all SQLite data while the server runs."),
+    ("restore", "backup", "Restore a backup into an empty data directory."),
+)
+for _name, _module, _summary in _COMMANDS:
+    # In the list of commands a summary; in a command's own help the whole of its docstring.
+    _help = {} if _name in sys.argv[1:2] else {"help": _summary}
+    _function = "import_" if _name == "import" else _name
+    app.command(f"tollhouse.cli.{_module}:{_function}", name=_name, **_help)
 
 
 def main() -> None:
@@ -45,7 +40,7 @@ def main() -> None:
         sys.exit(_told(f"setting {error}", 2))
     except Problem as problem:
         sys.exit(_told(problem.detail, 1))
-    except (FolderInUseError, NewerSchemaError, OSError, ValueError) as error:
+    except (OperatorError, OSError, ValueError) as error:
         sys.exit(_told(str(error), 1))
 
 

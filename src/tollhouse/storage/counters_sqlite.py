@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from tollhouse import clock
-from tollhouse.errors import Problem
+from tollhouse.errors import OperatorError, Problem
 from tollhouse.logs import logger
 from tollhouse.storage.counters import Result, Tally
 
@@ -27,7 +27,7 @@ _WRITE = """INSERT INTO tally VALUES (?, ?, ?, ?)
     ON CONFLICT (subject) DO UPDATE SET day = excluded.day, used = excluded.used, recent = excluded.recent"""
 
 
-class FolderInUseError(Exception):
+class FolderInUseError(OperatorError):
     """Another server keeps this folder's tallies in its memory."""
 
 

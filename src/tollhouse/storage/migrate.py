@@ -7,6 +7,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tollhouse.errors import OperatorError
 from tollhouse.logs import logger
 from tollhouse.storage.database import Database
 
@@ -27,7 +28,7 @@ MAIN = Chain(VERSIONS, "alembic_version")
 LEDGER = Chain(Path(__file__).parent / "migrations" / "ledger" / "versions", "ledger_version")
 
 
-class NewerSchemaError(Exception):
+class NewerSchemaError(OperatorError):
     """The database was migrated by a later version of Tollhouse than this one."""
 
 
