@@ -62,7 +62,7 @@ def test_every_toml_block_is_read_by_what_it_is_for(tmp_path):
         told = tomllib.loads(block.text)
         if "retailer" in told:
             (tmp_path / OPERATORS_FILE).write_text(block.text)
-            assert load_retailers(tmp_path).of(told["retailer"][0]["id"]).name == told["retailer"][0]["name"]
+            assert load_retailers(tmp_path).get(told["retailer"][0]["id"]).name == told["retailer"][0]["name"]
         elif "columns" in told:
             (tmp_path / "mapping.toml").write_text(block.text)
             assert load_mapping(tmp_path / "mapping.toml").columns == told["columns"]

@@ -3,13 +3,12 @@
 import pytest
 
 from tollhouse.services.mattress.attributes.derive import derive
-from tollhouse.services.mattress.attributes.lexicon import words
-from tollhouse.services.mattress.attributes.result import Texts
+from tollhouse.services.mattress.attributes.lexicon import ProductTexts, words
 from tollhouse.services.mattress.product import COOLING, FIRMNESS, MATERIALS, SIZES, SLEEP_POSITIONS
 
 
 def told(attribute, title="", description="", tags=(), **declared: str):
-    texts = Texts(title, tuple(tags), description, {name: (said,) for name, said in declared.items()})
+    texts = ProductTexts(title, tuple(tags), description, {name: (said,) for name, said in declared.items()})
     return derive(texts).findings.get(attribute)
 
 
@@ -166,7 +165,7 @@ def test_description_tells_the_material(text, material):
 
 
 def test_unknown_stays_unknown():
-    assert derive(Texts("Dunlin", (), "A mattress.")).findings == {}
+    assert derive(ProductTexts("Dunlin", (), "A mattress.")).findings == {}
 
 
 def test_words_give_no_value_that_a_product_cannot_have():

@@ -15,7 +15,7 @@ from tollhouse.catalogue.importers.article import Faulty, Unreadable
 from tollhouse.catalogue.importers.feed import Wanted, rows_in
 from tollhouse.catalogue.importers.unicode import text_of, unpacked
 from tollhouse.services.mattress.attributes.derive import derive
-from tollhouse.services.mattress.attributes.result import Texts
+from tollhouse.services.mattress.attributes.lexicon import ProductTexts
 from tollhouse.services.mattress.import_transaction import as_item
 from tollhouse.services.mattress.retailers import Retailer
 
@@ -116,7 +116,7 @@ def test_any_sum_is_a_number_or_a_fault(value):
     ).map("".join)
 )  # fmt: skip
 def test_any_words_give_values_a_product_may_have(texts):
-    for where in (Texts(title=texts), Texts(tags=(texts,)), Texts(description=texts)):
+    for where in (ProductTexts(title=texts), ProductTexts(tags=(texts,)), ProductTexts(description=texts)):
         for name, finding in derive(where).findings.items():
             assert finding.words, name
             if finding.value is not None:

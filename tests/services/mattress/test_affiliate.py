@@ -4,8 +4,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tollhouse.services.mattress.affiliate import Programme
-from tollhouse.services.mattress.retailers import OPERATORS_FILE, RetailersError, load_retailers
+from tollhouse.services.mattress.retailers import OPERATORS_FILE, AffiliateProgramme, RetailersError, load_retailers
 
 PAGE = "https://shop.example/products/a b?size=queen&x=1#top"
 
@@ -13,10 +12,11 @@ PAGE = "https://shop.example/products/a b?size=queen&x=1#top"
 @pytest.mark.parametrize(
     ("programme", "host", "path", "parameter"),
     [
-        (Programme("awin", publisher="1", merchant="2"), "www.awin1.com", "/cread.php", "ued"),
-        (Programme("rakuten", publisher="1", merchant="2"), "click.linksynergy.com", "/deeplink", "murl"),
-        (Programme("commission-factory", publisher="1", merchant="2"), "t.cfjump.com", "/1/t/2", "Url"),
-        (Programme("impact", publisher="1", merchant="2", campaign="3", host="shop.pxf.example"), "shop.pxf.example",
+        (AffiliateProgramme("awin", publisher="1", merchant="2"), "www.awin1.com", "/cread.php", "ued"),
+        (AffiliateProgramme("rakuten", publisher="1", merchant="2"), "click.linksynergy.com", "/deeplink", "murl"),
+        (AffiliateProgramme("commission-factory", publisher="1", merchant="2"), "t.cfjump.com", "/1/t/2", "Url"),
+        (AffiliateProgramme("impact", publisher="1", merchant="2", campaign="3", host="shop.pxf.example"),
+         "shop.pxf.example",
          "/c/1/3/2", "u"),
     ],
 )  # fmt: skip
@@ -27,25 +27,25 @@ def test_network_leads_to_the_whole_page(programme, host, path, parameter):
 
 
 def test_awin_names_merchant_and_publisher():
-    query = parse_qs(urlsplit(Programme("awin", publisher="11", merchant="22").link(PAGE)).query)
+    query = parse_qs(urlsplit(AffiliateProgramme("awin", publisher="11", merchant="22").link(PAGE)).query)
     assert (query["awinmid"], query["awinaffid"]) == (["22"], ["11"])
 
 
 def test_tag_joins_the_query_once_and_before_the_fragment():
-    programme = Programme("tag", parameter="ref", publisher="me & you")
+    programme = AffiliateProgramme("tag", parameter="ref", publisher="me & you")
     once = programme.link("https://shop.example/p?size=queen&ref=other#top")
     assert once == "https://shop.example/p?size=queen&ref=me+%26+you#top"
     assert programme.link(once) == once
 
 
 def test_page_without_a_programme_is_left_alone():
-    assert Programme().link(PAGE) == PAGE
+    assert AffiliateProgramme().link(PAGE) == PAGE
 
 
 @pytest.mark.parametrize("network", ["awin", "impact", "commission-factory", "rakuten", "tag"])
 def test_programme_without_what_it_needs_is_refused(network):
-    with pytest.raises(ValueError, match="needs"):
-        Programme(network)
+    with pytest.raises(ValueError, match="requires"):
+        AffiliateProgramme(network)
 
 
 def test_operators_retailers_stand_over_the_demonstrations(tmp_path):
@@ -54,20 +54,20 @@ def test_operators_retailers_stand_over_the_demonstrations(tmp_path):
         'affiliate = { network = "tag", publisher = "me" }\n'
     )
     retailers = load_retailers(tmp_path)
-    assert retailers.of("coastal-kip").shown_name == "Mine"
-    assert retailers.of("coastal-kip").affiliate_domains == ["mine.example"]
-    assert retailers.of("magpie-home").shown_name == "Magpie Home"
+    assert retailers.get("coastal-kip").display_name == "Mine"
+    assert retailers.get("coastal-kip").affiliate_domains == ["mine.example"]
+    assert retailers.get("magpie-home").display_name == "Magpie Home"
 
 
 def test_retailer_no_file_names_is_known_by_its_id():
-    retailer = load_retailers().of("corner-shop")
-    assert (retailer.shown_name, retailer.affiliate.link(PAGE)) == ("Corner Shop", PAGE)
+    retailer = load_retailers().get("corner-shop")
+    assert (retailer.display_name, retailer.affiliate.link(PAGE)) == ("Corner Shop", PAGE)
 
 
 @pytest.mark.parametrize("identity", ["", "Shop", "a.b", "x" * 41, "-a", "ä"])
 def test_id_that_cannot_be_one_is_refused(identity):
-    with pytest.raises(ValueError, match="retailer's id"):
-        load_retailers().of(identity)
+    with pytest.raises(ValueError, match="is invalid"):
+        load_retailers().get(identity)
 
 
 @pytest.mark.parametrize(

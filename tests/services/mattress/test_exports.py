@@ -9,8 +9,7 @@ import pytest
 from pyld import jsonld
 
 from tests.services.mattress.vocabulary import PROPERTIES, S
-from tollhouse.services.mattress.jsonld_export import linked
-from tollhouse.services.mattress.merchant_export import merchant_feed, merchant_id
+from tollhouse.services.mattress.export_formats import as_linked_product, merchant_feed, merchant_id
 
 G = "{http://base.google.com/ns/1.0}"
 
@@ -115,7 +114,16 @@ def test_what_is_not_known_is_left_out():
                "material": None, "firmness": None, "cooling": None, "sleep_positions": [], "tags": [], "image_url": "https://a.example/i",
                "affiliate_url": "https://a.example", "availability": "in stock", "description": None,
                "retailer_name": "A"}  # fmt: skip
-    assert set(linked(product)) == {"@type", "productID", "sku", "name", "category", "image", "url", "offers"}
+    assert set(as_linked_product(product)) == {
+        "@type",
+        "productID",
+        "sku",
+        "name",
+        "category",
+        "image",
+        "url",
+        "offers",
+    }
     feed = merchant_feed([{**product, "title": "a < b & \x00c \ud7ff"}], "t", "l", "a")
     entry = ET.fromstring(feed).find("channel/item")  # noqa: S314 - our own
     assert entry.findtext(f"{G}title") == "a < b & c \ud7ff"

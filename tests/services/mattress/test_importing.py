@@ -19,7 +19,7 @@ from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 from tollhouse.webhooks.store import event as webhook_event
 
-SHOP = load_retailers().of("coastal-kip")
+SHOP = load_retailers().get("coastal-kip")
 OTHER = Retailers([]).of("other-shop")
 FRONT = Storefront("https://api.example")
 

@@ -88,16 +88,16 @@ async def test_free_operation_uses_nothing(tmp_path, path):
 
 
 async def test_links_are_under_the_prefix_on_the_shared_server():
-    shared = Storefront.of(Settings(public_url="https://a.example/"))
+    shared = Storefront.from_settings(Settings(public_url="https://a.example/"))
     assert shared.image_url({"id": "x"}) == "https://a.example/mattress/images/x.svg"
-    assert Storefront.of(Settings(service="mattress")).base_url == "http://127.0.0.1:8000"
+    assert Storefront.from_settings(Settings(service="mattress")).base_url == "http://127.0.0.1:8000"
 
 
 def test_links_without_a_public_address_lead_to_the_port_that_is_served():
     served = Settings(served_at="http://127.0.0.1:8123")
-    assert Storefront.of(served).image_url({"id": "x"}) == "http://127.0.0.1:8123/mattress/images/x.svg"
+    assert Storefront.from_settings(served).image_url({"id": "x"}) == "http://127.0.0.1:8123/mattress/images/x.svg"
     public = Settings(served_at="http://127.0.0.1:8123", public_url="https://a.example")
-    assert Storefront.of(public).base_url == "https://a.example/mattress"
+    assert Storefront.from_settings(public).base_url == "https://a.example/mattress"
 
 
 async def test_links_are_not_the_callers_to_choose(tmp_path):
@@ -116,6 +116,6 @@ async def imported(folder: Path, rows, **options: bool):
     database = open_database(Settings(data_dir=str(folder)))
     try:
         await migrate(database)
-        await import_products(database, open_catalogue(database), load_retailers().of("coastal-kip"), rows, **options)
+        await import_products(database, open_catalogue(database), load_retailers().get("coastal-kip"), rows, **options)
     finally:
         await database.close()

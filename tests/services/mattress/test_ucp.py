@@ -13,7 +13,7 @@ from tests.services.mattress.conftest import serving
 from tollhouse import app
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.services.mattress.ucp.envelope import failure
+from tollhouse.services.mattress.ucp.endpoints import failure
 from tollhouse.services.mattress.ucp.requests import Lookup, LookupBody, strictly
 
 SCHEMAS = Path(__file__).parents[2] / "data" / "ucp"

@@ -1,1 +1,1 @@
-"""The mattress service: products of several retailers, found, compared and linked to (document 2)."""
+"""The mattress service: a searchable catalogue of several retailers' mattresses (document 2)."""

@@ -3,7 +3,7 @@
 from hashlib import blake2b
 
 from tollhouse.catalogue.items import Item
-from tollhouse.services.mattress.xml_text import xml_text
+from tollhouse.services.mattress.export_formats import xml_text
 
 SVG = "image/svg+xml"
 
@@ -20,7 +20,7 @@ _COVERS = {
 _PLAIN = "#b5b5b5"
 
 
-def drawn(item: Item) -> bytes:
+def draw_product(item: Item) -> bytes:
     """An SVG of 480 by 360: the mattress as wide as its size, with as many layers as make it firm, and its title."""
     width = round(_WIDTHS.get(item.get("size", ""), 138) * 1.9)
     left = (480 - width) // 2

@@ -42,7 +42,7 @@ async def import_feed(  # noqa: PLR0913 - what the operator may say
     cannot be opened.
     """
     named = _format(format_name)
-    retailer = load_retailers(Path(settings.data_dir)).of(retailer_id)
+    retailer = load_retailers(Path(settings.data_dir)).get(retailer_id)
     wanted = Wanted(
         source,
         named,
@@ -64,7 +64,7 @@ async def import_feed(  # noqa: PLR0913 - what the operator may say
             is_partial=is_partial,
             allow_shrink=allow_shrink,
             strict=strict,
-            storefront=Storefront.of(settings),
+            storefront=Storefront.from_settings(settings),
         )
     finally:
         catalogue.close()

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tollhouse.catalogue.importers.article import Faulty, FeedItem
 from tollhouse.services.mattress.attributes.derive import LONGEST_TEXT, derive
-from tollhouse.services.mattress.attributes.result import Finding, Texts
+from tollhouse.services.mattress.attributes.lexicon import DerivedAttribute, ProductTexts
 from tollhouse.services.mattress.attributes.size import declared_size
 from tollhouse.services.mattress.feed_item import ImportedRow
 from tollhouse.services.mattress.product import CURRENCY, MATTRESSES
@@ -117,7 +117,7 @@ def _attributes(article: FeedItem, group: list[FeedItem]) -> dict[str, Any]:
     if has_size:
         declared["size"] = (article.size,)
     _vet_numbers(declared)
-    texts = Texts(article.title, (article.kind, *article.tags), article.description, declared)
+    texts = ProductTexts(article.title, (article.kind, *article.tags), article.description, declared)
     findings = dict(derive(texts).findings)
     if has_size and "size" in findings and findings["size"].place != "declared":
         # A size that is none of the six is not one of them because the title says "King".
@@ -137,11 +137,11 @@ def _vet_numbers(declared: dict[str, tuple[str, ...]]) -> None:
                 raise Faulty(f"the {name} {number} lies outside 1..{highest}")
 
 
-def _plain(finding: Finding) -> Any:
+def _plain(finding: DerivedAttribute) -> Any:
     return list(finding.value) if isinstance(finding.value, tuple) else finding.value
 
 
-def _told(finding: Finding) -> dict[str, Any]:
+def _told(finding: DerivedAttribute) -> dict[str, Any]:
     return {"value": _plain(finding), "words": list(finding.words), "place": finding.place}
 
 

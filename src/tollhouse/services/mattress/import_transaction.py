@@ -116,7 +116,7 @@ def as_item(retailer: Retailer, identity: str, product: dict[str, Any]) -> Item:
         "availability": availability,
         "in_stock": availability in IN_STOCK,
         "retailer": retailer.id,
-        "retailer_name": retailer.shown_name,
+        "retailer_name": retailer.display_name,
     }
     item = prepare_item(MATTRESSES, whole)
     for field, reason in _faults(item):
@@ -192,7 +192,7 @@ def _told(storefront: Storefront, kind: str, changes: Iterable[Change]) -> Itera
     """`at` makes the same change a second time another event."""
     at = clock.now().isoformat()
     for change in changes:
-        product = storefront.shown(change.item or change.before or {})
+        product = storefront.product(change.item or change.before or {})
         data: dict[str, Any] = {"at": at, "product": product}
         if kind == "product.price_changed" and change.before:
             data["previous"] = {name: change.before[name] for name in ("price", "sale_price")}

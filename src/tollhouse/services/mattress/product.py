@@ -1,4 +1,4 @@
-"""A mattress as the service keeps and shows it: its members, their labels, and how each is searched (document 2, 2)."""
+"""The mattress schema: a product's fields, their labels, and how each is searched and shown."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ SIZES = ("Single", "King Single", "Double", "Queen", "King", "Super King")
 MATERIALS = ("hybrid", "latex", "memory foam", "pocket spring", "innerspring", "foam")
 SLEEP_POSITIONS = ("side", "back", "stomach", "combination")
 AVAILABILITIES = ("in stock", "low stock", "preorder", "backorder", "out of stock", "discontinued")
-# What is there to be sent now.
+# Availabilities that count as in stock.
 IN_STOCK = ("in stock", "low stock")
-# 1 is the softest, 10 the firmest; cooling 5 sleeps coolest.
+# Scales: firmness 1 is softest, 10 firmest; cooling 5 sleeps coolest.
 FIRMNESS = (1, 10)
 COOLING = (1, 5)
 
-# Marks the products of the bundled demonstration.
+# The tag of the bundled demonstration's products.
 DEMO_TAG = "demo data"
 
 MATTRESSES = Schema(
@@ -44,7 +44,7 @@ MATTRESSES = Schema(
         Field("availability", "keyword", filtered=True, faceted=True, required=True),
         Field("description", "text", weight=1),
         Field("retailer", "keyword", filtered=True, faceted=True, required=True),
-        # Found by a shopper's words: the retailer's name, which the product shows as an id.
+        # Only searched: products show the retailer's id, not its name.
         Field("retailer_name", "keyword", weight=1, exported=False),
         Field("in_stock", "boolean", filtered=True, exported=False, required=True),
         Field("created_at", "timestamp", sorted=True),
@@ -65,7 +65,7 @@ MATTRESSES = Schema(
         ("orthopaedic", "orthopedic"),
         ("mattress", "matress"),
     ),
-    # Beside some 100 for a whole title: another mattress of the size is more alike than the same one in another size.
+    # A whole title scores about 100: the same size counts more than the same model in another size.
     alike={"size": 250, "material": 60, "firmness": 50, "current_price": 50, "sleep_positions": 20},
 )
 
@@ -73,9 +73,9 @@ PRODUCT_FIELDS = MATTRESSES.exported
 
 
 class Product(Struct, frozen=True, kw_only=True):
-    """A mattress in one size at one retailer. What a retailer does not tell is null, or an empty list.
+    """A mattress in one size at one retailer. What a retailer does not state is null, or an empty list.
 
-    `sale_price` is what is to be paid now, equal to `price` when nothing is off.
+    `sale_price` is the price to pay now; it equals `price` when there is no discount.
     """
 
     id: str
@@ -99,32 +99,28 @@ class Product(Struct, frozen=True, kw_only=True):
     updated_at: str
 
 
-# Where a server of one's own answers unless it is told otherwise, for what is imported beside it.
-
 _BLANK: Item = {name: [] if name in ("sleep_positions", "tags") else None for name in PRODUCT_FIELDS}
 
 
 class Storefront(Struct, frozen=True):
-    """Where this service is reached from outside, without a slash at the end."""
+    """The public base URL of this service, without a trailing slash, and products as they are shown there."""
 
     base_url: str = ""
 
     @classmethod
-    def of(cls, settings: Settings) -> "Storefront":
-        """At the host's root when the service is served alone, else under its prefix.
+    def from_settings(cls, settings: Settings) -> "Storefront":
+        """The host's root when the service is served alone, else its prefix.
 
-        Links must be whole to be of use. Without `public_url` they lead to this machine: what a request calls its host
-        is the caller's to choose, and these links stand in answers that are kept and in events.
+        Links are absolute. Without `public_url` they point to this machine, never to the request's Host header: they
+        also appear in cached responses and in events.
         """
         root = settings.root_url
         return cls(root if settings.service else f"{root}/{CATALOGUE}")
 
-    def shown(self, item: Item) -> dict[str, Any]:
-        """An item of the catalogue as a product: every member there, its picture with its whole address."""
-        product = {**_BLANK, **item}
-        product["image_url"] = self.image_url(item)
-        return product
+    def product(self, item: Item) -> dict[str, Any]:
+        """An item as a product: with every member, and the absolute URL of its picture."""
+        return {**_BLANK, **item, "image_url": self.image_url(item)}
 
     def image_url(self, item: Item) -> str:
-        """The product's picture: the retailer's, else the one this service draws."""
+        """The URL of the retailer's picture, else of the picture that this service draws."""
         return str(item.get("image_url") or f"{self.base_url}/images/{item['id']}.svg")

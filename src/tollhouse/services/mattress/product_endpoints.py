@@ -1,64 +1,245 @@
-"""One product: what it is, what it has cost, what is like it; and what typed words may become."""
+"""Endpoints for products: lists, search, one product, similar products, suggestions, retailers and pictures."""
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
 from tollhouse import clock
 from tollhouse.catalogue.catalogue import lowest_price
-from tollhouse.http.endpoint import Request, Response
+from tollhouse.catalogue.query import SearchResult
+from tollhouse.catalogue.response_cache import ResponseCache
+from tollhouse.errors import invalid_parameter
+from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response
 from tollhouse.http.response_writer import etag_of
-from tollhouse.services.mattress.catalogue_view import Shop
-from tollhouse.services.mattress.images import SVG, drawn
-from tollhouse.services.mattress.queries import SimilarQuery, SuggestQuery
-from tollhouse.services.mattress.responses import PricePoint, RetailerList, Suggestions
+from tollhouse.http.terms import FREE, Terms
+from tollhouse.services.mattress.api_types import (
+    FACETS,
+    Filters,
+    PricePoint,
+    ProductDetail,
+    ProductsPage,
+    ProductsQuery,
+    RetailerList,
+    SearchPage,
+    SearchQuery,
+    Similar,
+    SimilarQuery,
+    Suggestions,
+    SuggestQuery,
+    catalogue_query,
+)
+from tollhouse.services.mattress.catalogue_view import CatalogueView
+from tollhouse.services.mattress.images import SVG, draw_product
+from tollhouse.services.mattress.search import search_products
 
 MONTH, QUARTER = timedelta(days=30), timedelta(days=90)
-# Fields of the engine that readers know by another name.
+# Fields of the index that the API shows under another name.
 _SHOWN_FIELDS = {"sleep_positions": "sleep_position"}
+
+PRODUCT_ID: dict[str, dict[str, Any]] = {
+    "id": {
+        "description": "The product's id",
+        "example": "harbour-and-doona.wattlerest-cove-queen",
+        "schema": {"type": "string", "maxLength": 200},
+    }
+}
+EXAMPLE_SEARCH = "firm queen mattress for hot side sleepers under 1500"
 
 
 class ProductEndpoints:
-    """The operations about single products, and about the catalogue as a whole."""
+    """Handlers for products and retailers. Lists and searches are cached until the catalogue changes."""
 
-    def __init__(self, shop: Shop) -> None:
-        self._shop = shop
+    def __init__(self, view: CatalogueView) -> None:
+        self._view = view
+        self._cache = ResponseCache(view.catalogue)
 
-    async def one(self, request: Request[None, None]) -> Response:
+    async def list_products(self, request: Request[ProductsQuery, None]) -> Response:
+        """`GET /api/products`. Raises Problem `invalid-parameter`."""
+        query = request.query
+        if query.q is not None:
+            _check_text(query.q)
+        return await self._cache.get(("products", msgspec.json.encode(query)), lambda: self._list_page(query))
+
+    async def search(self, request: Request[SearchQuery, None]) -> Response:
+        """`GET /api/search`. Raises Problem `invalid-parameter`."""
+        query = request.query
+        _check_text(query.q)
+        return await self._cache.get(("search", msgspec.json.encode(query)), lambda: self._search_page(query))
+
+    async def get(self, request: Request[None, None]) -> Response:
         """`GET /api/products/{id}`. Raises Problem `not-found`."""
-        item = self._shop.item(request.path["id"])
-        catalogue, now = self._shop.catalogue, clock.now()
-        async with self._shop.database.reading() as connection:
-            points = await catalogue.price_history(connection, item["id"])
-        detail = {
-            **self._shop.storefront.shown(item),
-            "price_history": [PricePoint(point.at, point.price, point.current_price) for point in points],
-            "lowest_30_days": lowest_price(points, now - MONTH),
-            "lowest_90_days": lowest_price(points, now - QUARTER),
-        }
-        body = msgspec.json.encode(detail)
-        return Response(body, etag=etag_of(body))
+        item = self._view.item(request.path["id"])
+        now = clock.now()
+        async with self._view.database.reading() as connection:
+            points = await self._view.catalogue.price_history(connection, item["id"])
+        return _json(
+            {
+                **self._view.storefront.product(item),
+                "price_history": [PricePoint(point.at, point.price, point.current_price) for point in points],
+                "lowest_30_days": lowest_price(points, now - MONTH),
+                "lowest_90_days": lowest_price(points, now - QUARTER),
+            }
+        )
 
     async def similar(self, request: Request[SimilarQuery, None]) -> Response:
         """`GET /api/products/{id}/similar`. Raises Problem `not-found`."""
-        item = self._shop.item(request.path["id"])
-        alike = self._shop.catalogue.similar(item["id"], request.query.limit)
-        products = [self._shop.storefront.shown(each) for each in alike]
-        body = msgspec.json.encode({"id": item["id"], "count": len(products), "products": products})
-        return Response(body, etag=etag_of(body))
+        item = self._view.item(request.path["id"])
+        similar = self._view.catalogue.similar(item["id"], request.query.limit)
+        products = [self._view.storefront.product(each) for each in similar]
+        return _json({"id": item["id"], "count": len(products), "products": products})
 
     async def suggest(self, request: Request[SuggestQuery, None]) -> Suggestions:
         """`GET /api/suggest`."""
-        found = self._shop.catalogue.suggest(request.query.q, request.query.limit)
-        named = [msgspec.structs.replace(each, field=_SHOWN_FIELDS.get(each.field or "", each.field)) for each in found]
-        return Suggestions(request.query.q, len(named), named)
+        suggestions = [
+            msgspec.structs.replace(each, field=_SHOWN_FIELDS.get(each.field or "", each.field))
+            for each in self._view.catalogue.suggest(request.query.q, request.query.limit)
+        ]
+        return Suggestions(request.query.q, len(suggestions), suggestions)
 
-    async def retailers(self, _asked: Request[None, None]) -> RetailerList:
+    async def retailers(self, _request: Request[None, None]) -> RetailerList:
         """`GET /api/retailers`."""
-        listed = await self._shop.retailers()
-        return RetailerList(len(listed), list(listed))
+        retailers = await self._view.retailers()
+        return RetailerList(len(retailers), list(retailers))
 
     async def image(self, request: Request[None, None]) -> Response:
         """`GET /images/{id}.svg`. Raises Problem `not-found`."""
-        body = drawn(self._shop.item(request.path["id"]))
+        body = draw_product(self._view.item(request.path["id"]))
         return Response(body, SVG, etag_of(body), cache_control="public, max-age=86400")
+
+    async def _list_page(self, query: ProductsQuery) -> Response:
+        result = await self._view.catalogue.search(catalogue_query(query, query.q))
+        applied = query.applied()
+        if query.q is not None:
+            applied["q"] = query.q
+        if result.corrected:
+            applied["understood"] = {"corrected": result.corrected}
+        return self._page(query, result, applied)
+
+    async def _search_page(self, query: SearchQuery) -> Response:
+        search = await search_products(self._view.catalogue, await self._view.brands(), query)
+        applied = search.filters.applied()
+        if search.interpretation is not None:
+            applied["understood"] = msgspec.to_builtins(search.interpretation)
+        return self._page(query, search.result, applied, query=query.q)
+
+    def _page(self, filters: Filters, result: SearchResult, applied: dict[str, Any], **more: str) -> Response:
+        names = filters.field_names()
+        products = [self._view.storefront.product(item) for item in result.items]
+        page: dict[str, Any] = {
+            "total": result.total,
+            "count": len(products),
+            "offset": filters.offset,
+            "limit": filters.limit,
+            "products": [{name: product[name] for name in names} for product in products],
+        }
+        if filters.facets:
+            page["facets"] = {name: result.facets[FACETS[name]] for name in filters.facet_names()}
+        return _json({**page, "applied_filters": applied, **more})
+
+    def endpoints(self, metered: Terms) -> tuple[Endpoint, ...]:
+        """The declarations; `metered` are the terms of every endpoint but the pictures."""
+        return (
+            Endpoint(
+                id="listProducts",
+                method="GET",
+                path="/api/products",
+                summary="List products that match every filter",
+                description="Text filters compare whole values in any case. Repeat a parameter to match any of several "
+                "values. Prices are current prices. Each facet is counted without its own filter.",
+                handler=self.list_products,
+                terms=metered,
+                query=ProductsQuery,
+                responses={JSON: ProductsPage},
+                tag="products",
+                is_tool=True,
+                sample=Example(query={"size": "Queen", "max_price": 1200, "facets": "brand,price", "limit": 5}),
+            ),
+            Endpoint(
+                id="searchProducts",
+                method="GET",
+                path="/api/search",
+                summary="Search products in plain words",
+                description="Matches words in title, brand and description, and corrects typos of one letter. Reads "
+                f"filters from the text, for example `{EXAMPLE_SEARCH}`. `applied_filters` shows them, and which of "
+                "them were dropped because no product matched all. Filters given as parameters are never dropped.",
+                handler=self.search,
+                terms=metered,
+                query=SearchQuery,
+                responses={JSON: SearchPage},
+                tag="products",
+                is_tool=True,
+                sample=Example(query={"q": EXAMPLE_SEARCH, "limit": 5}),
+            ),
+            Endpoint(
+                id="getProduct",
+                method="GET",
+                path="/api/products/{id}",
+                summary="Get a product with its price history",
+                handler=self.get,
+                terms=metered,
+                path_parameters=PRODUCT_ID,
+                responses={JSON: ProductDetail},
+                tag="products",
+                is_tool=True,
+            ),
+            Endpoint(
+                id="listSimilarProducts",
+                method="GET",
+                path="/api/products/{id}/similar",
+                summary="List products similar in size, material, firmness, price and title",
+                handler=self.similar,
+                terms=metered,
+                query=SimilarQuery,
+                path_parameters=PRODUCT_ID,
+                responses={JSON: Similar},
+                tag="products",
+                is_tool=True,
+                sample=Example(query={"limit": 3}),
+            ),
+            Endpoint(
+                id="suggest",
+                method="GET",
+                path="/api/suggest",
+                summary="Complete a search text",
+                handler=self.suggest,
+                terms=metered,
+                query=SuggestQuery,
+                responses={JSON: Suggestions},
+                tag="products",
+                is_tool=True,
+                sample=Example(query={"q": "wat"}),
+            ),
+            Endpoint(
+                id="listRetailers",
+                method="GET",
+                path="/api/retailers",
+                summary="List retailers with product counts and affiliate domains",
+                handler=self.retailers,
+                terms=metered,
+                responses={JSON: RetailerList},
+                tag="retailers",
+                is_tool=True,
+            ),
+            Endpoint(
+                id="getProductImage",
+                method="GET",
+                path="/images/{id}.svg",
+                summary="Get a picture drawn from the product's attributes",
+                handler=self.image,
+                terms=FREE,
+                path_parameters=PRODUCT_ID,
+                responses={SVG: {"type": "string"}},
+                tag="products",
+            ),
+        )
+
+
+def _json(value: Any) -> Response:
+    body = msgspec.json.encode(value)
+    return Response(body, etag=etag_of(body))
+
+
+def _check_text(text: str) -> None:
+    if not text.strip():
+        raise invalid_parameter("q", "`q` must contain at least one word.")

@@ -1,15 +1,30 @@
-"""A wish in plain words, read as filters: "cheap firm queen mattress for hot side sleepers under 1500"."""
+"""Parses a shopper's search text into filters: "cheap firm queen mattress for hot side sleepers under 1500"."""
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
-from tollhouse.services.mattress.budget_parser import taken_budget
+# A number followed by one of these is not a price.
+_UNITS = (
+    "cm|mm|kgs?|nights?|days?|weeks?|months?|years?|yrs?|zones?|springs?|coils?|layers?|stars?|inch(?:es)?|%|/ ?10"
+    "|out of|people|persons?"
+)
+_NO_PRICE = rf"(?! ?(?:{_UNITS}))"
+_TO = "(?:and|to|-|\u2013)"
+_SIGN = r"(?:(?:aud|au\$|a\$|\$) ?)"
+_AT_MOST_WORDS = (
+    r"(?:under|below|less than|cheaper than|up to|upto|max(?:imum)?(?: of)?|(?:no|not) more than|at most|within"
+    r"|(?:a |my )?budget(?: of| is|:)?|for less than|<=?)"
+)
 
-# Each phrase, and what it asks for; the earlier ones are looked for first.
+# "Around" means this share more or less.
+_ROUGHLY = 0.15
+_HIGHEST = 1_000_000.0
+
+# Phrases and their values; the first match wins.
 _SIZES = (
     ("super king", "Super King"),
     ("king single|single king", "King Single"),
@@ -59,23 +74,44 @@ _COOL = (
     "|hot (?:flush(?:es)?|flash(?:es)?|nights?|summers?)|too hot|cooling|cooler|cool|hot"
 )
 _CHEAP = "cheap(?:est|er)?|budget|affordable|inexpensive|low cost|bargain"
-_DEAR = "most expensive|luxury|premium|high end|top of the range"
-_STOCKED = "in stock|available now|available"
+_EXPENSIVE = "most expensive|luxury|premium|high end|top of the range"
+_IN_STOCK = "in stock|available now|available"
 _DISCOUNTED = "on sale|discounted|biggest discount|specials?"
-# They make a wish of what stands beside them, and need not be found in a product.
-_THINGS = "mattress(?:es)?|matress(?:es)?|mattreses|beds?|sleepers?|sleeping|sleeps?|sizes?|sized"
-_FILLING = (
+# Words for the product itself: with a quality beside them the text is a description, not words to match.
+_PRODUCT_WORDS = "mattress(?:es)?|matress(?:es)?|mattreses|beds?|sleepers?|sleeping|sleeps?|sizes?|sized"
+_STOPWORDS = (
     "i|we|am|are|is|looking|look|find|show|want|need|would|like|please|some|something|any|good|best|great|nice|for|with|"
     "my|our|me|us|a|an|the|and|or|of|to|in|on|that|who|which|size|sized|made|adult|person|people|someone|somebody"
 )
-# Behind these words a firmness is not the bed's: "soft cover".
+# Followed by one of these, a firmness is not the mattress's: "soft cover".
 _NOT_THE_BED = r"(?![ -](?:cover|knit|knitted|fabric|edge|edges|quilt|quilted|touch|case|base|support))"
 
 
-class Wish(Struct, frozen=True):
-    """What the words ask for: filters by their parameters' names, with the words that said so, and the words left.
+def _money(name: str, *, sign: str = "?") -> str:
+    return rf"{_SIGN}{sign}(?P<{name}>\d+(?:\.\d+)?)(?P<{name}_k>k)?(?: ?(?:dollars|bucks|aud))?{_NO_PRICE}"
 
-    `sort` is the order asked for, "" for none.
+
+_BETWEEN = (
+    rf"(?:between|from) {_money('low')} ?{_TO} ?{_money('high')}",
+    rf"{_money('low', sign='')} ?{_TO} ?{_money('high')}",
+    rf"(?P<low>\d{{3,}})(?P<low_k>k)? ?{_TO} ?(?P<high>\d{{3,}})(?P<high_k>k)?{_NO_PRICE}",
+)
+_AT_MOST = (
+    rf"{_AT_MOST_WORDS} ?{_money('high')}",
+    rf"{_money('high')} ?(?:or less|or under|max(?:imum)?|tops|budget)",
+)
+_ABOUT = (rf"(?:around|about|approx(?:imately)?|roughly|circa|~) ?{_money('about')}",)
+_AT_LEAST = (
+    rf"(?:over|above|more than|at least|starting at|min(?:imum)?(?: of)?|>=?) ?{_money('low')}",
+    rf"{_money('low')} ?(?:or more|and up|plus)",
+)
+_BARE = (_money("high", sign=""),)
+
+
+class ParsedQuery(Struct, frozen=True):
+    """A parsed search text: filters by parameter name, the words they came from, and the remaining words.
+
+    `sort` is the order that the text asks for, "" for none.
     """
 
     filters: dict[str, Any]
@@ -85,133 +121,135 @@ class Wish(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Nothing but words to look for."""
+        """Whether there is neither a filter nor an order: just words to match."""
         return not self.filters and not self.sort
 
 
-class _Reading(Struct):
-    """A text from which understood words are taken out one after the other."""
+class _Parser(Struct):
+    """A text from which matched phrases are removed one after the other."""
 
-    left: str
+    remaining: str
     filters: dict[str, Any] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
     sort: str = ""
 
     def take(self, pattern: str) -> re.Match[str] | None:
-        """The first place where the pattern stands as whole words; it is there no longer."""
-        match = re.search(rf"(?<![\w$-])(?:{pattern})(?![\w-])", self.left)
+        """Remove and return the first match of the pattern as whole words."""
+        match = re.search(rf"(?<![\w$-])(?:{pattern})(?![\w-])", self.remaining)
         if match:
-            self.left = f"{self.left[: match.start()]} ; {self.left[match.end() :]}"
+            self.remaining = f"{self.remaining[: match.start()]} ; {self.remaining[match.end() :]}"
         return match
 
-    def wish(self, filters: dict[str, Any], said: str) -> None:
-        """Ask for this because these words say so; what was asked for before stands."""
+    def add(self, filters: dict[str, Any], phrase: str) -> None:
+        """Add filters that the phrase asks for, unless they are set already."""
         for name, value in filters.items():
             if name not in self.filters and value is not None:
                 self.filters[name] = value
-                self.words[name] = said.strip()
+                self.words[name] = phrase.strip()
+
+    def take_brand(self, brands: Sequence[str]) -> None:
+        for brand in sorted(brands, key=len, reverse=True):
+            name = normalize(brand)
+            # A substring test is cheap; most brands do not occur.
+            match = self.take(re.escape(name)) if name in self.remaining else None
+            if match:
+                self.add({"brand": [brand]}, match[0])
+
+    def take_budget(self) -> None:
+        """Minimum and maximum price in Australian dollars."""
+        for pattern in (*_BETWEEN, *_AT_MOST, *_ABOUT, *_AT_LEAST, *_BARE):
+            match = self.take(pattern)
+            if match:
+                low, high, about = (_amount(match, name) for name in ("low", "high", "about"))
+                if about is not None:
+                    low, high = round(about * (1 - _ROUGHLY)), round(about * (1 + _ROUGHLY))
+                if low is not None and high is not None and low > high:
+                    low, high = high, low
+                self.add({"min_price": low, "max_price": high}, match[0])
+
+    def take_values(self, name: str, phrases: Iterable[tuple[str, Sequence[str]]]) -> None:
+        """Every value that is named; any of them matches."""
+        values: dict[str, None] = {}
+        matched: list[str] = []
+        for pattern, labels in phrases:
+            while match := self.take(pattern):
+                values |= dict.fromkeys(labels)
+                matched.append(match[0])
+        if values:
+            self.add({name: list(values)}, " ".join(matched))
+
+    def take_positions_and_cooling(self) -> None:
+        """Positions first: "hot side sleepers" are side sleepers, and hot."""
+        matches = [match for pattern in (_SLEEPERS, _LYING) if (match := self.take(pattern))]
+        labels = [
+            label for words, label in _POSITIONS for match in matches if re.search(rf"\b(?:{words})\b", match["said"])
+        ]
+        if labels:
+            self.add({"sleep_position": labels}, " ".join(match[0] for match in matches))
+        cool = self.take(_COOL)
+        if cool:
+            self.add({"cooling_min": 4}, cool[0])
+
+    def take_firmness(self) -> None:
+        exact = self.take(_RATED) or self.take(_OUT_OF_TEN)
+        if exact:
+            low, high = int(exact["low"]), int(exact["high"] or exact["low"])
+            self.add({"firmness_min": min(low, high), "firmness_max": max(low, high)}, exact[0])
+            return
+        for pattern, (minimum, maximum) in _FIRMNESS:
+            match = self.take(pattern + _NOT_THE_BED)
+            if match:
+                self.add({"firmness_min": minimum, "firmness_max": maximum}, match[0])
+                return
+
+    def take_order_and_stock(self) -> None:
+        for pattern, sort in ((_CHEAP, "price"), (_EXPENSIVE, "-price"), (_DISCOUNTED, "discount")):
+            match = self.take(pattern)
+            if match and not self.sort:
+                self.sort = sort
+                self.words["sort"] = match[0]
+        match = self.take(_IN_STOCK)
+        if match:
+            self.add({"in_stock": True}, match[0])
 
 
-def read_wish(text: str, brands: Sequence[str] = ()) -> Wish:
-    """What a shopper's words ask for. `brands` are the names that exist.
+def parse_query(text: str, brands: Sequence[str] = ()) -> ParsedQuery:
+    """Parse a shopper's text. `brands` are the names of all brands.
 
-    One word alone is no wish, nor are words with a single quality and no bed in them: "cooling gel" is to be looked
-    for as it stands. A budget, or a quality or brand beside "mattress" or "sleepers", or two of them, are.
+    A single word is matched as it is, and so is a single quality without a word for the product: "cooling gel". A
+    budget, two qualities, or a quality or brand beside "mattress" or "sleepers" become filters.
     """
-    asked = plain(text)
-    if len(asked.split()) < 2:
-        return Wish({}, {}, text)
-    reading = _Reading(asked)
-    has_thing = re.search(rf"\b(?:{_THINGS})\b", asked) is not None
-    for take in (_take_brand(brands), taken_budget, _take_sizes, _take_cooling_and_positions, _take_firmness,
-                 _take_materials, _take_orders):  # fmt: skip
-        take(reading)
-    qualities = {name.partition("_")[0] for name in reading.filters}
-    is_wish = bool({"min_price", "max_price"} & reading.filters.keys() or len(qualities) > 1)
-    if not is_wish and not (has_thing and (qualities or reading.sort)):
-        return Wish({}, {}, text)
-    while reading.take(_THINGS):
+    normal = normalize(text)
+    if len(normal.split()) < 2:
+        return ParsedQuery({}, {}, text)
+    parser = _Parser(normal)
+    parser.take_brand(brands)
+    parser.take_budget()
+    parser.take_values("size", ((f"(?:{words})(?:[ -](?:size|sized|bed))?", (size,)) for words, size in _SIZES))
+    parser.take_positions_and_cooling()
+    parser.take_firmness()
+    parser.take_values("material", _MATERIALS)
+    parser.take_order_and_stock()
+    qualities = {name.partition("_")[0] for name in parser.filters}
+    has_budget = bool({"min_price", "max_price"} & parser.filters.keys())
+    names_product = re.search(rf"\b(?:{_PRODUCT_WORDS})\b", normal) is not None
+    if not (has_budget or len(qualities) > 1 or (names_product and (qualities or parser.sort))):
+        return ParsedQuery({}, {}, text)
+    while parser.take(_PRODUCT_WORDS):
         pass
-    return Wish(reading.filters, reading.words, _left(reading.left), reading.sort)
+    words = re.sub(r"[;,]", " ", parser.remaining).split()
+    remaining = (word for word in words if re.search(r"\w", word) and not re.fullmatch(_STOPWORDS, word))
+    return ParsedQuery(parser.filters, parser.words, " ".join(remaining), parser.sort)
 
 
-def plain(text: str) -> str:
-    """Small letters, plain quotes, one space between words, thousands without commas."""
+def normalize(text: str) -> str:
+    """Lower case, plain quotes, one space between words, thousands without commas."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     return " ".join(re.sub(r"(?<=\d),(?=\d{3}\b)", "", folded).split())
 
 
-def _take_brand(brands: Sequence[str]) -> Any:
-    def take(reading: _Reading) -> None:
-        for brand in sorted(brands, key=len, reverse=True):
-            name = plain(brand)
-            # Most of a thousand brands are not there at all, and finding that out so is cheap.
-            match = reading.take(re.escape(name)) if name in reading.left else None
-            if match:
-                reading.wish({"brand": [brand]}, match[0])
-
-    return take
-
-
-def _take_sizes(reading: _Reading) -> None:
-    _take_values(reading, "size", ((f"(?:{words})(?:[ -](?:size|sized|bed))?", (size,)) for words, size in _SIZES))
-
-
-def _take_materials(reading: _Reading) -> None:
-    _take_values(reading, "material", _MATERIALS)
-
-
-def _take_values(reading: _Reading, name: str, phrases: Any) -> None:
-    """Every value that is named: any of them will do."""
-    values: dict[str, None] = {}
-    said: list[str] = []
-    for pattern, meant in phrases:
-        while match := reading.take(pattern):
-            values |= dict.fromkeys(meant)
-            said.append(match[0])
-    if values:
-        reading.wish({name: list(values)}, " ".join(said))
-
-
-def _take_cooling_and_positions(reading: _Reading) -> None:
-    """The position first: "hot side sleepers" are side sleepers, and hot."""
-    said = [match for pattern in (_SLEEPERS, _LYING) if (match := reading.take(pattern))]
-    labels = [label for words, label in _POSITIONS for match in said if re.search(rf"\b(?:{words})\b", match["said"])]
-    if labels:
-        reading.wish({"sleep_position": labels}, " ".join(match[0] for match in said))
-    cool = reading.take(_COOL)
-    if cool:
-        reading.wish({"cooling_min": 4}, cool[0])
-
-
-def _take_firmness(reading: _Reading) -> None:
-    exact = reading.take(_RATED) or reading.take(_OUT_OF_TEN)
-    if exact:
-        low, high = int(exact["low"]), int(exact["high"] or exact["low"])
-        reading.wish({"firmness_min": min(low, high), "firmness_max": max(low, high)}, exact[0])
-        return
-    for pattern, (low_end, high_end) in _FIRMNESS:
-        match = reading.take(pattern + _NOT_THE_BED)
-        if match:
-            reading.wish({"firmness_min": low_end, "firmness_max": high_end}, match[0])
-            return
-
-
-def _take_orders(reading: _Reading) -> None:
-    for pattern, sort in ((_CHEAP, "price"), (_DEAR, "-price"), (_DISCOUNTED, "discount")):
-        match = reading.take(pattern)
-        if match and not reading.sort:
-            reading.sort = sort
-            reading.words["sort"] = match[0]
-    match = reading.take(_STOCKED)
-    if match:
-        reading.wish({"in_stock": True}, match[0])
-
-
-def _left(text: str) -> str:
-    """The words that say something, in their order."""
-    return " ".join(_meaning(re.sub(r"[;,]", " ", text).split()))
-
-
-def _meaning(words: Sequence[str]) -> Iterator[str]:
-    return (word for word in words if re.search(r"\w", word) and not re.fullmatch(_FILLING, word))
+def _amount(match: re.Match[str], name: str) -> float | None:
+    digits = match.groupdict().get(name)
+    if digits is None:
+        return None
+    return min(_HIGHEST, float(digits) * (1000 if match.groupdict().get(f"{name}_k") else 1))

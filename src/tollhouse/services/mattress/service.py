@@ -1,4 +1,4 @@
-"""The mattress service: its catalogue opened, its desks put together, and its health."""
+"""The mattress service: its catalogue, endpoints and health."""
 
 from functools import partial
 from pathlib import Path
@@ -10,11 +10,9 @@ from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.http.service import Service
 from tollhouse.http.terms import free_then_paid
 from tollhouse.money import micros
-from tollhouse.services.mattress.catalogue_view import Shop
-from tollhouse.services.mattress.declarations import Desks, operations
+from tollhouse.services.mattress.catalogue_view import CatalogueView
 from tollhouse.services.mattress.demonstration import load_demonstration
 from tollhouse.services.mattress.export_endpoints import ExportEndpoints
-from tollhouse.services.mattress.list_endpoints import ProductListEndpoints
 from tollhouse.services.mattress.product import CATALOGUE, MATTRESSES, Storefront
 from tollhouse.services.mattress.product_endpoints import ProductEndpoints
 from tollhouse.services.mattress.retailers import load_retailers
@@ -23,40 +21,45 @@ from tollhouse.storage.database import Database
 
 INTERFACE_VERSION = "1.0.0"
 
-_DESCRIPTION = """Mattresses of several Australian retailers: search, compare, and follow an affiliate link to buy.
+_DESCRIPTION = """Search and compare mattresses of several Australian retailers, with affiliate links to buy.
 
-No key is needed: a free allowance per client address, and beyond it each request is paid for (HTTP 402, x402).
-Errors are `application/problem+json` (RFC 9457). Prices are in AUD. The bundled catalogue is demonstration data: its
-retailers, brands and products are made up, and each is tagged `demo data`."""
+No key is required: every client address has a daily free allowance. Beyond it, each request is paid for (HTTP 402,
+x402). Errors are `application/problem+json` (RFC 9457). Prices are in AUD. The bundled catalogue is demonstration data:
+its retailers, brands and products are made up, and each product is tagged `demo data`."""
 
 _TAGS = {
-    "products": "What there is",
-    "retailers": "Who sells it",
-    "exports": "The whole catalogue",
+    "products": "Products",
+    "retailers": "Retailers",
+    "exports": "Exports of the whole catalogue",
     "ucp": "The Universal Commerce Protocol",
     "about": "This service",
 }
 
 
 async def open_mattress(context: AppContext) -> Service:
-    """The service over the rooms it is given; loads the demonstration where there is no catalogue yet.
+    """Open the service. Loads the demonstration if the catalogue never held a product.
 
-    Raises RetailersError for a malformed file of retailers.
+    Raises RetailersError if the file of retailers is malformed.
     """
     settings = context.settings
     catalogue = open_catalogue(context.database)
     if settings.recorded is not False:
         await load_demonstration(context.database, catalogue)
     await catalogue.refresh()
-    shop = Shop(context.database, catalogue, load_retailers(Path(settings.data_dir)), Storefront.of(settings))
-    desks = Desks(ProductListEndpoints(shop), ProductEndpoints(shop), ExportEndpoints(shop), UcpEndpoints(shop))
+    retailers = load_retailers(Path(settings.data_dir))
+    view = CatalogueView(context.database, catalogue, retailers, Storefront.from_settings(settings))
+    metered = free_then_paid(micros(settings.x402_price_usd))
     return Service(
         name="mattress",
         title="Tollhouse: mattress search",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        endpoints=operations(desks, free_then_paid(micros(settings.x402_price_usd))),
-        health=partial(_health, context, shop),
+        endpoints=[
+            *ProductEndpoints(view).endpoints(metered),
+            *ExportEndpoints(view).endpoints(metered),
+            *UcpEndpoints(view).endpoints(metered),
+        ],
+        health=partial(_health, context, view),
         health_schema=_HEALTH_SCHEMA,
         per_process_tasks=(catalogue.follow,),
         tags=_TAGS,
@@ -64,15 +67,15 @@ async def open_mattress(context: AppContext) -> Service:
 
 
 def open_catalogue(database: Database) -> Catalogue:
-    """The service's catalogue over a database; nothing of it shows before its first refresh."""
+    """The service's catalogue. It is empty until its first `refresh`."""
     return Catalogue(CATALOGUE, MATTRESSES, database)
 
 
-async def _health(context: AppContext, shop: Shop) -> dict[str, Any]:
+async def _health(context: AppContext, view: CatalogueView) -> dict[str, Any]:
     return {
         "status": "ok",
-        "product_count": len(shop.catalogue),
-        "demo_product_count": await shop.demo_count(),
+        "product_count": len(view.catalogue),
+        "demo_product_count": await view.demo_count(),
         "uptime_seconds": context.uptime_seconds(),
         "version": __version__,
     }
@@ -84,7 +87,7 @@ _HEALTH_SCHEMA: dict[str, Any] = {
     "properties": {
         "status": {"enum": ["ok"]},
         "product_count": {"type": "integer"},
-        "demo_product_count": {"type": "integer", "description": "How many of them are made up"},
+        "demo_product_count": {"type": "integer", "description": "Products that are demonstration data"},
         "uptime_seconds": {"type": "integer"},
         "version": {"type": "string"},
     },

@@ -33,12 +33,12 @@ class TableEndpoints:
     async def items(self, request: Request[Any, None]) -> Response:
         """`GET /api/items`. Raises Problem `invalid-parameter`."""
         question = ("items", msgspec.json.encode(request.query))
-        return await self._kept.answer(question, lambda: self._page(request.query))
+        return await self._kept.get(question, lambda: self._page(request.query))
 
     async def search(self, request: Request[Any, None]) -> Response:
         """`GET /api/search`. Raises Problem `invalid-parameter`."""
         question = ("search", msgspec.json.encode(request.query))
-        return await self._kept.answer(question, lambda: self._page(request.query, request.query.q))
+        return await self._kept.get(question, lambda: self._page(request.query, request.query.q))
 
     async def one(self, request: Request[None, None]) -> Response:
         """`GET /api/items/{id}`. Raises Problem `not-found`."""
@@ -106,7 +106,7 @@ class TableEndpoints:
             body = await asyncio.to_thread(lambda: make(self._every(question, names)))
             return Response(body, media_type, etag_of(body))
 
-        return await self._kept.answer((media_type, msgspec.json.encode(request.query)), made)
+        return await self._kept.get((media_type, msgspec.json.encode(request.query)), made)
 
     def _every(self, question: CatalogueQuery, names: list[str]) -> Iterator[Item]:
         return (self._shown(item, names) for item in self._catalogue.items(question))

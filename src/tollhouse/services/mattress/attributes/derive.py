@@ -1,33 +1,212 @@
-"""Every attribute that a seller's words give, with the words that decided."""
+"""Every attribute that can be derived from a seller's texts, with the words that decided."""
 
-from functools import lru_cache
+import re
+from collections.abc import Iterator
+from functools import cache, lru_cache
 
 from msgspec import Struct
 
-from tollhouse.services.mattress.attributes.cooling import cooling_of
-from tollhouse.services.mattress.attributes.firmness import firmness_of
-from tollhouse.services.mattress.attributes.material import material_of
-from tollhouse.services.mattress.attributes.positions import positions_of
-from tollhouse.services.mattress.attributes.result import Finding, Texts
-from tollhouse.services.mattress.attributes.size import size_of
+from tollhouse.services.mattress.attributes.firmness import derive_firmness
+from tollhouse.services.mattress.attributes.lexicon import (
+    DECLARED,
+    DESCRIPTION,
+    TAGS,
+    DerivedAttribute,
+    Level,
+    Place,
+    ProductTexts,
+    find_phrases,
+    is_negated,
+    normalize,
+    pattern,
+    unique_texts,
+    words,
+)
+from tollhouse.services.mattress.attributes.size import derive_size
+
+HYBRID = "hybrid"
+
+WARMEST = 1
+
+_RATED_COOLING = re.compile(
+    r"\b(?:cooling|temperature|coolness)(?:\s+(?:rating|level|score|control))?\s*[:=-]?\s*([1-5])"
+    r"(?:\s*(?:/|out of)\s*5)?(?![\d./%]|\s*\w)"
+)
+
+EVERY = ("side", "back", "stomach")
+
+_JOINER = r"\s*(?:,|/|&|\+|\band\b|\bor\b)(?:\s*(?:&|\band\b|\bor\b))?\s*"
 
 LONGEST_TEXT = 20_000
+
+_Declared = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def derive_material(texts: ProductTexts) -> DerivedAttribute | None:
+    """The material, or None where none is named. The first place that names any decides.
+
+    A description tells what lies in which layer: springs under latex or memory foam are a hybrid there, and two
+    fillings without springs contradict each other.
+    """
+    for place, said in texts.places("material"):
+        found = [each for text in said if text for each in _named_materials(normalize(text))]
+        if found:
+            value = _decide_material({label for label, _ in found}, place)
+            return DerivedAttribute(
+                value, unique_texts(text for label, text in found if _supports(label, value)), place
+            )
+    return None
+
+
+def _named_materials(text: str) -> Iterator[tuple[str, str]]:
+    for hit in find_phrases(text, _material_labels(), words().material.not_materials):
+        if not is_negated(text, hit.start):
+            yield hit.value, hit.words
+
+
+def _decide_material(labels: set[str], place: Place) -> str | None:
+    known = words().material
+    springs, fillings = labels & set(known.springs), labels & set(known.fillings)
+    if place == DESCRIPTION and springs and fillings:
+        return HYBRID
+    if place == DESCRIPTION and HYBRID not in labels and len(fillings) > 1:
+        return None
+    return next(label.label for label in known.labels if label.label in labels)
+
+
+def _supports(label: str, decided: str | None) -> bool:
+    return decided in {None, label} or (decided == HYBRID and label != "foam")
+
+
+@cache
+def _material_labels() -> dict[str, str]:
+    return {word: label.label for label in words().material.labels for word in label.words}
+
+
+def derive_cooling(texts: ProductTexts) -> DerivedAttribute | None:
+    """The level, or None where nothing is said of it.
+
+    What stands under a heading of its own decides; else the strongest word anywhere, and praise beside a complaint of
+    heat contradicts itself.
+    """
+    (declared, under), *elsewhere = texts.places("cooling")
+    # A bare number under the heading "cooling" is a level.
+    plain = [normalize(text) for text in under if text]
+    found = [(*each, declared) for each in _cooling_claims([f"cooling {t}" if t[:1].isdecimal() else t for t in plain])]
+    if not found:
+        found = [
+            (*each, place)
+            for place, said in elsewhere
+            for each in _cooling_claims([normalize(text) for text in said if text])
+        ]
+    if not found:
+        return None
+    values = {value for value, _, _ in found}
+    decided = None if max(values) > WARMEST in values else max(values)
+    counted = [(text, place) for value, text, place in found if decided in {None, value}]
+    return DerivedAttribute(decided, unique_texts(text for text, _ in counted), counted[0][1])
+
+
+def _cooling_claims(texts: list[str]) -> list[tuple[int, str]]:
+    return [rating for text in texts for rating in _rated_cooling(text)] or [
+        hit for text in texts for hit in _worded_cooling(text)
+    ]
+
+
+def _rated_cooling(text: str) -> Iterator[tuple[int, str]]:
+    yield from ((int(rating[1]), rating[0]) for rating in _RATED_COOLING.finditer(text))
+
+
+def _worded_cooling(text: str) -> Iterator[tuple[int, str]]:
+    for hit in find_phrases(text, _cooling_levels()):
+        level = hit.value
+        if not is_negated(text, hit.start):
+            yield level.value, hit.words
+        elif level.negated is not None:
+            # "Does not trap heat" is worth something; "not cooling" is no claim at all.
+            yield level.negated, f"not {hit.words}"
+
+
+@cache
+def _cooling_levels() -> dict[str, Level]:
+    return {word: level for level in words().cooling.levels for word in level.words}
+
+
+def derive_positions(texts: ProductTexts) -> DerivedAttribute | None:
+    """The positions in the order of the words file, or None where none is named.
+
+    What stands under a heading of its own decides; else all that is named anywhere. A bare "side" counts in a field
+    or a tag; in running text it must be a side sleeper's, or slept on.
+    """
+    declared, *elsewhere = texts.places("sleep_positions")
+    found = _positions_in([declared]) or _positions_in(elsewhere)
+    if not found:
+        return None
+    labels = {label for label, _, _ in found}
+    ordered = tuple(label.label for label in words().sleep_positions.labels if label.label in labels)
+    return DerivedAttribute(ordered, unique_texts(text for _, text, _ in found), found[0][2])
+
+
+def _positions_in(places: list[tuple[Place, tuple[str, ...]]]) -> list[tuple[str, str, Place]]:
+    return [
+        (*each, place)
+        for place, said in places
+        for text in said
+        if text
+        for each in _named_positions(normalize(text), place)
+    ]
+
+
+def _named_positions(text: str, place: Place) -> list[tuple[str, str]]:
+    known = words().sleep_positions
+    found: list[tuple[str, str]] = []
+    for hit in find_phrases(text, dict.fromkeys(known.all_of, EVERY)):
+        if not is_negated(text, hit.start):
+            found += [(label, hit.words) for label in hit.value]
+    for listing in (*_listed_sleepers().finditer(text), *_slept_on().finditer(text)):
+        if not is_negated(text, listing.start()):
+            found += [(hit.value, listing[0]) for hit in find_phrases(listing[0], _position_labels())]
+    if place == DECLARED or (place == TAGS and text.strip() in _position_labels()):
+        found += [
+            (hit.value, hit.words) for hit in find_phrases(text, _position_labels()) if not is_negated(text, hit.start)
+        ]
+    return found
+
+
+@cache
+def _listed_sleepers() -> re.Pattern[str]:
+    """Side, back & stomach sleepers."""
+    one, behind = pattern(tuple(_position_labels())), rf"[\s-]+{pattern(words().sleep_positions.behind)}"
+    return re.compile(rf"(?:{one}(?:{behind})?{_JOINER}){{0,8}}{one}{behind}")
+
+
+@cache
+def _slept_on() -> re.Pattern[str]:
+    """Sleep on your side or back."""
+    known = words().sleep_positions
+    one = pattern(tuple(_position_labels()))
+    return re.compile(rf"{pattern(known.before)}[\s:-]+{one}(?:{_JOINER}{one}){{0,8}}")
+
+
+@cache
+def _position_labels() -> dict[str, str]:
+    return {word: label.label for label in words().sleep_positions.labels for word in label.words}
+
+
 """Characters of a description that are looked at."""
 
 _OF_EVERY_SIZE = {
-    "material": material_of,
-    "firmness": firmness_of,
-    "cooling": cooling_of,
-    "sleep_positions": positions_of,
+    "material": derive_material,
+    "firmness": derive_firmness,
+    "cooling": derive_cooling,
+    "sleep_positions": derive_positions,
 }
-
-_Declared = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class Derived(Struct, frozen=True):
     """What was found by attribute; an attribute that nothing speaks of is left out."""
 
-    findings: dict[str, Finding]
+    findings: dict[str, DerivedAttribute]
 
     def value(self, attribute: str) -> int | str | tuple[str, ...] | None:
         """None where it is unknown or contradictory."""
@@ -35,17 +214,19 @@ class Derived(Struct, frozen=True):
         return finding.value if finding else None
 
 
-def derive(texts: Texts) -> Derived:
+def derive(texts: ProductTexts) -> Derived:
     """Read every attribute off the texts."""
     declared = tuple(sorted((name, said) for name, said in texts.declared.items() if name != "size"))
     shared = _of_every_size(texts.title, texts.tags, texts.description, declared)
-    size = size_of(texts)
+    size = derive_size(texts)
     return Derived(({"size": size} if size else {}) | shared)
 
 
 @lru_cache(maxsize=32)
-def _of_every_size(title: str, tags: tuple[str, ...], description: str, declared: _Declared) -> dict[str, Finding]:
+def _of_every_size(
+    title: str, tags: tuple[str, ...], description: str, declared: _Declared
+) -> dict[str, DerivedAttribute]:
     """What the sizes of one product have in common, read once for all of them."""
-    texts = Texts(title, tags, description, dict(declared))
+    texts = ProductTexts(title, tags, description, dict(declared))
     found = {name: read(texts) for name, read in _OF_EVERY_SIZE.items()}
     return {name: finding for name, finding in found.items() if finding}

@@ -5,8 +5,19 @@ from collections.abc import Iterable, Iterator
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 
-from tollhouse.services.mattress.attributes.lexicon import Hit, find, is_negated, normal, once, pattern, words
-from tollhouse.services.mattress.attributes.result import DECLARED, DESCRIPTION, Finding, Texts
+from tollhouse.services.mattress.attributes.lexicon import (
+    DECLARED,
+    DESCRIPTION,
+    DerivedAttribute,
+    PhraseMatch,
+    ProductTexts,
+    find_phrases,
+    is_negated,
+    normalize,
+    pattern,
+    unique_texts,
+    words,
+)
 
 SOFTEST, FIRMEST = 1, 10
 MEDIUM = 5
@@ -26,17 +37,19 @@ _NEITHER = re.compile(
 )
 
 
-def firmness_of(texts: Texts) -> Finding | None:
+def derive_firmness(texts: ProductTexts) -> DerivedAttribute | None:
     """The firmness, or None where nothing is said of it. The first place that says anything decides."""
     for place, said in texts.places("firmness"):
-        plain = [normal(text) for text in said if text]
+        plain = [normalize(text) for text in said if text]
         if place == DECLARED:
             # A bare number under the heading "firmness" is one.
             plain = [f"firmness {text}" if text[:1].isdecimal() else text for text in plain]
         found = list(_rated(plain)) or list(_worded(plain, is_prose=place == DESCRIPTION))
         if found:
             values = {value for value, _ in found}
-            return Finding(values.pop() if len(values) == 1 else None, once(text for _, text in found), place)
+            return DerivedAttribute(
+                values.pop() if len(values) == 1 else None, unique_texts(text for _, text in found), place
+            )
     return None
 
 
@@ -60,7 +73,7 @@ def _worded(texts: Iterable[str], *, is_prose: bool) -> Iterator[tuple[int, str]
 
 
 def _phrases(text: str, *, is_prose: bool) -> Iterator[tuple[int, str]]:
-    hits = find(text, _meanings(), words().firmness.not_firmness)
+    hits = find_phrases(text, _meanings(), words().firmness.not_firmness)
     for first, last in _ranges(text, hits):
         if is_negated(text, first.start) or (is_prose and not _is_of_the_feel(text, first.start, last.end)):
             continue
@@ -72,7 +85,7 @@ def _phrases(text: str, *, is_prose: bool) -> Iterator[tuple[int, str]]:
             yield _whole(Decimal(first.value + last.value) / 2), text[first.start : last.end]
 
 
-def _ranges(text: str, hits: list[Hit[int]]) -> Iterator[tuple[Hit[int], Hit[int]]]:
+def _ranges(text: str, hits: list[PhraseMatch[int]]) -> Iterator[tuple[PhraseMatch[int], PhraseMatch[int]]]:
     """Every word with itself, and two that a "to" joins with one another."""
     position = 0
     while position < len(hits):

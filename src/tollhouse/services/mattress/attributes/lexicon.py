@@ -1,4 +1,4 @@
-"""The words that decide, read from words.toml once, and where they stand in a text."""
+"""The words that decide an attribute, where they stand in a text, and what was derived from them."""
 
 import re
 import tomllib
@@ -9,7 +9,10 @@ from importlib.resources import files
 from typing import Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
+
+Place = str
+DECLARED, TITLE, TAGS, DESCRIPTION = "declared", "title", "tags", "description"
 
 Value = TypeVar("Value")
 
@@ -19,6 +22,32 @@ _LINES = re.compile(r"\s*\n\s*")
 _QUOTES = str.maketrans(
     {"\u2019": "'", "`": "'", "_": " ", "\u2013": "-", "\u2014": "-", "\u2011": "-", "\xd7": "x", "\xa0": " "}
 )
+
+
+class DerivedAttribute(Struct, frozen=True):
+    """`words` decided, and stand in `place`. `value` is None where they contradict one another."""
+
+    value: int | str | tuple[str, ...] | None
+    words: tuple[str, ...]
+    place: Place
+
+
+class ProductTexts(Struct, frozen=True):
+    """What a seller says of a product. `declared` are texts of fields and options by what they speak of: `firmness`."""
+
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    description: str = ""
+    declared: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def places(self, attribute: str) -> list[tuple[Place, tuple[str, ...]]]:
+        """Where to look, the most telling place first: the first that says anything decides."""
+        return [
+            (DECLARED, self.declared.get(attribute, ())),
+            (TITLE, (self.title,)),
+            (TAGS, self.tags),
+            (DESCRIPTION, (self.description,)),
+        ]
 
 
 class SizeLabel(Struct, frozen=True):
@@ -85,7 +114,7 @@ class Words(Struct, frozen=True):
     material: MaterialWords
 
 
-class Hit(Struct, Generic[Value], frozen=True):
+class PhraseMatch(Struct, Generic[Value], frozen=True):
     """A phrase that stands in a text, from `start` to before `end`, and what it means."""
 
     start: int
@@ -102,7 +131,7 @@ def words() -> Words:
 
 
 @lru_cache(maxsize=128)
-def normal(text: str) -> str:
+def normalize(text: str) -> str:
     """The text as it is compared: one case, one kind of quote, dash and space; lines stay apart."""
     plain = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
     return _LINES.sub("\n", _SPACE.sub(" ", plain))
@@ -121,11 +150,11 @@ def compiled(phrases: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(pattern(phrases))
 
 
-def find(text: str, meanings: Mapping[str, Value], unlike: Sequence[str] = ()) -> list[Hit[Value]]:
+def find_phrases(text: str, meanings: Mapping[str, Value], unlike: Sequence[str] = ()) -> list[PhraseMatch[Value]]:
     """Where phrases stand in a normal text, except where they are part of one of those that they are unlike."""
     spans = [match.span() for match in compiled(tuple(unlike)).finditer(text)]
     return [
-        Hit(match.start(), match.end(), meanings[_spelt(match[0], meanings)], match[0])
+        PhraseMatch(match.start(), match.end(), meanings[_spelt(match[0], meanings)], match[0])
         for match in compiled(tuple(meanings)).finditer(text)
         if not any(start < match.end() and match.start() < end for start, end in spans)
     ]
@@ -143,7 +172,7 @@ def clause_before(text: str, start: int) -> str:
     return before[max(ends, default=0) :]
 
 
-def once(texts: Iterable[str]) -> tuple[str, ...]:
+def unique_texts(texts: Iterable[str]) -> tuple[str, ...]:
     """Each text once, in the order of first appearance, on one line."""
     return tuple(dict.fromkeys(" ".join(text.split()) for text in texts))
 

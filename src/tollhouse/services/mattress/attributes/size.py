@@ -3,8 +3,18 @@
 import re
 from functools import cache
 
-from tollhouse.services.mattress.attributes.lexicon import SizeLabel, find, normal, once, words
-from tollhouse.services.mattress.attributes.result import DECLARED, DESCRIPTION, TITLE, Finding, Texts
+from tollhouse.services.mattress.attributes.lexicon import (
+    DECLARED,
+    DESCRIPTION,
+    TITLE,
+    DerivedAttribute,
+    ProductTexts,
+    SizeLabel,
+    find_phrases,
+    normalize,
+    unique_texts,
+    words,
+)
 
 TOLERANCE_CM = 2
 
@@ -16,7 +26,7 @@ _MEASURES = re.compile(
 )
 
 
-def size_of(texts: Texts) -> Finding | None:
+def derive_size(texts: ProductTexts) -> DerivedAttribute | None:
     """The size that the product is sold in; None where the seller does not say, or says several.
 
     A description speaks of other sizes as well ("fits king sheets"), so only its measures count.
@@ -24,27 +34,27 @@ def size_of(texts: Texts) -> Finding | None:
     for text in texts.declared.get("size", ()):
         if found := declared_size(text):
             return found
-    title = _agreed(_measured(normal(texts.title))) or _agreed(_named(normal(texts.title), is_title=True))
+    title = _agreed(_measured(normalize(texts.title))) or _agreed(_named(normalize(texts.title), is_title=True))
     if title:
-        return Finding(title[0], title[1], TITLE)
-    measured = _agreed(_measured(normal(texts.description)))
-    return Finding(measured[0], measured[1], DESCRIPTION) if measured else None
+        return DerivedAttribute(title[0], title[1], TITLE)
+    measured = _agreed(_measured(normalize(texts.description)))
+    return DerivedAttribute(measured[0], measured[1], DESCRIPTION) if measured else None
 
 
-def declared_size(text: str) -> Finding | None:
+def declared_size(text: str) -> DerivedAttribute | None:
     """The size that an option or a column names, in words, in letters or in measures."""
-    plain = normal(text).strip()
+    plain = normalize(text).strip()
     found = _agreed(_named(plain, is_title=False)) or _agreed(_measured(plain))
-    return Finding(found[0], found[1], DECLARED) if found else None
+    return DerivedAttribute(found[0], found[1], DECLARED) if found else None
 
 
 def _agreed(found: list[tuple[str, str]]) -> tuple[str, tuple[str, ...]] | None:
-    return (found[0][0], once(text for _, text in found)) if len({label for label, _ in found}) == 1 else None
+    return (found[0][0], unique_texts(text for _, text in found)) if len({label for label, _ in found}) == 1 else None
 
 
 def _named(text: str, *, is_title: bool) -> list[tuple[str, str]]:
     known = words().size
-    hits = find(text, _meanings(), known.not_sizes)
+    hits = find_phrases(text, _meanings(), known.not_sizes)
     if is_title:
         # "S" and "K" stand for sizes at the end of a title; elsewhere they are initials.
         hits = [hit for hit in hits if len(hit.words) > known.abbreviation or not text[hit.end :].strip(" )]-")]

@@ -1,1 +1,1 @@
-"""The catalogue as the Universal Commerce Protocol asks for it: https://ucp.dev, capability catalog."""
+"""The catalogue over the Universal Commerce Protocol (https://ucp.dev, capability catalog)."""

@@ -1,4 +1,4 @@
-"""The catalogue operations of the Universal Commerce Protocol, and the profile that leads to them."""
+"""Endpoints of the Universal Commerce Protocol (UCP): the catalogue, and the profile that leads to it."""
 
 import base64
 import binascii
@@ -8,16 +8,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tollhouse.catalogue.query import CatalogueQuery, SearchResult
+from tollhouse.catalogue.query import SearchResult
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import Request, Response
+from tollhouse.http import problem_response
+from tollhouse.http.endpoint import JSON, Endpoint, Example, Handler, ProblemForm, Request, Response
 from tollhouse.http.response_writer import etag_of
-from tollhouse.services.mattress.catalogue_view import Shop
+from tollhouse.http.terms import FREE, Terms
+from tollhouse.services.mattress.api_types import Filters, SearchQuery, catalogue_query
+from tollhouse.services.mattress.catalogue_view import CatalogueView
 from tollhouse.services.mattress.product import CURRENCY
-from tollhouse.services.mattress.queries import Filters, SearchQuery, engine_query
-from tollhouse.services.mattress.search import seek
-from tollhouse.services.mattress.ucp import envelope
-from tollhouse.services.mattress.ucp.products import MATTRESS_CATEGORIES, as_ucp, detailed, product_id_of
+from tollhouse.services.mattress.product_endpoints import PRODUCT_ID
+from tollhouse.services.mattress.search import search_products
+from tollhouse.services.mattress.ucp.products import MATTRESS_CATEGORIES, as_ucp, product_detail, product_id_of
 from tollhouse.services.mattress.ucp.requests import (
     MAX_LIMIT,
     Context,
@@ -30,8 +32,32 @@ from tollhouse.services.mattress.ucp.requests import (
     SearchBody,
     SearchFilters,
     Typed,
-    strictly,
+    parse_strictly,
 )
+
+VERSION = "2026-04-08"
+CAPABILITIES = {
+    "dev.ucp.shopping.catalog.search": "catalog_search",
+    "dev.ucp.shopping.catalog.lookup": "catalog_lookup",
+}
+
+_SUCCESS = {
+    "version": VERSION,
+    "status": "success",
+    "capabilities": {name: [{"version": VERSION}] for name in CAPABILITIES},
+}
+_BODY = {"type": "object", "description": "As UCP defines it, errors included: https://ucp.dev"}
+# UCP's codes for problems; others keep their own code with underscores.
+_CODES = {
+    "not-found": "not_found",
+    "invalid-body": "invalid_request",
+    "invalid-parameter": "invalid_request",
+    "missing-credentials": "identity_required",
+    "tier-required": "insufficient_scope",
+}
+_UNRECOVERABLE = {"internal-error", "not-configured", "method-not-allowed"}
+# UCP's error object allows no other members; its messages do, so the x402 challenge is put there.
+_X402_MEMBERS = ("x402Version", "error", "accepts")
 
 _SPECIFICATION = "https://ucp.dev/specification"
 _SCHEMAS = "https://ucp.dev/schemas/shopping"
@@ -40,118 +66,190 @@ _LAST_OFFSET = 10_000
 Json = dict[str, Any]
 
 
-class UcpEndpoints:
-    """Answers in the protocol's own form; that nothing was found is one of them."""
+def failure(problem: Problem) -> Response:
+    """A problem as UCP's error_response. `not-found` is a regular outcome in UCP and has status 200."""
+    facts = problem.facts
+    x402 = {name: facts[name] for name in _X402_MEMBERS if name in facts}
+    message = {
+        "type": "error",
+        "code": _CODES.get(problem.code, problem.code.replace("-", "_")),
+        "content": problem.detail,
+        "severity": "unrecoverable" if problem.code in _UNRECOVERABLE else "recoverable",
+        **{name: value for name, value in facts.items() if name not in {"parameter", *_X402_MEMBERS}},
+        **({"path": f"$.{facts['parameter']}"} if "parameter" in facts else {}),
+        **({"x402": x402} if x402 else {}),
+    }
+    body = {"ucp": {"version": VERSION, "status": "error"}, "messages": [message]}
+    status = 200 if problem.code == "not-found" else problem.status
+    return Response(
+        msgspec.json.encode(body), status=status, headers=problem_response.headers_of(problem), cache_control="no-store"
+    )
 
-    def __init__(self, shop: Shop) -> None:
-        self._shop = shop
-        body = msgspec.json.encode(_profile(shop.storefront.base_url))
+
+FORM = ProblemForm(
+    failure, JSON, {"type": "object", "description": "A UCP error response: https://ucp.dev/schemas/common/types/"}
+)
+
+
+class UcpEndpoints:
+    """Handlers for UCP. Responses and errors have the protocol's own form."""
+
+    def __init__(self, view: CatalogueView) -> None:
+        self._view = view
+        body = msgspec.json.encode(_profile(view.storefront.base_url))
         self._profile = Response(body, etag=etag_of(body), cache_control="public, max-age=3600")
 
-    async def profile(self, _asked: Request[None, None]) -> Response:
+    async def profile(self, _request: Request[None, None]) -> Response:
         """`GET /.well-known/ucp`."""
         return self._profile
 
     async def search(self, request: Request[None, SearchBody]) -> Response:
         """`POST /catalog/search`."""
-        return await self._search(_read(request, SearchBody, Search))
-
-    async def lookup(self, request: Request[None, LookupBody]) -> Response:
-        """`POST /catalog/lookup`."""
-        return await self._lookup(_read(request, LookupBody, Lookup))
-
-    async def product(self, request: Request[None, ProductBody]) -> Response:
-        """`POST /catalog/product`."""
-        return await self._product(_read(request, ProductBody, GetProduct))
-
-    async def _search(self, search: Search) -> Response:
+        search = _parse(request, SearchBody, Search)
         offset = _offset(search.pagination)
         limit = min(search.pagination.limit, MAX_LIMIT, _LAST_OFFSET)
         filters, messages = _filters(search.filters, search.context)
         if search.query.strip():
-            found = (await seek(self._shop.catalogue, await self._shop.brands(),
-                                _searching(filters, search.query, offset, limit))).found  # fmt: skip
+            given = {name: getattr(filters, name) for name in filters.__struct_fields__}
+            query = SearchQuery(**{**given, "q": search.query, "offset": offset, "limit": limit})
+            result = (await search_products(self._view.catalogue, await self._view.brands(), query)).result
         else:
-            found = await self._shop.catalogue.search(_paged(engine_query(filters), offset, limit))
-        products = [self._as_ucp(item) for item in found.items]
-        page = _pagination(found, offset, limit)
-        return envelope.success(products=products, pagination=page, **_with(messages))
+            query_all = msgspec.structs.replace(catalogue_query(filters), offset=offset, limit=limit)
+            result = await self._view.catalogue.search(query_all)
+        products = [self._as_ucp(item) for item in result.items]
+        return _success(messages, products=products, pagination=_pagination(result, offset, limit))
 
-    async def _lookup(self, lookup: Lookup) -> Response:
+    async def lookup(self, request: Request[None, LookupBody]) -> Response:
+        """`POST /catalog/lookup`."""
+        lookup = _parse(request, LookupBody, Lookup)
         filters, messages = _filters(lookup.filters, lookup.context)
-        asked_for: dict[str, list[str]] = {}
+        inputs_by_product: dict[str, list[str]] = {}
         for identity in dict.fromkeys(lookup.ids):
-            asked_for.setdefault(product_id_of(identity), []).append(identity)
-        fitting = await self._fitting(filters, list(asked_for))
-        products = [self._as_ucp(fitting[own], inputs) for own, inputs in asked_for.items() if own in fitting]
-        missing = [each for own, inputs in asked_for.items() if own not in fitting for each in inputs]
-        messages += [envelope.info("not_found", f"There is nothing of this id: {each}") for each in missing]
-        return envelope.success(products=products, **_with(messages))
+            inputs_by_product.setdefault(product_id_of(identity), []).append(identity)
+        items = await self._matching(filters, list(inputs_by_product))
+        products = [self._as_ucp(items[own], inputs) for own, inputs in inputs_by_product.items() if own in items]
+        missing = [each for own, inputs in inputs_by_product.items() if own not in items for each in inputs]
+        messages += [_info("not_found", f"No product has this id: {each}") for each in missing]
+        return _success(messages, products=products)
 
-    async def _product(self, wanted: GetProduct) -> Response:
-        filters, messages = _filters(wanted.filters, wanted.context)
-        own = product_id_of(wanted.id)
-        item = (await self._fitting(filters, [own])).get(own)
+    async def product(self, request: Request[None, ProductBody]) -> Response:
+        """`POST /catalog/product`."""
+        body = _parse(request, ProductBody, GetProduct)
+        filters, messages = _filters(body.filters, body.context)
+        own = product_id_of(body.id)
+        item = (await self._matching(filters, [own])).get(own)
         if item is None:
-            return envelope.failure(Problem("not-found", "There is no product of this id.", parameter="id"))
-        shown = self._shop.storefront.shown(item)
-        return envelope.success(product=detailed(self._as_ucp(item), shown), **_with(messages))
+            return failure(Problem("not-found", "No product has this id.", parameter="id"))
+        return _success(messages, product=product_detail(self._as_ucp(item), self._view.storefront.product(item)))
 
-    async def _fitting(self, filters: Filters, identities: list[str]) -> dict[str, Json]:
-        """The products of these ids that pass the filters. The engine takes ids in any case, the protocol does not."""
-        possible = tuple(identity for identity in identities if identity.isprintable())
-        if not possible:
+    async def _matching(self, filters: Filters, identities: list[str]) -> dict[str, Json]:
+        """The products with these ids that match the filters. Ids match in any case in the index, exactly in UCP."""
+        printable = tuple(identity for identity in identities if identity.isprintable())
+        if not printable:
             return {}
-        query = engine_query(filters)
-        wanted = msgspec.structs.replace(query, any_of={**query.any_of, "id": possible}, limit=len(possible), offset=0)
-        found = await self._shop.catalogue.search(wanted)
-        return {item["id"]: item for item in found.items if item["id"] in identities}
+        query = catalogue_query(filters)
+        query = msgspec.structs.replace(query, any_of={**query.any_of, "id": printable}, limit=len(printable), offset=0)
+        result = await self._view.catalogue.search(query)
+        return {item["id"]: item for item in result.items if item["id"] in identities}
 
     def _as_ucp(self, item: Json, inputs: list[str] | None = None) -> Json:
-        product = self._shop.storefront.shown(item)
-        return as_ucp(product, self._shop.retailer_name(product["retailer"]), inputs or ())
+        product = self._view.storefront.product(item)
+        return as_ucp(product, self._view.retailer_name(product["retailer"]), inputs or ())
+
+    def endpoints(self, metered: Terms) -> tuple[Endpoint, ...]:
+        """The declarations; `metered` are the terms of the catalogue endpoints."""
+        identity = PRODUCT_ID["id"]["example"]
+        search = {"query": "latex queen", "pagination": {"limit": 3}}
+        catalogue: list[tuple[str, str, str, Handler, type[Struct], Json]] = [
+            ("search_catalog", "/catalog/search", "Search the catalogue (UCP)", self.search, Search, search),
+            (
+                "lookup_catalog",
+                "/catalog/lookup",
+                "Look up products by id (UCP)",
+                self.lookup,
+                Lookup,
+                {"ids": [identity]},
+            ),
+            (
+                "get_product",
+                "/catalog/product",
+                "Get one product in full (UCP)",
+                self.product,
+                GetProduct,
+                {"id": identity},
+            ),
+        ]
+        return (
+            Endpoint(
+                id="getUcpProfile",
+                method="GET",
+                path="/.well-known/ucp",
+                summary="Get the UCP profile: version, endpoint and capabilities",
+                handler=self.profile,
+                terms=FREE,
+                responses={JSON: _BODY},
+                tag="ucp",
+            ),
+            *(
+                Endpoint(
+                    id=name,
+                    method="POST",
+                    path=path,
+                    summary=summary,
+                    handler=handler,
+                    terms=metered,
+                    body=body,
+                    takes_bytes=True,
+                    responses={JSON: _BODY},
+                    tag="ucp",
+                    problem_form=FORM,
+                    sample=Example(body=example),
+                )
+                for name, path, summary, handler, body, example in catalogue
+            ),
+        )
 
 
-def _read(request: Request[None, Any], loose: type[Struct], shape: type[Typed]) -> Typed:
+def _success(messages: list[Json], **members: Any) -> Response:
+    body = {"ucp": _SUCCESS, **members, **({"messages": messages} if messages else {})}
+    return Response(msgspec.json.encode(body), cache_control="no-store")
+
+
+def _info(code: str, content: str, path: str = "") -> Json:
+    return {"type": "info", "code": code, "content": content, **({"path": path} if path else {})}
+
+
+def _parse(request: Request[None, Any], loose: type[Struct], shape: type[Typed]) -> Typed:
     content_type = request.http.header(b"content-type") if request.http else "application/json"
-    return strictly(request.body, content_type, loose, shape)
+    return parse_strictly(request.body, content_type, loose, shape)
 
 
-def _filters(asked: SearchFilters, context: Context) -> tuple[Filters, list[Json]]:
-    """This catalogue's filters, and what to tell about those that were left aside."""
-    told: list[Json] = []
-    low, high = asked.price.min, asked.price.max
+def _filters(ucp: SearchFilters, context: Context) -> tuple[Filters, list[Json]]:
+    """The filters of this catalogue, and messages about filters that were ignored."""
+    messages: list[Json] = []
+    low, high = ucp.price.min, ucp.price.max
     if (low, high) != (None, None) and context.currency not in (None, CURRENCY):
-        told.append(
-            envelope.info("price_filter_ignored", f"Prices are in {CURRENCY} and are not converted", "$.filters.price")
+        messages.append(
+            _info("price_filter_ignored", f"Prices are in {CURRENCY} and are not converted", "$.filters.price")
         )
         low = high = None
     lists = {
-        "brand": _listed(asked.brand),
-        "size": _listed(asked.size),
-        "material": _listed(asked.material),
-        "retailer": _listed(asked.retailer),
-        "sleep_position": _listed(asked.sleep_position),
+        "brand": _as_list(ucp.brand),
+        "size": _as_list(ucp.size),
+        "material": _as_list(ucp.material),
+        "retailer": _as_list(ucp.retailer),
+        "sleep_position": _as_list(ucp.sleep_position),
     }
-    categories = {category.strip().casefold() for category in asked.categories}
+    categories = {category.strip().casefold() for category in ucp.categories}
     if categories and not categories & MATTRESS_CATEGORIES:
-        own = {each.strip().casefold() for each in lists["material"]}
-        # Both must hold; a category that is no material's leaves nothing.
-        lists["material"] = sorted(categories & own if own else categories) or ["\u2205"]
-    given: Json = {**lists, "min_price": _dollars(low), "max_price": _dollars(high), "in_stock": asked.in_stock}
-    return Filters(**given), told
+        materials = {each.strip().casefold() for each in lists["material"]}
+        # Both filters must match. A category that is no material matches nothing.
+        lists["material"] = sorted(categories & materials if materials else categories) or ["\u2205"]
+    prices = {"min_price": _dollars(low), "max_price": _dollars(high)}
+    return Filters(**lists, **prices, in_stock=ucp.in_stock), messages  # type: ignore[arg-type]
 
 
-def _searching(filters: Filters, words: str, offset: int, limit: int) -> SearchQuery:
-    given = {name: getattr(filters, name) for name in filters.__struct_fields__}
-    return SearchQuery(**{**given, "q": words, "offset": offset, "limit": limit})
-
-
-def _paged(query: CatalogueQuery, offset: int, limit: int) -> CatalogueQuery:
-    return msgspec.structs.replace(query, offset=offset, limit=limit)
-
-
-def _listed(value: list[str] | str) -> list[str]:
+def _as_list(value: list[str] | str) -> list[str]:
     return [value] if isinstance(value, str) else value
 
 
@@ -159,36 +257,33 @@ def _dollars(cents: int | None) -> float | None:
     return None if cents is None else cents / 100
 
 
-def _pagination(found: SearchResult, offset: int, limit: int) -> Json:
-    after = offset + len(found.items)
-    has_next = bool(found.items) and after < found.total and offset + limit <= _LAST_OFFSET
+def _pagination(result: SearchResult, offset: int, limit: int) -> Json:
+    after = offset + len(result.items)
+    has_next = bool(result.items) and after < result.total and offset + limit <= _LAST_OFFSET
     cursor = {"cursor": base64.urlsafe_b64encode(b"o%d" % after).decode()} if has_next else {}
-    return {"has_next_page": has_next, "total_count": found.total, **cursor}
+    return {"has_next_page": has_next, "total_count": result.total, **cursor}
 
 
 def _offset(page: Paging) -> int:
-    """Where the page of a cursor begins. Raises Problem `invalid-body` for what is no cursor of this server's."""
+    """The offset in a cursor. Raises Problem `invalid-body` for a cursor that this server did not issue."""
     if page.cursor is None:
         return 0
     try:
-        told = re.fullmatch(rb"o(\d{1,5})", base64.urlsafe_b64decode(page.cursor.encode()))
+        match = re.fullmatch(rb"o(\d{1,5})", base64.urlsafe_b64decode(page.cursor.encode()))
     except (binascii.Error, ValueError):
-        told = None
-    if told is None or int(told[1]) > _LAST_OFFSET:
-        raise Problem("invalid-body", "This cursor was not given out here.", parameter="pagination.cursor")
-    return int(told[1])
-
-
-def _with(messages: list[Json]) -> Json:
-    return {"messages": messages} if messages else {}
+        match = None
+    if match is None or int(match[1]) > _LAST_OFFSET:
+        detail = "Invalid `cursor`. Use the `cursor` of a previous response."
+        raise Problem("invalid-body", detail, parameter="pagination.cursor")
+    return int(match[1])
 
 
 def _profile(base_url: str) -> Json:
-    """The business profile: which version, where, and what it can do (profile.json, business_schema)."""
-    version = {"version": envelope.VERSION}
+    """The business profile: versions, endpoint and capabilities (profile.json, business_schema)."""
+    version = {"version": VERSION}
     capabilities = {
         name: [{**version, "spec": f"{_SPECIFICATION}/catalog", "schema": f"{_SCHEMAS}/{file}.json"}]
-        for name, file in zip(envelope.CAPABILITIES, ("catalog_search", "catalog_lookup"), strict=True)
+        for name, file in CAPABILITIES.items()
     }
     service = {
         **version,

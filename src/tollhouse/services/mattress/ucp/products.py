@@ -1,9 +1,9 @@
-"""A mattress as the Universal Commerce Protocol's product: one variant, its size an option, prices in cents."""
+"""Products in UCP's form: one variant each, the size as an option, prices in cents."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from tollhouse.services.mattress.merchant_export import CATEGORY
+from tollhouse.services.mattress.export_formats import GOOGLE_CATEGORY
 from tollhouse.services.mattress.product import CURRENCY, IN_STOCK
 
 Json = dict[str, Any]
@@ -18,25 +18,25 @@ _STATUS = {
     "discontinued": "discontinued",
 }
 _OBTAINABLE = (*IN_STOCK, "preorder", "backorder")
-# A product's id never holds a colon, so a variant's id tells the two apart.
+# Product ids contain no colon, so a variant's id cannot be a product's.
 _VARIANT = ":variant"
-MATTRESS_CATEGORIES = frozenset({"mattresses", str(CATEGORY), "furniture > beds & accessories > mattresses"})
+MATTRESS_CATEGORIES = frozenset({"mattresses", str(GOOGLE_CATEGORY), "furniture > beds & accessories > mattresses"})
 
 
 def variant_id(product_id: str) -> str:
-    """The id of a product's one variant."""
+    """The id of a product's only variant."""
     return f"{product_id}{_VARIANT}"
 
 
 def product_id_of(identity: str) -> str:
-    """The product's id, given its own or its variant's."""
+    """The product's id, from its own id or its variant's."""
     return identity.removesuffix(_VARIANT)
 
 
 def as_ucp(product: Json, retailer_name: str, inputs: Sequence[str] = ()) -> Json:
-    """The product; `inputs` are the ids of a lookup that led to it."""
+    """A UCP product; `inputs` are the ids of a lookup that matched it."""
     is_reduced = product["sale_price"] < product["price"]
-    told: Json = {
+    ucp: Json = {
         "id": product["id"],
         "handle": product["id"].replace(".", "-"),
         "title": product["title"],
@@ -54,20 +54,20 @@ def as_ucp(product: Json, retailer_name: str, inputs: Sequence[str] = ()) -> Jso
         },
     }
     if is_reduced:
-        told["list_price_range"] = _range(product["price"])
+        ucp["list_price_range"] = _range(product["price"])
     if product["size"]:
-        told["options"] = [{"name": SIZE_OPTION, "values": [{"label": product["size"]}]}]
-    return told
+        ucp["options"] = [{"name": SIZE_OPTION, "values": [{"label": product["size"]}]}]
+    return ucp
 
 
-def detailed(told: Json, product: Json) -> Json:
-    """The product of a question for one: what is selected, and what each option would lead to."""
+def product_detail(ucp: Json, product: Json) -> Json:
+    """A UCP product with the selected options and the availability of each option."""
     if not product["size"]:
-        return told
+        return ucp
     is_available = product["availability"] in _OBTAINABLE
     values = [{"label": product["size"], "available": is_available, "exists": True}]
     return {
-        **told,
+        **ucp,
         "selected": [{"name": SIZE_OPTION, "label": product["size"]}],
         "options": [{"name": SIZE_OPTION, "values": values}],
     }
@@ -98,11 +98,11 @@ def _variant(product: Json, retailer_name: str, inputs: Sequence[str]) -> Json:
 
 
 def _categories(product: Json) -> list[Json]:
-    told = [
-        {"value": str(CATEGORY), "taxonomy": "google_product_category"},
+    categories = [
+        {"value": str(GOOGLE_CATEGORY), "taxonomy": "google_product_category"},
         {"value": "Mattresses", "taxonomy": "merchant"},
     ]
-    return [*told, {"value": product["material"], "taxonomy": "merchant"}] if product["material"] else told
+    return [*categories, {"value": product["material"], "taxonomy": "merchant"}] if product["material"] else categories
 
 
 def _range(amount: float) -> Json:

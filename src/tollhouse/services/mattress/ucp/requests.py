@@ -1,6 +1,6 @@
-"""What a UCP caller may send: loosely as it comes in, strictly once it is known to be to the protocol.
+"""UCP request bodies, each in a loose and a strict form.
 
-The gate reads the loose forms, so that what is wrong with a body can be told in the protocol's own words.
+The server parses the loose form, so that errors in a body are reported in the protocol's own error format.
 """
 
 from typing import Annotated, Any, TypeVar
@@ -19,15 +19,15 @@ Typed = TypeVar("Typed", bound=Struct)
 
 
 _ABOUT_FILTERS = (
-    "`price` {min, max} in minor units, `categories`, and of this catalogue: brand, size, material, retailer, "
+    "`price` {min, max} in minor units, `categories`, and for this catalogue: brand, size, material, retailer, "
     "sleep_position (a text or a list of texts), in_stock"
 )
-_ABOUT_PASSED_BY = "Known to the protocol; changes nothing here"
+_ABOUT_IGNORED = "Defined by the protocol; ignored here"
 
 LooseText = Annotated[Any, Meta(extra_json_schema={"type": "string"})]
 LooseObject = Annotated[Any, Meta(extra_json_schema={"type": "object"})]
 LooseFilters = Annotated[Any, Meta(extra_json_schema={"type": "object", "description": _ABOUT_FILTERS})]
-PassedBy = Annotated[Any, Meta(extra_json_schema={"type": "object", "description": _ABOUT_PASSED_BY})]
+Ignored = Annotated[Any, Meta(extra_json_schema={"type": "object", "description": _ABOUT_IGNORED})]
 Identities = Annotated[
     Any, Meta(extra_json_schema={"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MAX_IDS})
 ]
@@ -41,8 +41,8 @@ class SearchBody(Struct, frozen=True):
     filters: LooseFilters = UNSET
     pagination: LooseObject = UNSET
     context: LooseObject = UNSET
-    signals: PassedBy = UNSET
-    attribution: PassedBy = UNSET
+    signals: Ignored = UNSET
+    attribution: Ignored = UNSET
 
 
 class LookupBody(Struct, frozen=True):
@@ -51,8 +51,8 @@ class LookupBody(Struct, frozen=True):
     ids: Identities = UNSET
     filters: LooseFilters = UNSET
     context: LooseObject = UNSET
-    signals: PassedBy = UNSET
-    attribution: PassedBy = UNSET
+    signals: Ignored = UNSET
+    attribution: Ignored = UNSET
 
 
 class ProductBody(Struct, frozen=True):
@@ -63,8 +63,8 @@ class ProductBody(Struct, frozen=True):
     preferences: LooseList = UNSET
     filters: LooseFilters = UNSET
     context: LooseObject = UNSET
-    signals: PassedBy = UNSET
-    attribution: PassedBy = UNSET
+    signals: Ignored = UNSET
+    attribution: Ignored = UNSET
 
 
 Amount = Annotated[int, Meta(ge=0, le=9_007_199_254_740_991)]
@@ -73,7 +73,7 @@ Identity = Annotated[str, Meta(max_length=250)]
 Value = Annotated[str, Meta(max_length=200)]
 
 
-class PriceEnds(Struct, frozen=True):
+class PriceRange(Struct, frozen=True):
     """In minor units of the context's currency."""
 
     min: Amount | None = None
@@ -81,9 +81,9 @@ class PriceEnds(Struct, frozen=True):
 
 
 class SearchFilters(Struct, frozen=True):
-    """Other members are left aside, as the protocol wants it."""
+    """Filters of a search. Unknown members are ignored, as the protocol requires."""
 
-    price: PriceEnds = PriceEnds()
+    price: PriceRange = PriceRange()
     categories: Annotated[list[Value], Meta(max_length=100)] = []
     brand: Annotated[list[Value], Meta(max_length=100)] | Value = []
     size: Annotated[list[Value], Meta(max_length=100)] | Value = []
@@ -94,20 +94,20 @@ class SearchFilters(Struct, frozen=True):
 
 
 class Paging(Struct, frozen=True):
-    """Which page; a larger limit than is given out is taken for the largest."""
+    """The page. A limit above the maximum means the maximum."""
 
     cursor: Annotated[str, Meta(max_length=200)] | None = None
     limit: Annotated[int, Meta(ge=1)] = DEFAULT_LIMIT
 
 
 class Context(Struct, frozen=True):
-    """Where the buyer is, as far as it matters here."""
+    """The buyer's context; only the currency matters here."""
 
     currency: str | None = None
 
 
 class SelectedOption(Struct, frozen=True):
-    """A choice a buyer made."""
+    """An option that the buyer selected."""
 
     name: str
     label: str
@@ -115,7 +115,7 @@ class SelectedOption(Struct, frozen=True):
 
 
 class Search(Struct, frozen=True):
-    """A search to the protocol."""
+    """A valid search request."""
 
     query: Words = ""
     filters: SearchFilters = SearchFilters()
@@ -126,7 +126,7 @@ class Search(Struct, frozen=True):
 
 
 class Lookup(Struct, frozen=True):
-    """A lookup to the protocol."""
+    """A valid lookup request."""
 
     ids: Annotated[list[Identity], Meta(min_length=1, max_length=MAX_IDS)]
     filters: SearchFilters = SearchFilters()
@@ -136,7 +136,7 @@ class Lookup(Struct, frozen=True):
 
 
 class GetProduct(Struct, frozen=True):
-    """A question for one product to the protocol."""
+    """A valid request for one product."""
 
     id: Identity
     selected: Annotated[list[SelectedOption], Meta(max_length=20)] = []
@@ -147,10 +147,10 @@ class GetProduct(Struct, frozen=True):
     attribution: dict[str, str] = {}
 
 
-def strictly(body: bytes | Struct, content_type: str, loose: type[Struct], shape: type[Typed]) -> Typed:
-    """The body, as it came or read by the gate, as the protocol has it.
+def parse_strictly(body: bytes | Struct, content_type: str, loose: type[Struct], shape: type[Typed]) -> Typed:
+    """The body in its strict form, from its bytes or its loose form.
 
-    Raises Problem `invalid-body` naming the member, `unsupported-media-type`.
+    Raises Problem `invalid-body` with the member as `parameter`, or `unsupported-media-type`.
     """
     read = read_body(body, content_type, loose) if isinstance(body, bytes) else body
     given = {name: value for name in read.__struct_fields__ if not isinstance(value := getattr(read, name), UnsetType)}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollhouse.services.mattress.query_understanding import read_wish
+from tollhouse.services.mattress.query_understanding import parse_query
 
 BRANDS = ("Wattlerest", "Yarra Cloud")
 
@@ -47,7 +47,7 @@ BRANDS = ("Wattlerest", "Yarra Cloud")
     ],
 )
 def test_wish_is_read_as_filters(words, filters):
-    assert read_wish(words, BRANDS).filters == filters
+    assert parse_query(words, BRANDS).filters == filters
 
 
 @pytest.mark.parametrize(
@@ -56,13 +56,13 @@ def test_wish_is_read_as_filters(words, filters):
      "10 year warranty", "mattress for back pain", "mattress under 30 cm", "gel memory foam", "", "  ", "under"],
 )  # fmt: skip
 def test_plain_words_are_no_wish(words):
-    wish = read_wish(words, BRANDS)
+    wish = parse_query(words, BRANDS)
     assert wish.is_empty
     assert wish.text == words
 
 
 def test_words_that_are_understood_are_no_longer_looked_for():
-    wish = read_wish("a firm queen mattress with organic wool for me please", BRANDS)
+    wish = parse_query("a firm queen mattress with organic wool for me please", BRANDS)
     assert wish.text == "organic wool"
     assert wish.words == {"size": "queen", "firmness_min": "firm"}
 
@@ -71,13 +71,13 @@ def test_words_that_are_understood_are_no_longer_looked_for():
     ("words", "sort"), [("cheap queen bed", "price"), ("luxury queen bed", "-price"), ("queen bed on sale", "discount")]
 )
 def test_order_is_read_off_the_words(words, sort):
-    assert read_wish(words).sort == sort
+    assert parse_query(words).sort == sort
 
 
 def test_cover_says_nothing_of_the_bed():
-    assert "firmness_max" not in read_wish("queen mattress with soft cover").filters
+    assert "firmness_max" not in parse_query("queen mattress with soft cover").filters
 
 
 @given(st.text(max_size=300))
 def test_any_text_can_be_read(text):
-    read_wish(text, BRANDS)
+    parse_query(text, BRANDS)

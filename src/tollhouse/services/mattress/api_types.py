@@ -1,0 +1,265 @@
+"""Query parameters and response bodies of the product endpoints."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from tollhouse.catalogue.query import CatalogueQuery, NumberFacet, Range, Suggestion, ValueCount
+from tollhouse.errors import invalid_parameter
+from tollhouse.services.mattress.product import (
+    COOLING,
+    FIRMNESS,
+    MATERIALS,
+    PRODUCT_FIELDS,
+    SIZES,
+    SLEEP_POSITIONS,
+    Product,
+)
+
+Sort = Literal["relevance", "price", "-price", "discount", "firmness", "-firmness", "newest"]
+
+_SORTS: dict[Sort, str] = {
+    "relevance": "",
+    "price": "current_price",
+    "-price": "-current_price",
+    "discount": "-discount",
+    "firmness": "firmness",
+    "-firmness": "-firmness",
+    "newest": "-created_at",
+}
+# Fields of the index by the name of their facet.
+FACETS = {
+    "brand": "brand",
+    "size": "size",
+    "material": "material",
+    "retailer": "retailer",
+    "firmness": "firmness",
+    "cooling": "cooling",
+    "sleep_position": "sleep_positions",
+    "availability": "availability",
+    "tags": "tags",
+    "price": "current_price",
+}
+
+Text = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
+Words = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
+Dollars = Annotated[float, Meta(ge=0, le=1_000_000_000)]
+Firmness = Annotated[int, Meta(ge=FIRMNESS[0], le=FIRMNESS[1])]
+Cooling = Annotated[int, Meta(ge=COOLING[0], le=COOLING[1])]
+Some = Meta(max_length=100)
+Brand = Annotated[Text, Meta(examples=["Wattlerest"])]
+Size = Annotated[Text, Meta(examples=list(SIZES))]
+Material = Annotated[Text, Meta(examples=list(MATERIALS))]
+RetailerId = Annotated[Text, Meta(examples=["coastal-kip"])]
+SleepPosition = Annotated[Text, Meta(examples=list(SLEEP_POSITIONS))]
+_SEVERAL = "in any case; repeat the parameter to match any of several"
+
+
+_NO_FILTERS = ("limit", "offset", "sort", "facets", "fields", "q")
+
+_SHOWN = Meta(
+    extra_json_schema={
+        "items": {
+            "anyOf": [
+                {"$ref": "#/components/schemas/Product"},
+                {"type": "object", "required": ["id"], "description": "With `fields`, only the named members"},
+            ]
+        }
+    }
+)
+
+
+def _names_of(known: Iterable[str]) -> Meta:
+    one = rf"\s*({'|'.join(known)})\s*"
+    several = {"pattern": rf"^{one}(,{one})*$"}
+    return Meta(min_length=1, max_length=200, description="Comma-separated names", extra_json_schema=several)
+
+
+_Facets = Annotated[str, _names_of(FACETS)]
+_Fields = Annotated[str, _names_of(PRODUCT_FIELDS)]
+
+
+class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Filters, order and page of a product list. All filters must match; a repeated one matches any of its values."""
+
+    brand: Annotated[list[Brand], Some, Meta(description=f"Brand, the whole name {_SEVERAL}")] = []
+    size: Annotated[list[Size], Some, Meta(description=f"Size {_SEVERAL}")] = []
+    material: Annotated[list[Material], Some, Meta(description=f"Material {_SEVERAL}")] = []
+    retailer: Annotated[list[RetailerId], Some, Meta(description=f"Retailer id {_SEVERAL}")] = []
+    sleep_position: Annotated[list[SleepPosition], Some, Meta(description=f"Sleep position {_SEVERAL}")] = []
+    min_price: Annotated[Dollars | None, Meta(description="Minimum current price in AUD", examples=[500])] = None
+    max_price: Annotated[Dollars | None, Meta(description="Maximum current price in AUD", examples=[1500])] = None
+    firmness_min: Annotated[Firmness | None, Meta(description="Minimum firmness: 1 is softest", examples=[6])] = None
+    firmness_max: Annotated[Firmness | None, Meta(description="Maximum firmness: 10 is firmest", examples=[8])] = None
+    cooling_min: Annotated[Cooling | None, Meta(description="Minimum cooling: 5 is coolest", examples=[4])] = None
+    in_stock: Annotated[bool | None, Meta(description="Only products in stock, or only products not in stock")] = None
+    sort: Annotated[
+        Sort | None, Meta(description="Order; by relevance if omitted. `discount` and `newest` are descending")
+    ] = None
+    facets: Annotated[
+        list[_Facets],
+        Meta(max_length=20, description=f"Facets to count: {', '.join(FACETS)}", examples=[["brand,size,price"]]),
+    ] = []
+    fields: Annotated[
+        list[_Fields],
+        Meta(max_length=50, description="Members of each product to return, besides `id`", examples=[["title,price"]]),
+    ] = []
+    limit: Annotated[int, Meta(ge=1, le=250, description="Products per page", examples=[20])] = 20
+    offset: Annotated[int, Meta(ge=0, le=10_000, description="Products to skip")] = 0
+
+    def applied(self) -> dict[str, Any]:
+        """The filters that are set, as `applied_filters` shows them."""
+        given: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: value for name, value in given.items() if name not in _NO_FILTERS}
+
+    def facet_names(self) -> list[str]:
+        """The requested facets without repetition. Raises Problem `invalid-parameter` for an unknown facet."""
+        return _names("facets", self.facets, list(FACETS))
+
+    def field_names(self) -> list[str]:
+        """The members to return, `id` first; all if none is named. Raises Problem `invalid-parameter`."""
+        named = _names("fields", self.fields, list(PRODUCT_FIELDS))
+        return [name for name in PRODUCT_FIELDS if name in {"id", *named}] if named else list(PRODUCT_FIELDS)
+
+
+class ProductsQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The parameters of `GET /api/products`."""
+
+    q: Annotated[Words | None, Meta(description="Words in title, brand and description", examples=["latex"])] = None
+
+
+class SearchQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The parameters of `GET /api/search`."""
+
+    q: Annotated[
+        Words,
+        Meta(
+            description="Search text: words, or a description of the product",
+            examples=["firm queen mattress for hot side sleepers under 1500"],
+        ),
+    ]
+
+
+class SimilarQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The parameters of `GET /api/products/{id}/similar`."""
+
+    limit: Annotated[int, Meta(ge=1, le=50, description="Maximum number of results", examples=[5])] = 10
+
+
+class SuggestQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The parameters of `GET /api/suggest`."""
+
+    q: Annotated[Words, Meta(description="The text typed so far", examples=["wat"])]
+    limit: Annotated[int, Meta(ge=1, le=20, description="Maximum number of results", examples=[5])] = 10
+
+
+def catalogue_query(filters: Filters, text: str | None = None) -> CatalogueQuery:
+    """The catalogue query for these filters and this text. Raises Problem `invalid-parameter`."""
+    any_of: dict[str, Any] = {
+        "brand": tuple(filters.brand),
+        "size": tuple(filters.size),
+        "material": tuple(filters.material),
+        "retailer": tuple(filters.retailer),
+        "sleep_positions": tuple(filters.sleep_position),
+    }
+    if filters.in_stock is not None:
+        any_of["in_stock"] = (filters.in_stock,)
+    between = {
+        "current_price": Range(filters.min_price, filters.max_price),
+        "firmness": Range(filters.firmness_min, filters.firmness_max),
+        "cooling": Range(filters.cooling_min),
+    }
+    return CatalogueQuery(
+        text=text,
+        any_of={name: values for name, values in any_of.items() if values},
+        between={name: ends for name, ends in between.items() if ends != Range()},
+        facets=tuple(FACETS[name] for name in filters.facet_names()),
+        sort=_SORTS[filters.sort or "relevance"],
+        offset=filters.offset,
+        limit=filters.limit,
+    )
+
+
+def _names(parameter: str, given: list[str], allowed: list[str]) -> list[str]:
+    names = [name.strip() for text in given for name in text.split(",")]
+    for name in names:
+        if name not in allowed:
+            raise invalid_parameter(parameter, f"`{parameter}` does not allow {name[:60]!r}.", allowed)
+    return list(dict.fromkeys(names))
+
+
+class ProductsPage(Struct, frozen=True, kw_only=True):
+    """One page of products. `total` counts every match; `facets` is present if requested.
+
+    `applied_filters` are the filters that were applied, including those read from the text of a search. Its member
+    `understood` says which words became which filter, which typos were corrected, and which filters were dropped.
+    With `fields`, products have only those members.
+    """
+
+    total: int
+    count: int
+    offset: int
+    limit: int
+    products: Annotated[list[Any], _SHOWN]
+    facets: dict[str, list[ValueCount] | NumberFacet] | UnsetType = UNSET
+    applied_filters: dict[str, Any]
+
+
+class SearchPage(ProductsPage, frozen=True, kw_only=True):
+    """One page of search results with the search text."""
+
+    query: str
+
+
+class PricePoint(Struct, frozen=True):
+    """The product's price from this time on."""
+
+    at: str
+    price: float
+    sale_price: float
+
+
+class ProductDetail(Product, frozen=True, kw_only=True):
+    """A product with its price history, the oldest price first.
+
+    `lowest_30_days` and `lowest_90_days` are the lowest prices in that time, including the price in force at its
+    start, as Directive (EU) 2019/2161 requires beside a reduced price.
+    """
+
+    price_history: list[PricePoint]
+    lowest_30_days: float
+    lowest_90_days: float
+
+
+class Similar(Struct, frozen=True):
+    """Products similar to one, the most similar first."""
+
+    id: str
+    count: int
+    products: list[Product]
+
+
+class Suggestions(Struct, frozen=True):
+    """Completions of the text: brands and other values with product counts, then titles."""
+
+    query: str
+    count: int
+    suggestions: list[Suggestion]
+
+
+class RetailerCount(Struct, frozen=True):
+    """A retailer with its product count and the domains that its affiliate links use."""
+
+    id: str
+    name: str
+    product_count: int
+    affiliate_domains: list[str]
+
+
+class RetailerList(Struct, frozen=True):
+    """Every retailer with at least one product, the one with most first."""
+
+    total: int
+    retailers: list[RetailerCount]

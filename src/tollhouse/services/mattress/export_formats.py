@@ -1,0 +1,176 @@
+"""The whole catalogue as a schema.org ItemList in JSON-LD and as a Google Merchant Center feed (RSS 2.0)."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any
+from xml.sax.saxutils import escape
+
+from tollhouse.services.mattress.product import COOLING, CURRENCY, FIRMNESS
+
+# What no XML document may hold, however it is written (XML 1.0, section 2.2).
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+LD_JSON = "application/ld+json"
+
+_SCHEMA = "https://schema.org/"
+_AVAILABILITY = {
+    "in stock": "InStock",
+    "low stock": "LimitedAvailability",
+    "preorder": "PreOrder",
+    "backorder": "BackOrder",
+    "out of stock": "OutOfStock",
+    "discontinued": "Discontinued",
+}
+_RATINGS = {"firmness": ("Firmness", FIRMNESS), "cooling": ("Cooling", COOLING)}
+
+Json = dict[str, Any]
+
+XML = "application/xml"
+
+# "Furniture > Beds & Accessories > Mattresses" in Google's product taxonomy.
+GOOGLE_CATEGORY = 2696
+_LONGEST_ID, _LONGEST_TITLE, _LONGEST_DESCRIPTION = 50, 150, 5_000
+_MERCHANT_AVAILABILITY = {
+    "in stock": "in_stock",
+    "low stock": "in_stock",
+    "preorder": "preorder",
+    "backorder": "backorder",
+    "out of stock": "out_of_stock",
+    "discontinued": "out_of_stock",
+}
+
+
+def xml_text(text: str) -> str:
+    """Escaped for an element's content or an attribute in double quotes; characters XML cannot hold are left out."""
+    return escape(_FORBIDDEN.sub("", text), {'"': "&quot;"})
+
+
+def item_list(products: Sequence[Json], name: str, about: str) -> Json:
+    """One ItemList of all products, each a ListItem with its position from 1."""
+    return {
+        "@context": "https://schema.org",
+        "@type": "ItemList",
+        "name": name,
+        "description": about,
+        "itemListOrder": f"{_SCHEMA}ItemListUnordered",
+        "numberOfItems": len(products),
+        "itemListElement": [
+            {"@type": "ListItem", "position": position, "item": as_linked_product(product)}
+            for position, product in enumerate(products, start=1)
+        ],
+    }
+
+
+def as_linked_product(product: Json) -> Json:
+    """A product as schema.org's Product, with its offer; what is not known is left out."""
+    told = {
+        "@type": "Product",
+        "productID": product["id"],
+        "sku": product["id"],
+        "name": product["title"],
+        "description": product["description"],
+        "category": "Mattresses",
+        "brand": _named("Brand", product["brand"]),
+        "material": product["material"],
+        "size": _named("SizeSpecification", product["size"]),
+        "image": product["image_url"],
+        "url": product["affiliate_url"],
+        "keywords": ", ".join(product["tags"]) or None,
+        "additionalProperty": list(_properties(product)) or None,
+        "offers": _offer(product),
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _offer(product: Json) -> Json:
+    """What is asked for it now; a sale shows the list price struck through beside the price to pay."""
+    offer: Json = {
+        "@type": "Offer",
+        "url": product["affiliate_url"],
+        "price": product["sale_price"],
+        "priceCurrency": CURRENCY,
+        "availability": f"{_SCHEMA}{_AVAILABILITY[product['availability']]}",
+        "itemCondition": f"{_SCHEMA}NewCondition",
+        "seller": {"@type": "Organization", "name": product["retailer_name"]},
+    }
+    if product["sale_price"] < product["price"]:
+        offer["priceSpecification"] = [
+            {"@type": "UnitPriceSpecification", "price": product["sale_price"], "priceCurrency": CURRENCY},
+            {
+                "@type": "UnitPriceSpecification",
+                "price": product["price"],
+                "priceCurrency": CURRENCY,
+                "priceType": f"{_SCHEMA}StrikethroughPrice",
+            },
+        ]
+    return offer
+
+
+def _properties(product: Json) -> Iterable[Json]:
+    for member, (name, (low, high)) in _RATINGS.items():
+        if product[member] is not None:
+            yield {"@type": "PropertyValue", "propertyID": member, "name": name, "value": product[member],
+                   "minValue": low, "maxValue": high}  # fmt: skip
+    for position in product["sleep_positions"]:
+        yield {"@type": "PropertyValue", "propertyID": "sleep_position", "name": "Sleep position", "value": position}
+
+
+def _named(kind: str, name: str | None) -> Json | None:
+    return {"@type": kind, "name": name} if name else None
+
+
+def merchant_feed(products: Iterable[dict[str, Any]], title: str, link: str, about: str) -> bytes:
+    """The feed of all products; ids, titles and descriptions are cut to the bounds of Google's specification."""
+    head = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<rss version="2.0" xmlns:g="http://base.google.com/ns/1.0">\n<channel>\n'
+        f"<title>{xml_text(title)}</title>\n<link>{xml_text(link)}</link>\n<description>{xml_text(about)}</description>\n"
+    )
+    return "".join((head, *map(_entry, products), "</channel>\n</rss>\n")).encode()
+
+
+def _entry(product: dict[str, Any]) -> str:
+    attributes = "".join(f"<g:{name}>{xml_text(str(value))}</g:{name}>" for name, value in _attributes(product))
+    return f"<item>{attributes}{''.join(_details(product))}</item>\n"
+
+
+def _attributes(product: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    yield "id", merchant_id(product["id"])
+    yield "title", product["title"][:_LONGEST_TITLE]
+    yield "description", (product["description"] or product["title"])[:_LONGEST_DESCRIPTION]
+    yield "link", product["affiliate_url"]
+    yield "image_link", product["image_url"]
+    yield "availability", _MERCHANT_AVAILABILITY[product["availability"]]
+    yield "price", _money(product["price"])
+    if product["sale_price"] < product["price"]:
+        yield "sale_price", _money(product["sale_price"])
+    yield "condition", "new"
+    yield "google_product_category", GOOGLE_CATEGORY
+    yield "product_type", "Mattresses"
+    yield "custom_label_0", product["retailer_name"]
+    yield from ((name, product[name]) for name in ("brand", "size", "material") if product[name])
+    if not product["brand"]:
+        yield "identifier_exists", "no"
+
+
+def _details(product: dict[str, Any]) -> Iterator[str]:
+    told = {"Firmness": product["firmness"], "Cooling": product["cooling"]}
+    told["Sleep positions"] = ", ".join(product["sleep_positions"]) or None
+    for name, value in told.items():
+        if value is not None:
+            yield (
+                f"<g:product_detail><g:section_name>Comfort</g:section_name><g:attribute_name>{name}</g:attribute_name>"
+                f"<g:attribute_value>{xml_text(str(value))}</g:attribute_value></g:product_detail>"
+            )
+
+
+def merchant_id(identity: str) -> str:
+    """The product's id where it is short enough for Google, else its beginning and a digest of it all."""
+    if len(identity) <= _LONGEST_ID:
+        return identity
+    digest = blake2b(identity.encode(), digest_size=8).hexdigest()
+    return f"{identity[: _LONGEST_ID - len(digest) - 1]}-{digest}"
+
+
+def _money(amount: float) -> str:
+    return f"{amount:.2f} {CURRENCY}"
