@@ -34,8 +34,7 @@ from tollhouse.services.defense.alerts.rule import SEVERITY, AlertFilters, Rule
 from tollhouse.services.defense.countries import COUNTRIES, find_country
 from tollhouse.services.defense.events.event import EventRecord, Geo
 from tollhouse.services.defense.ingest.batches import compact
-from tollhouse.services.defense.revisions import bump_revision
-from tollhouse.services.defense.store import EVENTS_FEED
+from tollhouse.services.defense.store import EVENTS_FEED, bump_revision
 
 RULES = 10_000
 EVENTS_PER_SLOT = 470

@@ -26,7 +26,7 @@ from typing import Any
 from tollhouse import app, logs
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense.ingest.batches import ingest_export
-from tollhouse.services.defense.ingest.export_row import Row
+from tollhouse.services.defense.ingest.export_parser import Row
 
 ROWS = 200_000
 SLOTS = 96

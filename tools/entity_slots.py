@@ -10,11 +10,11 @@ from random import Random
 
 from tollhouse.services.defense.countries import COUNTRIES
 from tollhouse.services.defense.entities import lexicon
-from tollhouse.services.defense.entities.gazetteers import table
+from tollhouse.services.defense.entities.lexicon import table
 
 Fill = Callable[[Random], str]
 
-_OURS = tomllib.loads(Path("src/tollhouse/services/defense/data/entity_slots.toml").read_text("utf-8"))
+_OURS = tomllib.loads((Path(__file__).parent / "data" / "entity_slots.toml").read_text("utf-8"))
 _PLACES = table("places")["places"]
 _PLATFORMS = table("platforms")["names"]
 

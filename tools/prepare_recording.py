@@ -10,14 +10,14 @@ from pathlib import Path
 
 from tollhouse import app, logs
 from tollhouse.config.settings import Settings
-from tollhouse.services.defense import recording_store
+from tollhouse.services.defense.ingest import recording
 from tollhouse.services.defense.ingest.recording import PREPARED, take_in
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
 
 TARGET = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/recording" / PREPARED
 
 
-async def prepare(folder: Path) -> recording_store.Tables:
+async def prepare(folder: Path) -> recording.Tables:
     """The tables of a store that took the recording in and told it."""
     settings = Settings(data_dir=str(folder), background_work=False)
     async with app.open_context(settings, answers_calls=False) as context:
@@ -27,13 +27,13 @@ async def prepare(folder: Path) -> recording_store.Tables:
         # Telling one pool adds its pages: a second look finds that they say nothing of the other.
         await desk.first_edition(folder)
         async with context.database.reading() as connection:
-            return await recording_store.tables(connection)
+            return await recording.tables(connection)
 
 
 def main() -> None:
     logs.configure("warning")
     with tempfile.TemporaryDirectory() as folder:
-        packed = recording_store.packed(asyncio.run(prepare(Path(folder))))
+        packed = recording.packed(asyncio.run(prepare(Path(folder))))
     TARGET.write_bytes(packed)
     print(f"{len(packed)} bytes", file=sys.stderr)
 

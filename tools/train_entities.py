@@ -11,14 +11,14 @@ from random import Random
 import msgspec
 import pycrfsuite
 
-from tollhouse.services.defense.entities.features import features
-from tollhouse.services.defense.entities.gazetteers import find_known
+from tollhouse.services.defense.entities.lexicon import find_known
+from tollhouse.services.defense.entities.tagger import features
 from tollhouse.services.defense.evaluate_entities import read_conll
 from tools.entity_sentences import Sentence, sentences
 
 SEED = 20261121
 TRAINED_ON = "2026-11-21"
-DATA = Path("src/tollhouse/services/defense/data")
+DATA = Path(__file__).parents[1] / "src/tollhouse/services/defense/data"
 PARAMETERS = {"c1": 0.15, "c2": 0.02, "max_iterations": 70, "feature.minfreq": 2}
 _WNUT = {"person": "person", "location": "location", "group": "organization", "corporation": "organization"}
 _OWN = "entity_sentences.txt, entity_slots.toml, gazetteers"
@@ -29,7 +29,7 @@ _BLIND = 0.35
 
 def main(wnut: Path) -> None:
     random = Random(SEED)  # noqa: S311 (a seed, so that the same model comes out)
-    own = list(sentences(DATA / "entity_sentences.txt", random))
+    own = list(sentences(Path(__file__).parent / "data" / "entity_sentences.txt", random))
     tweets = [[(word, _wnut_label(label)) for word, label in sentence] for sentence in read_conll(wnut)]
     trainer = pycrfsuite.Trainer(verbose=False)
     trainer.set_params(PARAMETERS)

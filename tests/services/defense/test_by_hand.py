@@ -8,7 +8,6 @@ import pytest
 
 from tests.services.defense.test_exports import EXCERPT, zipped
 from tests.services.defense.test_gkg import line as gkg_line
-from tollhouse.services.defense import revisions
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.events.event import EventRecord
 from tollhouse.services.defense.ingest.file_import import ingest_file, kind_of
@@ -48,7 +47,7 @@ async def events(database) -> dict[str, EventRecord]:
 
 
 async def bodies(connection, source) -> list[bytes]:
-    rows = revisions.rows_after(connection, source, "local", "")
+    rows = events_store.rows_after(connection, source, "local", "")
     return [body async for some in rows for _, _, body in some]
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.evaluate_stories import bcubed
-from tollhouse.services.defense.stories.clusterer import Clusterer
-from tollhouse.services.defense.stories.snapshot import Snapshot, dump, load
+from tollhouse.services.defense.stories.clusterer import Clusterer, Snapshot, dump, load
 
 DATA = Path(__file__).parents[2] / "data"
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

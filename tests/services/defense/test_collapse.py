@@ -3,10 +3,9 @@ import pytest
 
 from tests.services.defense.test_exports import LINE
 from tollhouse.services.defense.events.event import EventRecord
-from tollhouse.services.defense.ingest import conflict_probability
+from tollhouse.services.defense.ingest import classification
 from tollhouse.services.defense.ingest.event_builder import Rejected, canonical_url, collapse, event_id
-from tollhouse.services.defense.ingest.export_parser import parse_export
-from tollhouse.services.defense.ingest.export_row import Row
+from tollhouse.services.defense.ingest.export_parser import Row, parse_export
 
 URL = "https://example.org/news/army-shells-rebel-town-kills-12"
 TYPED = msgspec.structs.replace(
@@ -18,14 +17,14 @@ TYPED = msgspec.structs.replace(
 @pytest.fixture(autouse=True)
 def believing(monkeypatch) -> None:
     """A classifier that believes every battle, so that no test hangs on a trained weight."""
-    monkeypatch.setattr(conflict_probability, "THRESHOLD", 0.5)
-    monkeypatch.setattr(conflict_probability, "battle_probability", lambda *_: 0.9)
-    monkeypatch.setattr(conflict_probability, "category_confidence", lambda *_: 0.7)
+    monkeypatch.setattr(classification, "THRESHOLD", 0.5)
+    monkeypatch.setattr(classification, "battle_probability", lambda *_: 0.9)
+    monkeypatch.setattr(classification, "category_confidence", lambda *_: 0.7)
 
 
 @pytest.fixture
 def doubting(monkeypatch) -> None:
-    monkeypatch.setattr(conflict_probability, "battle_probability", lambda *_: 0.1)
+    monkeypatch.setattr(classification, "battle_probability", lambda *_: 0.1)
 
 
 def row(code: str = "010", **changes: object) -> Row:

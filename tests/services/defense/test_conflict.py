@@ -5,16 +5,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from tollhouse.services.defense.ingest.conflict_features import NAMES, features
-from tollhouse.services.defense.ingest.conflict_probability import (
+from tollhouse.services.defense.ingest.conflict_model import (
+    GROUPS,
     MODEL,
+    NAMES,
     THRESHOLD,
     battle_probability,
     category_confidence,
+    features,
     read_model,
+    word_counts,
 )
-from tollhouse.services.defense.ingest.conflict_words import GROUPS, word_counts
-from tollhouse.services.defense.ingest.export_row import Row
+from tollhouse.services.defense.ingest.export_parser import Row
 
 
 def row(url: str, code: str, place: str, actors: tuple[str, str, str, str] = ("", "", "", ""), **other: Any) -> Row:

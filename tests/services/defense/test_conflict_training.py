@@ -1,26 +1,31 @@
 """What the battle classifier learns, and that nothing it is judged on has taught it."""
 
 import random
-from importlib.resources import files
 from math import log
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from tollhouse.services.defense.ingest.conflict_features import NAMES
-from tollhouse.services.defense.ingest.conflict_labels import Labelled, read_labels
-from tollhouse.services.defense.ingest.conflict_model import Weights, probability, url_key
-from tollhouse.services.defense.ingest.conflict_probability import MODEL
-from tollhouse.services.defense.ingest.conflict_regression import PRIOR_BIAS, PRIORS, PULL, Example, fit
-from tollhouse.services.defense.ingest.conflict_scores import scores
-from tollhouse.services.defense.ingest.conflict_training import FOLDS, cross_validate, examples, fold, train
-from tollhouse.services.defense.ingest.export_row import Row
-from tollhouse.services.defense.ingest.rows_by_url import rows_by_url
+from tollhouse.services.defense.evaluate_conflict import Labelled, read_labels, rows_by_url, scores
+from tollhouse.services.defense.ingest.conflict_model import MODEL, NAMES, Weights, probability, url_key
+from tollhouse.services.defense.ingest.export_parser import Row
+from tools.train_conflict import (
+    FOLDS,
+    LABELS,
+    PRIOR_BIAS,
+    PRIORS,
+    PULL,
+    Example,
+    cross_validate,
+    examples,
+    fit,
+    fold,
+    train,
+)
 
 # Rows of seven URLs from exports of The GDELT Project (https://www.gdeltproject.org), 2019 and 2020.
 EXCERPT = Path(__file__).parents[2] / "data" / "gdelt_conflict_excerpt.export.CSV"
-DATA = files("tollhouse.services.defense").joinpath("data")
 
 
 @pytest.fixture
@@ -30,7 +35,7 @@ def rows_of() -> dict[str, list[Row]]:
 
 @pytest.fixture
 def bundled() -> list[Labelled]:
-    return read_labels(DATA.joinpath("conflict_labels.jsonl").read_bytes().splitlines())[0]
+    return read_labels((LABELS / "conflict_labels.jsonl").read_bytes().splitlines())[0]
 
 
 def drawn(count: int, tells: str) -> list[Example]:
@@ -118,7 +123,7 @@ def test_the_shipped_model_knows_exactly_the_shipped_labels(bundled: list[Labell
 
 
 def test_the_shipped_labels_are_well_formed() -> None:
-    labels, bad = read_labels(DATA.joinpath("conflict_labels.jsonl").read_bytes().splitlines())
+    labels, bad = read_labels((LABELS / "conflict_labels.jsonl").read_bytes().splitlines())
     assert bad == []
     assert len(labels) > 300
 

@@ -1,4 +1,4 @@
-from tollhouse.services.defense.entities.relations import MOST_NAMES, related, weight
+from tollhouse.services.defense.news.entity import MOST_NAMES, related, weight
 
 
 def test_names_that_always_meet_are_closest():

@@ -8,7 +8,7 @@ import pytest
 
 from tollhouse.services.defense import evaluate_conflict
 from tollhouse.services.defense.evaluate_conflict import evaluate
-from tollhouse.services.defense.ingest.conflict_probability import THRESHOLD
+from tollhouse.services.defense.ingest.conflict_model import THRESHOLD
 
 # Rows of seven URLs from exports of The GDELT Project (https://www.gdeltproject.org), 2019 and 2020.
 EXCERPT = Path(__file__).parents[2] / "data" / "gdelt_conflict_excerpt.export.CSV"

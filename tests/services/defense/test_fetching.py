@@ -10,17 +10,17 @@ import pytest
 
 from tests.fakes.website import Answer, Asked, Reply, website
 from tollhouse import clock
-from tollhouse.services.defense.ingest import feed_poller
-from tollhouse.services.defense.ingest.feed_health import (
+from tollhouse.services.defense.ingest import feeds_sync
+from tollhouse.services.defense.ingest.feeds_sync import (
     FeedHealth,
+    FeedState,
     after_failure,
     after_success,
     back_off_seconds,
     is_due,
+    poll,
 )
-from tollhouse.services.defense.ingest.feed_poller import FeedState, poll
-from tollhouse.services.defense.ingest.fetcher import Fetched, fetch
-from tollhouse.services.defense.ingest.upstream_error import UpstreamFailure
+from tollhouse.services.defense.ingest.fetcher import Fetched, UpstreamFailure, fetch
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MEGABYTE = 1_000_000
@@ -260,6 +260,6 @@ async def test_failing_feed_keeps_its_state_and_backs_off(reply, error, monkeypa
 
 
 async def test_feed_of_a_hundred_megabytes_is_cut_off(monkeypatch):
-    monkeypatch.setattr(feed_poller, "CAP_BYTES", MEGABYTE)
+    monkeypatch.setattr(feeds_sync, "CAP_BYTES", MEGABYTE)
     result = await polled(lambda _: Reply(chunks=itertools.repeat(b"<item/>" * 10_000)), FeedState(), monkeypatch)
     assert "more than 1000000 bytes" in result.state.health.last_error

@@ -1,8 +1,8 @@
 """Whom a surname alone means."""
 
 from tests.services.defense.test_cluster import article
-from tollhouse.services.defense.news.full_names import with_full_names
 from tollhouse.services.defense.news.reported_article import Named, Reported
+from tollhouse.services.defense.news.story_builder import with_full_names
 
 
 def named(name: str, text: str = "", kind="person") -> Named:

@@ -1,7 +1,7 @@
 import pytest
 
-from tollhouse.services.defense.news.geocoding import Geocode, geocode
-from tollhouse.services.defense.news.mentioned_place import Place
+from tollhouse.services.defense.news.entity import Geocode, geocode
+from tollhouse.services.defense.news.reported_article import Place
 
 HERE = Place("Qala Zzyx", 34.98, 63.12)
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tollhouse.services.defense.ingest.mentions_parser import Mention, parse_mentions
+from tollhouse.services.defense.ingest.gkg_parser import Mention, parse_mentions
 
 SAMPLE = Path(__file__).parents[2] / "data" / "gdelt_mentions.csv"
 GOOD = "7\t20261121110000\t20261121120000\t1\texample.org\thttps://example.org/a\t1\t2\t3\t4\t1\t90\t500\t-3.5\t\t"

@@ -15,23 +15,22 @@ from sqlalchemy import text
 from tests.services.defense.test_cluster import MINISTER, QUAKE, SUBMARINE, TANKER, article
 from tests.services.defense.test_exports import EXCERPT
 from tollhouse.config.settings import Settings
-from tollhouse.services.defense import revisions, store
+from tollhouse.services.defense import store
 from tollhouse.services.defense.events.event import EventRecord
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.ingest.batches import compact, ingest_export, slot_time
-from tollhouse.services.defense.ingest.provider_sync import _forget_old
+from tollhouse.services.defense.ingest.gdelt_sync import _forget_old
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.news.article_import import keep, take_items
-from tollhouse.services.defense.news.clustering_window import DeskWindow
 from tollhouse.services.defense.news.entity import EntityCount
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.services.defense.news.reported_article import Named, Reported, reported
-from tollhouse.services.defense.news.story_publisher import StoryPublisher
-from tollhouse.services.defense.news.syndication import Copies
+from tollhouse.services.defense.news.story_builder import Copies
+from tollhouse.services.defense.news.story_publisher import DeskWindow, StoryPublisher
 from tollhouse.services.defense.providers.fatalities import FatalityRecord
+from tollhouse.services.defense.publishers import with_copies_marked
 from tollhouse.services.defense.store import EVENTS, EVENTS_FEED, FATALITIES_FEED
-from tollhouse.services.defense.wire_copies import with_copies_marked
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 
@@ -89,7 +88,7 @@ async def write_some(database, chance, slot):
         for number in numbers
     ]
     async with database.writing() as connection:
-        now = await revisions.bump_revision(connection, EVENTS_FEED)
+        now = await store.bump_revision(connection, EVENTS_FEED)
         await store.write_events(connection, rows, now)
         gone = [f"event_{number}" for number in chance.sample(range(40), chance.choice([0, 0, 3]))]
         await store.remove_events(connection, pool, gone, now)
@@ -148,7 +147,7 @@ async def test_reader_beside_many_writers_skips_nothing(open_another):
     assert held == fresh
     assert looks > 1
     async with reader.reading() as connection:
-        assert await revisions.revision(connection, EVENTS_FEED) == 3 * 25
+        assert await store.revision(connection, EVENTS_FEED) == 3 * 25
 
 
 async def write_often(database, chance):
@@ -183,7 +182,7 @@ async def test_what_was_stored_before_revisions_is_kept_and_read(empty_database_
     _, held, _ = await held_after_a_look(database, followed, "provider", "")
     assert held[0] == {"event_1": "old"}
     async with database.writing() as connection:
-        assert await revisions.bump_revision(connection, EVENTS_FEED) == 8
+        assert await store.bump_revision(connection, EVENTS_FEED) == 8
         changed = {"pool": "provider", "id": "event_1", "last_slot": "20191024143000", "record": b"new"}
         await store.write_events(connection, [changed], 8)
     _, held, _ = await held_after_a_look(database, followed, "provider", "")
@@ -237,7 +236,7 @@ async def write_deaths(database, chance, slot):
         row = {"provider": "ucdp", "id": record.id, "date": str(record.date), "body": msgspec.json.encode(record)}
         async with database.writing(lock="ingest") as connection:
             await store.write_fatalities(connection, [row])
-            await revisions.bump_revision(connection, FATALITIES_FEED)
+            await store.bump_revision(connection, FATALITIES_FEED)
 
 
 async def served(database, events, news_feeds):
@@ -286,13 +285,13 @@ async def test_story_that_grew_old_is_still_known_by_its_id(database):
     await ingest_export(database, f"{compact(BEGIN)}.export.CSV", EXCERPT, "provider")
     await desk.update("provider")
     async with database.reading() as connection:
-        told = await revisions.ids_after(connection, news.TOLD["story"], "provider", "")
+        told = await store.ids_after(connection, news.TOLD["story"], "provider", "")
     assert told
     later = BEGIN + timedelta(hours=24)
     await ingest_export(database, f"{compact(later)}.export.CSV", export(random.Random(1), later), "provider")
     await desk.update("provider")
     async with database.reading() as connection:
-        assert told <= await revisions.ids_after(connection, news.TOLD["story"], "provider", "")
+        assert told <= await store.ids_after(connection, news.TOLD["story"], "provider", "")
 
 
 async def test_page_of_an_event_takes_nothing_from_what_others_say_of_it(database):

@@ -13,7 +13,6 @@ from tests.services.defense.test_exports import EXCERPT
 from tests.services.defense.test_newsroom import APART, BRIDGING
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request
-from tollhouse.services.defense import revisions
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest.batches import ingest_export
@@ -57,7 +56,7 @@ async def tell(database, desk, articles=()):
 
 
 async def told(connection, kind, pool="provider", after=""):
-    rows = revisions.rows_after(connection, store.TOLD[kind], pool, after)
+    rows = events_store.rows_after(connection, store.TOLD[kind], pool, after)
     return [body async for some in rows for _, _, body in some]
 
 
@@ -69,7 +68,7 @@ async def stories(database):
 
 async def revision(database):
     async with database.reading() as connection:
-        return await revisions.revision(connection, NEWS_FEED)
+        return await events_store.revision(connection, NEWS_FEED)
 
 
 async def story_of(database, number):

@@ -5,8 +5,14 @@ from importlib.resources import files
 import pytest
 
 from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.publishers import agency_of_byline, publisher_of, registrable_domain, voices
-from tollhouse.services.defense.wire_copies import headline_key, with_copies_marked
+from tollhouse.services.defense.publishers import (
+    agency_of_byline,
+    headline_key,
+    publisher_of,
+    registrable_domain,
+    voices,
+    with_copies_marked,
+)
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TABLE = tomllib.loads(files("tollhouse.services.defense").joinpath("data", "publishers.toml").read_text("utf-8"))

@@ -6,7 +6,8 @@ from sqlalchemy import select
 
 from tests.services.defense.test_exports import EXCERPT
 from tollhouse.config.settings import Settings
-from tollhouse.services.defense import recording_store, store
+from tollhouse.services.defense import store
+from tollhouse.services.defense.ingest import recording
 from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.services.defense.ingest.recording import PREPARED, load_recording, recorded_exports, recording_folder
 from tollhouse.services.defense.ingest.recording import take_in as take_exports_in
@@ -33,12 +34,12 @@ async def database(settings):
 
 
 def prepared():
-    return recording_store.unpacked(recording_folder().joinpath(PREPARED).read_bytes())
+    return recording.unpacked(recording_folder().joinpath(PREPARED).read_bytes())
 
 
 async def stored(database):
     async with database.reading() as connection:
-        return await recording_store.tables(connection)
+        return await recording.tables(connection)
 
 
 async def slots(database):

@@ -3,8 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.stories.story import Context, told
-from tollhouse.services.defense.stories.summary import summarised
+from tollhouse.services.defense.stories.story import Context, summarised, told
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

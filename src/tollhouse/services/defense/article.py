@@ -1,7 +1,11 @@
-"""What an article is: one page somebody published, whichever feed told us of it."""
+"""An article, its address without tracking, and the id that all spellings of an address share."""
 
+import re
 from datetime import datetime
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Literal
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from msgspec import Struct
 
@@ -26,3 +30,71 @@ class Article(Struct, frozen=True, gc=False):
     text: str = ""
     tone: float | None = None
     language: str = ""
+
+
+LONGEST_URL = 2048
+
+# Most addresses are tidy already, and seeing that costs a tenth of taking them apart.
+_TIDY = re.compile(r"https?://[a-z0-9][a-z0-9.-]*(?:/[\w./~%+,=!$*'()@:-]*)?", re.ASCII)
+_INVISIBLE = re.compile(r"[\x00-\x20\x7f\u200b-\u200f\u2028-\u202e\ufeff]+")
+# What campaigns, newsletters and feeds add to tell where a reader came from; none of it changes the page.
+_TRACKING = re.compile(
+    r"(?:utm_\w+|at_(?:medium|campaign|custom\d|bbc_team|link_\w+|format|ptr_name)|mc_[ce]id|ns_\w+|_hs(?:enc|mi)"
+    r"|(?:fb|g|dcl|ms|tw|ya)clid|gclsrc|igshid|cmpid|cmp|ocid|smid|srnd|xtor|ito|ftag|ncid|tblci|mbid|taid"
+    r"|traffic_source|maca|sr_share|feedtype|guccounter)",
+    re.IGNORECASE,
+)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def tidy_link(link: str, base: str = "") -> str:
+    """The absolute http(s) address behind a link, free of fragment and tracking; empty when there is none.
+
+    Refused: other schemes (javascript:, data:, mailto:), user names, no host, more than LONGEST_URL characters.
+    """
+    if len(link) <= LONGEST_URL and _TIDY.fullmatch(link):
+        return link
+    # Feeds that escape twice leave &amp; between parameters.
+    text = _INVISIBLE.sub("", link).replace("&amp;", "&")
+    if not text or len(text) > LONGEST_URL:
+        return ""
+    try:
+        parts = urlsplit(urljoin(base, text))
+        port = parts.port
+    except ValueError:
+        return ""
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or "@" in parts.netloc:
+        return ""
+    url = parts._replace(netloc=_netloc(parts, port), query=_untracked(parts.query), fragment="").geturl()
+    return url if len(url) <= LONGEST_URL else ""
+
+
+def article_id(url: str) -> str:
+    """`article_` and 16 hex digits of a tidy address: the same for http and https, www. and m., and a closing slash."""
+    page, _, query = url.partition("://")[2].partition("?")
+    host, _, path = page.partition("/")
+    key = f"{bare_host(host)}/{path.rstrip('/')}?{query}"
+    return "article_" + blake2b(key.encode(), digest_size=8).hexdigest()
+
+
+@lru_cache(maxsize=16384)
+def bare_host(host: str) -> str:
+    """The host in lower case without the www., m., mobile. or amp. in front that changes nothing."""
+    name = host.lower().strip(".")
+    while True:
+        first, _, rest = name.partition(".")
+        if first not in {"www", "www1", "www2", "www3", "m", "mobile", "amp"} or "." not in rest:
+            return name
+        name = rest
+
+
+def _netloc(parts: SplitResult, port: int | None) -> str:
+    host = parts.hostname or ""
+    name = f"[{host}]" if ":" in host else host
+    return name if port in {None, _DEFAULT_PORTS[parts.scheme]} else f"{name}:{port}"
+
+
+def _untracked(query: str) -> str:
+    if not query:
+        return ""
+    return "&".join(pair for pair in query.split("&") if not _TRACKING.fullmatch(pair.partition("=")[0]))

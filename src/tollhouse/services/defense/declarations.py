@@ -25,8 +25,15 @@ from tollhouse.services.defense.events.feed import EventDetail, EventsFeed
 from tollhouse.services.defense.events.formats import CSV, FORMATS, GEOJSON, JSON, NDJSON, EventsPage
 from tollhouse.services.defense.events.query import EventsQuery
 from tollhouse.services.defense.examples import example
-from tollhouse.services.defense.news.feeds import EntitiesPage, EntityDetail, NewsFeeds, StoriesPage, StoryDetail
-from tollhouse.services.defense.news.query import EntitiesQuery, StoriesQuery
+from tollhouse.services.defense.news.feeds import (
+    EntitiesPage,
+    EntitiesQuery,
+    EntityDetail,
+    NewsFeeds,
+    StoriesPage,
+    StoriesQuery,
+    StoryDetail,
+)
 
 _COLLECTION: dict[str, Any] = {
     "type": "object",

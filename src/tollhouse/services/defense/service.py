@@ -25,7 +25,7 @@ from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest import source_health as sources
 from tollhouse.services.defense.ingest.fatalities_sync import follow_fatalities
 from tollhouse.services.defense.ingest.feeds_sync import follow_feeds
-from tollhouse.services.defense.ingest.provider_sync import follow_provider
+from tollhouse.services.defense.ingest.gdelt_sync import follow_provider
 from tollhouse.services.defense.ingest.recording import load_recording
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.services.defense.news.story_publisher import StoryPublisher

@@ -27,8 +27,7 @@ from tollhouse.services.defense.countries import find_country
 from tollhouse.services.defense.events.event import EventRecord, Geo
 from tollhouse.services.defense.ingest.batches import compact
 from tollhouse.services.defense.news import store as news
-from tollhouse.services.defense.revisions import bump_revision
-from tollhouse.services.defense.store import EVENTS_FEED, NEWS_FEED
+from tollhouse.services.defense.store import EVENTS_FEED, NEWS_FEED, bump_revision
 from tollhouse.storage.database import Database
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)

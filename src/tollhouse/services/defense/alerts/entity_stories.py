@@ -9,7 +9,7 @@ from tollhouse.services.defense.alerts import store
 from tollhouse.services.defense.analysis.history import ToldStory
 from tollhouse.services.defense.ingest.batches import Pool
 from tollhouse.services.defense.news import store as news
-from tollhouse.services.defense.revisions import rows_after
+from tollhouse.services.defense.store import rows_after
 from tollhouse.storage.database import Transaction
 
 # What one was merged into may itself have been merged since.

@@ -13,8 +13,7 @@ from tollhouse.services.defense.events.snapshot import COUNTED_BACK, Counted, by
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.ingest.batches import slot_before
 from tollhouse.services.defense.news import store as news
-from tollhouse.services.defense.revisions import revision
-from tollhouse.services.defense.store import FATALITIES_FEED, WIDEST_WINDOW
+from tollhouse.services.defense.store import FATALITIES_FEED, WIDEST_WINDOW, revision
 from tollhouse.storage.database import Transaction
 
 

@@ -11,7 +11,6 @@ from msgspec import Struct
 from tollhouse import clock, failpoints
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.services.defense import revisions
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store
 from tollhouse.services.defense.alerts.entity_stories import EntityNames
@@ -110,7 +109,7 @@ class AlertMonitor:
         return told
 
     async def _look_at_rules(self, connection: Transaction) -> None:
-        number = await revisions.revision(connection, store.ALERTS)
+        number = await events_store.revision(connection, store.ALERTS)
         if number == self._rules_at:
             return
         ids = await store.ids_if_removed(connection, self._rules_at)
@@ -130,7 +129,7 @@ class AlertMonitor:
             held.pop(identity, None)
 
     async def _look_at_feeds(self, connection: Transaction) -> None:
-        evaluator, feeds_at = self._evaluator, [await revisions.revision(connection, feed) for feed in _FEEDS]
+        evaluator, feeds_at = self._evaluator, [await events_store.revision(connection, feed) for feed in _FEEDS]
         if feeds_at != self._feeds_at:
             self._entities.forget()
             now_served = await served(connection, recorded=self._recorded)
@@ -238,7 +237,7 @@ class AlertMonitor:
         marks = self._marks
         async with self._database.reading() as connection:
             pool, wanted = self._served.pool, sorted(ids)
-            async for rows in revisions.rows_named(connection, events_store.EVENTS, pool, wanted):
+            async for rows in events_store.rows_named(connection, events_store.EVENTS, pool, wanted):
                 events |= {identity: entry_of(body, marks.told, marks.counted).event for identity, _, body in rows}
         return events
 

@@ -22,8 +22,7 @@ from sqlalchemy import (
 
 from tollhouse.accounts.store import api_key
 from tollhouse.services.defense.news.store import successor
-from tollhouse.services.defense.revisions import CHUNK, bump_revision, mark_removed, removed_at
-from tollhouse.services.defense.store import gdelt_slot
+from tollhouse.services.defense.store import CHUNK, bump_revision, gdelt_slot, mark_removed, removed_at
 from tollhouse.storage.database import Transaction, metadata
 from tollhouse.webhooks.store import delivery, endpoint
 

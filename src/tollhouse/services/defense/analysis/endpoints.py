@@ -29,8 +29,7 @@ from tollhouse.services.defense.analysis.request import (
 )
 from tollhouse.services.defense.events.query import Entry
 from tollhouse.services.defense.events.window import Source
-from tollhouse.services.defense.revisions import revision
-from tollhouse.services.defense.store import EVENTS_FEED, FATALITIES_FEED, NEWS_FEED
+from tollhouse.services.defense.store import EVENTS_FEED, FATALITIES_FEED, NEWS_FEED, revision
 from tollhouse.storage.database import Transaction
 
 CSV = "text/csv"

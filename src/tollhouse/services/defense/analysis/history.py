@@ -8,7 +8,7 @@ from operator import attrgetter
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.defense import revisions, store
+from tollhouse.services.defense import store
 from tollhouse.services.defense.events.event import read_record
 from tollhouse.services.defense.events.query import Entry
 from tollhouse.services.defense.events.snapshot import (
@@ -21,7 +21,7 @@ from tollhouse.services.defense.events.snapshot import (
 )
 from tollhouse.services.defense.ingest.batches import Pool, compact, slot_time
 from tollhouse.services.defense.news import store as news
-from tollhouse.services.defense.revisions import Rows
+from tollhouse.services.defense.store import Rows
 from tollhouse.storage.database import Transaction
 
 # Stories are last seen when their youngest article was published, which may be long before its event was reported.
@@ -67,14 +67,14 @@ async def entries_after(
     """The events last reported after that moment with their ids, some thousands at a time, in no promised order."""
     day = (after - COUNTED_BACK).date().isoformat()
     counted = by_country(await store.fatalities_since(connection, day))
-    async for rows in revisions.rows_after(connection, store.EVENTS, pool, compact(after)):
+    async for rows in store.rows_after(connection, store.EVENTS, pool, compact(after)):
         yield await asyncio.to_thread(_entries, rows, told, counted)
 
 
 async def stories_after(connection: Transaction, pool: Pool, after: datetime) -> dict[str, ToldStory]:
     """The story of each event reported after that moment, where there is one."""
     stories: list[ToldStory] = []
-    async for rows in revisions.rows_after(connection, news.TOLD["story"], pool, compact(after - STORIES_BACK)):
+    async for rows in store.rows_after(connection, news.TOLD["story"], pool, compact(after - STORIES_BACK)):
         stories += await asyncio.to_thread(_stories, [body for _, _, body in rows])
     return told_by(stories)
 

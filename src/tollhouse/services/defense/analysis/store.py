@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Column, Double, LargeBinary, String, Table, delete, func, select
 
 from tollhouse.services.defense.news.store import entity
-from tollhouse.services.defense.revisions import CHUNK
+from tollhouse.services.defense.store import CHUNK
 from tollhouse.storage.database import Transaction, metadata
 
 analysis_query = Table(

@@ -1,15 +1,137 @@
-"""From text to the names in it: sentences, what is known beforehand, the tagger, and what of its finds is a name."""
+"""Extract names."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from tollhouse.services.defense.entities.gazetteers import find_known
-from tollhouse.services.defense.entities.joined_names import told_apart
-from tollhouse.services.defense.entities.lexicon import DEMONYMS, TITLES
-from tollhouse.services.defense.entities.mention import Mention, Span
-from tollhouse.services.defense.entities.metonymy import as_governments
-from tollhouse.services.defense.entities.phrases import mentions
+from tollhouse.services.defense.entities.lexicon import (
+    CERTAIN,
+    DEMONYMS,
+    GIVEN,
+    ORGANIZATION_HEADS,
+    SURNAMES,
+    TITLES,
+    Known,
+    find_known,
+)
+from tollhouse.services.defense.entities.mention import EntityType, Mention, Span
+from tollhouse.services.defense.entities.phrases import as_governments, mentions
 from tollhouse.services.defense.entities.tagger import tag
 from tollhouse.services.defense.entities.tokens import sentences
+
+_WITHIN: dict[str, EntityType] = {**CERTAIN, "regions": "location"}
+# "Islamic State in Iraq" is one name, though Iraq is another.
+_LINKS = frozenset(["of", "for", "in", "the", "and", "&", "-", "de", "'s", "\u2019s"])
+_SUFFIXES = frozenset(["Jr", "Jr.", "Sr", "Sr.", "II", "III", "IV"])
+_PARTICIPLES = ("ing", "ed")
+_ALSO_VERBS = frozenset(
+    ["will", "mark", "bill", "grant", "rob", "may", "drew", "sue", "chase", "frank", "pat", "christian"]
+)
+
+
+def told_apart(spans: Sequence[Span], words: Sequence[str], known: Sequence[Known]) -> list[Span]:
+    """The spans, those of several names taken apart; none overlap and the order stays."""
+    taken = {place for span in spans for place in range(span.start, span.end)}
+    parts = [part for span in spans for part in _parts(_with_given(span, words, taken), words, known)]
+    return [part for part in parts if not _is_scrap(part, words, known)]
+
+
+def _with_given(span: Span, words: Sequence[str], taken: Collection[int]) -> Span:
+    """A known surname with the given name that lost its capital: "mike Pompeo"."""
+    before = span.start - 1
+    if span.type != "person" or before < 0 or before in taken or not _is_surname(words[span.start]):
+        return span
+    given = words[before]
+    is_given = given.islower() and given.capitalize() in GIVEN and given not in _ALSO_VERBS
+    return Span(before, span.end, "person") if is_given else span
+
+
+def _parts(span: Span, words: Sequence[str], known: Sequence[Known]) -> Iterator[Span]:
+    inside = [
+        it
+        for it in known
+        if it.label in _WITHIN and span.start <= it.start and it.end <= span.end and _len(it) < _len(span)
+    ]
+    if span.type == "person":
+        yield from _persons(span, words, [it for it in inside if _is_beside_a_person(it, span, words)])
+    elif span.type == "organization" and inside and _is_heap(span, words, inside):
+        yield from (Span(it.start, it.end, _WITHIN[it.label]) for it in inside)
+    elif span.type == "organization" and _ends_in_a_person(words[span.start : span.end]):
+        yield Span(span.end - 2, span.end, "person")
+    else:
+        yield span
+
+
+def _ends_in_a_person(named: Sequence[str]) -> bool:
+    """In somebody known, with other words in front of them and nothing that makes one name of all."""
+    if len(named) <= 2 or any(word in ORGANIZATION_HEADS or word in _LINKS for word in named):
+        return False
+    return named[-2] in GIVEN and _is_surname(named[-1])
+
+
+def _len(it: Span | Known) -> int:
+    return it.end - it.start
+
+
+def _is_heap(span: Span, words: Sequence[str], inside: Sequence[Known]) -> bool:
+    """Whether known names make most of it, and nothing in it makes one name of them."""
+    taken = {place for it in inside for place in range(it.start, it.end)}
+    rest = [words[place] for place in range(span.start, span.end) if place not in taken]
+    # The Senate is known, but Georgia's is another.
+    alone = [words[it.start] for it in inside if _len(it) == 1]
+    is_one = any(word in ORGANIZATION_HEADS or word in _LINKS for word in (*rest, *alone))
+    return len(taken) >= len(rest) and not is_one
+
+
+def _is_beside_a_person(it: Known, span: Span, words: Sequence[str]) -> bool:
+    """Whether a known surname stands next to it: it may be one itself, as in "Michael Jordan"."""
+    before = words[it.start - 1] if it.start > span.start else ""
+    after = words[it.end] if it.end < span.end else ""
+    return _is_surname(before) or _is_surname(after)
+
+
+def _persons(span: Span, words: Sequence[str], inside: Sequence[Known]) -> Iterator[Span]:
+    """The people between the other names inside, each from a title or a surname on to the next."""
+    start = span.start
+    for it in [*inside, None]:
+        end = it.start if it else span.end
+        yield from _people(start, end, words)
+        if it:
+            yield Span(it.start, it.end, _WITHIN[it.label])
+            start = it.end
+
+
+def _people(start: int, end: int, words: Sequence[str]) -> Iterator[Span]:
+    if end - start > 1 and start == 0 and words[0].lower().endswith(_PARTICIPLES) and words[1] in SURNAMES:
+        start += 1
+    for place in range(start + 1, end):
+        if _begins_another(place, end, words):
+            yield Span(start, place, "person")
+            start = place
+    if start < end:
+        yield Span(start, end, "person")
+
+
+def _begins_another(place: int, end: int, words: Sequence[str]) -> bool:
+    before, word = words[place - 1], words[place]
+    after = words[place + 1] if place + 1 < end else ""
+    if _is_surname(before) and (_is_surname(word) or (word in GIVEN and _is_surname(after))):
+        return True
+    return word in TITLES and before not in TITLES and before not in _LINKS and after not in {"", *_SUFFIXES}
+
+
+def _is_surname(word: str) -> bool:
+    return word in SURNAMES and word not in GIVEN
+
+
+def _is_scrap(span: Span, words: Sequence[str], known: Sequence[Known]) -> bool:
+    """A body in single letters or without a capital, or a headline's first word that nothing else makes a body."""
+    if span.type != "organization" or any(it.start < span.end and span.start < it.end for it in known):
+        return False
+    named = words[span.start : span.end]
+    if max(map(len, named)) < 2 or all(word.islower() for word in named):
+        return True
+    is_written_small = 2 * sum(word.islower() for word in words) > len(words)
+    return len(named) == 1 and span.start == 0 and is_written_small and named[0][1:].islower()
+
 
 # Headlines capitalise them, and they do what people do: strike, spread, win.
 _THINGS = frozenset(["hurricane", "typhoon", "cyclone", "covid", "covid-19", "coronavirus", "diwali", "thanksgiving"])

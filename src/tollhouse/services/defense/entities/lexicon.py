@@ -1,8 +1,162 @@
-"""What single words say beforehand: who is meant by a noun, what describes, what stands between phrases."""
+"""Lexicon."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from msgspec import Struct
 
 from tollhouse.services.defense.countries import COUNTRIES
-from tollhouse.services.defense.entities.gazetteers import table
 from tollhouse.services.defense.entities.mention import EntityType
+from tollhouse.services.defense.entities.tokens import tokenise
+
+PLATFORM = "platform"
+# What a known name is where the tagger is silent. Lesser cities may be people's names: there the tagger decides.
+CERTAIN: dict[str, EntityType] = {
+    "body": "organization",
+    "company": "organization",
+    "capitals": "location",
+    "country": "location",
+    "platform": "platform",
+}
+# Shorter names, "IS" and "WHO" among them, are words in another case.
+_SHORT = 5
+_QUARTERS = ("North", "South", "East", "West", "Northern", "Southern", "Eastern", "Western")
+# A hyphen of a designator, not of a set of characters.
+_HYPHEN = re.compile(r"-(?![^\[\]]*\])")
+_APOSTROPHES = re.compile("(')")
+
+
+class Known(Struct, frozen=True):
+    """A known name at words `start` to before `end`: `label` is its kind, such as country or company."""
+
+    start: int
+    end: int
+    label: str
+
+
+def find_known(words: Sequence[str], lowers: Sequence[str]) -> list[Known]:
+    """The known names in a sentence, the longest at each place, none overlapping another, in order."""
+    designators = list(_designators(words, text)) if _HINT.search(text := " ".join(words)) else []
+    taken = {found.start: found for found in designators}
+    known = []
+    if any("\u2019" in word for word in lowers):
+        lowers = [word.replace("\u2019", "'") for word in lowers]
+    shouted = not any(map(str.islower, words))
+    position = 0
+    while position < len(words):
+        found = taken.get(position)
+        if found is None and not (shouted and lowers[position] in _SMALL_WORDS):
+            found = _longest(words, lowers, position)
+        if found:
+            known.append(found)
+        position = found.end if found else position + 1
+    return _joined(known)
+
+
+def _joined(known: list[Known]) -> list[Known]:
+    """Platforms side by side are one: MQ-9 and Reaper."""
+    joined: list[Known] = []
+    for found in known:
+        if joined and found.label == joined[-1].label == PLATFORM and found.start == joined[-1].end:
+            joined[-1] = Known(joined[-1].start, found.end, PLATFORM)
+        else:
+            joined.append(found)
+    return joined
+
+
+@cache
+def table(name: str) -> dict[str, Any]:
+    """One of our own word lists, data/gazetteers/NAME.toml."""
+    text = files("tollhouse.services.defense").joinpath("data", "gazetteers", f"{name}.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def _longest(words: Sequence[str], lowers: Sequence[str], start: int) -> Known | None:
+    for lower, exact, label in _BY_FIRST.get(lowers[start], ()):
+        end = start + len(lower)
+        if (
+            tuple(lowers[start:end]) == lower
+            and (not exact or tuple(words[start:end]) == exact)
+            and (exact or any(word[0].isupper() for word in words[start:end]))
+        ):
+            return Known(start, end, label)
+    return None
+
+
+def _designators(words: Sequence[str], text: str) -> Iterator[Known]:
+    """Platforms by the form of their designator; `text` is the words set apart by blanks."""
+    starts, ends, at = {}, {}, 0
+    for position, word in enumerate(words):
+        starts[at] = position
+        at += len(word)
+        ends[at] = position + 1
+        at += 1
+    for match in _DESIGNATOR.finditer(text):
+        start, end = starts.get(match.start()), ends.get(match.end())
+        if start is not None and end is not None:
+            yield Known(start, end, PLATFORM)
+
+
+def shortened(country: str) -> list[str]:
+    """A country as headlines shorten it: "S Africa", "N. Korea"."""
+    first, _, rest = country.partition(" ")
+    return [f"{first[0]} {rest}", f"{first[0]}. {rest}"] if first in _QUARTERS and rest else []
+
+
+def _entries() -> Iterator[tuple[str, str]]:
+    """Every known name with its label, those of weaker claim first."""
+    for label, names in table("places")["places"].items():
+        yield from ((name.strip(), label) for line in names.splitlines() for name in line.split("|"))
+    for canonical, aliases in table("companies").items():
+        yield from ((name, "company") for name in (canonical, *aliases))
+    for canonical, aliases in table("forces").items():
+        yield from ((name, "body") for name in (canonical, *aliases))
+    for names in table("platforms")["names"].values():
+        yield from ((name.strip(), PLATFORM) for line in names.splitlines() for name in line.split("|"))
+    yield from ((name, "country") for country in COUNTRIES for name in (country.name, *country.aliases))
+    yield from ((short, "country") for country in COUNTRIES for short in shortened(country.name))
+    yield from ((f"{name}.", "country") for name in ("U.S", "U.K", "U.S.A", "U.A.E"))
+
+
+def _index() -> dict[str, list[tuple[tuple[str, ...], tuple[str, ...] | None, str]]]:
+    by_words: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[str, ...] | None, str]] = {}
+    for name, label in _entries():
+        for split in _splits(name.replace("\u2019", "'")):
+            lower = tuple(word.lower() for word in split)
+            # An abbreviation is one in capitals alone, and a name we write without capitals is meant so.
+            abbreviation = len(name) < _SHORT and name[1:] != name[1:].lower()
+            exact = split if abbreviation or name.islower() else None
+            by_words[lower] = (lower, exact, label)
+    by_first: dict[str, list[tuple[tuple[str, ...], tuple[str, ...] | None, str]]] = {}
+    for entry in sorted(by_words.values(), key=lambda entry: -len(entry[0])):
+        by_first.setdefault(entry[0][0], []).append(entry)
+    return by_first
+
+
+def _splits(name: str) -> set[tuple[str, ...]]:
+    """A name as we split it, as others do at apostrophes, and as those do who only part words at blanks."""
+    ours = tuple(token.text for token in tokenise(name))
+    apart = tuple(part for word in ours for part in _APOSTROPHES.split(word) if part)
+    return {split for split in (ours, apart, tuple(name.split())) if split}
+
+
+def _patterns() -> re.Pattern[str]:
+    patterns = table("platforms")["patterns"].values()
+    # Between words stand blanks, and a hyphen or a stroke may be a word.
+    spaced = _HYPHEN.sub(" ?[-\u2010\u2011\u2013] ?", "|".join(patterns)).replace("/", " ?/ ?")
+    return re.compile(rf"(?<![\w-])(?:{spaced})(?![\w-])")
+
+
+# In a headline in capitals "IS" and "WHO" are what they usually are.
+_SMALL_WORDS = frozenset(f"{table('nouns')['around']['closers']} {table('nouns')['around']['prepositions']}".split())
+_BY_FIRST = _index()
+# What every designator has: a digit, or the prefix of a ship or of a vehicle.
+_HINT = re.compile(r"\d|\b[A-Z][A-Za-z]{2,5} [A-Z]|\b(?:BMP|BTR|BMD|RPG|MT)")
+_DESIGNATOR = _patterns()
 
 
 def _words(*texts: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Which mentions are one entity: aliases, abbreviations, titles and surnames, within one article."""
+"""Merge."""
 
 import hashlib
 import re
@@ -8,10 +8,39 @@ from functools import cache
 from msgspec import Struct
 
 from tollhouse.services.defense.countries import COUNTRIES, find_country
-from tollhouse.services.defense.entities.designators import platform_name
-from tollhouse.services.defense.entities.gazetteers import shortened, table
-from tollhouse.services.defense.entities.lexicon import DEMONYMS, GIVEN, SURNAMES, TITLES
+from tollhouse.services.defense.entities.lexicon import DEMONYMS, GIVEN, SURNAMES, TITLES, shortened, table
 from tollhouse.services.defense.entities.mention import EntityType, Mention
+
+# What a platform is, said after its name: "Tomahawk cruise missiles".
+_KIND = re.compile(
+    r" (?:cruise |ballistic |fighter |main battle )?(?:missile|rocket|drone|tank|jet|fighter|bomber|helicopter|howitzer"
+    r"|rifle|system|battery|batterie|aircraft|vehicle|round|launcher)s?$",
+    re.IGNORECASE,
+)
+_MANY = re.compile(r"(?<=[\dA-Z])s$")
+_SPACED_HYPHEN = re.compile(r"\s*[-\u2010\u2011\u2013]\s*")
+
+
+def platform_name(text: str) -> str:
+    """The canonical name of a platform: singular, hyphenated as in our lists, without its kind where it can stand."""
+    text = _SPACED_HYPHEN.sub("-", text)
+    name = _MANY.sub("", _KIND.sub("", text)) or text
+    spelt = _spellings()
+    return spelt.get(_platform_key(name)) or spelt.get(_platform_key(name).removesuffix("s")) or name
+
+
+@cache
+def _spellings() -> dict[str, str]:
+    lists = table("platforms")["names"].values()
+    names = {_KIND.sub("", name.strip()) for list_ in lists for line in list_.splitlines() for name in line.split("|")}
+    return {
+        _platform_key(name): name for name in sorted(names) if name.removesuffix("s") == name or name[:-1] not in names
+    }
+
+
+def _platform_key(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
+
 
 _ARTICLE = re.compile(r"^(?:the|The|THE)\s+")
 _POSSESSIVE = re.compile(r"['\u2019]s?$")

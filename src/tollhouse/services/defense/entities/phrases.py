@@ -1,8 +1,4 @@
-"""Which words around names and nouns belong to a mention: articles, adjectives, "of" and possessors.
-
-A noun phrase is read from left to right: a determiner, then whatever may describe, and at the end a noun from our
-lists or a name. The conventions are those of ACE and re3d: the article and the adjectives belong to the mention.
-"""
+"""Mention phrases."""
 
 from collections.abc import Sequence
 
@@ -18,13 +14,74 @@ from tollhouse.services.defense.entities.lexicon import (
     OF_HEADS,
     PAIRS,
     PEOPLES,
+    PLACE_PREPOSITIONS,
     PREPOSITIONS,
     PRONOUNS,
     TITLES,
     UNCOUNTED,
     VAGUE,
+    Known,
 )
 from tollhouse.services.defense.entities.mention import EntityType, Span
+
+_ACTORS = frozenset(["by", "with", "between", "against", "for", "as", "that", "notably", "ally", "allies"])
+_VERBS = frozenset(
+    [
+        "is",
+        "has",
+        "will",
+        "would",
+        "can",
+        "could",
+        "should",
+        "must",
+        "was",
+        "were",
+        "are",
+        "have",
+        "had",
+        "did",
+        "does",
+        "do",
+        "may",
+        "said",
+        "says",
+        "also",
+        "not",
+    ]
+)
+_LINKS = frozenset((",", "and", "or", "the"))
+
+
+def as_governments(lowers: Sequence[str], names: Sequence[Span], known: Sequence[Known]) -> list[Span]:
+    """The names, countries among them as organisations where they act; in a list all are what the first one is."""
+    countries = {(found.start, found.end) for found in known if found.label == "country"}
+    judged: list[Span] = []
+    for name in names:
+        if name.type != "location" or (name.start, name.end) not in countries:
+            judged.append(name)
+            continue
+        before = judged[-1] if judged else None
+        listed = before and before.end < name.start and _LINKS.issuperset(lowers[before.end : name.start])
+        if before and listed and (before.start, before.end) in countries:
+            judged.append(Span(name.start, name.end, before.type))
+        else:
+            judged.append(Span(name.start, name.end, "organization") if _acts(lowers, name) else name)
+    return judged
+
+
+def _acts(lowers: Sequence[str], name: Span) -> bool:
+    if name.end == len(lowers) and name.start == 0:
+        return False
+    first = name.start - (name.start > 0 and lowers[name.start - 1] == "the")
+    before = lowers[first - 1] if first else ""
+    if before in PLACE_PREPOSITIONS:
+        return False
+    after = lowers[name.end] if name.end < len(lowers) else "."
+    if before in _ACTORS or not before or after in _VERBS or after in ("'", "\u2019", "'s", "\u2019s"):
+        return True
+    return after[0].isalpha() and after not in PREPOSITIONS and after not in CLOSERS and after not in DETERMINERS
+
 
 _APOSTROPHES = frozenset("'\u2019")
 _BEFORE_NAMES = frozenset(["the", "this", "these", "our"])

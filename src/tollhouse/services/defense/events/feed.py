@@ -30,8 +30,7 @@ from tollhouse.services.defense.events.window import WINDOW_HOURS, EventWindow, 
 from tollhouse.services.defense.ingest.batches import Pool
 from tollhouse.services.defense.ingest.scores import reasons
 from tollhouse.services.defense.news import store as news
-from tollhouse.services.defense.revisions import revision
-from tollhouse.services.defense.store import EVENTS_FEED, FATALITIES_FEED, NEWS_FEED
+from tollhouse.services.defense.store import EVENTS_FEED, FATALITIES_FEED, NEWS_FEED, revision
 from tollhouse.storage.database import Database, Transaction
 
 log = logger("events")

@@ -19,8 +19,7 @@ from tollhouse.services.defense.ingest.batches import Pool, slot_before, slot_ti
 from tollhouse.services.defense.ingest.scores import to_event
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.providers.fatalities import FatalityRecord, match_fatalities
-from tollhouse.services.defense.revisions import revision
-from tollhouse.services.defense.store import FATALITIES_FEED
+from tollhouse.services.defense.store import FATALITIES_FEED, revision
 from tollhouse.storage.database import Transaction
 
 # The provider publishes every 15 minutes.

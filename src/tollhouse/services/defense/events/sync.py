@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from tollhouse.services.defense import revisions
-from tollhouse.services.defense.revisions import Rows, Source
+from tollhouse.services.defense import store
+from tollhouse.services.defense.store import Rows, Source
 from tollhouse.storage.database import Transaction
 
 Item = TypeVar("Item")
@@ -54,27 +54,25 @@ class SyncedRows(Generic[Item]):
 
     async def sync(self, connection: Transaction, pool: str, after: str) -> RowChanges:
         """Hold the rows of a pool after that moment, as the connection's snapshot has them."""
-        number = await revisions.revision(connection, self._source.feed)
+        number = await store.revision(connection, self._source.feed)
         before, self._position = self._position, (pool, after, number)
         if before is None or pool != before[0] or after < before[1] or number < before[2]:
             previous, self.items, self._moments = set(self.items), {}, {}
-            read = await self._take(revisions.rows_after(connection, self._source, pool, after), after)
+            read = await self._take(store.rows_after(connection, self._source, pool, after), after)
             return RowChanges(read.changed, previous - read.changed)
         removed = self._remove([row_id for row_id, moment in self._moments.items() if moment <= after])
         if number == before[2]:
             return RowChanges(set(), removed)
-        read = await self._take(revisions.rows_changed_since(connection, self._source, pool, before[2]), after)
+        read = await self._take(store.rows_changed_since(connection, self._source, pool, before[2]), after)
         removed |= read.removed
-        if await revisions.removed_at(connection, self._source.feed) > before[2]:
-            removed |= self._remove(
-                self.items.keys() - await revisions.ids_after(connection, self._source, pool, after)
-            )
+        if await store.removed_at(connection, self._source.feed) > before[2]:
+            removed |= self._remove(self.items.keys() - await store.ids_after(connection, self._source, pool, after))
         return RowChanges(read.changed, removed - read.changed)
 
     async def reload(self, connection: Transaction, pool: str, ids: Collection[str]) -> None:
         """Read these rows again where they are held: for items that depend on more than their row."""
         held = sorted(row_id for row_id in ids if row_id in self.items)
-        await self._take(revisions.rows_named(connection, self._source, pool, held), "")
+        await self._take(store.rows_named(connection, self._source, pool, held), "")
 
     async def _take(self, batches: AsyncIterator[Rows], after: str) -> RowChanges:
         changes = RowChanges(set(), set())

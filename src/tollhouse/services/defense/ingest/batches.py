@@ -13,13 +13,12 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.logs import logger
-from tollhouse.services.defense import revisions, store
+from tollhouse.services.defense import store
+from tollhouse.services.defense.article import article_id
 from tollhouse.services.defense.events.event import EventRecord
 from tollhouse.services.defense.ingest.event_builder import Rejected, collapse, event_id
-from tollhouse.services.defense.ingest.export_parser import BadRow, ParsedExport, parse_export, unpack_export
-from tollhouse.services.defense.ingest.export_row import Row
-from tollhouse.services.defense.links import article_id
-from tollhouse.services.defense.news.headlines import Headline, headlines
+from tollhouse.services.defense.ingest.export_parser import BadRow, ParsedExport, Row, parse_export, unpack_export
+from tollhouse.services.defense.news.store import Headline, headlines
 from tollhouse.services.defense.store import EVENTS_FEED
 from tollhouse.storage.database import Database, Transaction
 
@@ -79,14 +78,14 @@ async def ingest_export(
             known = await store.slot_named(connection, slot)
             if known is not None and known.md5 == digest:
                 return SlotReport(slot, known.rows, 0, known.bad_rows, [], {}, was_known=True)
-            seen = await revisions.revision(connection, EVENTS_FEED)
+            seen = await store.revision(connection, EVENTS_FEED)
             earlier = await store.rows_of_events(connection, pool, list(by_event)) if seen else {}
             known_titles = await headlines(connection, pool, [article_id(rows[0].url) for rows in by_event.values()])
         made = await asyncio.to_thread(_make, slot, pool, by_event, earlier, {**known_titles, **(titles or {})})
         async with database.writing(lock="ingest") as connection:
-            if await revisions.revision(connection, EVENTS_FEED) != seen:
+            if await store.revision(connection, EVENTS_FEED) != seen:
                 continue  # somebody else ingested meanwhile: their rows belong to our events too
-            now = await revisions.bump_revision(connection, EVENTS_FEED)
+            now = await store.bump_revision(connection, EVENTS_FEED)
             await store.write_rows(connection, made.rows)
             await store.write_events(connection, [_stored(record, pool) for record in made.records], now)
             await store.remove_events(connection, pool, made.gone, now)

@@ -1,13 +1,86 @@
-"""Which category a URL's rows put it into, and which row speaks for them all."""
+"""The category of an event: CAMEO codes, the deciding row, and relevance to defense."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 
+import msgspec
 from msgspec import Struct
 
 from tollhouse.services.defense.events.event import Category
-from tollhouse.services.defense.ingest import cameo, conflict_probability
-from tollhouse.services.defense.ingest.export_row import Row
+from tollhouse.services.defense.ingest.conflict_model import THRESHOLD, battle_probability, category_confidence
+from tollhouse.services.defense.ingest.export_parser import Row
+
+# Actor types that carry arms: military, rebels, insurgents, separatists, unaligned and international armed groups.
+ARMED_TYPES = frozenset({"MIL", "REB", "INS", "SEP", "UAF", "IMG"})
+
+_ECONOMIC = frozenset({"061", "071", "085", "162", "1621", "163", "1211", "1311", "1312"})
+
+
+# A day has 200,000 rows and some 300 codes.
+@lru_cache(maxsize=1024)
+def cameo_category(code: str) -> Category | None:
+    """The category a code stands for by itself; None for violence, which the classifier has to judge first."""
+    if code.startswith("14"):
+        return "Protests"
+    if code in _ECONOMIC:
+        return "Economic"
+    return None if is_violence(code) else "Political"
+
+
+def is_violence(code: str) -> bool:
+    """Whether the code claims assault (18), fighting (19) or mass violence (20); one such URL in nine is a battle."""
+    return code.startswith(("18", "19", "20"))
+
+
+def is_strike(code: str) -> bool:
+    """Whether the code is one force using arms against another: fire, shelling, air strikes, broken truces."""
+    return code.startswith(("190", "193", "194", "195", "196"))
+
+
+def is_riot(code: str) -> bool:
+    """Whether the protest was violent."""
+    return code.startswith("145")
+
+
+@lru_cache(maxsize=1024)
+def cameo_label(code: str) -> str:
+    """A code's label, else its base code's, else its root's; "Event" when even that is unknown."""
+    labels = _labels()
+    return next((labels[code[:length]] for length in (4, 3, 2) if code[:length] in labels), "Event")
+
+
+@cache
+def _labels() -> dict[str, str]:
+    table = files("tollhouse.services.defense").joinpath("data", "cameo_labels.json").read_bytes()
+    return msgspec.json.decode(table, type=dict[str, str])
+
+
+_BATTLE, _ARMED, _WORD = 0.4, 0.3, 0.15
+_MOST_WORDS = 2
+_WORDS = frozenset({
+    "airbase", "airbases", "airstrike", "airstrikes", "ammunition", "army", "armour", "armor", "arms", "artillery",
+    "bomber", "bombers", "brigade", "brigades", "carrier", "carriers", "ceasefire", "cruiser", "defence", "defense",
+    "deployed", "deployment", "deploys", "destroyer", "destroyers", "drone", "drones", "f-15", "f-16", "f-18", "f-22",
+    "f-35", "forces", "frigate", "frigates", "helicopter", "helicopters", "hypersonic", "insurgents", "jets", "marines",
+    "militant", "militants", "military", "militia", "militias", "missile", "missiles", "munitions", "nato", "naval",
+    "navy", "nuclear", "paratroopers", "peacekeepers", "pentagon", "radar", "rebels", "rocket", "rockets", "s-300",
+    "s-400", "satellite", "shelling", "shells", "soldier", "soldiers", "spy", "submarine", "submarines", "tank",
+    "tanks", "terror", "terrorism", "terrorist", "terrorists", "torpedo", "torpedoes", "troops", "war", "warheads",
+    "warplanes", "warship", "warships", "weapon", "weapons",
+})  # fmt: skip
+
+
+def relevance(category: Category, rows: Sequence[Row], title: str) -> float:
+    """0..1: 0.4 for a battle, 0.3 for an armed actor, 0.15 for each of up to two defense words in the title."""
+    armed = any(row.actor1_type in ARMED_TYPES or row.actor2_type in ARMED_TYPES for row in rows)
+    return round(_BATTLE * (category == "Battles") + _ARMED * armed + words_relevance(title), 4)
+
+
+def words_relevance(title: str) -> float:
+    """0..0.3: what the title alone says."""
+    return _WORD * min(_MOST_WORDS, len(_WORDS.intersection(title.lower().split())))
+
 
 # What a URL is called whose rows claim violence that the classifier does not believe.
 UNCONFIRMED = "Unclassified report"
@@ -30,12 +103,12 @@ def decide(url: str, rows: Sequence[Row]) -> Decision:
     Battles when the classifier believes its candidates. Otherwise the code with most weight decides among the rows
     that claim no violence. When all do, the URL is Political under UNCONFIRMED, which claims no fighting.
     """
-    calm = [row for row in rows if _category(row.code)]
+    calm = [row for row in rows if cameo_category(row.code)]
     if len(calm) == len(rows):
         return _by_weight(rows, calm, 0.0)
-    odds = conflict_probability.battle_probability(url, rows)
-    if odds >= conflict_probability.THRESHOLD:
-        return _battle([row for row in rows if not _category(row.code)], odds)
+    odds = battle_probability(url, rows)
+    if odds >= THRESHOLD:
+        return _battle([row for row in rows if not cameo_category(row.code)], odds)
     return _by_weight(rows, calm, odds) if calm else _unconfirmed(rows, odds)
 
 
@@ -43,29 +116,27 @@ def _battle(candidates: list[Row], odds: float) -> Decision:
     row = _heaviest(candidates)
     why = (
         f"{_counted(candidates)} of fighting or political violence, above all {row.code}; "
-        f"the classifier gives {odds:.2f}, at least {conflict_probability.THRESHOLD:.2f}"
+        f"the classifier gives {odds:.2f}, at least {THRESHOLD:.2f}"
     )
-    return Decision("Battles", cameo.label(row.code), row, candidates, odds, why)
+    return Decision("Battles", cameo_label(row.code), row, candidates, odds, why)
 
 
 def _by_weight(rows: Sequence[Row], calm: list[Row], odds: float) -> Decision:
     row = _heaviest(calm)
-    category = _category(row.code) or "Political"
-    supporting = [other for other in calm if _category(other.code) == category]
+    category = cameo_category(row.code) or "Political"
+    supporting = [other for other in calm if cameo_category(other.code) == category]
     why = f"code {row.code} has the most mentions"
     if odds:
-        why += f"; the classifier gives {odds:.2f} to fighting, below {conflict_probability.THRESHOLD:.2f}"
-    confidence = conflict_probability.category_confidence(category, rows)
-    return Decision(category, cameo.label(row.code), row, supporting, confidence, why)
+        why += f"; the classifier gives {odds:.2f} to fighting, below {THRESHOLD:.2f}"
+    confidence = category_confidence(category, rows)
+    return Decision(category, cameo_label(row.code), row, supporting, confidence, why)
 
 
 def _unconfirmed(rows: Sequence[Row], odds: float) -> Decision:
     row = _heaviest(rows)
-    threshold = conflict_probability.THRESHOLD
+    threshold = THRESHOLD
     why = f"all {_counted(rows)} violence, but the classifier gives {odds:.2f}, below {threshold:.2f}"
-    return Decision(
-        "Political", UNCONFIRMED, row, list(rows), conflict_probability.category_confidence("Political", rows), why
-    )
+    return Decision("Political", UNCONFIRMED, row, list(rows), category_confidence("Political", rows), why)
 
 
 def _heaviest(rows: Sequence[Row]) -> Row:
@@ -85,7 +156,3 @@ def _heaviest(rows: Sequence[Row]) -> Row:
 
 def _counted(rows: Sequence[Row]) -> str:
     return "1 row" if len(rows) == 1 else f"{len(rows)} rows"
-
-
-# A day has 200,000 rows and some 300 codes.
-_category = lru_cache(maxsize=1024)(cameo.category)

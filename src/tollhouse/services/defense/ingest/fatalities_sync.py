@@ -12,7 +12,7 @@ from tollhouse import __version__, clock
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.services.defense import revisions, store
+from tollhouse.services.defense import store
 from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.providers.acled import AcledAccount, acled_records
 from tollhouse.services.defense.providers.fatalities import FatalityRecords
@@ -90,4 +90,4 @@ async def _keep(database: Database, found: FatalityRecords) -> None:
     ]
     async with database.writing(lock="ingest") as connection:
         await store.write_fatalities(connection, rows)
-        await revisions.bump_revision(connection, store.FATALITIES_FEED)
+        await store.bump_revision(connection, store.FATALITIES_FEED)

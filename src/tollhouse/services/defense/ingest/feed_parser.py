@@ -1,26 +1,71 @@
-"""How a feed becomes articles, and which of its entries cannot or must not.
+"""Parse feeds into articles."""
 
-When an entry was published: what it says, if that is a date. A date up to an hour ahead counts as now (clocks differ).
-One further ahead waits: each fetch reads it anew, and it enters when its time comes, so that 2099 never does. One
-before `since` is left out. An entry without a readable date is taken as published when it was fetched, but only if an
-earlier fetch of the feed did not list it; on the first fetch nobody can know its age, and it is left out.
-"""
-
+import re
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Literal
 from urllib.parse import urljoin
 
 from msgspec import Struct
 
+from tollhouse.services.defense.article import Article, article_id, tidy_link
+from tollhouse.services.defense.ingest.feed_document import Entry, FeedDocument, feed_text, read_document
 from tollhouse.html_text import one_line, shortened
-from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.ingest.feed_dates import read_moment
-from tollhouse.services.defense.ingest.feed_elements import Entry, FeedDocument
-from tollhouse.services.defense.ingest.feed_text import feed_text
-from tollhouse.services.defense.ingest.feed_xml import read_document
-from tollhouse.services.defense.links import article_id, tidy_link
 from tollhouse.services.defense.publishers import publisher_of
+
+# RFC 822 knows only the American names; these are the others that feeds write, where they mean one thing.
+_ZONES = {
+    "AEDT": "+1100",
+    "AEST": "+1000",
+    "CAT": "+0200",
+    "CEST": "+0200",
+    "CET": "+0100",
+    "EAT": "+0300",
+    "EEST": "+0300",
+    "EET": "+0200",
+    "HKT": "+0800",
+    "JST": "+0900",
+    "KST": "+0900",
+    "MSK": "+0300",
+    "NZDT": "+1300",
+    "NZST": "+1200",
+    "PKT": "+0500",
+    "SGT": "+0800",
+    "WAT": "+0100",
+    "WIB": "+0700",
+}
+_ZONE = re.compile(r"\b[A-Z]{3,4}$")
+_LONGEST = 64
+
+
+def read_moment(text: str) -> datetime | None:
+    """The moment in UTC, None for what is no date. A date without a zone is taken as UTC, without a time as 00:00."""
+    tidy = " ".join(text[:_LONGEST].split())
+    if not tidy:
+        return None
+    moment = _iso(tidy) or _rfc(_ZONE.sub(lambda zone: _ZONES.get(zone[0], zone[0]), tidy))
+    if moment is None:
+        return None
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        return None
+
+
+def _iso(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _rfc(text: str) -> datetime | None:
+    try:
+        return parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
 
 LONGEST_TITLE = 300
 LONGEST_TEXT = 2000

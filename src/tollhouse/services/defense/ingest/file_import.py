@@ -8,8 +8,7 @@ import msgspec
 
 from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export, sources_of_pool
 from tollhouse.services.defense.ingest.export_parser import unpack_export
-from tollhouse.services.defense.ingest.gkg_parser import parse_gkg
-from tollhouse.services.defense.ingest.mentions_parser import parse_mentions
+from tollhouse.services.defense.ingest.gkg_parser import parse_gkg, parse_mentions
 from tollhouse.services.defense.news.article_import import take_mentions, take_pages
 from tollhouse.storage.database import Database
 

@@ -1,7 +1,4 @@
-"""How a GDELT 2.1 Global Knowledge Graph file becomes articles with the names that GDELT found in them.
-
-27 tab-separated columns, no header, no quoting (GKG 2.1 codebook). Pages carry their title since 2019.
-"""
+"""GKG and mentions."""
 
 import io
 import re
@@ -10,21 +7,40 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tollhouse.html_text import one_line
-from tollhouse.services.defense.article import Article
+from tollhouse.services.defense.article import Article, article_id, tidy_link
 from tollhouse.services.defense.ingest.export_parser import BadRow
-from tollhouse.services.defense.ingest.translation import language_of
-from tollhouse.services.defense.links import article_id, tidy_link
+from tollhouse.html_text import one_line
 from tollhouse.services.defense.publishers import publisher_of
 
-COLUMNS = 27
-LONGEST_LINE = 1_000_000
+# GDELT writes ISO 639-2/3, articles carry ISO 639-1.
+_LANGUAGES = """
+afr:af amh:am ara:ar aze:az bel:be ben:bn bos:bs bul:bg cat:ca ces:cs cze:cs chi:zh zho:zh dan:da deu:de ger:de
+ell:el gre:el est:et eus:eu fas:fa per:fa fin:fi fra:fr fre:fr gle:ga glg:gl guj:gu hat:ht heb:he hin:hi hrv:hr
+hun:hu hye:hy arm:hy ind:id isl:is ice:is ita:it jpn:ja kan:kn kat:ka geo:ka kaz:kk khm:km kir:ky kor:ko lao:lo
+lav:lv lit:lt mal:ml mar:mr mkd:mk mac:mk mon:mn msa:ms may:ms mya:my bur:my nep:ne nld:nl dut:nl nno:nn nob:nb
+nor:no ori:or pan:pa pol:pl por:pt pus:ps ron:ro rum:ro rus:ru sin:si slk:sk slo:sk slv:sl som:so spa:es sqi:sq
+alb:sq srp:sr swa:sw swe:sv tam:ta tel:te tgk:tg tgl:tl tha:th tur:tr ukr:uk urd:ur uzb:uz vie:vi
+"""
+_TWO_LETTERS = dict(pair.split(":") for pair in _LANGUAGES.split())
+_SOURCE = re.compile(rb"srclc:([a-z]{3})")
+
+
+@lru_cache(maxsize=1024)
+def language_of(translation: bytes) -> str:
+    """ISO 639-1 of the original. A page that GDELT did not translate was in English, says its codebook."""
+    if not translation.strip():
+        return "en"
+    found = _SOURCE.search(translation)
+    return _TWO_LETTERS.get(found[1].decode(), "") if found else ""
+
+
+GKG_COLUMNS = 27
+LONGEST_GKG_LINE = 1_000_000
 LONGEST_TITLE = 300
 MOST_NAMES = 100
 # Pages believed to be older than this have the wrong date, or are no news.
 OLDEST = timedelta(days=3650)
 
-_WEB = b"1"
 _TITLE = re.compile(rb"<PAGE_TITLE>(.*?)</PAGE_TITLE>")
 _AUTHORS = re.compile(rb"<PAGE_AUTHORS>(.*?)</PAGE_AUTHORS>")
 _PUBLISHED = re.compile(rb"<PAGE_PRECISEPUBTIMESTAMP>(\d{14})</PAGE_PRECISEPUBTIMESTAMP>")
@@ -81,9 +97,9 @@ def parse_gkg(raw: bytes) -> ParsedGkg:
 
 def _record(line: bytes) -> GkgRecord:
     f = line.split(b"\t")
-    if len(f) != COLUMNS or len(line) > LONGEST_LINE:
-        raise ValueError(f"{len(f)} columns in {len(line)} bytes; {COLUMNS} in at most {LONGEST_LINE} expected")
-    if f[2] != _WEB:
+    if len(f) != GKG_COLUMNS or len(line) > LONGEST_GKG_LINE:
+        raise ValueError(f"{len(f)} columns in {len(line)} bytes; {GKG_COLUMNS} in at most {LONGEST_GKG_LINE} expected")
+    if f[2] != b"1":
         raise ValueError("the document is no web page")
     return GkgRecord(_article(f), _names(f[12]), _names(f[14]), _places(f[9]))
 
@@ -102,7 +118,7 @@ def _article(f: list[bytes]) -> Article:
         family=publisher.family,
         published=_published(f[1], extras),
         source="gkg",
-        tone=_tone(f[15]),
+        tone=_tone(f[15].partition(b",")[0]),
         language=language_of(f[25]),
     )
 
@@ -122,31 +138,30 @@ def _extra(pattern: re.Pattern[bytes], extras: bytes) -> str:
 
 def _published(seen: bytes, extras: bytes) -> datetime:
     """What the page says, if GDELT found it and it is believable; else the file's quarter of an hour."""
-    seen_at = _moment(seen)
+    seen_at = _moment(seen.decode("ascii", "replace"))
     found = _PUBLISHED.search(extras)
     if not found:
         return seen_at
     try:
-        stated = _moment(found[1])
+        stated = _moment(found[1].decode("ascii"))
     except ValueError:
         return seen_at
     return stated if seen_at - OLDEST <= stated <= seen_at else seen_at
 
 
 @lru_cache(maxsize=4096)
-def _moment(stamp: bytes) -> datetime:
+def _moment(text: str) -> datetime:
     """YYYYMMDDHHMMSS in UTC."""
-    text = stamp.decode("ascii", "replace")
-    if len(text) != 14 or not text.isdecimal():
+    if len(text) != 14 or not (text.isascii() and text.isdecimal()):
         raise ValueError(f"{text[:20]!r} is not a date")
     year, month, day = int(text[:4]), int(text[4:6]), int(text[6:8])
     return datetime(year, month, day, int(text[8:10]), int(text[10:12]), int(text[12:]), tzinfo=UTC)
 
 
-def _tone(field: bytes) -> float | None:
-    """The first of V1.5Tone's numbers, -100..100; None where there is none."""
+def _tone(text: str | bytes) -> float | None:
+    """A document's tone, -100..100; None for anything else."""
     try:
-        tone = float(field.partition(b",")[0])
+        tone = float(text)
     except ValueError:
         return None
     return tone if -100 <= tone <= 100 else None
@@ -180,3 +195,73 @@ def _places(field: bytes) -> tuple[GkgPlace, ...]:
         return ()
     found = dict.fromkeys(_place(text) for text in field.split(b";")[:MOST_NAMES])
     return tuple(place for place in found if place)
+
+
+MENTION_COLUMNS = 16
+LONGEST_MENTION = 8192
+
+
+class Mention(Struct, frozen=True, gc=False):
+    """One report of an event. `event_id` is the GlobalEventID; `source` the outlet's host, as GDELT writes it.
+
+    `confidence` is 10..100, GDELT's own judgement of this extraction. `tone` is the document's, -100..100.
+    """
+
+    event_id: str
+    mentioned_at: datetime
+    source: str
+    url: str
+    confidence: int
+    tone: float | None
+
+
+class ParsedMentions(Struct, frozen=True):
+    """The usable rows in the file's order. `total` counts every line that is not empty."""
+
+    mentions: list[Mention]
+    bad: list[BadRow]
+    total: int
+
+
+def parse_mentions(raw: bytes) -> ParsedMentions:
+    """Every mention on a web page. Rows about broadcasts and print, which have no address, count as bad."""
+    mentions: list[Mention] = []
+    bad: list[BadRow] = []
+    total = 0
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        if not line or line == b"\r":
+            continue
+        total += 1
+        try:
+            mentions.append(_mention(line.decode("utf-8", "replace")))
+        except ValueError as fault:
+            bad.append(BadRow(number, str(fault)))
+    return ParsedMentions(mentions, bad, total)
+
+
+def _mention(line: str) -> Mention:
+    f = line.split("\t")
+    if len(f) != MENTION_COLUMNS or len(line) > LONGEST_MENTION:
+        raise ValueError(
+            f"{len(f)} columns in {len(line)} characters; {MENTION_COLUMNS} in at most {LONGEST_MENTION} expected"
+        )
+    if not (f[0].isascii() and f[0].isdecimal()):
+        raise ValueError("the event id is not a number")
+    if f[3] != "1":
+        raise ValueError("the document is no web page")
+    return Mention(f[0], _moment(f[2]), f[4], _address(f[5]), _confidence(f[11]), _tone(f[13]))
+
+
+@lru_cache(maxsize=16384)
+def _address(text: str) -> str:
+    url = tidy_link(text)
+    if not url:
+        raise ValueError("the document is not an http(s) address")
+    return url
+
+
+@lru_cache(maxsize=128)
+def _confidence(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not 0 <= int(text) <= 100:
+        raise ValueError(f"{text[:20]!r} is not a confidence of 0..100")
+    return int(text)

@@ -5,19 +5,15 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from tollhouse.services.defense import revisions
-from tollhouse.services.defense.article import Article
+from tollhouse.services.defense.article import Article, article_id
 from tollhouse.services.defense.ingest.batches import Pool, compact
-from tollhouse.services.defense.ingest.gkg_parser import GkgRecord
-from tollhouse.services.defense.ingest.mentions_parser import Mention
-from tollhouse.services.defense.ingest.relevance import words_relevance
+from tollhouse.services.defense.ingest.classification import words_relevance
+from tollhouse.services.defense.ingest.gkg_parser import GkgRecord, Mention
 from tollhouse.services.defense.ingest.url_title import title_from_url
-from tollhouse.services.defense.links import article_id
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.reported_article import Reported, reported, reported_by_gkg, united
 from tollhouse.services.defense.publishers import publisher_of
-from tollhouse.services.defense.revisions import CHUNK
-from tollhouse.services.defense.store import ARTICLES_FEED
+from tollhouse.services.defense.store import ARTICLES_FEED, CHUNK, bump_revision
 from tollhouse.storage.database import Database, Transaction
 
 
@@ -69,7 +65,7 @@ async def keep(connection: Transaction, pool: Pool, reports: Sequence[Reported])
     for start in range(0, len(reports), CHUNK):
         changed = await _changed(connection, pool, reports[start : start + CHUNK])
         if changed:
-            number = number or await revisions.bump_revision(connection, ARTICLES_FEED)
+            number = number or await bump_revision(connection, ARTICLES_FEED)
             await store.write_articles(connection, [_packed(pool, report) for report in changed], number)
         kept += len(changed)
     return kept, number

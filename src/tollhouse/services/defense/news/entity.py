@@ -1,17 +1,84 @@
-"""What an entity is, as callers read it, and how the articles of a window make it."""
+"""Entities."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from itertools import combinations
+from math import sqrt
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.services.defense.entities.mention import EntityType
-from tollhouse.services.defense.entities.relations import Related, related
-from tollhouse.services.defense.news.geocoding import Geocode, geocode
-from tollhouse.services.defense.news.reported_article import Reported
+from tollhouse.services.defense.news.reported_article import Place, Reported
 from tollhouse.services.defense.publishers import voices
+
+# A round-up that names more relates nobody to anybody, and its pairs would grow with the square.
+MOST_NAMES = 40
+
+
+class Related(Struct, frozen=True):
+    """Another entity, by id. `weight` lies in 0..1."""
+
+    id: str
+    weight: float
+
+
+def related(documents: Iterable[Collection[str]], limit: int) -> dict[str, list[Related]]:
+    """Per entity its `limit` closest, closest first; `documents` are the ids that each article or story names.
+
+    The weight is the cosine of the two entities' documents (Ochiai 1957), times n / (n + 1) for n documents shared,
+    so that one chance meeting of two rare names weighs half.
+    """
+    alone: Counter[str] = Counter()
+    shared: Counter[tuple[str, str]] = Counter()
+    for document in documents:
+        ids = sorted(set(document))
+        if len(ids) <= MOST_NAMES:
+            alone.update(ids)
+            shared.update(combinations(ids, 2))
+    return _closest(alone, shared, limit)
+
+
+def weight(together: int, first: int, second: int) -> float:
+    """The weight of two entities named together in so many documents, of `first` and `second` that name each."""
+    return together / sqrt(first * second) * together / (together + 1)
+
+
+def _closest(alone: Counter[str], shared: Counter[tuple[str, str]], limit: int) -> dict[str, list[Related]]:
+    found: dict[str, list[Related]] = {id_: [] for id_ in alone}
+    for (first, second), together in shared.items():
+        worth = round(weight(together, alone[first], alone[second]), 4)
+        found[first].append(Related(second, worth))
+        found[second].append(Related(first, worth))
+    return {id_: sorted(others, key=lambda other: (-other.weight, other.id))[:limit] for id_, others in found.items()}
+
+
+class Geocode(Struct, frozen=True, gc=False):
+    """Decimal degrees; of a country or a region its middle."""
+
+    latitude: float
+    longitude: float
+
+
+def geocode(names: Iterable[str], places: Iterable[Place]) -> Geocode | None:
+    """The place of the first of these names that anybody knows, None where nobody says."""
+    keys = [name.casefold() for name in names]
+    known = next((_gazetteer()[key] for key in keys if key in _gazetteer()), None)
+    if known:
+        return Geocode(*known)
+    return next((Geocode(p.latitude, p.longitude) for p in places if p.name.casefold() in keys), None)
+
+
+@cache
+def _gazetteer() -> dict[str, tuple[float, float]]:
+    """By name in lower case: the most told place of each name in the bundled exports (tools/build_geocodes.py)."""
+    table = files("tollhouse.services.defense").joinpath("data", "geocodes.json").read_bytes()
+    return msgspec.json.decode(table, type=dict[str, tuple[float, float]])
+
 
 MOST_RELATED = 10
 MOST_STORIES = 50

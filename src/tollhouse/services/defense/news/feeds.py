@@ -1,29 +1,121 @@
-"""The stories and entities feeds: pages, and single ones that answer even after they were merged into others."""
+"""News feeds."""
 
 import asyncio
-from datetime import datetime, timedelta
-from typing import Any, Literal
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request
 from tollhouse.logs import logger
+from tollhouse.services.defense.entities.mention import EntityType
+from tollhouse.services.defense.events.event import Category
 from tollhouse.services.defense.events.feed import EventsFeed
+from tollhouse.services.defense.events.query import ABOUT_COUNTRY, CountryText, ShortText, resolved_country
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.events.window import WINDOW_HOURS, Source
 from tollhouse.services.defense.ingest.batches import Pool, compact
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.entity import Entity
-from tollhouse.services.defense.news.query import EntitiesQuery, StoriesQuery, filters
-from tollhouse.services.defense.news.window import NewsWindow
-from tollhouse.services.defense.paging import Slice
-from tollhouse.services.defense.revisions import revision
-from tollhouse.services.defense.store import NEWS_FEED
+from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced
+from tollhouse.services.defense.store import NEWS_FEED, revision
 from tollhouse.services.defense.stories.story import Story
 from tollhouse.storage.database import Database, Transaction
+
+Limit = Annotated[int, Meta(ge=1, le=100, description="Items per page", examples=[20])]
+
+
+class StoriesQuery(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The parameters of `GET /feeds/stories`."""
+
+    limit: Limit = 20
+    category: Annotated[Category | None, Meta(description="Only this category")] = None
+    country: Annotated[CountryText | None, ABOUT_COUNTRY] = None
+    q: Annotated[
+        ShortText | None, Meta(description="Words that all stand in the title or the summary", examples=["rocket"])
+    ] = None
+    since: Annotated[
+        Annotated[datetime, Meta(tz=True)] | None,
+        Meta(description="Only stories with an article after this moment", examples=["2020-11-15T06:00:00Z"]),
+    ] = None
+    cursor: Annotated[Cursor | None, ABOUT_CURSOR] = None
+
+
+class EntitiesQuery(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The parameters of `GET /feeds/entities`."""
+
+    limit: Limit = 20
+    type: Annotated[EntityType | None, Meta(description="Only this type")] = None
+    q: Annotated[
+        ShortText | None, Meta(description="Words that all stand in the name or one alias", examples=["Abiy"])
+    ] = None
+    cursor: Annotated[Cursor | None, ABOUT_CURSOR] = None
+
+
+def filters(query: Struct) -> dict[str, Any]:
+    """The filters in force, as `applied_filters` echoes them."""
+    given = msgspec.to_builtins(query)
+    return {name: value for name, value in given.items() if name not in ("limit", "cursor")}
+
+
+_WORD = re.compile(r"\w+")
+
+
+class NewsWindow:
+    """An immutable view of one revision of the news."""
+
+    def __init__(self, stories: Iterable[Story], entities: Iterable[Entity], as_of: datetime | None) -> None:
+        self.as_of = as_of
+        self.stories = sorted(stories, key=_story_place)
+        self.entities = sorted(entities, key=_entity_place)
+
+    def stories_page(self, query: StoriesQuery) -> Slice[Story]:
+        """Stories, most significant first. Raises Problem `invalid-parameter` for an unknown country."""
+        found: Iterable[Story] = self.stories
+        if query.category is not None:
+            found = (story for story in found if story.category == query.category)
+        if query.country is not None:
+            name = resolved_country(query.country).name
+            found = (story for story in found if name in story.countries)
+        if query.since is not None:
+            since = query.since.astimezone(UTC)
+            found = (story for story in found if story.last_seen > since)
+        if query.q is not None:
+            wanted = _words(query.q)
+            found = (story for story in found if wanted and wanted <= _words(f"{story.title} {story.summary}"))
+        return sliced(list(found), _story_place, query.cursor, query.limit)
+
+    def entities_page(self, query: EntitiesQuery) -> Slice[Entity]:
+        """Entities, most mentioned first."""
+        found: Iterable[Entity] = self.entities
+        if query.type is not None:
+            found = (entity for entity in found if entity.type == query.type)
+        if query.q is not None:
+            wanted = _words(query.q)
+            found = (entity for entity in found if wanted and _is_called(entity, wanted))
+        return sliced(list(found), _entity_place, query.cursor, query.limit)
+
+
+def _story_place(story: Story) -> Position:
+    return position(round(story.significance * 10_000), story.id)
+
+
+def _entity_place(entity: Entity) -> Position:
+    return position(entity.mentions, entity.id)
+
+
+def _is_called(entity: Entity, wanted: set[str]) -> bool:
+    return any(wanted <= _words(name) for name in (entity.name, *entity.aliases))
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.casefold()))
+
 
 log = logger("news")
 

@@ -1,20 +1,41 @@
-"""An article as the newsroom keeps it: what was published, who is named in it, and which event it reports."""
+"""Reported articles."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tollhouse.services.defense.article import Article
+from tollhouse.services.defense.article import Article, article_id
+from tollhouse.services.defense.entities.ensemble_vote import GkgName, combine
 from tollhouse.services.defense.entities.extractor import find_names
 from tollhouse.services.defense.entities.mention import EntityType, Mention
 from tollhouse.services.defense.entities.merge import identify
 from tollhouse.services.defense.events.event import EventRecord
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord
-from tollhouse.services.defense.links import article_id
-from tollhouse.services.defense.news.mentioned_place import Place
-from tollhouse.services.defense.news.name_reconciliation import known_to_gkg
 from tollhouse.services.defense.publishers import publisher_of
+
+
+class Place(Struct, frozen=True, gc=False):
+    """Decimal degrees."""
+
+    name: str
+    latitude: float
+    longitude: float
+
+
+def known_to_gkg(ours: Iterable[Mention], persons: Sequence[str], organizations: Sequence[str]) -> Iterator[Mention]:
+    """All of ours, then each of theirs that we did not find; theirs have no place in our text."""
+    found = list(ours)
+    yield from found
+    theirs = [*_listed(persons, "person"), *_listed(organizations, "organization")]
+    known = {mention.text.casefold() for mention in found}
+    for vote in combine(found, theirs):
+        if vote.voters == 1 and vote.name.casefold() not in known:
+            yield Mention(vote.name, vote.type, 0, 0)
+
+
+def _listed(names: Sequence[str], kind: EntityType) -> Iterator[GkgName]:
+    return (GkgName(name, kind) for name in names)
 
 
 class Named(Struct, frozen=True, gc=False):

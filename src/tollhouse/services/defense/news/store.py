@@ -1,12 +1,24 @@
-"""The news tables: articles, stories, entities, which id succeeded which, and what the newsroom remembers."""
+"""News tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
+from msgspec import Struct
 from sqlalchemy import Column, Index, Integer, LargeBinary, String, Table, delete, select
 
-from tollhouse.services.defense.revisions import CHUNK, Source, bump_revision, mark_removed, write_at
-from tollhouse.services.defense.store import ARTICLES_FEED, NEWS_FEED
+from tollhouse.services.defense.article import ArticleSource
+from tollhouse.services.defense.events.event import TitleBasis
+from tollhouse.services.defense.store import (
+    ARTICLES_FEED,
+    CHUNK,
+    NEWS_FEED,
+    Source,
+    bump_revision,
+    mark_removed,
+    revision,
+    write_at,
+)
 from tollhouse.storage.database import Transaction, metadata, upsert
 
 article = Table(
@@ -173,3 +185,28 @@ async def feed_states(connection: Transaction) -> dict[str, bytes]:
 async def write_feed_state(connection: Transaction, url: str, packed: bytes) -> None:
     """Keep what the next poll of a feed needs to know."""
     await upsert(connection, news_feed, [{"url": url, "state": packed}])
+
+
+Headline = tuple[str, TitleBasis]
+
+_BASIS: dict[ArticleSource, TitleBasis] = {"feed": "feed", "gkg": "page"}
+
+
+class _Titled(Struct, frozen=True):
+    title: str
+    source: ArticleSource
+
+
+class _Stored(Struct, frozen=True):
+    """Of a stored article, its headline alone."""
+
+    article: _Titled
+
+
+async def headlines(connection: Transaction, pool: str, pages: Sequence[str]) -> dict[str, Headline]:
+    """The headlines that are stored of these articles, those made of addresses left out."""
+    if not await revision(connection, ARTICLES_FEED):
+        return {}
+    found = await articles_of(connection, pool, pages)
+    told = {identity: msgspec.json.decode(packed, type=_Stored).article for identity, packed in found.items()}
+    return {identity: (it.title, _BASIS[it.source]) for identity, it in told.items() if it.source in _BASIS}

@@ -1,5 +1,6 @@
-"""The newsroom: takes in what was reported, keeps the stories clustered, and tells them and their entities anew."""
+"""Story builder."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -8,16 +9,149 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.events.event import EventRecord
+from tollhouse.services.defense.events.event import Category, EventRecord
+from tollhouse.services.defense.ingest.classification import words_relevance
+from tollhouse.services.defense.ingest.scores import significance
 from tollhouse.services.defense.news.entity import Entity, EntityCount
-from tollhouse.services.defense.news.full_names import with_full_names
-from tollhouse.services.defense.news.reported_article import Reported, united
-from tollhouse.services.defense.news.story_context import context_of
-from tollhouse.services.defense.news.syndication import Copies
-from tollhouse.services.defense.publishers import voices
-from tollhouse.services.defense.stories.clusterer import WINDOW, Clusterer
-from tollhouse.services.defense.stories.snapshot import Snapshot, dump, load
-from tollhouse.services.defense.stories.story import LiveStory, Story, told
+from tollhouse.services.defense.news.reported_article import Named, Reported, united
+from tollhouse.services.defense.publishers import headline_key, voices, with_copies_marked
+from tollhouse.services.defense.stories.clusterer import WINDOW, Clusterer, Snapshot, dump, load
+from tollhouse.services.defense.stories.story import Context, LiveStory, Story, told
+
+MOST_ENTITIES = 30
+
+
+def context_of(reports: Sequence[Reported], events: Sequence[EventRecord], heard: int) -> Context:
+    """`events` are those the story's articles report, `heard` its independent voices."""
+    names = Counter(named.id for report in reports for named in report.names)
+    return Context(
+        category=_category(events),
+        countries=[country for country, _ in Counter(event.geo.country for event in events).most_common()],
+        entities=[identity for identity, _ in names.most_common(MOST_ENTITIES)],
+        event_ids=sorted(event.id for event in events),
+        significance=_significance(reports, events, heard),
+    )
+
+
+def _category(events: Sequence[EventRecord]) -> Category | None:
+    """The category that its events are surest of together; None for a story that no event was made from."""
+    weight: Counter[Category] = Counter()
+    for event in events:
+        weight[event.category] += round(1_000 * event.confidence)
+    return weight.most_common(1)[0][0] if weight else None
+
+
+def _significance(reports: Sequence[Reported], events: Sequence[EventRecord], heard: int) -> float:
+    """That of its most significant event; without one, what its voices and its words are worth."""
+    if events:
+        return max(significance(event.goldstein, event.fatalities, event.relevance, heard) for event in events)
+    relevance = max(words_relevance(report.article.title) for report in reports)
+    return significance(0.0, 0, relevance, heard)
+
+
+class Copies:
+    """Only pages that came, changed or left, and those under the same headline, are compared anew."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, Reported] = {}
+        self._marked: dict[str, Reported] = {}
+        self._alike: dict[str, set[str]] = {}
+
+    def marked(self, wanted: Mapping[str, Reported]) -> list[Reported]:
+        """The wanted reports, by article id, in their order, copies of one agency's text under its family."""
+        gone = [self._given.pop(identity) for identity in self._given.keys() - wanted.keys()]
+        came = [report for identity, report in wanted.items() if self._given.get(identity) is not report]
+        replaced = [self._given[report.article.id] for report in came if report.article.id in self._given]
+        touched = {self._left(report) for report in (*gone, *replaced)} | {self._came(report) for report in came}
+        for key in touched:
+            self._mark(self._alike.get(key, ()))
+        return [self._marked[identity] for identity in wanted]
+
+    def _left(self, report: Reported) -> str:
+        key, identity = headline_key(report.article.title), report.article.id
+        del self._marked[identity]
+        if key:
+            self._alike[key].discard(identity)
+            if not self._alike[key]:
+                del self._alike[key]
+        return key
+
+    def _came(self, report: Reported) -> str:
+        key, identity = headline_key(report.article.title), report.article.id
+        self._given[identity] = self._marked[identity] = report
+        if key:
+            self._alike.setdefault(key, set()).add(identity)
+        return key
+
+    def _mark(self, alike: Iterable[str]) -> None:
+        for article in with_copies_marked(self._given[identity].article for identity in sorted(alike)):
+            report = self._given[article.id]
+            is_its_own = article.family == report.article.family
+            self._marked[article.id] = report if is_its_own else replace(report, article=article)
+
+
+# How often, and how many times as often as any other of the surname, the window must name somebody in full to make it
+# clear who is meant without a story's help.
+CLEAR_FROM = 2
+CLEAR_TIMES = 2
+
+FullNames = dict[str, Counter[Named]]
+
+
+def with_full_names(reports: Iterable[Reported], story_of: Mapping[str, str]) -> tuple[list[Reported], dict[str, str]]:
+    """The reports with surnames resolved, and which entity id so became which everywhere in the window."""
+    kept = list(reports)
+    everywhere: FullNames = {}
+    by_story: dict[str, FullNames] = {}
+    for report in kept:
+        story = story_of.get(report.article.id, report.article.id)
+        for named in filter(_is_full, report.names):
+            for names in (everywhere, by_story.setdefault(story, {})):
+                names.setdefault(_surname(named), Counter())[replace(named, text="")] += 1
+    clear = {surname: who for surname, names in everywhere.items() if (who := _clearly(names))}
+    resolved = []
+    for report in kept:
+        told = by_story.get(story_of.get(report.article.id, report.article.id), {})
+        resolved.append(_resolved(report, told, clear))
+    return resolved, _merged(kept, clear)
+
+
+def _resolved(report: Reported, told: FullNames, clear: Mapping[str, Named]) -> Reported:
+    if not any(map(_is_surname, report.names)):
+        return report
+    return replace(report, names=tuple(_whole(named, told, clear) for named in report.names))
+
+
+def _whole(named: Named, told: FullNames, clear: Mapping[str, Named]) -> Named:
+    if not _is_surname(named):
+        return named
+    here = told.get(_surname(named))
+    who = next(iter(here)) if here and len(here) == 1 else clear.get(_surname(named))
+    return replace(who, text=named.text) if who else named
+
+
+def _clearly(names: Counter[Named]) -> Named | None:
+    (who, count), *others = names.most_common(2)
+    next_count = others[0][1] if others else 0
+    return who if count >= CLEAR_FROM and count >= CLEAR_TIMES * next_count else None
+
+
+def _merged(reports: Iterable[Reported], clear: Mapping[str, Named]) -> dict[str, str]:
+    surnames = (named for report in reports for named in report.names if _is_surname(named))
+    return {named.id: clear[_surname(named)].id for named in surnames if _surname(named) in clear}
+
+
+def _is_full(named: Named) -> bool:
+    return named.type == "person" and " " in named.name
+
+
+def _is_surname(named: Named) -> bool:
+    return named.type == "person" and " " not in named.name
+
+
+def _surname(named: Named) -> str:
+    return named.name.rpartition(" ")[2].casefold()
+
 
 TOLD_HOURS = 24
 

@@ -12,9 +12,8 @@ import httpx2
 from msgspec import Struct
 
 from tollhouse.services.defense.countries import find_country
-from tollhouse.services.defense.ingest.upstream_error import UpstreamFailure
+from tollhouse.services.defense.ingest.fetcher import UpstreamFailure, ask
 from tollhouse.services.defense.providers.fatalities import FatalityRecord, FatalityRecords, usable
-from tollhouse.services.defense.providers.json_client import ask
 
 SITE = "https://acleddata.com/"
 PAGE_SIZE = 5000

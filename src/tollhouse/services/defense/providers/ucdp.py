@@ -11,8 +11,8 @@ import httpx2
 from msgspec import Struct, field
 
 from tollhouse.services.defense.countries import find_country
+from tollhouse.services.defense.ingest.fetcher import ask
 from tollhouse.services.defense.providers.fatalities import FatalityRecord, FatalityRecords, usable
-from tollhouse.services.defense.providers.json_client import ask
 
 API = "https://ucdpapi.pcr.uu.se/api/"
 PAGE_SIZE = 1000

@@ -1,22 +1,15 @@
-"""Puts each arriving article into a story, and mends what later articles show to be wrong.
-
-An article joins the story that explains its words best (likeness.py). Bounded repairs follow each arrival: the small
-story next to it is placed again, and a story that has doubled is held against its neighbours, claims what is its own
-from the nearest, and is tried for two stories in one (halves.py); `settle` does so for all that have changed. Only
-articles that share words with the arrival are looked at, so that a thousand others in between change nothing. Nothing
-here reads a clock, draws lots or depends on hash order.
-"""
+"""Clusterer."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from heapq import heapify
 from math import log2
 from operator import itemgetter
 
 from msgspec import Struct
 
 from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.stories.cluster_set import Changes, Shelf
-from tollhouse.services.defense.stories.inverted_index import Cluster, Member
+from tollhouse.services.defense.stories.cluster_set import Changes, Cluster, Member, Shelf
 from tollhouse.services.defense.stories.similarity import MISS, Query, draw, foretold, likeness, query, shortlist
 from tollhouse.services.defense.stories.split import allotted, halves, parting
 from tollhouse.services.defense.stories.story import LiveStory
@@ -234,3 +227,55 @@ class Clusterer:
         new = self.shelf.split(cluster, [m for m in cluster.members.values() if side[m.article_id] != staying])
         for half in (cluster, new):
             half.compared = half.parted = len(half.members)
+
+
+class StoredStory(Struct, frozen=True):
+    """`compared` and `parted` are the sizes at which it was last looked over for a merge and for a split."""
+
+    id: str
+    members: list[Member]
+    absorbed: tuple[str, ...]
+    compared: int
+    parted: int
+
+
+class Snapshot(Struct, frozen=True):
+    """`shared` holds, of each word that several stories use, their places in `stories`; msgspec encodes all of it."""
+
+    stories: list[StoredStory]
+    shared: dict[str, list[int]]
+
+
+def dump(clusterer: Clusterer) -> Snapshot:
+    clusters = clusterer.shelf.clusters.values()
+    place = {cluster: number for number, cluster in enumerate(clusters)}
+    return Snapshot(
+        [StoredStory(c.id, list(c.members.values()), c.absorbed, c.compared, c.parted) for c in clusters],
+        {
+            term: [place[user] for user in users]
+            for term, users in clusterer.shelf.postings.stories.items()
+            if len(users) > 1
+        },
+    )
+
+
+def load(snapshot: Snapshot, tuning: Tuning | None = None) -> Clusterer:
+    clusterer = Clusterer(tuning)
+    clusters = [_restored(stored, clusterer.shelf) for stored in snapshot.stories]
+    for term, users in snapshot.shared.items():
+        clusterer.shelf.postings.stories[term] = {clusters[place]: None for place in users}
+    heapify(clusterer.shelf.oldest)
+    return clusterer
+
+
+def _restored(stored: StoredStory, shelf: Shelf) -> Cluster:
+    shelf.clusters[stored.id] = cluster = Cluster(stored.id)
+    for member in stored.members:
+        shelf.postings.add(cluster, member.wording.terms)
+        cluster.members[member.article_id] = member
+        shelf.home[member.article_id] = cluster
+        shelf.oldest.append((member.published, member.article_id))
+    cluster.absorbed = stored.absorbed
+    cluster.compared, cluster.parted = stored.compared, stored.parted
+    shelf.successors.update(dict.fromkeys(stored.absorbed, stored.id))
+    return cluster

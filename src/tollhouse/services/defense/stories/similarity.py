@@ -1,20 +1,35 @@
-"""How much better a story explains an article's words than news at large does.
+"""Similarity."""
 
-A unigram model per story, mixed with the background (Jelinek-Mercer) and held back while the story is small
-(Dirichlet): Zhai and Lafferty, "Two-stage language models for information retrieval", SIGIR 2002. The background
-counts stories, not articles, so that a story with 300 articles does not make its own words look common. Words that
-keep company in other stories too ("Joe Biden", "South China Sea") are not as many pieces of evidence as words.
-"""
-
+import tomllib
 from collections.abc import Container, Mapping
+from importlib.resources import files
 from itertools import islice
 from math import exp, log
 
 from msgspec import Struct
 
-from tollhouse.services.defense.stories.inverted_index import Cluster, Postings
-from tollhouse.services.defense.stories.stopwords import EVERYDAY
-from tollhouse.services.defense.stories.tokens import Wording
+from tollhouse.services.defense.stories.cluster_set import Cluster, Postings
+from tollhouse.services.defense.stories.tokens import Wording, wording
+
+# How many stories a word is taken to be in, beyond those we see, for each headline in a thousand above FEWEST.
+STORIES = 4.0
+FEWEST = 9
+
+
+def _everyday() -> Mapping[str, float]:
+    path = files("tollhouse.services.defense").joinpath("data", "gazetteers", "everyday.toml")
+    shares: dict[str, str] = tomllib.loads(path.read_text("utf-8"))["per_thousand"]
+    return {
+        term: STORIES * (int(share) - FEWEST)
+        for share, words in shares.items()
+        for word in words.split()
+        for term in wording(word).terms
+    }
+
+
+# A quiet window, or one that has just begun, knows too few stories to tell that everybody names China.
+EVERYDAY = _everyday()
+
 
 BACKGROUND = 0.4
 HELD_BACK = 8.0

@@ -1,13 +1,101 @@
-"""What a story is: what the clusterer knows of it, and the wire form that callers read."""
+"""Stories."""
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import islice
 
 from msgspec import Struct
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.events.event import Category
-from tollhouse.services.defense.stories.summary import summarised
+from tollhouse.services.defense.stories.tokens import wording
+
+ARTICLES = 64
+SENTENCES = 3
+# Headlines whose words overlap by this much (Jaccard) are the same headline again.
+SAME = 0.6
+# A sentence that repeats this share of what was said already adds nothing.
+KNOWN = 0.5
+SENTENCE_CHARS = (30, 320)
+
+_PREFIX = re.compile(
+    r"^(?:(?:UPDATE|WRAPUP|CORRECTED|FOCUS|BRIEF)(?:\s+\d+)?|VIDEO|PHOTOS?|WATCH|BREAKING)\s*[-:\u2013]\s*",
+    re.IGNORECASE,
+)
+_CUT_OFF = re.compile(r"\s*(?:\.{2,}|…)$")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'\u201c\u2018(]?[A-Z0-9\u0400-\u04ff])|(?<=[\u3002\uff01\uff1f])")
+
+
+def summarised(articles: Sequence[Article]) -> tuple[str, str]:
+    """Title and summary of at least one article, from the newest ARTICLES of them; the summary may be empty."""
+    voices = _voices(sorted(articles, key=lambda article: (article.published, article.id))[-ARTICLES:])
+    if not voices:
+        return _clean(articles[0].title), ""
+    weights = _weights(voices)
+    ranked = sorted(voices, key=lambda voice: (-_centrality(voice, weights), voice.published, voice.id))
+    title = _clean(ranked[0].title)
+    return title, " ".join(islice(_adding(title, _sentences(ranked)), SENTENCES))
+
+
+def _voices(articles: Iterable[Article]) -> list[Article]:
+    """The articles that have a headline, without a family's near-duplicates of its own."""
+    said: dict[str, list[set[str]]] = {}
+    voices = []
+    for article in articles:
+        terms = set(wording(article.title).terms)
+        earlier = said.setdefault(article.family, [])
+        if terms and not any(_jaccard(terms, other) >= SAME for other in earlier):
+            earlier.append(terms)
+            voices.append(article)
+    return voices
+
+
+def _weights(voices: Sequence[Article]) -> Counter[str]:
+    """In how many families' headlines each term occurs."""
+    pairs = {(voice.family, term) for voice in voices for term in wording(voice.title).terms}
+    return Counter(term for _, term in pairs)
+
+
+def _centrality(voice: Article, weights: Counter[str]) -> float:
+    """The headline's agreement with the others, per word with two added; half for one that was cut off.
+
+    Without the two, a headline of one word that everybody uses would win.
+    """
+    terms = wording(voice.title).terms
+    agreement = sum(weights[term] - 1 for term in terms) / (len(terms) + 2)
+    return agreement / 2 if _CUT_OFF.search(voice.title) else agreement
+
+
+def _sentences(ranked: Iterable[Article]) -> Iterable[str]:
+    """What the texts say, the most central article first; headlines stand in where nobody carries a text."""
+    ranked = list(ranked)
+    shortest, longest = SENTENCE_CHARS
+    found = [s.strip() for article in ranked for s in _SENTENCE_END.split(article.text) if s.strip()]
+    told = [sentence for sentence in found if shortest <= len(sentence) <= longest]
+    return told or [_ended(_clean(a.title)) for a in ranked if not _CUT_OFF.search(a.title)]
+
+
+def _adding(title: str, sentences: Iterable[str]) -> Iterable[str]:
+    known = set(wording(title).terms)
+    for sentence in sentences:
+        terms = set(wording(sentence).terms)
+        if terms and len(terms & known) / len(terms) <= KNOWN:
+            known |= terms
+            yield sentence
+
+
+def _jaccard(one: set[str], other: set[str]) -> float:
+    return len(one & other) / len(one | other)
+
+
+def _clean(title: str) -> str:
+    return _CUT_OFF.sub("", _PREFIX.sub("", " ".join(title.split())))
+
+
+def _ended(headline: str) -> str:
+    return headline if headline.endswith((".", "!", "?", "…")) else f"{headline}."
 
 
 class LiveStory(Struct, frozen=True, gc=False):
