@@ -9,9 +9,9 @@ from urllib.parse import urljoin
 
 from msgspec import Struct
 
+from tollhouse.html_text import one_line, shortened
 from tollhouse.services.defense.article import Article, article_id, tidy_link
 from tollhouse.services.defense.ingest.feed_document import Entry, FeedDocument, feed_text, read_document
-from tollhouse.html_text import one_line, shortened
 from tollhouse.services.defense.publishers import publisher_of
 
 # RFC 822 knows only the American names; these are the others that feeds write, where they mean one thing.

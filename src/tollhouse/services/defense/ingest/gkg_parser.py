@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from tollhouse.html_text import one_line
 from tollhouse.services.defense.article import Article, article_id, tidy_link
 from tollhouse.services.defense.ingest.export_parser import BadRow
-from tollhouse.html_text import one_line
 from tollhouse.services.defense.publishers import publisher_of
 
 # GDELT writes ISO 639-2/3, articles carry ISO 639-1.
