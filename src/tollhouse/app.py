@@ -13,7 +13,7 @@ from msgspec import structs
 from tollhouse import clock, failpoints, logs
 from tollhouse.accounts.keys import open_key_ring
 from tollhouse.accounts.plans import Plans, open_plans
-from tollhouse.accounts.subscriptions.factory import open_stripe
+from tollhouse.accounts.subscriptions.stripe_client import open_stripe
 from tollhouse.accounts.wallets import WalletRegistry
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext

@@ -149,7 +149,7 @@ class Stage:
         "revokeKey": _own_key,
         "beginCheckout": _buyer,
         "openPortal": _customer,
-        "hearStripe": _event,
+        "receiveStripeEvent": _event,
         "registerAgent": _wallet,
         "getAgentBalance": _agent,
         "depositCredit": _deposit,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tollhouse import clock
 from tollhouse.accounts.keys import KeyRing
 from tollhouse.accounts.plans import Plans
-from tollhouse.accounts.subscriptions.types import Provider
+from tollhouse.accounts.subscriptions.stripe_client import StripeApi
 from tollhouse.accounts.wallets import WalletRegistry
 from tollhouse.config.settings import Settings
 from tollhouse.metering.meter import Meter
@@ -30,7 +30,7 @@ class AppContext:
     deposits: Deposits | None
     webhooks: Webhooks
     per_request: PayPerRequest
-    stripe: Provider | None
+    stripe: StripeApi | None
     started_at: float
 
     def uptime_seconds(self) -> int:

@@ -1,4 +1,4 @@
-"""A server that sells upgrades, the account at Stripe it sells through, and a key that buys."""
+"""A server that sells upgrades, its Stripe account, and a key to upgrade."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.fakes.stripe import SECRET_KEY, SLOW_SECONDS, WEBHOOK_SECRET, Mode, Stripe, signed, stripe
-from tollhouse.accounts.checkout_endpoints import CheckoutBegun, CheckoutEndpoints, CheckoutRequest
+from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints, CheckoutRequest
 from tollhouse.accounts.keys import KeyRing, NewKey, open_key_ring
-from tollhouse.accounts.subscriptions.stripe_client import Bounds, StripeApi
+from tollhouse.accounts.subscriptions.checkout_session import CheckoutPage
+from tollhouse.accounts.subscriptions.stripe_client import StripeApi, Timeouts
 from tollhouse.caller import AddressCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
@@ -25,8 +26,8 @@ from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 
 # A busy machine is slow too.
-PATIENT = Bounds(attempt_seconds=20.0, deadline_seconds=20.0, retries=0)
-IMPATIENT = Bounds(attempt_seconds=20.0, deadline_seconds=SLOW_SECONDS / 3, retries=0)
+PATIENT = Timeouts(attempt_seconds=20.0, call_seconds=20.0, retries=0)
+IMPATIENT = Timeouts(attempt_seconds=20.0, call_seconds=SLOW_SECONDS / 3, retries=0)
 
 EMAIL = "ada@example.org"
 PUBLIC_URL = "https://tolls.example"
@@ -35,7 +36,7 @@ SOLD = {"price_pro": "pro", "price_pro_year": "pro", "price_ent": "enterprise", 
 
 @dataclass
 class Pauses:
-    """How long each next answer takes; then none."""
+    """How long each of the next responses takes; later ones take no time."""
 
     seconds: list[float]
     has_begun: asyncio.Event = field(default_factory=asyncio.Event)
@@ -53,15 +54,15 @@ class Shop:
     meter: TallyMeter
     stripe: Stripe
     api: StripeApi
-    desk: CheckoutEndpoints
-    other_desk: CheckoutEndpoints
+    endpoints: CheckoutEndpoints
+    other_endpoints: CheckoutEndpoints
     key: NewKey
-    told: int = 0
+    events_seen: int = 0
 
-    async def begin(self, price: str = "price_pro", **other: Any) -> CheckoutBegun:
+    async def begin(self, price: str = "price_pro", **other: Any) -> CheckoutPage:
         key, address = other.pop("key", self.key), other.pop("address", "127.0.0.1")
         body = {"price_id": price, "email": EMAIL, "api_key": key.text, **other}
-        return await self.desk.checkout(_asked(CheckoutRequest(**body), address=address))
+        return await self.endpoints.checkout(_request(CheckoutRequest(**body), address=address))
 
     async def buy(self, price: str = "price_pro") -> str:
         """Through the checkout, all webhooks delivered; the subscription's id."""
@@ -70,36 +71,36 @@ class Shop:
         return subscription
 
     async def portal(self) -> str:
-        return (await self.desk.portal(_asked(None, caller=self.key.holder))).portal_url
+        return (await self.endpoints.portal(_request(None, caller=self.key.holder))).portal_url
 
     def trouble(self, mode: Mode) -> None:
-        """From now on Stripe answers so, or `ok`."""
+        """From now on Stripe responds like this; `ok` ends it."""
         self.stripe.mode = mode
-        self.api._bounds = IMPATIENT if mode in {"slow", "lost"} else PATIENT
+        self.api._timeouts = IMPATIENT if mode in {"slow", "lost"} else PATIENT
 
-    def untold(self) -> list[dict[str, Any]]:
-        """The events since this was asked last."""
-        events = self.stripe.events[self.told :]
-        self.told = len(self.stripe.events)
+    def new_events(self) -> list[dict[str, Any]]:
+        """The events since the last call."""
+        events = self.stripe.events[self.events_seen :]
+        self.events_seen = len(self.stripe.events)
         return events
 
     async def deliver(self, events: Iterable[dict[str, Any]] | None = None) -> list[bool]:
         """One after the other; whether each was new."""
-        return [(await self.hear(event)).is_new for event in (self.untold() if events is None else events)]
+        return [(await self.send(event)).is_new for event in (self.new_events() if events is None else events)]
 
     async def deliver_at_once(self, events: Iterable[dict[str, Any]], workers: int = 1) -> None:
-        """To so many workers in turn: two that know nothing of each other share the database."""
-        desks = [self.desk, self.other_desk][:workers]
-        await asyncio.gather(*(self.hear(event, desk) for event, desk in zip(events, cycle(desks), strict=False)))
+        """To so many workers in turn, which share nothing but the database."""
+        receivers = cycle([self.endpoints, self.other_endpoints][:workers])
+        await asyncio.gather(*(self.send(event, next(receivers)) for event in events))
 
-    async def hear(self, event: dict[str, Any], desk: CheckoutEndpoints | None = None) -> Any:
-        return await self.webhook(*signed(event), desk)
+    async def send(self, event: dict[str, Any], endpoints: CheckoutEndpoints | None = None) -> Any:
+        return await self.webhook(*signed(event), endpoints)
 
-    async def webhook(self, raw: bytes, signature: str, desk: CheckoutEndpoints | None = None) -> Any:
+    async def webhook(self, raw: bytes, signature: str, endpoints: CheckoutEndpoints | None = None) -> Any:
         headers = [(b"stripe-signature", signature.encode())] if signature else []
         scope = {"method": "POST", "path": "/api/stripe/webhook", "query_string": b"", "headers": headers}
-        asked = Request(None, raw, {}, None, "127.0.0.1", "application/json", HttpRequest(scope, _nothing))
-        return await (desk or self.desk).webhook(asked)
+        request = Request(None, raw, {}, None, "127.0.0.1", "application/json", HttpRequest(scope, _nothing))
+        return await (endpoints or self.endpoints).webhook(request)
 
     async def tier(self, key: NewKey | None = None) -> str:
         """As a server sees it that has not seen the key before."""
@@ -123,11 +124,11 @@ async def opened(database_url: str, folder: Path) -> AsyncIterator[Shop]:
         await migrate(database)
         ring = await open_key_ring(database, "")
         meter = TallyMeter(MemoryCounters(folder))
-        api = StripeApi(SECRET_KEY, WEBHOOK_SECRET, fake.url, PATIENT)
-        desk, other_desk = (CheckoutEndpoints(settings, database, ring, meter, api) for _ in range(2))
+        api = StripeApi(settings, PATIENT)
+        endpoints, other_endpoints = (CheckoutEndpoints(settings, database, ring, meter, api) for _ in range(2))
         try:
             key = await ring.create(EMAIL, "free")
-            yield Shop(settings, database, ring, meter, fake, api, desk, other_desk, key)
+            yield Shop(settings, database, ring, meter, fake, api, endpoints, other_endpoints, key)
         finally:
             await api.close()
             await meter.close()
@@ -145,5 +146,5 @@ async def refused(work: Any, code: str) -> Problem:
     return raised.value
 
 
-def _asked(body: Any, caller: Any = None, address: str = "127.0.0.1") -> Request[None, Any]:
+def _request(body: Any, caller: Any = None, address: str = "127.0.0.1") -> Request[None, Any]:
     return Request(None, body, {}, caller or AddressCaller(address), address, "application/json")

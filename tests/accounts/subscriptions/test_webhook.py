@@ -9,7 +9,8 @@ import pytest
 from tests.accounts.subscriptions.shop import Pauses, refused
 from tests.fakes.stripe import signed
 from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints
-from tollhouse.accounts.subscriptions.factory import open_stripe
+from tollhouse.accounts.plans import open_plans
+from tollhouse.accounts.subscriptions.stripe_client import open_stripe
 from tollhouse.config.settings import SettingError, Settings, load, shown
 
 pytestmark = pytest.mark.both_databases
@@ -18,14 +19,14 @@ pytestmark = pytest.mark.both_databases
 async def paid(shop):
     """The event that tells of a payment, not told yet."""
     shop.stripe.pay((await shop.begin()).session_id)
-    return next(event for event in shop.untold() if event["type"] == "checkout.session.completed")
+    return next(event for event in shop.new_events() if event["type"] == "checkout.session.completed")
 
 
 async def test_event_is_acted_on_once(shop):
     event = await paid(shop)
-    assert [answer.is_new for answer in (await shop.hear(event), await shop.hear(event))] == [True, False]
+    assert [answer.is_new for answer in (await shop.send(event), await shop.send(event))] == [True, False]
     asked = len(shop.stripe.asked)
-    await shop.hear(event)
+    await shop.send(event)
     assert len(shop.stripe.asked) == asked
     assert await shop.tier() == "pro"
 
@@ -65,7 +66,7 @@ async def test_signature_over_bytes_that_are_no_text_is_refused(small_shop):
 async def test_event_about_somebody_else_is_received_and_changes_nothing(small_shop):
     event = await paid(small_shop)
     for about in ({"object": "product", "id": "prod_1"}, {"object": "invoice", "customer": "cus_stranger"}):
-        answer = await small_shop.hear({**event, "id": f"evt_{about['object']}", "data": {"object": about}})
+        answer = await small_shop.send({**event, "id": f"evt_{about['object']}", "data": {"object": about}})
         assert answer.received
     assert await small_shop.tier() == "free"
 
@@ -74,7 +75,7 @@ async def test_event_alone_moves_nothing_without_what_stripe_has_now(shop):
     event = await paid(shop)
     for subscription in shop.stripe.subscriptions:
         shop.stripe.end(subscription)
-    await shop.hear(event)
+    await shop.send(event)
     assert await shop.tier() == "free"
 
 
@@ -82,10 +83,10 @@ async def test_event_alone_moves_nothing_without_what_stripe_has_now(shop):
 async def test_webhook_that_could_not_be_acted_on_is_asked_for_again(shop, mode):
     event = await paid(shop)
     shop.trouble(mode)
-    assert (await refused(shop.hear(event), "upstream-unavailable")).status == 502
+    assert (await refused(shop.send(event), "upstream-unavailable")).status == 502
     assert await shop.tier() == "free"
     shop.trouble("ok")
-    assert (await shop.hear(event)).is_new
+    assert (await shop.send(event)).is_new
     assert await shop.tier() == "pro"
 
 
@@ -94,7 +95,7 @@ async def test_storm_of_events_about_one_subscription_is_one_reason_to_look(shop
     for _ in range(40):
         shop.stripe.renew(subscription)
     shop.stripe.change_plan(subscription, "price_ent")
-    storm = shop.untold() * 2
+    storm = shop.new_events() * 2
     asked = len(shop.stripe.asked)
     await shop.deliver_at_once(storm)
     assert len(shop.stripe.asked) - asked == 1
@@ -107,10 +108,10 @@ async def test_event_that_comes_while_stripe_is_asked_has_a_look_of_its_own(smal
     small_shop.stripe.renew(subscription)
     asked = len(small_shop.stripe.asked)
     small_shop.stripe.jitter = Pauses([0.3])
-    early = asyncio.ensure_future(small_shop.deliver_at_once(small_shop.untold()))
+    early = asyncio.ensure_future(small_shop.deliver_at_once(small_shop.new_events()))
     await small_shop.stripe.jitter.has_begun.wait()
     small_shop.stripe.change_plan(subscription, "price_ent")
-    await small_shop.deliver_at_once(small_shop.untold())
+    await small_shop.deliver_at_once(small_shop.new_events())
     await early
     assert len(small_shop.stripe.asked) - asked == 2
     assert await small_shop.tier() == "enterprise"
@@ -119,9 +120,9 @@ async def test_event_that_comes_while_stripe_is_asked_has_a_look_of_its_own(smal
 async def test_events_that_came_together_are_all_asked_for_again_when_stripe_is_away(small_shop):
     subscription = await small_shop.buy("price_pro")
     small_shop.stripe.change_plan(subscription, "price_ent")
-    events = small_shop.untold()
+    events = small_shop.new_events()
     small_shop.trouble("error")
-    told = await asyncio.gather(*map(small_shop.hear, events), return_exceptions=True)
+    told = await asyncio.gather(*map(small_shop.send, events), return_exceptions=True)
     assert [getattr(one, "code", one) for one in told] == ["upstream-unavailable"] * len(events)
     small_shop.trouble("ok")
     assert all(await small_shop.deliver(events))
@@ -131,9 +132,9 @@ async def test_events_that_came_together_are_all_asked_for_again_when_stripe_is_
 async def test_who_hangs_up_takes_the_look_from_nobody_else(small_shop):
     subscription = await small_shop.buy("price_pro")
     small_shop.stripe.change_plan(subscription, "price_ent")
-    first, *others = small_shop.untold()
-    impatient = asyncio.ensure_future(small_shop.hear(first))
-    patient = asyncio.gather(*map(small_shop.hear, others))
+    first, *others = small_shop.new_events()
+    impatient = asyncio.ensure_future(small_shop.send(first))
+    patient = asyncio.gather(*map(small_shop.send, others))
     await asyncio.sleep(0)
     impatient.cancel()
     assert all(answer.is_new for answer in await patient)
@@ -144,8 +145,8 @@ async def test_where_nothing_is_sold_all_of_it_is_503_and_names_the_settings(sma
     settings = Settings(stripe_secret_key="sk_test_1", stripe_prices={"price_pro": "pro"})
     async with open_stripe(settings) as provider:
         assert provider is None
-    desk = CheckoutEndpoints(settings, small_shop.database, small_shop.ring, small_shop.meter, None)
-    small_shop.desk = desk
+    endpoints = CheckoutEndpoints(settings, small_shop.database, small_shop.ring, small_shop.meter, None)
+    small_shop.endpoints = endpoints
     for work in (small_shop.begin(), small_shop.portal(), small_shop.webhook(b"{}", "")):
         problem = await refused(work, "not-configured")
         assert (problem.status, problem.facts["setting"]) == (503, "stripe_webhook_secret")
@@ -154,13 +155,12 @@ async def test_where_nothing_is_sold_all_of_it_is_503_and_names_the_settings(sma
 async def test_with_all_settings_stripe_is_asked_where_they_say(small_shop):
     async with open_stripe(small_shop.settings) as provider:
         assert provider is not None
-        assert not await provider.is_customer("cus_unknown")
+        assert not await provider.customer_exists("cus_unknown")
     assert small_shop.stripe.asked[-1].path == "/v1/customers/cus_unknown"
 
 
 async def test_without_the_extra_the_start_says_what_to_install(small_shop, monkeypatch):
     monkeypatch.setitem(sys.modules, "stripe", None)
-    monkeypatch.delitem(sys.modules, "tollhouse.accounts.subscriptions.stripe_client")
     monkeypatch.delitem(sys.modules, "tollhouse.accounts.subscriptions.stripe_transport")
     with pytest.raises(SettingError, match=r"pip install 'tollhouse\[stripe\]'"):
         async with open_stripe(small_shop.settings):
@@ -168,10 +168,10 @@ async def test_without_the_extra_the_start_says_what_to_install(small_shop, monk
 
 
 @pytest.mark.parametrize("wrong", ["price_a=free", "price_a=gold", "price_a"])
-def test_prices_are_sold_for_paid_tiers_only(monkeypatch, wrong):
+def test_prices_are_sold_for_paid_plans_only(monkeypatch, wrong):
     monkeypatch.setenv("TOLLHOUSE_STRIPE_PRICES", wrong)
     with pytest.raises(SettingError, match="stripe_prices"):
-        load()
+        open_plans(load())
 
 
 def test_prices_are_read_from_the_environment_and_secrets_never_shown(monkeypatch):

@@ -1,54 +1,74 @@
-"""Which tier a customer's subscriptions pay for: a pure decision over what the provider has at one moment."""
+"""Which plan a customer's subscriptions pay for: a pure function of Stripe's current state."""
 
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from tollhouse.accounts.subscriptions.types import Subscription
+from tollhouse.accounts.plans import Plans
 
-_ENDED = frozenset({"canceled", "incomplete_expired"})
-# A first payment that is not through yet: it becomes active, or ends by itself within a day.
-_NOT_BEGUN = frozenset({"incomplete"})
+PAID_STATUSES = frozenset({"active", "trialing"})
+# Stripe retries the payment of the last invoice.
+RETRIED_STATUS = "past_due"
+_ENDED_STATUSES = frozenset({"canceled", "incomplete_expired"})
+# The first payment is not complete: the subscription becomes active, or expires within a day.
+_INCOMPLETE_STATUS = "incomplete"
 
 
-class Verdict(Struct, frozen=True):
-    """`tier` is what is paid for; None where a subscription of ours has a price that no setting names any more.
+class Subscription(Struct, frozen=True):
+    """A customer's subscription as Stripe has it now.
 
-    `holds` is the subscription that pays for it, by `price_id`; `superfluous` are those that should stop costing money.
+    `price_ids` are the prices that are paid: those of its items while it is active, those of the last paid invoices
+    while a payment is retried (the latest first), none otherwise. `is_ours`: this server's checkout created it.
+    """
+
+    id: str
+    status: str
+    created: int
+    price_ids: tuple[str, ...]
+    is_ours: bool
+    cancels_at_period_end: bool
+    period_ends_at: float | None
+
+
+class Resolution(Struct, frozen=True):
+    """`tier` is what is paid for; None if a subscription of ours has a price that no setting names.
+
+    `subscription` pays for it, by `price_id`. `superfluous` are the ids of subscriptions to cancel.
     """
 
     tier: str | None
-    holds: Subscription | None
+    subscription: Subscription | None
     price_id: str | None
     superfluous: tuple[str, ...]
 
 
-def decide(subscriptions: Sequence[Subscription], prices: Mapping[str, str], *, key_is_active: bool) -> Verdict:
-    """The newest subscription that pays for a tier counts, and replaces older ones: nobody pays twice for one key.
+def resolve_plan(
+    subscriptions: Sequence[Subscription], prices: Mapping[str, str], plans: Plans, *, key_is_active: bool
+) -> Resolution:
+    """Resolve to the newest subscription that pays for a plan; it replaces older ones, so nobody pays twice for a key.
 
-    A key that opens nothing any more (revoked) is worth nothing, so all of its subscriptions are superfluous.
+    All subscriptions of a revoked key are superfluous.
     """
-    running = [one for one in subscriptions if one.status not in _ENDED]
-    ours = [one for one in running if one.is_ours or _tier(one, prices)]
+    ours = [
+        one
+        for one in subscriptions
+        if one.status not in _ENDED_STATUSES and (one.is_ours or _deciding_price(one, prices, plans))
+    ]
     if not key_is_active:
-        return Verdict("free", None, None, tuple(one.id for one in ours))
-    paying = sorted((one for one in ours if _tier(one, prices)), key=_age)
-    if paying:
-        holds = paying[-1]
-        older = [one.id for one in ours if _age(one) < _age(holds) and one.status not in _NOT_BEGUN]
-        return Verdict(_tier(holds, prices), holds, _price(holds, prices), tuple(older))
-    is_unclear = any(one.bought for one in ours)
-    return Verdict(None if is_unclear else "free", None, None, ())
+        return Resolution(plans.default.name, None, None, tuple(one.id for one in ours))
+    newest_first = sorted(ours, key=lambda one: (one.created, one.id), reverse=True)
+    for rank, subscription in enumerate(newest_first):
+        price_id = _deciding_price(subscription, prices, plans)
+        if price_id is not None:
+            older = [one.id for one in newest_first[rank + 1 :] if one.status != _INCOMPLETE_STATUS]
+            return Resolution(prices[price_id], subscription, price_id, tuple(older))
+    has_unknown_price = any(one.price_ids for one in ours)
+    return Resolution(None if has_unknown_price else plans.default.name, None, None, ())
 
 
-def _tier(subscription: Subscription, prices: Mapping[str, str]) -> str | None:
-    price = _price(subscription, prices)
-    return None if price is None else prices[price]
-
-
-def _price(subscription: Subscription, prices: Mapping[str, str]) -> str | None:
-    return next((price for price in subscription.bought if price in prices), None)
-
-
-def _age(subscription: Subscription) -> tuple[int, str]:
-    return subscription.created, subscription.id
+def _deciding_price(subscription: Subscription, prices: Mapping[str, str], plans: Plans) -> str | None:
+    """The price that decides the plan: the most expensive plan's of an active subscription, else the latest paid."""
+    sold = [price_id for price_id in subscription.price_ids if price_id in prices]
+    if subscription.status == RETRIED_STATUS:
+        return next(iter(sold), None)
+    return max(sold, key=lambda price_id: plans.names.index(prices[price_id]), default=None)

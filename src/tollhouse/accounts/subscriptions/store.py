@@ -1,8 +1,12 @@
-"""Who pays for which key, and which events were heard, as rows. Moments are seconds since 1970."""
+"""Database tables of the checkout: which customer pays for which key, and which events were processed.
 
-from collections.abc import Collection
+Times are Unix timestamps in seconds.
+"""
+
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Boolean, Column, Double, Integer, String, Table, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,15 +18,15 @@ account = Table(
     metadata,
     Column("key_id", String(32), primary_key=True),
     Column("customer_id", String(255), unique=True),
-    Column("customer_tries", Integer, nullable=False),
+    Column("customer_tries", Integer, key="customer_attempts", nullable=False),
     Column("session_id", String(255)),
-    Column("session_price", String(255)),
+    Column("session_price", String(255), key="session_price_id"),
     Column("session_expires_at", Double),
-    Column("sessions", Integer, nullable=False),
-    Column("looks", Integer, nullable=False),
-    Column("look_applied", Integer, nullable=False),
-    Column("look_again_at", Double, index=True),
-    Column("tier_given", String(16), nullable=False),
+    Column("sessions", Integer, key="session_attempts", nullable=False),
+    Column("looks", Integer, key="syncs_started", nullable=False),
+    Column("look_applied", Integer, key="last_applied_sync", nullable=False),
+    Column("look_again_at", Double, key="next_sync_at", index=True),
+    Column("tier_given", String(16), key="applied_tier", nullable=False),
     Column("subscription_id", String(255)),
     Column("subscription_status", String(32)),
     Column("price_id", String(255)),
@@ -36,88 +40,97 @@ event = Table(
     Column("id", String(255), primary_key=True),
     Column("type", String(100), nullable=False),
     Column("created", Double, nullable=False),
-    Column("heard_at", Double, nullable=False, index=True),
+    Column("heard_at", Double, key="processed_at", nullable=False, index=True),
 )
 
-_NEW = {
-    "customer_tries": 0,
-    "sessions": 0,
-    "looks": 0,
-    "look_applied": 0,
-    "tier_given": "free",
-    "cancels_at_period_end": False,
-}
+
+class Account(Struct, frozen=True):
+    """One key's account at Stripe: its customer, its open checkout session and the subscription that pays for it."""
+
+    key_id: str
+    applied_tier: str
+    customer_id: str | None = None
+    customer_attempts: int = 0
+    session_id: str | None = None
+    session_price_id: str | None = None
+    session_expires_at: float | None = None
+    session_attempts: int = 0
+    syncs_started: int = 0
+    last_applied_sync: int = 0
+    next_sync_at: float | None = None
+    subscription_id: str | None = None
+    subscription_status: str | None = None
+    price_id: str | None = None
+    cancels_at_period_end: bool = False
+    period_ends_at: float | None = None
+
+    @classmethod
+    def from_row(cls, row: Any) -> "Account":
+        """The account of a database row."""
+        return cls(**{column.key: row._mapping[column] for column in account.c})  # noqa: SLF001 - public in SQLAlchemy
 
 
-async def open_account(transaction: Transaction, key_id: str) -> tuple[Any, bool]:
-    """The account of this key, made where there is none; and whether it was made now."""
-    query = _insert(transaction, account).values(key_id=key_id, **_NEW).on_conflict_do_nothing()
-    is_new = (await transaction.execute(query)).rowcount == 1
-    return await account_of_key(transaction, key_id), is_new
+async def get_or_create_account(transaction: Transaction, key_id: str, default_plan: str) -> tuple[Account, bool]:
+    """The account of this key, and whether it was created by this call."""
+    new = Account(key_id, default_plan)
+    values = {name: getattr(new, name) for name in new.__struct_fields__}
+    result = await transaction.execute(_insert(transaction, account).values(**values).on_conflict_do_nothing())
+    return await get_account(transaction, key_id), result.rowcount == 1
 
 
-async def account_of_key(connection: AsyncConnection, key_id: str) -> Any:
+async def find_account(connection: AsyncConnection, key_id: str) -> Account | None:
     """The account of this key, or None."""
-    return (await connection.execute(select(account).where(account.c.key_id == key_id))).one_or_none()
+    row = (await connection.execute(select(account).where(account.c.key_id == key_id))).one_or_none()
+    return None if row is None else Account.from_row(row)
+
+
+async def get_account(connection: AsyncConnection, key_id: str) -> Account:
+    """The account of this key, which exists."""
+    return Account.from_row((await connection.execute(select(account).where(account.c.key_id == key_id))).one())
 
 
 async def key_of_customer(connection: AsyncConnection, customer_id: str) -> str | None:
-    """The key that this customer pays for."""
+    """The id of the key this customer pays for."""
     query = select(account.c.key_id).where(account.c.customer_id == customer_id)
     return (await connection.execute(query)).scalar_one_or_none()
 
 
-async def change_account(transaction: Transaction, key_id: str, **values: object) -> None:
-    """Alter an account."""
-    await transaction.execute(update(account).where(account.c.key_id == key_id).values(**values))
+async def update_account(
+    transaction: Transaction, key_id: str, values: Mapping[str, object], expected: Mapping[str, object] | None = None
+) -> None:
+    """Set columns of an account, if other columns still have the `expected` values."""
+    unchanged = [account.c[name].is_not_distinct_from(value) for name, value in (expected or {}).items()]
+    await transaction.execute(update(account).where(account.c.key_id == key_id, *unchanged).values(**values))
 
 
-async def name_customer(transaction: Transaction, key_id: str, former: str | None, customer_id: str) -> None:
-    """Keep the customer of a key, unless somebody else has replaced the former one already."""
-    is_unchanged = account.c.customer_id.is_(None) if former is None else account.c.customer_id == former
-    query = update(account).where(account.c.key_id == key_id, is_unchanged).values(customer_id=customer_id)
-    await transaction.execute(query)
+async def start_sync(transaction: Transaction, key_id: str) -> Account:
+    """Number a new sync; the account with that number as `syncs_started`."""
+    number = {account.c.syncs_started: account.c.syncs_started + 1}
+    await transaction.execute(update(account).where(account.c.key_id == key_id).values(number))
+    return await get_account(transaction, key_id)
 
 
-async def another_customer_try(transaction: Transaction, key_id: str, tries: int) -> None:
-    """The try of this number is known to have failed: the next one is another."""
-    query = update(account).where(account.c.key_id == key_id, account.c.customer_tries == tries)
-    await transaction.execute(query.values(customer_tries=tries + 1))
-
-
-async def next_session(transaction: Transaction, key_id: str, sessions: int, **values: object) -> None:
-    """Count a session, unless it was counted already; `values` tell what is kept of it."""
-    query = update(account).where(account.c.key_id == key_id, account.c.sessions == sessions)
-    await transaction.execute(query.values(sessions=sessions + 1, **values))
-
-
-async def begin_look(transaction: Transaction, key_id: str) -> Any:
-    """Number a look at the provider; the account's row with that number as `looks`."""
-    query = update(account).where(account.c.key_id == key_id).values(looks=account.c.looks + 1)
-    return (await transaction.execute(query.returning(*account.c))).one()
-
-
-async def due_for_a_look(connection: AsyncConnection, moment: float) -> list[str]:
-    """The keys whose subscription should be looked at again by this moment, the longest due first."""
-    query = select(account.c.key_id).where(account.c.look_again_at <= moment).order_by(account.c.look_again_at)
+async def due_keys(connection: AsyncConnection, now: float) -> list[str]:
+    """The ids of keys whose subscription is due for a sync, the longest due first."""
+    query = select(account.c.key_id).where(account.c.next_sync_at <= now).order_by(account.c.next_sync_at)
     return list((await connection.execute(query)).scalars())
 
 
-async def heard_among(connection: AsyncConnection, event_ids: Collection[str]) -> set[str]:
-    """Those of the events that were heard before: all that they ask for was done."""
+async def processed_events(connection: AsyncConnection, event_ids: Collection[str]) -> set[str]:
+    """Those of the events that were processed completely."""
     return set((await connection.execute(select(event.c.id).where(event.c.id.in_(event_ids)))).scalars())
 
 
-async def keep_event(transaction: Transaction, **values: object) -> None:
-    """Remember that an event was heard."""
+async def insert_event(transaction: Transaction, **values: object) -> None:
+    """Record that an event was processed."""
     await transaction.execute(_insert(transaction, event).values(**values).on_conflict_do_nothing())
 
 
-async def forget_events(transaction: Transaction, before: float) -> None:
-    """Forget the events heard before this moment."""
-    await transaction.execute(event.delete().where(event.c.heard_at < before))
+async def delete_events(transaction: Transaction, before: float) -> None:
+    """Delete the events processed before this time."""
+    await transaction.execute(event.delete().where(event.c.processed_at < before))
 
 
 def _insert(transaction: Transaction, table: Table) -> Any:
-    """An INSERT of the database's own kind: only those can be told what to do about rows that are there already."""
+    """The database's own INSERT, which knows ON CONFLICT."""
     return (sqlite if transaction.dialect.name == "sqlite" else postgresql).insert(table)

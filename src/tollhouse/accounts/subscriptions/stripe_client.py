@@ -1,181 +1,294 @@
-"""Stripe, asked through its official SDK: bounded in time, every change under a name that makes a repeat harmless."""
+"""Calls to Stripe through its official SDK, with time limits and idempotency keys.
+
+The SDK is an optional extra: it is imported when a client is made, so that this module imports without it.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-import msgspec
-import stripe
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tollhouse import clock
-from tollhouse.accounts.subscriptions.stripe_objects import (
-    KEY_NAME,
-    RETRIED,
-    StripeCustomer,
-    StripeEvent,
-    StripeInvoice,
-    StripeSession,
-    StripeSubscription,
-    parsed,
-    prices_paid,
-)
-from tollhouse.accounts.subscriptions.stripe_transport import EventLoopClient
-from tollhouse.accounts.subscriptions.types import (
-    CheckoutParams,
-    ProviderFailed,
-    Session,
-    StripeEventSummary,
-    Subscription,
-    WebhookRefused,
-)
+from tollhouse.accounts.subscriptions.plan_resolution import PAID_STATUSES, RETRIED_STATUS, Subscription
+from tollhouse.config.settings import SettingError, Settings
 from tollhouse.logs import logger
 
-log = logger("payments.checkout")
+if TYPE_CHECKING:
+    import stripe
+
+log = logger("accounts.subscriptions")
 
 T = TypeVar("T")
+R = TypeVar("R")
 
-# A webhook is refused this long after it was signed, and this long before its moment has come.
+KEY_METADATA = "tollhouse_key"
+"""Customers, checkout sessions and subscriptions carry the id of their API key under this metadata name."""
+
+# A webhook is refused when its timestamp is further than this from now, in either direction.
 TOLERANCE_SECONDS = 300
-LISTED = 100
+PAGE_SIZE = 100
 INVOICES_READ = 12
 
+_REQUIRED_SETTINGS = ("stripe_secret_key", "stripe_webhook_secret", "stripe_prices")
 
-class Bounds(Struct, frozen=True):
-    """How long Stripe may take: for one exchange, and for one question with all its retries.
 
-    Stripe itself waits about ten seconds for the answer to a webhook.
+class StripeCallFailed(Exception):
+    """A call to Stripe failed.
+
+    `outcome` is `unknown` (no response: Stripe may have carried out the call), `failed` (Stripe or the account there
+    has a problem) or `refused` (the request is invalid, for the reason `code`).
+    """
+
+    def __init__(self, outcome: Literal["unknown", "failed", "refused"], code: str = "") -> None:
+        super().__init__(f"{outcome} {code}".strip())
+        self.outcome = outcome
+        self.code = code
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether an object named in the request does not exist at Stripe."""
+        return self.code == "resource_missing"
+
+
+class InvalidWebhook(Exception):
+    """The signature, timestamp or body of a webhook is invalid. The message is safe to show to a stranger."""
+
+
+class StripeEvent(Struct, frozen=True):
+    """A verified webhook event. `customer_id` is empty where the event names no customer."""
+
+    id: str
+    type: str
+    created: float
+    customer_id: str
+
+
+class Session(Struct, frozen=True):
+    """A checkout session. `url` is empty unless it is open."""
+
+    id: str
+    url: str
+    expires_at: float
+
+
+class Timeouts(Struct, frozen=True):
+    """Limits for one HTTP exchange and for one call with its retries.
+
+    Stripe waits about ten seconds for the response to a webhook.
     """
 
     attempt_seconds: float = 4.0
-    deadline_seconds: float = 8.0
+    call_seconds: float = 8.0
     retries: int = 2
 
 
 class StripeApi:
-    """One account at Stripe. See Provider for what each question means."""
+    """One Stripe account. Every call raises StripeCallFailed.
 
-    def __init__(self, secret_key: str, webhook_secret: str, base_url: str, bounds: Bounds | None = None) -> None:
-        self._bounds = bounds or Bounds()
-        self._http = EventLoopClient(self._bounds.attempt_seconds)
-        self._webhook_secret = webhook_secret
+    A call that takes an `idempotency_key` has its effect once, however often it is repeated with that key.
+    """
+
+    def __init__(self, settings: Settings, timeouts: Timeouts | None = None) -> None:
+        import stripe
+
+        from tollhouse.accounts.subscriptions.stripe_transport import EventLoopClient
+
+        self._timeouts = timeouts or Timeouts()
+        self._http = EventLoopClient(self._timeouts.attempt_seconds)
+        self._webhook_secret = settings.stripe_webhook_secret
+        # Buyers return to the console's page about keys, which shows the status.
+        self._return_url = f"{settings.root_url}/keys"
         self._client = stripe.StripeClient(
-            secret_key,
-            base_addresses={"api": base_url},
+            settings.stripe_secret_key,
+            base_addresses={"api": settings.stripe_api_base},
             http_client=self._http,
-            max_network_retries=self._bounds.retries,
+            max_network_retries=self._timeouts.retries,
         )
 
     async def close(self) -> None:
-        """Give every connection back."""
+        """Close all connections."""
         await self._http.close_async()
 
-    async def customer_named(self, key_id: str, email: str) -> str | None:
-        listed = await self._asked(self._client.v1.customers.list_async({"email": email, "limit": LISTED}))
-        customers = [parsed(StripeCustomer, one) for one in listed["data"]]
-        return next((one.id for one in customers if one.metadata.get(KEY_NAME) == key_id), None)
+    async def find_customer(self, key_id: str, email: str) -> str | None:
+        """The id of the customer that was created for this key, or None."""
+        request = self._client.v1.customers.list_async({"email": email, "limit": PAGE_SIZE})
+        customers = await self._call(request, lambda listed: [(one.id, one.metadata) for one in listed.data])
+        return next((id_ for id_, metadata in customers if getattr(metadata, KEY_METADATA, "") == key_id), None)
 
-    async def is_customer(self, customer_id: str) -> bool:
+    async def customer_exists(self, customer_id: str) -> bool:
         try:
-            found = await self._asked(self._client.v1.customers.retrieve_async(customer_id))
-        except ProviderFailed as failure:
+            request = self._client.v1.customers.retrieve_async(customer_id)
+            return await self._call(request, lambda customer: not getattr(customer, "deleted", False))
+        except StripeCallFailed as failure:
             if failure.is_missing:
                 return False
             raise
-        return not found.get("deleted", False)
 
-    async def create_customer(self, key_id: str, email: str, name: str) -> str:
-        work = self._client.v1.customers.create_async(
-            {"email": email, "metadata": {KEY_NAME: key_id}}, {"idempotency_key": name}
+    async def create_customer(self, key_id: str, email: str, idempotency_key: str) -> str:
+        request = self._client.v1.customers.create_async(
+            {"email": email, "metadata": {KEY_METADATA: key_id}}, {"idempotency_key": idempotency_key}
         )
-        return parsed(StripeCustomer, await self._asked(work)).id
+        return await self._call(request, lambda customer: customer.id)
 
-    async def create_session(self, order: CheckoutParams, name: str) -> Session:
-        work = self._client.v1.checkout.sessions.create_async(
+    async def create_session(self, key_id: str, customer_id: str, price_id: str, idempotency_key: str) -> Session:
+        """A checkout session that sells this price to this key."""
+        request = self._client.v1.checkout.sessions.create_async(
             {
                 "mode": "subscription",
-                "customer": order.customer_id,
-                "client_reference_id": order.key_id,
-                "line_items": [{"price": order.price_id, "quantity": 1}],
-                "metadata": {KEY_NAME: order.key_id},
-                "subscription_data": {"metadata": {KEY_NAME: order.key_id}},
-                "success_url": order.paid_url,
-                "cancel_url": order.left_url,
+                "customer": customer_id,
+                "client_reference_id": key_id,
+                "line_items": [{"price": price_id, "quantity": 1}],
+                "metadata": {KEY_METADATA: key_id},
+                "subscription_data": {"metadata": {KEY_METADATA: key_id}},
+                "success_url": f"{self._return_url}?status=paid",
+                "cancel_url": f"{self._return_url}?status=cancelled",
             },
-            {"idempotency_key": name},
+            {"idempotency_key": idempotency_key},
         )
-        return parsed(StripeSession, await self._asked(work)).seen()
+        return await self._call(request, _read_session)
 
     async def session(self, session_id: str) -> Session:
-        return parsed(
-            StripeSession, await self._asked(self._client.v1.checkout.sessions.retrieve_async(session_id))
-        ).seen()
+        return await self._call(self._client.v1.checkout.sessions.retrieve_async(session_id), _read_session)
 
-    async def expire(self, session_id: str) -> None:
-        await self._asked(self._client.v1.checkout.sessions.expire_async(session_id))
+    async def expire_session(self, session_id: str) -> None:
+        await self._call(self._client.v1.checkout.sessions.expire_async(session_id), _read_session)
 
-    async def subscriptions_of(self, customer_id: str) -> Sequence[Subscription]:
-        work = self._client.v1.subscriptions.list_async({"customer": customer_id, "status": "all", "limit": LISTED})
-        found = [parsed(StripeSubscription, one) for one in (await self._asked(work))["data"]]
-        return [one.seen(await self._prices_paid(one.id) if one.status == RETRIED else ()) for one in found]
+    async def create_portal(self, customer_id: str) -> str:
+        """The URL of a customer portal, valid for a short time."""
+        request = self._client.v1.billing_portal.sessions.create_async(
+            {"customer": customer_id, "return_url": self._return_url}
+        )
+        return await self._call(request, lambda portal: portal.url)
 
-    async def cancel(self, subscription_id: str) -> None:
-        work = self._client.v1.subscriptions.cancel_async(
+    async def subscriptions(self, customer_id: str) -> Sequence[Subscription]:
+        """All subscriptions of a customer, ended ones included, as they are now. Empty for a deleted customer."""
+        request = self._client.v1.subscriptions.list_async(
+            {"customer": customer_id, "status": "all", "limit": PAGE_SIZE}
+        )
+        try:
+            found = await self._call(request, lambda listed: [_read_subscription(one) for one in listed.data])
+        except StripeCallFailed as failure:
+            if failure.is_missing:
+                return ()  # Stripe ends every subscription of a customer it deletes.
+            raise
+        return [
+            structs.replace(one, price_ids=await self._paid_prices(one.id)) if one.status == RETRIED_STATUS else one
+            for one in found
+        ]
+
+    async def cancel_subscription(self, subscription_id: str) -> None:
+        """End a subscription now. The unused part of what was paid becomes the customer's credit."""
+        request = self._client.v1.subscriptions.cancel_async(
             subscription_id,
             {"prorate": True, "invoice_now": True},
             {"idempotency_key": f"tollhouse-cancel-{subscription_id}"},
         )
-        await self._asked(work)
-
-    async def portal(self, customer_id: str, return_url: str) -> str:
-        work = self._client.v1.billing_portal.sessions.create_async({"customer": customer_id, "return_url": return_url})
-        return str((await self._asked(work))["url"])
-
-    def read_webhook(self, raw: bytes, signature: str) -> StripeEventSummary:
         try:
-            self._client.construct_event(raw, signature, self._webhook_secret, TOLERANCE_SECONDS)
-            # The SDK looks for moments too long ago only.
-            if _signed_at(signature) > clock.seconds() + TOLERANCE_SECONDS:
-                raise WebhookRefused("The signature's timestamp lies in the future.")
-            return msgspec.json.decode(raw, type=StripeEvent).seen()
+            await self._call(request, lambda canceled: canceled.id)
+        except StripeCallFailed as failure:
+            if not failure.is_missing:
+                raise
+
+    def read_webhook(self, raw: bytes, signature: str) -> StripeEvent:
+        """Verify the signature over the raw body and return the event. Raises InvalidWebhook."""
+        import stripe
+
+        try:
+            event = stripe.Webhook.construct_event(raw, signature, self._webhook_secret, TOLERANCE_SECONDS)
+            # The SDK refuses old timestamps only.
+            signed_at = float(dict(part.split("=", 1) for part in signature.split(","))["t"])
+            if signed_at > clock.seconds() + TOLERANCE_SECONDS:
+                raise InvalidWebhook("The timestamp of `Stripe-Signature` is in the future.")
+            subject = event.to_dict()["data"]["object"]
+            customer = subject["id"] if subject.get("object") == "customer" else subject.get("customer")
+            return StripeEvent(event.id, event.type, event.created, customer if isinstance(customer, str) else "")
         except stripe.SignatureVerificationError:
-            raise WebhookRefused("The `Stripe-Signature` is missing, wrong, or too old.") from None
-        except (ValueError, AttributeError, msgspec.MsgspecError):  # no UTF-8, no JSON, no event
-            raise WebhookRefused("The body is no event of Stripe's.") from None
+            raise InvalidWebhook("`Stripe-Signature` is missing, wrong or too old.") from None
+        except (ValueError, AttributeError, KeyError, TypeError):  # not UTF-8, not JSON, not an event
+            raise InvalidWebhook("The body must be a Stripe event.") from None
 
-    async def _prices_paid(self, subscription_id: str) -> list[str]:
-        """The prices that were last paid for, the newest first."""
-        work = self._client.v1.invoices.list_async(
-            {
-                "subscription": subscription_id,
-                "status": "paid",
-                "limit": INVOICES_READ,
-            }
+    async def _paid_prices(self, subscription_id: str) -> tuple[str, ...]:
+        """The prices that the last invoices paid for, the latest first."""
+        request = self._client.v1.invoices.list_async(
+            {"subscription": subscription_id, "status": "paid", "limit": INVOICES_READ}
         )
-        return prices_paid(parsed(StripeInvoice, one) for one in (await self._asked(work))["data"])
+        return await self._call(
+            request, lambda listed: tuple(price_id for one in listed.data for price_id in _read_prices(one))
+        )
 
-    async def _asked(self, work: Awaitable[stripe.StripeObject]) -> dict[str, Any]:
-        """Stripe's answer. Raises ProviderFailed; what it says of the cause goes to the log."""
+    async def _call(self, request: Awaitable[T], read: Callable[[T], R]) -> R:
+        import stripe
+
         try:
-            async with asyncio.timeout(self._bounds.deadline_seconds):
-                return (await work).to_dict()
+            async with asyncio.timeout(self._timeouts.call_seconds):
+                return read(await request)
         except (TimeoutError, stripe.APIConnectionError) as error:
-            log.warning("Stripe did not answer", error=type(error).__name__)
-            raise ProviderFailed("no-answer") from None
+            log.warning("Stripe did not respond", error=type(error).__name__)
+            raise StripeCallFailed("unknown") from None
         except stripe.StripeError as error:
-            raise _failure(error) from None
+            # Its message may contain the buyer's data; its codes and request id do not.
+            log.warning(
+                "Stripe returned an error",
+                error=type(error).__name__,
+                status=error.http_status,
+                code=error.code,
+                stripe_request_id=error.request_id,
+            )
+            is_refusal = isinstance(error, stripe.InvalidRequestError | stripe.IdempotencyError)
+            raise StripeCallFailed("refused" if is_refusal else "failed", error.code or "") from None
+        except (AttributeError, KeyError, TypeError) as error:
+            log.warning("Stripe sent an unexpected response", error=str(error))
+            raise StripeCallFailed("failed") from None
 
 
-def _failure(error: stripe.StripeError) -> ProviderFailed:
-    # Its message may name the buyer; its codes and the id of the request at Stripe do not.
-    log.warning(
-        "Stripe refused", error=type(error).__name__, status=error.http_status, code=error.code, at=error.request_id
+@asynccontextmanager
+async def open_stripe(settings: Settings) -> AsyncIterator[StripeApi | None]:
+    """Open the Stripe account of the settings, None where not configured. Raises SettingError without the SDK."""
+    missing = missing_settings(settings)
+    if missing:
+        if len(missing) < len(_REQUIRED_SETTINGS):
+            log.warning("Stripe checkout is disabled", settings_missing=missing)
+        yield None
+        return
+    try:
+        api = StripeApi(settings)
+    except ModuleNotFoundError:
+        raise SettingError("stripe_secret_key: needs the extra: pip install 'tollhouse[stripe]'") from None
+    try:
+        yield api
+    finally:
+        await api.close()
+
+
+def missing_settings(settings: Settings) -> Sequence[str]:
+    """The required settings that are empty. Checkout needs all: without webhooks a payment would go unnoticed."""
+    return [name for name in _REQUIRED_SETTINGS if not getattr(settings, name)]
+
+
+def _read_session(session: "stripe.checkout.Session") -> Session:
+    return Session(session.id, (session.url or "") if session.status == "open" else "", session.expires_at)
+
+
+def _read_subscription(subscription: "stripe.Subscription") -> Subscription:
+    items = subscription.items.data
+    return Subscription(
+        id=subscription.id,
+        status=subscription.status,
+        created=subscription.created,
+        price_ids=tuple(item.price.id for item in items) if subscription.status in PAID_STATUSES else (),
+        is_ours=KEY_METADATA in subscription.metadata,
+        cancels_at_period_end=subscription.cancel_at_period_end,
+        period_ends_at=max((item.current_period_end for item in items), default=None),
     )
-    is_refusal = isinstance(error, stripe.InvalidRequestError | stripe.IdempotencyError)
-    return ProviderFailed("refused" if is_refusal else "failed", error.code or "")
 
 
-def _signed_at(signature: str) -> float:
-    """The moment in a `Stripe-Signature` that was found good."""
-    parts = (part.partition("=") for part in signature.split(","))
-    return float(next(value for name, _, value in parts if name == "t"))
+def _read_prices(invoice: "stripe.Invoice") -> list[str]:
+    """The prices an invoice paid for, the one that is paid furthest into the future first.
+
+    A negative line credits the unused part of a former price.
+    """
+    lines = sorted(invoice.lines.data, key=lambda line: line.period.end, reverse=True)
+    details = [line.pricing.price_details for line in lines if line.amount >= 0 and line.pricing]
+    return [detail.price if isinstance(detail.price, str) else detail.price.id for detail in details if detail]

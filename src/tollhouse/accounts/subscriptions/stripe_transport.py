@@ -1,4 +1,4 @@
-"""How the official SDK's requests travel: on the event loop, over the HTTP client the rest of the server uses."""
+"""HTTP transport of the Stripe SDK: the HTTP client that the rest of the server uses, on the event loop."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import stripe
 
-# It would tell every address, ids of customers included.
+# At level INFO it logs every URL, customer ids included.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
@@ -24,17 +24,17 @@ class EventLoopClient(stripe.HTTPClient):
     async def request_async(
         self, method: str, url: str, headers: Mapping[str, str], post_data: Any = None
     ) -> tuple[bytes, int, Mapping[str, str]]:
-        """One exchange. Raises stripe.APIConnectionError, which the SDK answers by trying again."""
+        """Send one request. Raises stripe.APIConnectionError, after which the SDK retries."""
         try:
-            answer = await self._client.request(method, url, headers=dict(headers), content=post_data)
+            response = await self._client.request(method, url, headers=dict(headers), content=post_data)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ExceptionGroup) as error:
             raise stripe.APIConnectionError(type(error).__name__, should_retry=True) from None  # type: ignore[no-untyped-call]
-        return answer.content, answer.status_code, answer.headers
+        return response.content, response.status_code, response.headers
 
     async def sleep_async(self, secs: float) -> None:
-        """The pause before another try."""
+        """Wait before a retry."""
         await asyncio.sleep(secs)
 
     async def close_async(self) -> None:
-        """Give every connection back."""
+        """Close all connections."""
         await self._client.aclose()

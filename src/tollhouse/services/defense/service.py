@@ -8,7 +8,7 @@ import msgspec
 
 from tollhouse import __version__
 from tollhouse.accounts.agent_endpoints import AgentEndpoints
-from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints, checkout_operations
+from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints
 from tollhouse.accounts.key_endpoints import KeyEndpoints
 from tollhouse.admission.context import AppContext
 from tollhouse.http.service import Service, Work
@@ -71,7 +71,7 @@ async def open_defense(context: AppContext) -> Service:
         description=_DESCRIPTION,
         endpoints=[
             *operations(feeds, keys, AgentEndpoints(context), chat),
-            *checkout_operations(checkout),
+            *checkout.endpoints(),
             *alert_operations(AlertEndpoints(context)),
             *analysis_operations(AnalysisEndpoints(context)),
         ],
@@ -91,7 +91,7 @@ def _work(context: AppContext, desk: StoryPublisher, checkout: CheckoutEndpoints
     alerts = AlertMonitor(context.database, recorded=context.settings.recorded, plans=context.plans.including("alerts"))
     work: list[Work] = [desk.work, alerts.work]
     if context.stripe:
-        work.append(checkout.watch)
+        work.append(checkout.monitor)
     if not context.settings.recorded:
         following = (follow_provider, follow_feeds, follow_fatalities)
         work += [partial(follow, context.database, context.settings) for follow in following]

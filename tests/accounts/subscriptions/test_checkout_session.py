@@ -1,4 +1,4 @@
-"""The way to the checkout, and what happens when Stripe is in trouble."""
+"""Checkout sessions and portals, and what happens when Stripe fails."""
 
 import asyncio
 
@@ -137,17 +137,17 @@ async def test_too_many_checkouts_of_one_address_are_told_to_wait(small_shop):
 
 async def test_payment_is_noticed_though_no_webhook_ever_came(shop, monkeypatch):
     subscription = shop.stripe.pay((await shop.begin()).session_id)
-    await shop.desk._following.round()
+    await shop.endpoints._sync.sync_due()
     assert await shop.tier() == "free"
     now = clock.seconds()
     monkeypatch.setattr(clock, "seconds", lambda: now + 3_700)
-    await shop.desk._following.round()
+    await shop.endpoints._sync.sync_due()
     assert await shop.tier() == "pro"
     shop.stripe.end(subscription)
     monkeypatch.setattr(clock, "seconds", lambda: now + 2 * 86_400)
     shop.trouble("error")
-    await shop.desk._following.round()
+    await shop.endpoints._sync.sync_due()
     assert await shop.tier() == "pro"
     shop.trouble("ok")
-    await shop.desk._following.round()
+    await shop.endpoints._sync.sync_due()
     assert await shop.tier() == "free"

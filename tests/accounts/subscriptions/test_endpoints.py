@@ -1,4 +1,4 @@
-"""The operations as a client and as Stripe call them: over HTTP, through the gate."""
+"""The endpoints as clients and Stripe call them: over HTTP, through admission."""
 
 from dataclasses import fields
 
@@ -7,7 +7,6 @@ import pytest
 
 from tests.accounts.subscriptions.shop import EMAIL
 from tests.fakes.stripe import signed
-from tollhouse.accounts.checkout_endpoints import checkout_operations
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext
 from tollhouse.http.openapi import description
@@ -22,7 +21,7 @@ async def _health() -> dict[str, str]:
 
 @pytest.fixture
 def service(small_shop):
-    return Service("defense", "Defense", "2.0", "", checkout_operations(small_shop.desk), _health, {"type": "object"})
+    return Service("defense", "Defense", "2.0", "", small_shop.endpoints.endpoints(), _health, {"type": "object"})
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ async def test_key_is_upgraded_and_its_portal_opened(client, small_shop):
     assert begun.status_code == 200
     assert set(begun.json()) == {"checkout_url", "session_id"}
     small_shop.stripe.pay(begun.json()["session_id"])
-    for event in small_shop.untold():
+    for event in small_shop.new_events():
         raw, signature = signed(event)
         headers = {"Stripe-Signature": signature, "Content-Type": "application/json; charset=utf-8"}
         told = await client.post("/api/stripe/webhook", content=raw, headers=headers)

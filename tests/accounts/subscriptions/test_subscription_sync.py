@@ -172,10 +172,10 @@ async def test_look_that_answers_late_does_not_undo_a_later_one(shop):
     subscription = await shop.buy("price_pro")
     shop.stripe.renew(subscription)
     shop.stripe.jitter = Pauses([0.4])
-    early = asyncio.ensure_future(shop.deliver_at_once(shop.untold()[:1]))
+    early = asyncio.ensure_future(shop.deliver_at_once(shop.new_events()[:1]))
     await shop.stripe.jitter.has_begun.wait()
     shop.stripe.change_plan(subscription, "price_ent")
-    await shop.deliver_at_once(shop.untold()[:1])
+    await shop.deliver_at_once(shop.new_events()[:1])
     assert await shop.tier() == "enterprise"
     assert not early.done()
     await early
@@ -197,7 +197,7 @@ async def _life(shop: Shop, chance: random.Random, email: str) -> str:
     fake = shop.stripe
     price = chance.choice(["price_pro", "price_pro_year"])
     subscription = fake.pay((await shop.begin(price, email=email, address=email)).session_id)
-    late, worth, is_over = shop.untold(), "pro", False
+    late, worth, is_over = shop.new_events(), "pro", False
     steps = chance.choices(["renew", "upgrade", "downgrade", "fail", "pay", "end", "unpaid"], k=chance.randint(1, 5))
     for number, step in enumerate(steps, start=1):
         chance.shuffle(late)
@@ -208,7 +208,7 @@ async def _life(shop: Shop, chance: random.Random, email: str) -> str:
         hearing = asyncio.gather(first, asyncio.sleep(0))
         await asyncio.sleep(chance.random() / 20)
         worth, is_over = _lived(fake, subscription, step, worth, is_over=is_over)
-        fresh = shop.untold()
+        fresh = shop.new_events()
         is_told_now = number == len(steps) or chance.random() < 0.5
         await asyncio.gather(hearing, shop.deliver_at_once(_doubled(fresh if is_told_now else []), workers=2))
         late = late[now:] + late[: now // 2] + ([] if is_told_now else fresh)
