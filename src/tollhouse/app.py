@@ -19,9 +19,8 @@ from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext
 from tollhouse.config import settings as setting
 from tollhouse.config.settings import SettingError, Settings
-from tollhouse.console.api_docs import api_docs_pages
 from tollhouse.console.discovery import discovery_pages
-from tollhouse.console.root_routes import front_service
+from tollhouse.console.root_routes import api_docs_pages, front_service
 from tollhouse.http.lifespan import Application
 from tollhouse.http.mcp.endpoint import McpEndpoint
 from tollhouse.http.router import Router

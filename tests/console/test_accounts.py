@@ -13,10 +13,12 @@ from tests.fakes.standing import standing
 from tests.fakes.stripe import SECRET_KEY, WEBHOOK_SECRET, Stripe, signed
 from tests.fakes.website import Asked, Reply, standing_website
 from tests.journeys.server import free_port, poll
+from tollhouse.accounts.plans import open_plans
 from tollhouse.client import Agent
 from tollhouse.config.settings import PlanSettings, Settings
-from tollhouse.console.page_facts import client_samples, facts_of
+from tollhouse.console.account_pages import client_samples
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
+from tollhouse.services.defense.pages import build_pages
 
 TREASURY, WALLET = ACCOUNTS[2], ACCOUNTS[4]
 BRIEF = "/feeds/defense-brief"
@@ -252,9 +254,10 @@ def test_wallet_page_shows_the_documented_programs_with_this_servers_word():
         assert "service:" not in sample["code"]
 
 
-def test_chat_page_shows_the_cap_of_every_plan_with_chat():
-    caps = facts_of("ask", Settings(plans={"pro": PlanSettings(chat_per_day=7)}), [])["caps"]
-    assert caps == [{"tier": "pro", "per_day": 7}, {"tier": "enterprise", "per_day": None}]
+def test_chat_page_shows_the_daily_cap_of_every_plan_with_chat():
+    plans = open_plans(Settings(plans={"pro": PlanSettings(chat_per_day=7)}))
+    chat = next(page for page in build_pages(Settings(), plans) if page.path == "/ask")
+    assert chat.facts["plans"] == [{"tier": "pro", "chat_per_day": 7}, {"tier": "enterprise", "chat_per_day": None}]
 
 
 def test_navigation_is_folded_away_on_a_phone_and_opened_by_keyboard(visit):

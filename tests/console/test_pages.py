@@ -11,11 +11,20 @@ from tests.http.conftest import asgi_client
 from tollhouse import app
 from tollhouse.config.settings import Settings
 from tollhouse.console import page_shell
-from tollhouse.console.pages import OPERATOR_PAGE, PAGES
-from tollhouse.services import SERVICES
+from tollhouse.services import EVERY_SERVICE, SERVICES
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 CONSOLE = Path(page_shell.__file__).parent
+PACKAGE = CONSOLE.parent
+FILES = [path for folder in (CONSOLE / "static", *PACKAGE.glob("services/*/pages")) for path in folder.iterdir()]
+SCRIPTS = [path for path in FILES if path.suffix == ".js"]
+PATHS = {
+    "defense": {"/board", "/ask", "/alerts", "/keys", "/wallet"},
+    "mattress": {"/mattresses"},
+    "studio": {"/studio-catalogue"},
+    "infra": {"/value-chain"},
+}
+ALL_PATHS = set().union(*PATHS.values())
 VENDORED = ("d3", "topojson-client", "world-atlas")
 MOST_VENDORED_BYTES = 600_000
 
@@ -47,7 +56,7 @@ async def test_front_page_is_json_for_programs_and_html_for_browsers(tmp_path):
 
 async def test_every_page_has_the_strict_policy_and_nothing_inline_and_no_link_is_dead(tmp_path):
     async with served(tmp_path) as client:
-        for path in ("/", "/problems/rate-limited", OPERATOR_PAGE.path, *(page.path for page in PAGES)):
+        for path in ("/", "/problems/rate-limited", "/operator", *ALL_PATHS):
             page = await client.get(path, headers=HTML)
             assert page.status_code == 200, path
             policy = page.headers["content-security-policy"]
@@ -73,21 +82,32 @@ async def test_unknown_parameter_of_a_page_is_refused_and_its_own_are_not(tmp_pa
         assert (await client.get("/board?colour=red")).json()["parameter"] == "colour"
 
 
-@pytest.mark.parametrize(
-    ("service", "own"),
-    [
-        ("defense", {"/board", "/ask", "/alerts", "/keys", "/wallet"}),
-        ("studio", {"/studio-catalogue"}),
-        ("infra", {"/value-chain"}),
-    ],
-)
-async def test_single_service_has_its_own_pages_alone(tmp_path, service, own):
+@pytest.mark.parametrize("service", ["defense", "studio", "infra"])
+async def test_single_service_has_only_its_own_pages(tmp_path, service):
     async with served(tmp_path, service=service) as client:
         assert (await client.get("/", headers=HTML)).status_code == 200
-        for page in PAGES:
-            status = (await client.get(page.path, headers=HTML)).status_code
-            assert status == (200 if page.path in own else 404), page.path
+        for path in ALL_PATHS:
+            status = (await client.get(path, headers=HTML)).status_code
+            assert status == (200 if path in PATHS[service] else 404), path
         assert (await client.get("/health")).json()["version"]
+
+
+async def test_every_example_call_of_the_front_page_is_of_an_endpoint(tmp_path):
+    async with app.open_context(Settings(data_dir=str(tmp_path), recorded=False)) as context:
+        services = [await make(context) for make in SERVICES.values()]
+    for service in services:
+        assert service.front_page
+        paths = {endpoint.path for endpoint in service.endpoints if endpoint.method == "GET"}
+        for call in service.front_page.example_calls:
+            assert call.partition("?")[0] in paths, (service.name, call)
+
+
+def test_console_names_no_service():
+    names = re.compile(rf"\b({'|'.join(EVERY_SERVICE)}|mattresses|/tables|tollhouse\.services)\b", re.IGNORECASE)
+    own = [path for path in CONSOLE.rglob("*") if path.is_file() and "vendor" not in path.relative_to(CONSOLE).parts]
+    texts = {path: path.read_text("utf-8") for path in own if path.suffix in {".py", ".js", ".css", ".html"}}
+    assert len(texts) > 20
+    assert {path.name: names.findall(text) for path, text in texts.items() if names.search(text)} == {}
 
 
 @pytest.mark.parametrize(("token", "asks"), [("", "false"), ("the-operators-own", "true")])
@@ -111,22 +131,27 @@ async def test_every_module_a_page_imports_is_served(tmp_path):
     async with served(tmp_path) as client:
         page = await client.get("/board", headers=HTML)
         (files,) = set(re.findall(r'data-files="([^"]+)"', page.text))
-        for script in (CONSOLE / "static").glob("*.js"):
-            answer = await client.get(f"{files}/{script.name}")
-            assert answer.headers["content-type"].startswith("text/javascript")
-            for imported in re.findall(r'from "\./([^"]+)"', answer.text):
+        for script in (path for path in SCRIPTS if "tables" not in path.parts):
+            place = "" if script.is_relative_to(CONSOLE) else f"{script.parent.parent.name}/"
+            response = await client.get(f"{files}/{place}{script.name}")
+            assert response.headers["content-type"].startswith("text/javascript"), script
+            for imported in re.findall(r'from "\./([^"]+)"', response.text):
+                assert (script.parent / imported).exists(), (script.name, imported)
+            for imported in re.findall(r'from "\.\./([^"]+)"', response.text):
                 assert (CONSOLE / "static" / imported).exists(), (script.name, imported)
 
 
 def test_scripts_never_make_markup_of_text():
-    for script in (CONSOLE / "static").glob("*.js"):
+    for script in SCRIPTS:
         text = script.read_text("utf-8")
         for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", ".html(", "eval(", "Function("):
             assert way not in text, (script.name, way)
 
 
 def test_scripts_and_styles_name_no_other_host():
-    for file in (CONSOLE / "static").iterdir():
+    for file in FILES:
+        if file.suffix == ".py" or file.is_dir():
+            continue
         for url in re.findall(r"https?://[^\s\"'`)]+", file.read_text("utf-8")):
             assert url.startswith("http://www.w3.org/"), (file.name, url)
 

@@ -44,7 +44,7 @@ def test_person_narrows_the_table_down_opens_an_item_and_takes_the_rest_along(vi
 
 
 def test_prices_of_tables_are_told_where_people_look(server):
-    offered = "10,000 requests a day are free, then 0.001 USDC each"
+    offered = "10,000 free requests a day, then 0.001 USDC each"
     front = httpx2.get(server.root, headers={"Accept": "text/html"}).text
     assert f"books &lt;of&gt; all kinds, odd &lt;of&gt; all kinds: {offered}" in front
     for path in ("/tables", PAGE):

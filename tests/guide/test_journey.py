@@ -26,7 +26,7 @@ def test_reader_goes_from_the_front_page_to_an_operation_and_copies_its_sample(v
     assert "/api/chokepoints?country=Taiwan" in sample.inner_text()
     section.locator(".snippet", has_text="import requests").get_by_role("button").click()
     assert page.evaluate("navigator.clipboard.readText()").startswith("import os")
-    section.get_by_text("Problems it can end in").click()
+    section.locator("summary", has_text="Problems").click()
     section.get_by_role("link", name="invalid-parameter").click()
     assert page.url.endswith("/problems/invalid-parameter")
     visitor.check()
@@ -41,7 +41,7 @@ def test_reference_names_the_address_at_which_the_reader_found_the_server(visit,
 def test_reader_finds_a_heading_by_its_words(visit):
     visitor = visit(width=390)
     visitor.open("/guide")
-    visitor.page.get_by_label("Find a heading").fill("quota exceeded")
+    visitor.page.get_by_label("Search the headings").fill("quota exceeded")
     visitor.page.get_by_role("link", name="quota-exceeded").click()
     assert visitor.page.url.endswith("/guide/problems#quota-exceeded")
     visitor.check()
@@ -50,8 +50,8 @@ def test_reader_finds_a_heading_by_its_words(visit):
 def test_reader_is_told_when_no_heading_has_the_words(visit):
     visitor = visit()
     visitor.open("/guide")
-    visitor.page.get_by_label("Find a heading").fill("zyzzyva")
-    visitor.page.get_by_text("No heading has these words.").wait_for()
+    visitor.page.get_by_label("Search the headings").fill("zyzzyva")
+    visitor.page.get_by_text("No heading contains these words.").wait_for()
 
 
 def test_page_can_be_read_without_scripts(browser, server):

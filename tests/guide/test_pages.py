@@ -11,9 +11,9 @@ from tests.guide.documents import ROOT
 from tests.http.conftest import asgi_client
 from tollhouse import app
 from tollhouse.config.settings import Settings
-from tollhouse.console import guide_contents as contents
-from tollhouse.console.guide_reference import described_operations
-from tollhouse.console.markdown import leads_from, rendered
+from tollhouse.console import guide
+from tollhouse.console.markdown import render
+from tollhouse.console.reference import described_endpoints
 from tollhouse.http.code_samples import lacking
 from tollhouse.services import EVERY_SERVICE, SERVICES
 
@@ -36,13 +36,15 @@ def ids(page: str) -> list[str]:
 
 
 def test_every_page_of_the_documentation_has_its_place_in_the_guide():
-    assert contents.left_out() == []
+    folder = guide.docs_folder()
+    files = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")}
+    assert sorted(guide.page_names()) == sorted(files)
 
 
 async def test_every_page_is_served_whole_and_none_of_its_links_is_dead(tmp_path):
     async with served(tmp_path) as client:
         listed = addresses((await client.get("/guide")).text)
-        paths = [contents.address(name) for name in contents.pages()]
+        paths = [guide.page_path(name) for name in guide.page_names()]
         paths += [f"/guide/reference/{name}" for name in SERVICES]
         assert set(paths) <= listed
         known: dict[str, str] = {}
@@ -121,7 +123,7 @@ async def test_every_operation_declares_an_example_of_all_it_needs(tmp_path):
     settings = Settings(data_dir=str(tmp_path), recorded=False)
     async with app.open_context(settings) as context:
         services = [await make(context) for make in EVERY_SERVICE.values()]
-    operations = [one for service in services for one in described_operations(service)]
+    operations = [one for service in services for one in described_endpoints(service)]
     assert len(operations) > 60
     assert {one.id: lacking(one) for one in operations if lacking(one)} == {}
 
@@ -145,11 +147,11 @@ async def test_search_knows_the_headings_of_pages_and_operations(tmp_path):
             (one["page"], one["heading"]): one["address"] for one in (await client.get("/guide/headings.json")).json()
         }
         assert found["Problems", "quota-exceeded"] == "/guide/problems#quota-exceeded"
-        assert found["infra: reference", "What fails without whom"] == "/guide/reference/infra#listChokepoints"
+        assert found["infra: API reference", "What fails without whom"] == "/guide/reference/infra#listChokepoints"
 
 
 def test_markup_in_a_page_is_shown_and_never_passed_on():
-    made = rendered("# A <b>\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![y](javascript:z)").body
+    made = render("# A <b>\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![y](javascript:z)").body
     assert "<script" not in made
     assert "<b>" not in made
     assert 'href="javascript' not in made
@@ -157,25 +159,24 @@ def test_markup_in_a_page_is_shown_and_never_passed_on():
 
 
 def test_links_of_a_page_lead_to_pages_pictures_and_no_other_file():
-    leads = leads_from("decisions/0001-x", {"settings", "decisions/0002-y"}.__contains__)
-    assert leads("../settings.md#a") == "/guide/settings#a"
-    assert leads("0002-y.md") == "/guide/decisions/0002-y"
-    assert leads("../screenshots/board.png") == "/guide/screenshots/board.png"
-    assert leads("../../README.md") == "/guide"
-    assert leads("../../src/tollhouse/app.py") is None
-    assert leads("../../../etc/passwd") is None
-    assert leads("https://example.org/x.md") == "https://example.org/x.md"
+    decision = guide.page_groups()[-1].pages[0]
+    resolve = guide.resolve_links_of(decision)
+    assert resolve("../settings.md#a", "x") == ("/guide/settings#a", "x")
+    assert resolve(f"{decision.partition('/')[2]}.md", "x") == (f"/guide/{decision}", "x")
+    assert resolve("../screenshots/board.png", "") == ("/guide/screenshots/board.png", "")
+    assert resolve("../../README.md", "x") == ("/guide", "x")
+    assert resolve("../../src/tollhouse/app.py", "x") == (None, "x")
+    assert resolve("../../../etc/passwd", "x") == (None, "x")
+    assert resolve("https://example.org/x.md", "x") == ("https://example.org/x.md", "x")
 
 
 def test_link_that_is_called_like_a_file_is_called_like_its_page():
-    made = rendered(
-        "See [ledger.md](ledger.md) and [here](ledger.md).", leads_from("agents", contents.pages().__contains__)
-    )
+    made = render("See [ledger.md](ledger.md) and [here](ledger.md).", guide.resolve_links_of("agents"))
     assert 'See <a href="/guide/ledger">The ledger</a> and <a href="/guide/ledger">here</a>.' in made.body
 
 
 def test_headings_of_one_text_get_anchors_of_their_own():
-    text = rendered("# The page\n\n## Twice\n\n## Twice\n\n### `code` & more")
+    text = render("# The page\n\n## Twice\n\n## Twice\n\n### `code` & more")
     assert [heading.anchor for heading in text.headings] == ["the-page", "twice", "twice-1", "code--more"]
 
 

@@ -99,7 +99,7 @@ async def service(program: str, _folder: Path) -> None:
     tide = defstruct("Tide", [("port", str), ("at", str)])
     names = {**vars(endpoint), **vars(terms), **vars(context), "Service": Service, "Tide": tide,
              "TideQuery": defstruct("TideQuery", [("port", str)]), "fine": dict}  # fmt: skip
-    whole = program.replace("request.query.port, …", 'asked.query.port, "06:00"').replace("=…", "=fine")
+    whole = program.replace("request.query.port, …", 'request.query.port, "06:00"').replace("=…", "=fine")
     made, _ = await run(whole, names)
     served = await made["open_tides"](None)
     (one,) = served.endpoints

@@ -13,7 +13,7 @@ import msgspec
 
 from tollhouse import __version__, clock
 from tollhouse.config.settings import Settings
-from tollhouse.console.guide import reference_address
+from tollhouse.console.reference import reference_path
 from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.openapi import price_sentence
 from tollhouse.http.response_writer import etag_of
@@ -55,7 +55,7 @@ def _llms(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
     for service, base in described:
         lines += [f"## {service.title}", "", service.description, ""]
         lines += [f"- [Description]({base}/api/openapi.json): OpenAPI 3.1, with the price of every operation"]
-        lines += [f"- [Reference]({root}{reference_address(service)}): every operation, with samples that run"]
+        lines += [f"- [Reference]({root}{reference_path(service)}): every operation, with samples that run"]
         lines += [
             f"- `{operation.method} {base}{operation.path}`: {operation.summary}. {price_sentence(operation.terms)}"
             for operation in service.endpoints
@@ -75,7 +75,7 @@ def _catalog(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
             ],
             "service-doc": [
                 {"href": f"{base}/docs", "type": "text/html"},
-                {"href": f"{root}{reference_address(service)}", "type": "text/html"},
+                {"href": f"{root}{reference_path(service)}", "type": "text/html"},
             ],
             "status": [{"href": f"{base}/health", "type": JSON}],
         }

@@ -1,142 +1,105 @@
-"""What the front page says: the services, a first call to each, and how it is paid, all read off the declarations."""
+"""The front page: the services of a host, an example call to each, and the ways to pay."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tollhouse.accounts.plans import MINIMUM_DEPOSIT_MICROS, Plan, open_plans
 from tollhouse.config.settings import Settings
-from tollhouse.console.page_facts import offer
-from tollhouse.console.page_shell import Frame
-from tollhouse.console.table_pages import table_rows
+from tollhouse.console.page_shell import PageShell
+from tollhouse.console.pages import describe_price, needs_key, terms_per_request
+from tollhouse.http.endpoint import Response
+from tollhouse.http.pages import FrontPageEntry
 from tollhouse.http.service import Service
-from tollhouse.http.terms import AGENT_CALL_MICROS, Terms
+from tollhouse.http.terms import AGENT_CALL_MICROS
 from tollhouse.money import usd
 
-_PAGE_OF: Mapping[str, tuple[str, str]] = {
-    "defense": ("/board", "Open the board"),
-    "mattress": ("/mattresses", "Search mattresses"),
-    "infra": ("/value-chain", "See the graph"),
-    "studio": ("/studio-catalogue", "Read the catalogue"),
-}
-_FIRST_CALL: Mapping[str, str] = {
-    "defense": "curl -H 'Authorization: Bearer YOUR_KEY' \\\n  '{base}/feeds/events?limit=5'",
-    "mattress": "curl '{base}/api/search?q=firm+queen'",
-    "infra": "curl '{base}/api/paths?from=asml&to=openai'",
-    "studio": "curl '{base}/api/catalogue'",
-}
-_FREE: Mapping[str, str] = {"infra": "the value chain", "studio": "the studio catalogue"}
-_ORDER = ("defense", "mattress", "infra", "studio")
-_MOST_PRICED = 3
+MAX_PRICES = 3
 
-# A title, what it is in words, and a link as HTML.
+# A title, a text and a link, the last two as HTML.
 Way = tuple[str, str, str]
 
 
-def front_main(settings: Settings, services: Sequence[Service], frame: Frame) -> str:
-    """The page's own part, as HTML."""
-    known = sorted((service for service in services if service.name in _PAGE_OF), key=_place)
-    rows = "".join(_row(service, settings, frame) for service in known) + table_rows(settings, services, frame)
+def home_page(settings: Settings, services: Sequence[Service], shell: PageShell) -> Response:
+    """The page at `/`."""
+    entries = [(service, service.front_page) for service in services if service.front_page]
+    articles = "".join(_article(service, entry, settings, shell) for service, entry in entries)
+    main = (
+        '<header class="hero"><h1>Data feeds and catalogues, paid per call</h1>'
+        "<p>For people and for software agents. Every service has an OpenAPI description and the same form of errors, "
+        "and every response says how much of your plan remains.</p></header>"
+        f'<section aria-labelledby="services"><h2 id="services" class="unseen">Services</h2>'
+        f'<div class="offers panel">{articles}</div></section>{_payment_section(settings, entries, shell)}'
+    )
+    return shell.page("/", "Tollhouse", main, scripts=("front.js",))
+
+
+def _article(service: Service, entry: FrontPageEntry, settings: Settings, shell: PageShell) -> str:
+    prefix = shell.prefixes[service.name]
+    title = html.escape(entry.title)
+    # Without a public address, the page's script inserts the address at which the visitor reads the page.
+    base = f"{settings.public_url.rstrip('/') or '{origin}'}{prefix}"
+    key = "-H 'Authorization: Bearer YOUR_KEY' \\\n  " if needs_key(service, entry.example_calls[0]) else ""
+    call = html.escape(f"curl {key}'{base}{entry.example_calls[0]}'")
     return (
-        '<header class="hero"><h1>Data you can call, and pay for by the call</h1>'
-        "<p>Feeds and catalogues for people and for software agents: one description, one shape of error, and each "
-        "answer says what is left of your plan.</p></header>"
-        f'<section aria-labelledby="services"><h2 id="services" class="unseen">What this server offers</h2>'
-        f'<div class="offers panel">{rows}</div></section>{_paying(settings, services, frame)}'
+        f'<article><div><h3>{title}</h3><p class="dim">{html.escape(entry.summary)}</p></div>'
+        f'<div class="snippet"><pre tabindex="0" aria-label="Example call to {title}"><code>{call}</code></pre></div>'
+        f'<p class="ways-in"><a class="button" href="{entry.page}">{html.escape(entry.button)}</a><span>'
+        f'<a href="{prefix}/docs">API reference</a> <a href="{prefix}/api/openapi.yaml">OpenAPI</a></span></p>'
+        "</article>"
     )
 
 
-def _place(service: Service) -> int:
-    return _ORDER.index(service.name)
-
-
-def _row(service: Service, settings: Settings, frame: Frame) -> str:
-    prefix = frame.prefixes[service.name]
-    title = html.escape(_name(service))
-    path, text = _PAGE_OF[service.name]
-    summary = html.escape(service.description.strip().partition("\n\n")[0].partition(". ")[0].rstrip("."))
-    # Without a public address the page's script puts the visitor's own in.
-    call = html.escape(
-        _FIRST_CALL[service.name].format(base=f"{settings.public_url.rstrip('/') or '{origin}'}{prefix}")
-    )
-    return (
-        f'<article><div><h3>{title}</h3><p class="dim">{summary}.</p></div>'
-        f'<div class="snippet"><pre tabindex="0" aria-label="First call to {title}"><code>{call}</code></pre></div>'
-        f'<p class="ways-in"><a class="button" href="{path}">{text}</a><span><a href="{prefix}/docs">Reference</a> '
-        f'<a href="{prefix}/api/openapi.yaml">OpenAPI</a></span></p></article>'
-    )
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _name(service: Service) -> str:
-    """As people read it; a table's title is its owner's, and stays as it is."""
-    return service.title if service.browsing else _capital(service.title.removeprefix("Tollhouse: "))
-
-
-def _paying(settings: Settings, services: Sequence[Service], frame: Frame) -> str:
-    there = frame.prefixes
-    ways = [*(_by_key(settings) if "defense" in there else ())]
-    if priced := [(service, terms) for service in services if (terms := _terms_by_request(service))]:
-        ways.append(_by_request(settings, priced, there))
-    if free := [text for name, text in _FREE.items() if name in there]:
-        ways.append(("Free", f"{_capital(' and '.join(free))}: no cost, no key.", ""))
-    ways.append(_for_agents(there))
+def _payment_section(settings: Settings, entries: Sequence[tuple[Service, FrontPageEntry]], shell: PageShell) -> str:
+    ways = _ways_of_accounts(settings) if any(link.path == "/keys" for link in shell.links) else []
+    offers: dict[str, list[str]] = {}
+    for service, entry in entries:
+        if terms := terms_per_request(service):
+            offers.setdefault(describe_price(terms, settings), []).append(entry.title)
+    if offers:
+        prices = [f"{html.escape(', '.join(titles))}: {price}." for price, titles in offers.items()]
+        more = " The API references list the others." if len(prices) > MAX_PRICES else ""
+        text = f"{' '.join(prices[:MAX_PRICES])}{more} A 402 response says how to pay for the request (x402)."
+        ways.append(("Per request", text, '<a href="/guide/x402">How to pay</a>'))
+    free = [entry.title for service, entry in entries if not any(one.terms.is_metered for one in service.endpoints)]
+    if free:
+        ways.append(("Free", f"{html.escape(', '.join(free))}: no cost, no key.", ""))
+    ways.append(_way_of_agents(shell))
     listed = "".join(f"<div><h3>{title}</h3><p>{text}</p><p>{more}</p></div>" for title, text, more in ways)
-    heading = '<h2 id="paying">How to call and pay</h2>'
-    return f'<section aria-labelledby="paying">{heading}<div class="ways">{listed}</div></section>'
+    heading = '<h2 id="payment">Access and payment</h2>'
+    return f'<section aria-labelledby="payment">{heading}<div class="ways">{listed}</div></section>'
 
 
-def _by_key(settings: Settings) -> list[Way]:
-    """The default plan and the cheapest that has a price."""
-    plans = open_plans(settings)
-    shown = [plans.default, *[plan for plan in plans.all if plan.month_micros][:1]]
-    per_key = " ".join(map(_plan, shown))
-    signed = (
-        f"An agent registers a wallet, deposits at least {_whole(MINIMUM_DEPOSIT_MICROS)} USDC and signs each call: "
+def _ways_of_accounts(settings: Settings) -> list[Way]:
+    plans = " ".join(map(_describe_plan, open_plans(settings).all))
+    wallet = (
+        f"Register a wallet, deposit at least {_amount(MINIMUM_DEPOSIT_MICROS)} USDC, and sign each call: "
         f"{usd(AGENT_CALL_MICROS)} USD a call, no key."
     )
     return [
-        ("With a key", per_key, '<a class="button" href="/keys">Get a free key</a>'),
-        ("From a wallet", signed, '<a href="/wallet">Register and deposit</a>'),
+        ("With a key", html.escape(plans), '<a class="button" href="/keys">Get a free key</a>'),
+        ("From a wallet", wallet, '<a href="/wallet">Register and deposit</a>'),
     ]
 
 
-def _plan(plan: Plan) -> str:
+def _describe_plan(plan: Plan) -> str:
     per_day = plan.limits.requests_per_day
-    requests = f"{per_day:,} requests a day" if per_day else f"{plan.limits.requests_per_minute:,} requests a minute"
-    price = f" for {_whole(plan.month_micros)} USD a month" if plan.month_micros else ""
-    return f"{_capital(plan.name)}: {requests}{price}."
+    limit = f"{per_day:,} requests a day" if per_day else f"{plan.limits.requests_per_minute:,} requests a minute"
+    price = f" for {_amount(plan.month_micros)} USD a month" if plan.month_micros else ""
+    return f"{plan.name.capitalize()}: {limit}{price}."
 
 
-def _whole(amount_micros: int) -> str:
-    """`49_000_000` -> `"49"`: cents are told where there are some."""
-    return usd(amount_micros).removesuffix(".00")
+def _amount(micros: int) -> str:
+    """`49_000_000` -> `"49"`. Cents are shown only where there are some."""
+    return usd(micros).removesuffix(".00")
 
 
-def _terms_by_request(service: Service) -> Terms | None:
-    """What is paid per request there, if anything is."""
-    return next((one.terms for one in service.endpoints if one.terms.request_price_micros is not None), None)
-
-
-def _by_request(settings: Settings, priced: Sequence[tuple[Service, Terms]], there: Mapping[str, str]) -> Way:
-    """Services of the same terms are told together: the mattresses and most tables."""
-    alike: dict[str, list[str]] = {}
-    for service, terms in priced:
-        alike.setdefault(offer(terms, settings), []).append(_name(service))
-    told = [f"{html.escape(', '.join(names))}: {words}." for words, names in alike.items()]
-    more = " The references tell the others." if len(told) > _MOST_PRICED else ""
-    text = f"{' '.join(told[:_MOST_PRICED])}{more} An answer 402 says how to pay for the next one (x402)."
-    return "Per request", text, f'<a href="{there[priced[0][0].name]}/docs">How to pay</a>'
-
-
-def _for_agents(there: Mapping[str, str]) -> Way:
-    others = " and under each service" if len(there) > 1 else ""
-    text = f"MCP at <code>{html.escape(next(iter(there.values()), ''))}/mcp</code>{others}, or read:"
+def _way_of_agents(shell: PageShell) -> Way:
+    others = " and under each service" if len(shell.prefixes) > 1 else ""
+    prefix = html.escape(next(iter(shell.prefixes.values()), ""))
     files = (
         ("/llms.txt", "llms.txt"),
         ("/.well-known/api-catalog", "API catalogue"),
         ("/.well-known/agent-card.json", "agent card"),
     )
-    return "As an agent", text, " · ".join(f'<a href="{path}">{name}</a>' for path, name in files)
+    links = " · ".join(f'<a href="{path}">{name}</a>' for path, name in files)
+    return "As an agent", f"MCP at <code>{prefix}/mcp</code>{others}, or read:", links

@@ -1,7 +1,6 @@
-"""How Markdown becomes a part of a page: headings that can be linked to, tables that scroll, links that stay inside."""
+"""Markdown rendered as HTML: headings with anchors, tables that scroll, links resolved by the caller."""
 
 import html
-import posixpath
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -12,80 +11,56 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from msgspec import Struct
 
-from tollhouse.console import guide_contents as contents
+_PUNCTUATION = re.compile(r"[^\w\- ]")
 
-SCREENSHOTS = "screenshots/"
-_NUMBER = ' class="number"'
-
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:|//")
-_NO_WORD = re.compile(r"[^\w\- ]")
-
-# Where a link leads, given what the file says; None where nothing is served.
-Leads = Callable[[str], str | None]
+# Given the target and the text of a link: its address, None where nothing is served, and its text.
+ResolveLink = Callable[[str, str], tuple[str | None, str]]
 
 
 class Heading(Struct, frozen=True):
-    """A heading of a page: its text, its depth from 1, and the anchor that leads to it."""
+    """A heading of a page: its text, its level from 1, and its anchor."""
 
     text: str
-    depth: int
+    level: int
     anchor: str
 
 
-class Text(Struct, frozen=True):
-    """A rendered page: HTML that holds nothing but what Markdown can say."""
+class RenderedText(Struct, frozen=True):
+    """HTML made from Markdown, and the headings in it."""
 
     body: str
     headings: tuple[Heading, ...]
 
 
-def rendered(markdown: str, leads: Leads = lambda href: href) -> Text:
-    """The whole text. HTML in it is shown as it is written, never passed on."""
-    tokens = _markdown().parse(markdown)
-    headings = _with_anchors(tokens)
+def render(markdown: str, resolve: ResolveLink = lambda target, text: (target, text)) -> RenderedText:
+    """The whole text. HTML in it is escaped."""
+    tokens = _parser().parse(markdown)
+    headings = _add_anchors(tokens)
     for token in tokens:
-        _lead(token.children or [], leads)
-    return Text(_markdown().renderer.render(tokens, _markdown().options, {}), tuple(headings))
+        _resolve_links(token.children or [], resolve)
+    return RenderedText(_parser().renderer.render(tokens, _parser().options, {}), tuple(headings))
 
 
-def inline(markdown: str) -> str:
-    """A sentence: code and stress within it, and nothing around it."""
-    return str(_markdown().renderInline(markdown))
-
-
-def leads_from(name: str, is_page: Callable[[str], bool]) -> Leads:
-    """How links of the page `name` of the documentation lead: to other pages, to screenshots, to no file else."""
-    folder = posixpath.dirname(name)
-
-    def leads(href: str) -> str | None:
-        if _SCHEME.match(href) or href.startswith(("#", "/")):
-            return href
-        path, _, anchor = href.partition("#")
-        target = posixpath.normpath(posixpath.join(folder, path))
-        if target.startswith(SCREENSHOTS):
-            return f"/guide/{target}"
-        if target.endswith(".md") and is_page(target.removesuffix(".md")):
-            return f"/guide/{target.removesuffix('.md')}{f'#{anchor}' if anchor else ''}"
-        return "/guide" if target in ("../README.md", "decisions") else None
-
-    return leads
+def render_inline(markdown: str) -> str:
+    """A sentence, with code and emphasis but no block around it."""
+    return str(_parser().renderInline(markdown))
 
 
 def slug(text: str) -> str:
-    """The anchor of a heading, as the usual hosts of Markdown make it, so that links work there too."""
-    return _NO_WORD.sub("", text.lower()).strip().replace(" ", "-")
+    """The anchor of a heading, as GitHub makes it, so that links work there too."""
+    return _PUNCTUATION.sub("", text.lower()).strip().replace(" ", "-")
 
 
 @cache
-def _markdown() -> MarkdownIt:
-    made = MarkdownIt("commonmark", {"html": False}).enable("table")
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     for name, rule in _RULES.items():
-        made.add_render_rule(name, rule)
-    return made
+        parser.add_render_rule(name, rule)
+    return parser
 
 
-def _with_anchors(tokens: Sequence[Token]) -> list[Heading]:
-    """Give every heading an id of its own; tells them."""
+def _add_anchors(tokens: Sequence[Token]) -> list[Heading]:
+    """Give every heading a unique id. Returns the headings."""
     headings: list[Heading] = []
     for opening, inside in pairwise(tokens):
         if opening.type == "heading_open":
@@ -98,28 +73,20 @@ def _with_anchors(tokens: Sequence[Token]) -> list[Heading]:
     return headings
 
 
-def _lead(children: Sequence[Token], leads: Leads) -> None:
-    """Send links and pictures where they lead; a link to what is not served becomes its text."""
+def _resolve_links(children: Sequence[Token], resolve: ResolveLink) -> None:
+    """Set the addresses of links and images. A link to something that is not served becomes its text."""
     is_dead = False
-    for at, token in enumerate(children):
+    for index, token in enumerate(children):
         if token.type == "link_open":
-            target = leads(str(token.attrs["href"]))
-            is_dead = target is None
-            token.attrs = {} if target is None else {**token.attrs, "href": target}
-            if target:
-                # Whatever is between: at the least, the end of the link.
-                _name(children[at + 1], target)
+            # At least the end of the link follows.
+            following = children[index + 1]
+            address, following.content = resolve(str(token.attrs["href"]), following.content)
+            is_dead = address is None
+            token.attrs = {} if address is None else {**token.attrs, "href": address}
         elif token.type == "image":
-            token.attrs = {**token.attrs, "src": leads(str(token.attrs["src"])) or "", "loading": "lazy"}
+            token.attrs = {**token.attrs, "src": resolve(str(token.attrs["src"]), "")[0] or "", "loading": "lazy"}
         if is_dead and token.type in ("link_open", "link_close"):
             token.tag = "span"
-
-
-def _name(text: Token, target: str) -> None:
-    """A link that is called like its file is called like the page here."""
-    page = target.removeprefix("/guide/").partition("#")[0]
-    if text.content.endswith(".md") and page in contents.pages():
-        text.content = contents.title(page)
 
 
 def _heading_close(_renderer: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:
@@ -132,12 +99,12 @@ def _heading_close(_renderer: Any, tokens: Sequence[Token], index: int, *_: Any)
 
 
 def code_block(text: str, language: str, label: str = "") -> str:
-    """A block of code; a script adds the button that copies it."""
-    about = html.escape(label or (f"Example in {language}" if language else "Example"))
-    kind = f' class="language-{html.escape(language)}"' if language else ""
+    """A block of code. A script adds its copy button."""
+    name = html.escape(label or (f"Example in {language}" if language else "Example"))
+    language_class = f' class="language-{html.escape(language)}"' if language else ""
     return (
-        f'<div class="snippet"><pre tabindex="0" role="region" aria-label="{about}">'
-        f"<code{kind}>{html.escape(text.rstrip())}</code></pre></div>\n"
+        f'<div class="snippet"><pre tabindex="0" role="region" aria-label="{name}">'
+        f"<code{language_class}>{html.escape(text.rstrip())}</code></pre></div>\n"
     )
 
 
@@ -145,26 +112,18 @@ def _fence(_renderer: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:
     return code_block(tokens[index].content, tokens[index].info.strip().partition(" ")[0])
 
 
-def _table_open(*_: Any) -> str:
-    return '<div class="scroll" tabindex="0" role="region" aria-label="Table"><table>\n'
-
-
-def _table_close(*_: Any) -> str:
-    return "</table></div>\n"
-
-
 def _cell_open(_renderer: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:
-    """Alignment as a class: the pages' policy allows no style of an element's own."""
+    """Alignment as a class: the content security policy allows no inline styles."""
     is_number = "right" in str(tokens[index].attrs.get("style", ""))
-    return f"<{tokens[index].tag}{' class=' + chr(34) + 'number' + chr(34) if is_number else ''}>"
+    return f'<{tokens[index].tag} class="number">' if is_number else f"<{tokens[index].tag}>"
 
 
 _RULES: dict[str, Callable[..., str]] = {
     "heading_close": _heading_close,
     "fence": _fence,
     "code_block": _fence,
-    "table_open": _table_open,
-    "table_close": _table_close,
+    "table_open": lambda *_: '<div class="scroll" tabindex="0" role="region" aria-label="Table"><table>\n',
+    "table_close": lambda *_: "</table></div>\n",
     "th_open": _cell_open,
     "td_open": _cell_open,
 }

@@ -94,7 +94,7 @@ class DeliveriesQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
 
 
-def operator_operations(context: AppContext, services: Sequence[Service]) -> list[Endpoint]:
+def operator_endpoints(context: AppContext, services: Sequence[Service]) -> list[Endpoint]:
     """The operations behind the operator's page."""
     desk = _Desk(context, services)
     return [

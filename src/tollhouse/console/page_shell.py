@@ -1,8 +1,8 @@
-"""How a page reaches a browser: the one frame around every page, its files, and what it may load."""
+"""The page shell: the HTML around every page, the files that pages load, and the policy they run under."""
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -17,7 +17,7 @@ from tollhouse.http.service_endpoints import file_operation
 
 HTML = "text/html; charset=utf-8"
 
-_HERE = Path(__file__).parent
+HERE = Path(__file__).parent
 _ALLOWED = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
@@ -28,86 +28,100 @@ POLICY = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 
-_JAVASCRIPT = "text/javascript; charset=utf-8"
-_KINDS = {".js": _JAVASCRIPT, ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".json": "application/json"}
+_MODULE = 'type="module"'
+_MEDIA_TYPES = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+}
 _VENDORED = ("d3/d3.min.js", "topojson-client/topojson-client.min.js", "world-atlas/countries-110m.json")
-DRAWING = ("d3.min.js",)
-MAPPING = ("d3.min.js", "topojson-client.min.js")
 
 
 class Link(Struct, frozen=True):
-    """One entry of the navigation."""
+    """An entry of the navigation."""
 
     path: str
     text: str
 
 
-class Frame(Struct, frozen=True):
-    """What all pages of one host have alike: where its services are, and which pages there are."""
+class PageFiles:
+    """The scripts, styles and data that a host's pages load, under an address that changes when any of them does.
+
+    The console's own files stand at the top; the files of a declaring package in a folder named after the package.
+    """
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        self._files: dict[str, Path] = {path.name: path for path in (HERE / "vendor" / name for name in _VENDORED)}
+        for folder in dict.fromkeys([HERE / "static", *folders]):
+            place = self.place(folder)
+            self._files |= {f"{place}{path.name}": path for path in folder.iterdir() if path.suffix in _MEDIA_TYPES}
+        digest = blake2b(digest_size=6)
+        for name, path in sorted(self._files.items()):
+            digest.update(name.encode() + path.read_bytes())
+        self.address = f"/console/{digest.hexdigest()}"
+
+    @staticmethod
+    def place(folder: Path) -> str:
+        """Where the files of a folder stand below the address: `x/` for the folder `x/pages` of a package."""
+        return "" if folder.parent == HERE else f"{folder.parent.name}/"
+
+    def endpoints(self) -> list[Endpoint]:
+        return [
+            file_operation(f"{self.address}/{name}", path, _MEDIA_TYPES[path.suffix])
+            for name, path in sorted(self._files.items())
+        ]
+
+
+class PageShell(Struct, frozen=True):
+    """What the pages of one host share: where its services are mounted, its navigation, and its files.
+
+    `keyed_call` is the path of an example call that needs a key, empty where the host has none.
+    """
 
     prefixes: dict[str, str]
+    accounts_prefix: str
+    keyed_call: str
     links: tuple[Link, ...]
+    files: PageFiles
 
-    def page(self, path: str, title: str, main: str, *, scripts: Sequence[str] = (), facts: Any = None) -> Response:
-        """A whole page around `main`, which is HTML already; `scripts` are run in this order; styles go ahead."""
-        body = _shell().substitute(
+    def page(self, path: str, title: str, main: str, scripts: Sequence[str] = (), facts: Any = None) -> Response:
+        """A whole page around `main`, which is HTML. The scripts run in their order, libraries as classic scripts."""
+        address = self.files.address
+        loaded = [
+            f'<script {"defer" if name.endswith(".min.js") else _MODULE} src="{address}/{name}"></script>'
+            for name in scripts
+            if name.endswith(".js")
+        ]
+        styles = [f'<link rel="stylesheet" href="{address}/{name}">' for name in scripts if name.endswith(".css")]
+        text = _shell().substitute(
             title=html.escape(title),
-            files=_files_at(),
+            files=address,
             navigation="".join(_entry(link, path) for link in self.links),
             services=html.escape(json.dumps(self.prefixes)),
+            accounts=self.accounts_prefix,
+            keyed_call=html.escape(self.keyed_call),
             facts=html.escape(json.dumps(facts)),
-            scripts="".join(_script(name) for name in scripts if name.endswith(".js")),
-            styles="".join(_style(name) for name in scripts if name.endswith(".css")),
+            scripts="".join(loaded),
+            styles="".join(styles),
             main=main,
         )
-        encoded = body.encode()
-        return Response(encoded, HTML, etag_of(encoded), POLICY)
+        body = text.encode()
+        return Response(body, HTML, etag_of(body), POLICY)
 
 
-def fragment(name: str) -> str:
-    """The part of a page that is its own, from `pages/`."""
-    return (_HERE / "pages" / f"{name}.html").read_text("utf-8")
-
-
-def files() -> list[Endpoint]:
-    """Every file the pages load, under an address that changes when any of them does."""
-    return [
-        file_operation(f"{_files_at()}/{name}", path, _KINDS[path.suffix]) for name, path in sorted(_loaded().items())
-    ]
-
-
-@cache
-def _files_at() -> str:
-    digest = blake2b(digest_size=6)
-    for name, path in sorted(_loaded().items()):
-        digest.update(name.encode() + path.read_bytes())
-    return f"/console/{digest.hexdigest()}"
-
-
-@cache
-def _loaded() -> Mapping[str, Path]:
-    own = {path.name: path for path in (_HERE / "static").iterdir() if path.suffix in _KINDS}
-    vendored = [_HERE / "vendor" / name for name in _VENDORED]
-    return own | {path.name: path for path in vendored}
+def fill_template(file: Path, texts: Mapping[str, str]) -> str:
+    """The HTML of a file with these texts in it, escaped."""
+    return Template(file.read_text("utf-8")).substitute({name: html.escape(text) for name, text in texts.items()})
 
 
 @cache
 def _shell() -> Template:
-    return Template(fragment("shell"))
+    return Template((HERE / "pages" / "shell.html").read_text("utf-8"))
 
 
 def _entry(link: Link, path: str) -> str:
-    # A page of the guide, or of the tables, stands under the entry that leads to all of them.
+    # A page of the guide, or of a group, belongs to the entry that leads to all of them.
     is_under = link.path != "/" and path.startswith(f"{link.path}/")
     current = ' aria-current="page"' if link.path == path else ' aria-current="true"' if is_under else ""
     return f'<li><a href="{link.path}"{current}>{html.escape(link.text)}</a></li>'
-
-
-def _style(name: str) -> str:
-    return f'<link rel="stylesheet" href="{_files_at()}/{name}">'
-
-
-def _script(name: str) -> str:
-    """The vendored ones are classic scripts; ours are modules. Both run in order, after the page is read."""
-    kind = "defer" if name in MAPPING else 'type="module"'
-    return f'<script {kind} src="{_files_at()}/{name}"></script>'

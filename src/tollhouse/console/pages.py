@@ -1,99 +1,119 @@
-"""Which pages a host has: one for each thing its services offer, and the address of each."""
+"""The pages of a host: those its services declare, those of accounts and the operator, and lists of page groups."""
 
-from collections.abc import Callable, Mapping, Sequence
+import html
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from tollhouse.config.settings import Settings
-from tollhouse.console.home_page import front_main
-from tollhouse.console.page_facts import facts_of
-from tollhouse.console.page_shell import DRAWING, HTML, MAPPING, Frame, Link, files, fragment
-from tollhouse.console.table_pages import table_links, table_pages
+from tollhouse.console.account_pages import CREATE_KEY, account_pages, operator_page
+from tollhouse.console.page_shell import HTML, Link, PageFiles, PageShell, fill_template
 from tollhouse.http.endpoint import Endpoint, Request, Response
+from tollhouse.http.pages import Page, PageGroup
 from tollhouse.http.service import Service
-from tollhouse.http.terms import FREE
+from tollhouse.http.terms import FREE, Terms
+from tollhouse.money import usd
 
 
-class Page(Struct, frozen=True):
-    """One page: `service` must be there for it. `texts` and `lists` are the parameters its address may carry."""
-
-    name: str
-    path: str
-    link: str
-    title: str
-    service: str
-    scripts: tuple[str, ...]
-    texts: tuple[str, ...] = ()
-    lists: tuple[str, ...] = ()
-
-
-_BOARD_FILTERS = ("view", "category", "country", "severity", "q", "story", "event", "entity", "type")
-_SHOP_FILTERS = ("q", "sort", "min_price", "max_price", "firmness_min", "firmness_max", "cooling_min", "in_stock")
-_SHOP_LISTS = ("brand", "size", "material", "retailer", "sleep_position")
-
-PAGES = (
-    Page("board", "/board", "Board", "Defense board", "defense", (*MAPPING, "board.js"), _BOARD_FILTERS),
-    Page("ask", "/ask", "Ask", "Ask the defense feeds", "defense", ("ask.js",)),
-    Page("alerts", "/alerts", "Alerts", "Alerts", "defense", (*DRAWING, "alerts.js"), ("alert",)),
-    Page("mattresses", "/mattresses", "Mattresses", "Mattress search", "mattress", (*DRAWING, "mattresses.js"),
-         (*_SHOP_FILTERS, "offset", "product"), _SHOP_LISTS),
-    Page("chain", "/value-chain", "Value chain", "AI infrastructure value chain", "infra", (*DRAWING, "chain.js"),
-         ("company", "from", "to", "without", "category")),
-    Page("studio", "/studio-catalogue", "Studio", "Studio catalogue", "studio", ("studio.js",)),
-    Page("keys", "/keys", "Keys", "Keys and plans", "defense", ("keys.js",), ("status",)),
-    Page("wallet", "/wallet", "Wallet", "A wallet's balance", "defense", ("wallet.js",), ("address",)),
-)  # fmt: skip
-# In the navigation what is offered comes first, and then how it is paid.
-_PAYING = ("keys", "wallet")
-OPERATOR_PAGE = Page("operator", "/operator", "Operator", "Operator", "", ("operator.js",), ("account", "state"))
+def build_page_shell(settings: Settings, services: Sequence[Service], prefixes: Sequence[str]) -> PageShell:
+    """The shell of a host with these services, each mounted under its prefix."""
+    pages = [page for service in services for page in service.pages]
+    entries = [
+        Link(page.group.path, page.group.label) if page.group else Link(page.path, page.label)
+        for page in [*pages, *account_pages(settings, services)]
+    ]
+    links = dict.fromkeys([Link("/", "Overview"), *entries, Link("/guide", "Guide")])
+    mounted = dict(zip((service.name for service in services), prefixes, strict=True))
+    accounts = next((mounted[one.name] for one in services for call in one.endpoints if call.path == CREATE_KEY), "")
+    calls = [(one, call) for one in services if one.front_page for call in one.front_page.example_calls]
+    keyed_call = next((f"{mounted[one.name]}{call}" for one, call in calls if needs_key(one, call)), "")
+    return PageShell(mounted, accounts, keyed_call, tuple(links), PageFiles(page.file.parent for page in pages))
 
 
-def frame_of(services: Sequence[Service], prefixes: Sequence[str]) -> Frame:
-    """What the pages of a host with these services have alike."""
-    there = {service.name: prefix for service, prefix in zip(services, prefixes, strict=True)}
-    offered = _offered(there)
-    shown = [Link(page.path, page.link) for page in offered if page.name not in _PAYING]
-    paying = [Link(page.path, page.link) for page in offered if page.name in _PAYING]
-    links = [Link("/", "Overview"), *shown, *table_links(services), *paying, Link("/guide", "Guide")]
-    return Frame(there, tuple(links))
+def console_pages(settings: Settings, services: Sequence[Service], shell: PageShell) -> list[Endpoint]:
+    """Every page except the front page and the guide, and the files they load."""
+    own = [*account_pages(settings, services), operator_page(settings)]
+    groups: dict[PageGroup, list[tuple[Service, Page]]] = {}
+    declared = [(service, page) for service in services for page in service.pages]
+    for service, page in declared:
+        if page.group:
+            groups.setdefault(page.group, []).append((service, page))
+    return [
+        *(_endpoint(page, _render(page, shell, _texts(service, settings, shell))) for service, page in declared),
+        *(_endpoint(page, _render(page, shell, {})) for page in own),
+        *(_page_list(settings, shell, group, members) for group, members in groups.items()),
+        *shell.files.endpoints(),
+    ]
 
 
-def console_pages(settings: Settings, services: Sequence[Service], frame: Frame) -> list[Endpoint]:
-    """Every page but the front page, and the files they load."""
-    pages = [*_offered(frame.prefixes), OPERATOR_PAGE]
-    own = [_operation(page, frame, facts_of(page.name, settings, services)) for page in pages]
-    return [*own, *table_pages(settings, services, frame), *files()]
+def needs_key(service: Service, call: str) -> bool:
+    """Whether an example call, a path with its query, is of an endpoint that needs a key."""
+    path = call.partition("?")[0]
+    return any(one.terms.opens_to == "key" for one in service.endpoints if one.path == path)
 
 
-def front_page(settings: Settings, services: Sequence[Service], frame: Frame) -> Response:
-    """The page at `/`: what this server offers, how to call it and how to pay, in one screen."""
-    return frame.page("/", "Tollhouse", front_main(settings, services, frame), scripts=("front.js",))
+def terms_per_request(service: Service) -> Terms | None:
+    """The terms under which a service sells single requests, or None."""
+    return next((one.terms for one in service.endpoints if one.terms.request_price_micros is not None), None)
 
 
-def _offered(there: Mapping[str, str]) -> list[Page]:
-    return [page for page in PAGES if page.service in there]
+def describe_price(terms: Terms, settings: Settings) -> str:
+    """The free allowance of an endpoint that is paid per request, and the price beyond it, in words."""
+    free = terms.free_per_day if terms.allowance else settings.free_per_ip_per_day
+    price = f"{usd(terms.request_price_micros or 0)} USDC"
+    return f"{free:,} free requests a day, then {price} each" if free else f"{price} a request"
 
 
-def _operation(page: Page, frame: Frame, facts: Any) -> Endpoint:
-    answer = frame.page(page.path, f"{page.title} · Tollhouse", fragment(page.name), scripts=page.scripts, facts=facts)
-    query = _query(page)
+def _texts(service: Service, settings: Settings, shell: PageShell) -> dict[str, str]:
+    terms = terms_per_request(service)
+    return {"prefix": shell.prefixes[service.name], "price": describe_price(terms, settings) if terms else "free"}
+
+
+def _render(page: Page, shell: PageShell, texts: dict[str, str]) -> Response:
+    place = shell.files.place(page.file.parent)
+    main = fill_template(page.file, {**texts, **page.texts})
+    scripts = [*(f"{name}.min.js" for name in page.libraries), *(f"{place}{name}" for name in page.scripts)]
+    title = f"{page.title} · Tollhouse"
+    return shell.page(page.path, title, main, scripts=scripts, facts=page.facts)
+
+
+def _page_list(
+    settings: Settings, shell: PageShell, group: PageGroup, members: Sequence[tuple[Service, Page]]
+) -> Endpoint:
+    cards = "".join(_card(page, _texts(service, settings, shell)) for service, page in members)
+    label = html.escape(group.label)
+    main = f'<h1>{label}</h1><p class="dim">{html.escape(group.summary)}</p><div class="cards">{cards}</div>'
+    page = Page(group.path, group.label, group.label, members[0][1].file)
+    return _endpoint(page, shell.page(group.path, f"{group.label} · Tollhouse", main))
+
+
+def _card(page: Page, texts: dict[str, str]) -> str:
+    note = html.escape(f"Price: {texts['price']}. {page.note}".strip())
+    return (
+        f'<article class="card"><h2><a href="{page.path}">{html.escape(page.title)}</a></h2>'
+        f'<p>{html.escape(page.summary)}</p><p class="small dim">{note}</p>'
+        f'<p class="actions"><a class="button" href="{page.path}">Open</a> '
+        f'<a href="{texts["prefix"]}/docs">API reference</a></p></article>'
+    )
+
+
+def _endpoint(page: Page, response: Response) -> Endpoint:
+    """Serves a page. Its parameters are declared, so that any other is refused."""
+    fields: list[tuple[str, Any, Any]] = [(name, str | None, None) for name in page.parameters]
+    fields += [(name, list[str], msgspec.field(default_factory=list)) for name in page.list_parameters]
+    query: type[Struct] | None = msgspec.defstruct("PageQuery", fields, frozen=True) if fields else None
     return Endpoint(
-        f"page {page.path}", "GET", page.path, page.title, _serving(answer), FREE,
+        f"page {page.path}", "GET", page.path, page.title, serve(response), FREE,
         query=query, responses={HTML.partition(";")[0]: {}}, is_described=False,
     )  # fmt: skip
 
 
-def _query(page: Page) -> type[Struct] | None:
-    """The page's script reads its address; the gate only has to know which parameters are its own."""
-    texts: list[tuple[str, Any, Any]] = [(name, str | None, None) for name in page.texts]
-    lists: list[tuple[str, Any, Any]] = [(name, list[str], msgspec.field(default_factory=list)) for name in page.lists]
-    return msgspec.defstruct(f"{page.name}_address", [*texts, *lists], frozen=True) if texts or lists else None
+def serve(response: Response) -> Callable[[Request[Any, Any]], Any]:
+    """A handler that always returns this response."""
 
+    async def handle(_request: Request[Any, Any]) -> Response:
+        return response
 
-def _serving(answer: Response) -> Callable[[Request[Any, Any]], Any]:
-    async def serve(_asked: Request[Any, Any]) -> Response:
-        return answer
-
-    return serve
+    return handle

@@ -1,7 +1,6 @@
-"""What stands at the host's root: the services' list, the console's pages, problems, the operator's measurements."""
+"""The endpoints at the root of a host: the list of services, the console, metrics, and the operator's API."""
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -9,107 +8,95 @@ import msgspec
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.config.settings import Settings
-from tollhouse.console import guide_contents
-from tollhouse.console.guide import guide_operations
-from tollhouse.console.markdown import leads_from, rendered
-from tollhouse.console.operator import operator_operations
-from tollhouse.console.page_shell import HTML, Frame
-from tollhouse.console.pages import console_pages, frame_of, front_page
-from tollhouse.errors import CODES, Problem
+from tollhouse.console.guide import Guide
+from tollhouse.console.home_page import home_page
+from tollhouse.console.operator import operator_endpoints
+from tollhouse.console.page_shell import HERE, PageShell
+from tollhouse.console.pages import build_page_shell, console_pages
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.metrics import exposition
 from tollhouse.http.response_writer import etag_of
 from tollhouse.http.service import Service
-from tollhouse.http.terms import FREE, OPERATOR, Terms
+from tollhouse.http.service_endpoints import file_operation
+from tollhouse.http.terms import FREE, OPERATOR
 
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
+
+_SWAGGER_ALLOWED = (
+    b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_SWAGGER_POLICY = ((b"content-security-policy", _SWAGGER_ALLOWED), (b"referrer-policy", b"no-referrer"))
 
 
 def front_service(
     settings: Settings, context: AppContext, services: Sequence[Service], prefixes: Sequence[str]
 ) -> Service:
-    """The operations at the root, beside those of the services mounted under `prefixes`."""
-    frame = frame_of(services, prefixes)
+    """The endpoints at the root, beside those of the services mounted under `prefixes`."""
+    shell = build_page_shell(settings, services, prefixes)
 
-    async def problem(request: Request[None, None]) -> Response:
-        return _page(request.path["code"], frame)
-
-    async def metrics(_asked: Request[None, None]) -> Response:
+    async def metrics(_request: Request[None, None]) -> Response:
         return Response(exposition(), METRICS, cache_control="no-store")
 
-    async def health() -> dict[str, Any]:
+    async def status() -> dict[str, Any]:
         return {"status": "ok"}
 
-    operations = [
-        _index(settings, services, frame),
-        _plain("getMetrics", "/metrics", metrics, METRICS, OPERATOR),
-        _plain("getProblem", "/problems/{code}", problem, HTML),
-        *console_pages(settings, services, frame),
-        *guide_operations(settings, services, frame),
-        *operator_operations(context, services),
-    ]
+    async def health(_request: Request[None, None]) -> Response:
+        return Response(msgspec.json.encode(await status()), cache_control="no-store")
+
+    endpoints = [
+        _index(settings, services, shell),
+        Endpoint("getMetrics", "GET", "/metrics", "Metrics", metrics, OPERATOR,
+                 responses={"text/plain": {}}, is_described=False),
+        *console_pages(settings, services, shell),
+        *Guide(settings, services, shell).endpoints(),
+        *operator_endpoints(context, services),
+    ]  # fmt: skip
     if all(prefixes):
-        operations += [_plain("getFrontHealth", "/health", _answering(health), "application/json")]
-    return Service("front", "Tollhouse", __version__, "", operations, health, {"type": "object"})
+        health_endpoint = Endpoint(
+            "getFrontHealth", "GET", "/health", "Health", health, FREE, responses={JSON: {}}, is_described=False
+        )
+        endpoints.append(health_endpoint)
+    return Service("front", "Tollhouse", __version__, "", endpoints, status, {"type": "object"})
 
 
-def _index(settings: Settings, services: Sequence[Service], frame: Frame) -> Endpoint:
-    """`/`: the list of services for a program, the front page for a browser, which asks for HTML by name."""
-    page = front_page(settings, services, frame)
+def api_docs_pages() -> list[Endpoint]:
+    """`/docs`, where people read and try a service's endpoints (Swagger UI), and the files it loads."""
+    pages, swagger = HERE / "pages", HERE / "vendor" / "swagger-ui"
+    javascript, css = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
+    return [
+        file_operation("/docs", pages / "api-docs.html", "text/html; charset=utf-8", _SWAGGER_POLICY),
+        file_operation("/docs/start.js", pages / "api-docs.js", javascript),
+        file_operation("/docs/theme.js", pages / "api-docs-theme.js", javascript),
+        file_operation("/docs/page.css", pages / "api-docs.css", css),
+        file_operation("/docs/swagger-ui.css", swagger / "swagger-ui.css", css),
+        file_operation("/docs/swagger-ui.js", swagger / "swagger-ui-bundle.js", javascript),
+    ]
+
+
+def _index(settings: Settings, services: Sequence[Service], shell: PageShell) -> Endpoint:
+    """`/`: the list of services for programs, the front page for a client that accepts HTML."""
+    page = home_page(settings, services, shell)
     root = settings.public_url.rstrip("/")
-    listed = [_described(service, f"{root}{frame.prefixes[service.name]}") for service in services]
-    listing = _json({"name": "tollhouse", "version": __version__, "services": listed})
+    body = msgspec.json.encode({
+        "name": "tollhouse",
+        "version": __version__,
+        "services": [
+            {
+                "name": service.name,
+                "title": service.title,
+                "base_url": base,
+                "docs": f"{base}/docs",
+                "openapi": f"{base}/api/openapi.yaml",
+                "health": f"{base}/health",
+            }
+            for service, base in ((one, f"{root}{shell.prefixes[one.name]}") for one in services)
+        ],
+    })  # fmt: skip
+    listing = Response(body, etag=etag_of(body))
 
     async def index(request: Request[None, None]) -> Response:
         return listing if request.media_type == JSON else page
 
-    answers: dict[str, Any] = {JSON: {}, "text/html": {}}
-    return Endpoint("getServices", "GET", "/", "The services", index, FREE, responses=answers, is_described=False)
-
-
-def _plain(name: str, path: str, handler: Any, media_type: str, terms: Terms = FREE) -> Endpoint:
-    return Endpoint(
-        name, "GET", path, name, handler, terms, responses={media_type.partition(";")[0]: {}}, is_described=False
-    )
-
-
-def _described(service: Service, base: str) -> dict[str, str]:
-    return {
-        "name": service.name,
-        "title": service.title,
-        "base_url": base,
-        "docs": f"{base}/docs",
-        "openapi": f"{base}/api/openapi.yaml",
-        "health": f"{base}/health",
-    }
-
-
-def _answering(health: Any) -> Any:
-    async def answer(_asked: Request[None, None]) -> Response:
-        return Response(msgspec.json.encode(await health()), cache_control="no-store")
-
-    return answer
-
-
-def _json(members: dict[str, Any]) -> Response:
-    body = msgspec.json.encode(members)
-    return Response(body, etag=etag_of(body))
-
-
-def _page(code: str, frame: Frame) -> Response:
-    """The section of docs/problems.md about one code. Raises Problem `not-found`."""
-    if code not in CODES:
-        raise Problem("not-found", "There is no problem of this code.")
-    status, title = CODES[code]
-    section = f"# {title}\n\n`{code}`, status {status}\n\n{_sections().get(code, '')}"
-    text = rendered(section, leads_from("problems", guide_contents.pages().__contains__)).body
-    all_codes = f'<p class="small"><a href="{guide_contents.address("problems")}">All problems</a></p>'
-    return frame.page(f"/problems/{code}", f"{code} · Tollhouse", f'<div class="prose">{all_codes}{text}</div>')
-
-
-@cache
-def _sections() -> dict[str, str]:
-    """docs/problems.md by its second-level headings."""
-    _, *parts = guide_contents.source("problems").split("\n## ")
-    headed = [part.partition("\n") for part in parts]
-    return {heading.strip().strip("`"): text.strip() for heading, _, text in headed}
+    responses: dict[str, Any] = {JSON: {}, "text/html": {}}
+    return Endpoint("getServices", "GET", "/", "Services", index, FREE, responses=responses, is_described=False)

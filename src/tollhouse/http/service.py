@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tollhouse.http.browsing import Browsing
 from tollhouse.http.endpoint import Endpoint
+from tollhouse.http.pages import FrontPageEntry, Page
 
 Health = Callable[[], Awaitable[dict[str, Any]]]
 Work = Callable[[], Awaitable[None]]
@@ -17,7 +17,7 @@ class Service:
 
     `leader_tasks` run in one process of all that share a database, `per_process_tasks` in every process that serves;
     both run until the process ends.
-    `browsing`: the console has a page for it, made of these facts.
+    `pages` are for people, and `front_page` is the service's entry on the host's front page; without one it has none.
     """
 
     name: str
@@ -30,4 +30,5 @@ class Service:
     leader_tasks: Sequence[Work] = ()
     per_process_tasks: Sequence[Work] = ()
     tags: dict[str, str] = field(default_factory=dict)
-    browsing: Browsing | None = None
+    pages: Sequence[Page] = ()
+    front_page: FrontPageEntry | None = None

@@ -1,13 +1,13 @@
-// The guide: every example is copied with one click, and the index finds headings by their words.
+// The guide: copy buttons on every sample, and the search over headings.
 import { byId, copyButton, el, fill } from "./dom.js";
 
 const MOST = 20;
-// A server that was not told its public address is reached where the reader found it.
-const usual = document.querySelector("[data-usual]")?.dataset.usual;
+// Without a public address, samples show the address at which the reader found the server.
+const defaultRoot = document.querySelector("[data-default-root]")?.dataset.defaultRoot;
 
 for (const box of document.querySelectorAll(".snippet")) {
   const code = box.querySelector("code");
-  if (usual) code.textContent = code.textContent.replaceAll(usual, location.origin);
+  if (defaultRoot) code.textContent = code.textContent.replaceAll(defaultRoot, location.origin);
   box.append(copyButton(() => code.textContent));
 }
 
@@ -23,6 +23,6 @@ if (words) {
     const items = found.slice(0, MOST).map((one) =>
       el("li", {}, el("a", { href: one.address }, one.heading), " ", el("span", { class: "dim small" }, one.page)),
     );
-    fill(byId("found"), ...(wanted.length && !found.length ? [el("li", {}, "No heading has these words.")] : items));
+    fill(byId("found"), ...(wanted.length && !found.length ? [el("li", {}, "No heading contains these words.")] : items));
   });
 }

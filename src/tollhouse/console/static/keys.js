@@ -1,9 +1,9 @@
 // The keys page: get one, see what is left of its plan, replace it, give it back, upgrade it.
 import { state } from "./address.js";
 import { byId, el, fill, say } from "./dom.js";
-import { newKeyForm, ownKeyForm, shownOnce } from "./asking_key.js";
-import { call, facts, key } from "./server.js";
-import { clockTime, dollars, moment, number, refusal } from "./words.js";
+import { newKeyForm, ownKeyForm, shownOnce } from "./key_form.js";
+import { ACCOUNTS, call, facts, key } from "./server.js";
+import { clockTime, dollars, moment, number, refusal } from "./format.js";
 
 const made = byId("made");
 const usage = byId("usage");
@@ -39,7 +39,7 @@ async function thank() {
 async function showUsage() {
   if (!key.get()) return fill(usage, ownKeyForm(showUsage));
   try {
-    const { members } = await call("defense", "/api/keys/verify", { bearer: key.get() });
+    const { members } = await call(ACCOUNTS, "/api/keys/verify", { bearer: key.get() });
     fill(usage, ...usageOf(members));
     showUpgrade(members);
     return members;
@@ -78,7 +78,7 @@ function forgetButton() {
 async function rotate() {
   if (!confirm("The old key stops working at once. Replace it?")) return;
   try {
-    const { members } = await call("defense", "/api/keys/rotate", { method: "POST", bearer: key.get() });
+    const { members } = await call(ACCOUNTS, "/api/keys/rotate", { method: "POST", bearer: key.get() });
     key.set(members.api_key);
     fill(made, shownOnce(members));
     showUsage();
@@ -90,7 +90,7 @@ async function rotate() {
 async function revoke() {
   if (!confirm("The key opens nothing any more, and this cannot be undone. Give it back?")) return;
   try {
-    await call("defense", "/api/keys/revoke", { method: "POST", bearer: key.get() });
+    await call(ACCOUNTS, "/api/keys/revoke", { method: "POST", bearer: key.get() });
     key.forget();
     fill(made, el("p", { class: "notice" }, "The key was given back."));
     showUsage();
@@ -102,10 +102,10 @@ async function revoke() {
 function showPlans() {
   fill(byId("plans"), facts.plans.map((plan) => el("article", { class: "card plan" },
     el("h3", {}, plan.tier),
-    el("p", { class: "price" }, Number(plan.month_usd) ? [dollars(plan.month_usd), el("span", { class: "unit" }, " a month")] : "0 USD"),
-    el("p", { class: "small dim" }, plan.year_usd === null ? "no card needed" : `or ${dollars(plan.year_usd)} a year`),
-    el("ul", {}, el("li", {}, plan.per_day === null ? "requests without a daily limit" : `${number(plan.per_day)} requests a day`),
-      el("li", {}, `${number(plan.per_minute)} requests a minute`), plan.includes.map((text) => el("li", {}, text))))));
+    el("p", { class: "price" }, Number(plan.price_per_month_usd) ? [dollars(plan.price_per_month_usd), el("span", { class: "unit" }, " a month")] : "0 USD"),
+    el("p", { class: "small dim" }, plan.price_per_year_usd === null ? "no card needed" : `or ${dollars(plan.price_per_year_usd)} a year`),
+    el("ul", {}, el("li", {}, plan.requests_per_day === null ? "requests without a daily limit" : `${number(plan.requests_per_day)} requests a day`),
+      el("li", {}, `${number(plan.requests_per_minute)} requests a minute`), plan.includes.map((text) => el("li", {}, text))))));
 }
 
 /** What can be bought above the key's tier. A tier sold at two prices is told apart by the price's id. */
@@ -135,7 +135,7 @@ function showUpgrade(status) {
     event.preventDefault();
     try {
       const body = { price_id: price.value, email: email.value, api_key: key.get() };
-      const { members } = await call("defense", "/api/stripe/checkout", { method: "POST", body });
+      const { members } = await call(ACCOUNTS, "/api/stripe/checkout", { method: "POST", body });
       sessionStorage.setItem(TIER_BEFORE, status.tier);
       location.assign(members.checkout_url);
     } catch (error) {
@@ -145,7 +145,7 @@ function showUpgrade(status) {
 
   async function manage() {
     try {
-      const { members } = await call("defense", "/api/stripe/portal", { method: "POST", bearer: key.get() });
+      const { members } = await call(ACCOUNTS, "/api/stripe/portal", { method: "POST", bearer: key.get() });
       location.assign(members.portal_url);
     } catch (error) {
       fill(failed, refusal(error));

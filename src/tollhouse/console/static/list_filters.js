@@ -1,7 +1,7 @@
 // What the filters beside a list are made of: values with how many things each would leave, and a range's distribution.
 import { go, state, values } from "./address.js";
 import { el, fill } from "./dom.js";
-import { number } from "./words.js";
+import { number } from "./format.js";
 
 const SHOWN = 8;
 const MOST = 60;

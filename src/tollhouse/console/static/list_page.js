@@ -2,7 +2,7 @@
 import { following, go, here, state } from "./address.js";
 import { byId, closeDialog, el, fill, say, showDialog } from "./dom.js";
 import { callOnce } from "./server.js";
-import { counted, number, refusal } from "./words.js";
+import { counted, number, refusal } from "./format.js";
 
 const PER_PAGE = 24;
 const LAST_OFFSET = 10_000;

@@ -1,7 +1,7 @@
 // The operator's page: each part asks the server with the admin token, which stays in this tab.
 import { bars, byId, el, facts, fill, say } from "./dom.js";
 import { call, facts as known, query, token } from "./server.js";
-import { counted, day, lasted, moment, number, refusal } from "./words.js";
+import { counted, day, lasted, moment, number, refusal } from "./format.js";
 
 const asked = async (path, options = {}) => (await call("", `/operator/api/${path}`, { bearer: token.get(), ...options })).members;
 

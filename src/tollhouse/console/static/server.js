@@ -1,17 +1,20 @@
 // Talking to this server: where its services are, the visitor's key, and what a refusal says.
 
 const root = document.documentElement;
-const SERVICES = JSON.parse(root.dataset.services);
+/** The name under which the endpoints of accounts (keys, wallets, checkout) are called. No service can have it. */
+export const ACCOUNTS = "/accounts";
+const BASES = { ...JSON.parse(root.dataset.services), [ACCOUNTS]: root.dataset.accounts };
 const KEY = "tollhouse-key";
 const TOKEN = "tollhouse-operator";
 const kept = new Map();
 
 export const facts = JSON.parse(root.dataset.facts);
 export const filesAt = root.dataset.files;
+/** The path of an example call that needs a key; empty where there is none. */
+export const keyedCall = root.dataset.keyedCall;
 
 /** Where a service answers, for examples to paste. */
-export const addressOf = (service) => location.origin + SERVICES[service];
-export const has = (service) => service in SERVICES;
+export const addressOf = (service) => location.origin + BASES[service];
 
 /** The key lives in this tab alone: not in the address, not in a cookie, and gone when the tab is closed. */
 export const key = {
@@ -38,7 +41,7 @@ export async function send(service, path, { method = "GET", body, bearer = "", a
   const headers = { Accept: accept };
   if (bearer) headers.Authorization = `Bearer ${bearer}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const base = service ? SERVICES[service] : "";
+  const base = service ? BASES[service] : "";
   let answer;
   try {
     answer = await fetch(base + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });

@@ -1,8 +1,8 @@
 // A wallet's page: what it has, how it registers and deposits, and a program that signs a call.
 import { following, go, state } from "./address.js";
 import { byId, copyButton, el, facts as factsOf, fill, say, snippet } from "./dom.js";
-import { addressOf, call, facts, query } from "./server.js";
-import { dollars, moment, number, refusal, whole } from "./words.js";
+import { ACCOUNTS, addressOf, call, facts, query } from "./server.js";
+import { dollars, moment, number, refusal, whole } from "./format.js";
 
 byId("look").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -18,7 +18,7 @@ async function show() {
   showDeposit(address);
   if (!address) return fill(byId("balance"));
   try {
-    const { members } = await call("defense", `/api/agent/balance${query({ wallet_address: address })}`);
+    const { members } = await call(ACCOUNTS, `/api/agent/balance${query({ wallet_address: address })}`);
     fill(byId("balance"), balance(members));
     say(`The balance is ${members.balance_usd} USD`);
   } catch (error) {
@@ -40,7 +40,7 @@ function unknown(address) {
   const failed = el("div");
   const register = async () => {
     try {
-      await call("defense", "/api/agent/register", { method: "POST", body: { wallet_address: address } });
+      await call(ACCOUNTS, "/api/agent/register", { method: "POST", body: { wallet_address: address } });
       say("The wallet is registered");
       await show();
     } catch (error) {
@@ -65,9 +65,9 @@ function showDeposit(address) {
     event.preventDefault();
     fill(told, el("p", { class: "dim" }, "Reading the chain…"));
     try {
-      const { members } = await call("defense", "/api/agent/deposit", { method: "POST", body: { wallet_address: address, tx_hash: hash.value.trim() } });
+      const { members } = await call(ACCOUNTS, "/api/agent/deposit", { method: "POST", body: { wallet_address: address, tx_hash: hash.value.trim() } });
       fill(told, el("p", { class: "notice good", role: "status" }, `${members.credited_usd} USD ${members.already_credited ? "were credited before" : "credited"}, from block ${number(members.block_number)}.`));
-      const { members: agent } = await call("defense", `/api/agent/balance${query({ wallet_address: address })}`);
+      const { members: agent } = await call(ACCOUNTS, `/api/agent/balance${query({ wallet_address: address })}`);
       fill(byId("balance"), balance(agent));
     } catch (error) {
       fill(told, refusal(error));
@@ -91,7 +91,7 @@ function showSamples() {
 
   function choose(sample) {
     buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(facts.samples[at] === sample)));
-    fill(chosen, el("h3", {}, "Once, to begin with"), snippet(`${sample.install}\nexport TOLLHOUSE_URL=${addressOf("defense")}\nexport AGENT_PRIVATE_KEY=0x…`, "Preparation"),
+    fill(chosen, el("h3", {}, "Once, to begin with"), snippet(`${sample.install}\nexport TOLLHOUSE_URL=${addressOf(ACCOUNTS)}\nexport AGENT_PRIVATE_KEY=0x…`, "Preparation"),
       el("h3", {}, "The program"), snippet(sample.code.trim(), sample.title));
   }
 }

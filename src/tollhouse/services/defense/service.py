@@ -29,6 +29,7 @@ from tollhouse.services.defense.ingest.gdelt_sync import follow_provider
 from tollhouse.services.defense.ingest.recording import load_recording
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
+from tollhouse.services.defense.pages import FRONT_PAGE, build_pages
 
 INTERFACE_VERSION = "2.0"
 
@@ -80,6 +81,8 @@ async def open_defense(context: AppContext) -> Service:
         leader_tasks=_work(context, desk, checkout),
         per_process_tasks=(events.follow, news.follow),
         tags=_TAGS,
+        pages=build_pages(settings, context.plans),
+        front_page=FRONT_PAGE,
     )
 
 

@@ -12,6 +12,7 @@ from tollhouse.services.infra.assistant.endpoints import AssistantEndpoints
 from tollhouse.services.infra.company_endpoints import CompanyEndpoints
 from tollhouse.services.infra.declarations import Desks, operations
 from tollhouse.services.infra.graph_endpoints import GraphEndpoints
+from tollhouse.services.infra.pages import FRONT_PAGE, PAGES
 from tollhouse.services.infra.supply_graph import Chain, load_chain
 
 INTERFACE_VERSION = "1.0.0"
@@ -44,6 +45,8 @@ async def open_infra(context: AppContext) -> Service:
         health=partial(_health, context, chain),
         health_schema=_HEALTH_SCHEMA,
         tags=_TAGS,
+        pages=PAGES,
+        front_page=FRONT_PAGE,
     )
 
 

@@ -13,6 +13,7 @@ from tollhouse.money import micros
 from tollhouse.services.mattress.catalogue_view import CatalogueView
 from tollhouse.services.mattress.demonstration import load_demonstration
 from tollhouse.services.mattress.export_endpoints import ExportEndpoints
+from tollhouse.services.mattress.pages import FRONT_PAGE, PAGES
 from tollhouse.services.mattress.product import CATALOGUE, MATTRESSES, Storefront
 from tollhouse.services.mattress.product_endpoints import ProductEndpoints
 from tollhouse.services.mattress.retailers import load_retailers
@@ -63,6 +64,8 @@ async def open_mattress(context: AppContext) -> Service:
         health_schema=_HEALTH_SCHEMA,
         per_process_tasks=(catalogue.follow,),
         tags=_TAGS,
+        pages=PAGES,
+        front_page=FRONT_PAGE,
     )
 
 

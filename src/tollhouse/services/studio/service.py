@@ -14,6 +14,7 @@ from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
 from tollhouse.services.studio.document import StudioCatalogue
 from tollhouse.services.studio.document_source import Shelf
+from tollhouse.services.studio.pages import FRONT_PAGE, PAGES
 
 INTERFACE_VERSION = "1.0.0"
 
@@ -38,6 +39,8 @@ async def open_studio(context: AppContext) -> Service:
         health_schema=_HEALTH_SCHEMA,
         per_process_tasks=(shelf.follow,),
         tags=_TAGS,
+        pages=PAGES,
+        front_page=FRONT_PAGE,
     )
 
 

@@ -8,13 +8,13 @@ from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.query import CatalogueQuery
-from tollhouse.http.browsing import Browsing, Choice
 from tollhouse.http.service import Service
 from tollhouse.http.terms import free_then_paid
-from tollhouse.services.tables.declaration import RANGED, Declaration
+from tollhouse.services.tables.declaration import Declaration
 from tollhouse.services.tables.declarations import operations
 from tollhouse.services.tables.endpoints import TableEndpoints
 from tollhouse.services.tables.loader import Filler, open_filler, refused_of
+from tollhouse.services.tables.pages import build_front_page, build_page
 from tollhouse.services.tables.queries import Asking
 from tollhouse.services.tables.schema import shown
 
@@ -43,7 +43,8 @@ async def open_table(declaration: Declaration, context: AppContext) -> Service:
         leader_tasks=(filler.follow,),
         per_process_tasks=(catalogue.follow,),
         tags=_TAGS,
-        browsing=_browsing(declaration),
+        pages=(build_page(declaration),),
+        front_page=build_front_page(declaration),
     )
 
 
@@ -73,28 +74,6 @@ async def _health(
         "uptime_seconds": context.uptime_seconds(),
         "version": __version__,
     }
-
-
-def _browsing(declaration: Declaration) -> Browsing:
-    """What the console's page of the table needs to know."""
-    choices = [
-        Choice(
-            name=name,
-            label=field.label or field.column or name,
-            type=field.type,
-            unit=field.currency,
-            is_filtered=field.filtered,
-            is_ranged=field.filtered and field.type in RANGED,
-            is_counted=field.faceted,
-            is_ordered=field.sorted,
-            is_shown=field.exported,
-        )
-        for name, field in declaration.fields.items()
-    ]
-    return Browsing(
-        declaration.title, declaration.description, declaration.table.title, declaration.licence, declaration.source,
-        has_files=declaration.exports, fields=tuple(choices),
-    )  # fmt: skip
 
 
 _HEALTH_SCHEMA: dict[str, Any] = {

@@ -1,0 +1,187 @@
+"""The API reference of a service: every endpoint with its price, parameters, samples and problems."""
+
+import html
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tollhouse.console.markdown import Heading, RenderedText, code_block, render, render_inline
+from tollhouse.errors import CODES
+from tollhouse.http.code_samples import KEY, URL, samples, variables
+from tollhouse.http.endpoint import JSON, Endpoint
+from tollhouse.http.openapi import codes_of, description, price_sentence
+from tollhouse.http.service import Service
+from tollhouse.http.service_endpoints import about
+from tollhouse.http.terms import Terms
+
+MAX_CHOICES = 20
+
+Json = dict[str, Any]
+
+
+def reference_path(service: Service) -> str:
+    """Where the reference of a service is served, on every host that has the service."""
+    return f"/guide/reference/{service.name}"
+
+
+def reference_title(service: Service) -> str:
+    return f"{service.name}: API reference"
+
+
+def described_endpoints(service: Service) -> list[Endpoint]:
+    """The endpoints a reference describes: the service's own, and those every service has."""
+    return [endpoint for endpoint in [*service.endpoints, *about(service)] if endpoint.is_described]
+
+
+def render_reference(service: Service, address: str) -> RenderedText:
+    """The whole page. `address` is the base URL of the service."""
+    endpoints = described_endpoints(service)
+    document = description(service, address)
+    sections = "".join(_section(endpoint, document) for endpoint in endpoints)
+    title = service.title.removeprefix("Tollhouse: ")
+    title = title[:1].upper() + title[1:]
+    headings = [Heading(title, 1, "reference"), *(Heading(one.summary, 2, one.id) for one in endpoints)]
+    return RenderedText(f"{_introduction(service, title, address)}{sections}", tuple(headings))
+
+
+def _introduction(service: Service, title: str, address: str) -> str:
+    setup = f"export {URL}={address}"
+    if needs_key := any(endpoint.terms.opens_to == "key" for endpoint in service.endpoints):
+        setup += f"\nexport {KEY}=th_live_…"
+    return (
+        f'<h1 id="reference">{html.escape(title)}: API reference</h1>{render(service.description).body}'
+        "<p>The samples run as shown with curl, with Python and the package <code>requests</code>, and with Node.js 20 "
+        f"or newer. Set the service's address{' and your key' if needs_key else ''} first:</p>{code_block(setup, 'sh')}"
+    )
+
+
+def _section(endpoint: Endpoint, document: Json) -> str:
+    described: Json = document["paths"].get(endpoint.path, {}).get(endpoint.method.lower(), {})
+    summary = html.escape(endpoint.summary)
+    return (
+        f'<section aria-labelledby="{endpoint.id}"><h2 id="{endpoint.id}">{summary} '
+        f'<a class="anchor" href="#{endpoint.id}" aria-label="Link to {summary}">#</a></h2>'
+        f'<p class="route"><code>{endpoint.method} {html.escape(endpoint.path)}</code></p>'
+        f"{render(endpoint.description).body}"
+        f"{render(f'{_access(endpoint.terms)} {price_sentence(endpoint.terms)}').body}"
+        f"{_parameters(described)}{_body(endpoint, document)}{_samples(endpoint)}{_response(endpoint)}"
+        f"{_problems(endpoint)}</section>"
+    )
+
+
+def _access(terms: Terms) -> str:
+    if terms.opens_to == "operator":
+        return f"Access: the operator, with the token in the setting `{terms.operator_token}`."
+    if terms.opens_to == "anyone":
+        return "Access: anyone."
+    tier = f"whose plan includes `{terms.entitlement}`" if terms.entitlement else "of any plan"
+    signed = ", or a signature of [a registered wallet](/guide/agents-client)"
+    return f"Access: a key {tier}{signed if terms.agent_price_micros is not None else ''}."
+
+
+def _parameters(described: Json) -> str:
+    rows = [
+        (one["name"], _type(one.get("schema", {})), _meaning(one, one.get("schema", {}), one.get("required")))
+        for one in described.get("parameters", [])
+    ]
+    return _table("Parameters", "parameter", rows)
+
+
+def _body(endpoint: Endpoint, document: Json) -> str:
+    if endpoint.body is None:
+        return ""
+    schema = document["components"]["schemas"].get(endpoint.body.__name__, {})
+    required = schema.get("required", ())
+    rows = [
+        (name, _type(member), _meaning(member, member, name in required))
+        for name, member in schema.get("properties", {}).items()
+    ]
+    return _table("Body", "member", rows)
+
+
+def _table(title: str, kind: str, rows: Sequence[tuple[str, str, str]]) -> str:
+    """A table of names, types, and meanings in Markdown."""
+    if not rows:
+        return ""
+    lines = "".join(
+        f"<tr><td><code>{html.escape(name)}</code></td><td>{html.escape(type_name)}</td><td>{render_inline(meaning)}</td></tr>"
+        for name, type_name, meaning in rows
+    )
+    return (
+        f'<h3>{title}</h3><div class="scroll" tabindex="0" role="region" aria-label="{title}"><table><thead><tr>'
+        f"<th>{kind}</th><th>type</th><th>meaning</th></tr></thead><tbody>{lines}</tbody></table></div>"
+    )
+
+
+def _type(schema: Json) -> str:
+    """The type in a few words. The exact schema is in the OpenAPI description."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_type(part) for part in schema["anyOf"] if part != {"type": "null"}))
+    if schema.get("type") == "array":
+        return f"list of {_type(schema['items'])}" if schema.get("items") else "list"
+    kind = schema.get("type", "string" if "enum" in schema else "any")
+    return " or ".join(kind) if isinstance(kind, list) else str(kind)
+
+
+def _meaning(described: Json, schema: Json, is_required: Any) -> str:
+    parts = ["in the path" if described.get("in") == "path" else "", str(described.get("description", "")).rstrip(".")]
+    if choices := _choices(schema):
+        parts.append(f"one of {', '.join(f'`{one}`' for one in choices)}" if len(choices) <= MAX_CHOICES else "")
+    minimum, maximum = schema.get("minimum"), schema.get("maximum")
+    if minimum is not None and maximum is not None:
+        parts.append(f"{minimum} to {maximum}")
+    default = schema.get("default")
+    if is_required:
+        parts.append("required")
+    elif default not in (None, [], {}, ""):
+        parts.append(f"default {json.dumps(default)}")
+    return "; ".join(part for part in parts if part)
+
+
+def _choices(schema: Json) -> list[Any]:
+    parts = [schema, schema.get("items") or {}, *schema.get("anyOf", [])]
+    return next((part["enum"] for part in parts if "enum" in part), [])
+
+
+def _samples(endpoint: Endpoint) -> str:
+    blocks = [
+        f"<details{' open' if sample.label == 'curl' else ''}><summary>{sample.label}</summary>"
+        f"{code_block(sample.source, sample.language, f'{endpoint.summary}, with {sample.label}')}</details>"
+        for sample in samples(endpoint)
+    ]
+    return f"<h3>Example</h3>{_variables(endpoint)}{''.join(blocks)}" if blocks else ""
+
+
+def _variables(endpoint: Endpoint) -> str:
+    """The other environment variables that the samples read."""
+    examples = {
+        reference: endpoint.path_parameters[name].get("example", "")
+        for name, reference in endpoint.sample.path.items()
+        if name in endpoint.path_parameters
+    }
+    named = [
+        f"<code>{name}</code>{f', such as <code>{html.escape(example)}</code>' if example else ''}"
+        for name in variables(endpoint)
+        if name not in {URL, KEY}
+        for example in [examples.get(f"${name}", "")]
+    ]
+    return f"<p>Also set: {'; '.join(named)}.</p>" if named else ""
+
+
+def _response(endpoint: Endpoint) -> str:
+    example = endpoint.examples.get(JSON)
+    if example is None:
+        return ""
+    text = json.dumps(example, ensure_ascii=False, indent=2)
+    block = code_block(text, "json", f"{endpoint.summary}, a response")
+    return f"<details><summary>Response</summary>{block}</details>"
+
+
+def _problems(endpoint: Endpoint) -> str:
+    links = [
+        f'<li><a href="/problems/{code}"><code>{code}</code></a>, {CODES[code][0]}: {html.escape(CODES[code][1])}</li>'
+        for code in sorted(codes_of(endpoint), key=lambda code: (CODES[code][0], code))
+    ]
+    return f"<details><summary>Problems</summary><ul>{''.join(links)}</ul></details>"

@@ -1,0 +1,54 @@
+"""The pages of the defense service, declared beside their files."""
+
+from pathlib import Path
+
+from tollhouse.accounts.plans import Plans
+from tollhouse.config.settings import Settings
+from tollhouse.http.pages import FrontPageEntry, Page
+from tollhouse.http.terms import AGENT_CALL_MICROS
+from tollhouse.money import usd
+
+_HERE = Path(__file__).parent
+
+FRONT_PAGE = FrontPageEntry(
+    title="Defense intelligence feed",
+    summary="World events, news stories and the entities they name, for people and agents who follow security.",
+    example_calls=("/feeds/events?limit=5", "/feeds/stories?limit=5", "/feeds/defense-brief"),
+    page="/board",
+    button="Open the dashboard",
+)
+
+
+def build_pages(settings: Settings, plans: Plans) -> list[Page]:
+    """The dashboard, the chat and the alerts. Chat and alerts show which plans include them."""
+    models = list(dict.fromkeys((settings.model_fast, settings.model_pro))) if settings.llm_base_url else []
+    caps = [{"tier": plan.name, "chat_per_day": plan.chat_per_day} for plan in plans.all if "chat" in plan.entitlements]
+    return [
+        Page(
+            path="/board",
+            title="Defense dashboard",
+            label="Dashboard",
+            file=_HERE / "dashboard.html",
+            scripts=("dashboard.js",),
+            libraries=("d3", "topojson-client"),
+            parameters=("view", "category", "country", "severity", "q", "story", "event", "entity", "type"),
+        ),
+        Page(
+            path="/ask",
+            title="Ask the defense feeds",
+            label="Chat",
+            file=_HERE / "chat.html",
+            scripts=("chat.js",),
+            facts={"plans": caps, "agent_usd": usd(AGENT_CALL_MICROS), "models": models},
+        ),
+        Page(
+            path="/alerts",
+            title="Alerts",
+            label="Alerts",
+            file=_HERE / "alerts.html",
+            scripts=("alerts.js",),
+            libraries=("d3",),
+            parameters=("alert",),
+            facts={"tiers": plans.including("alerts")},
+        ),
+    ]

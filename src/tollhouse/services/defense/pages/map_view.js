@@ -1,0 +1,101 @@
+// The map view: filters, the map, the events under it, and the counts beside it.
+import { go, here, state } from "../address.js";
+import { bars, byId, el, fill, say, showDialog } from "../dom.js";
+import * as feed from "./feeds.js";
+import { drawMap } from "./map.js";
+import { counted, day, moment, number } from "../format.js";
+
+const COUNTRIES_SHOWN = 12;
+const LINES_SHOWN = 20;
+
+export async function showMap(place) {
+  const filters = state();
+  if (!place.querySelector("#map")) fill(place, el("p", {}, "Loading…"));
+  const [page, brief] = await Promise.all([feed.events(filters), feed.brief()]);
+  const map = el("div", { class: "map", id: "map" });
+  const list = el("div", { id: "events" });
+  const more = el("p", { class: "actions" });
+  const found = [...page.events];
+  const told = el("p", { class: "dim", role: "status" });
+  fill(place, filterForm(filters), told, el("div", { class: "board" },
+    el("div", {}, map, legend(), el("h2", {}, "Events, most significant first"), list, more),
+    el("aside", { "aria-label": "Counts" }, counts(brief, filters))));
+  byId("standing").textContent = standing(page);
+  await render();
+
+  async function render(cursor = page.next_cursor) {
+    told.textContent = `${counted(page.total, "event")}${found.length < page.total ? `; the ${number(found.length)} most significant are shown` : ""}`;
+    say(told.textContent);
+    fill(list, found.length ? lines(found) : el("p", { class: "empty" }, "No event of these 24 hours fits the filters."));
+    fill(more, cursor && el("button", { type: "button", class: "quiet", onclick: () => next(cursor) }, "Show 100 more"));
+    await drawMap(map, found, { chosen: filters.country, open: (here) => openPlace(here) });
+  }
+
+  async function next(cursor) {
+    const following = await feed.events(filters, cursor);
+    found.push(...following.events);
+    await render(following.next_cursor);
+  }
+}
+
+function standing(page) {
+  const kind = page.source === "recorded" ? "Recorded data" : page.stale ? "Live data, not fresh" : "Live data";
+  return `${kind}: the ${page.window_hours} hours up to ${moment(page.as_of)}. Events from The GDELT Project.`;
+}
+
+function filterForm(filters) {
+  const choose = (id, text, values, chosen) => el("div", { class: "field" }, el("label", { for: id }, text),
+    el("select", { id, onchange: (event) => go({ [id]: event.target.value }) },
+      el("option", { value: "" }, "All"), values.map((value) => el("option", { value, selected: value === chosen }, value))));
+  const words = el("input", { id: "q", value: filters.q || "", maxlength: "100", placeholder: "words in the title" });
+  const country = el("input", { id: "country", value: filters.country || "", maxlength: "100", placeholder: "Sudan, SD" });
+  const isFiltered = ["category", "severity", "country", "q"].some((name) => filters[name]);
+  return el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); go({ q: words.value.trim(), country: country.value.trim() }); } },
+    choose("category", "Category", feed.CATEGORIES, filters.category),
+    choose("severity", "Severity", feed.SEVERITIES, filters.severity),
+    el("div", { class: "field" }, el("label", { for: "country" }, "Country"), country),
+    el("div", { class: "field grow" }, el("label", { for: "q" }, "Words"), words),
+    el("button", {}, "Filter"),
+    isFiltered && el("button", { type: "button", class: "quiet", onclick: () => go({ category: "", severity: "", country: "", q: "" }) }, "Clear"));
+}
+
+function counts(brief, filters) {
+  const live = brief.events_live;
+  const rows = (of, name, kinds = false) => Object.entries(of).map(([text, value]) => ({
+    name: text, value, kind: kinds ? text : "", chosen: filters[name] === text, shown: number(value),
+    onclick: () => go({ [name]: filters[name] === text ? "" : text }),
+  }));
+  return [
+    el("h2", {}, "Category"), bars(rows(live.by_category, "category"), { label: "Events by category" }),
+    el("h2", {}, "Severity"), bars(rows(live.by_severity, "severity", true), { label: "Events by severity" }),
+    el("h2", {}, "Country"), bars(rows(live.by_country, "country").slice(0, COUNTRIES_SHOWN), { label: "Events by country" }),
+    el("p", { class: "small dim" }, `The counts are of all ${number(live.events_24h)} events; choose one to filter by it.`),
+  ];
+}
+
+function legend() {
+  return el("ul", { class: "legend", "aria-label": "Severity of the worst event at a place" },
+    feed.SEVERITIES.map((tier) => el("li", {}, el("span", { class: `dot ${tier}`, "aria-hidden": "true" }), tier)),
+    el("li", {}, "larger: more events at the place"));
+}
+
+/** The first ones, and the rest folded away: the map stays within reach. */
+function lines(events) {
+  const [first, rest] = [events.slice(0, LINES_SHOWN), events.slice(LINES_SHOWN)];
+  return [el("ul", { class: "list" }, first.map(eventLine)),
+    rest.length > 0 && el("details", { class: "rest" }, el("summary", {}, `${number(rest.length)} more of the map's events`), el("ul", { class: "list" }, rest.map(eventLine)))];
+}
+
+function eventLine(event) {
+  const title = here(el("a", { class: "title" }, event.title), { event: event.id });
+  const where = [event.geo.region, event.geo.country].filter(Boolean).join(", ");
+  return el("li", {}, title, el("div", { class: "about" },
+    el("span", { class: `badge ${event.metrics.severity_tier}` }, event.metrics.severity_tier),
+    el("span", {}, event.subcategory || event.category), el("span", {}, where), el("span", {}, day(event.event_date)),
+    event.fatalities > 0 && el("span", {}, counted(event.fatalities, "death"))));
+}
+
+function openPlace(found) {
+  const name = found.name || "No place named";
+  showDialog(`${name}: ${counted(found.events.length, "event")}`, el("ul", { class: "list" }, found.events.map(eventLine)));
+}

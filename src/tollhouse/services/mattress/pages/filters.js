@@ -1,0 +1,39 @@
+// The filters beside the mattresses, each value with how many of them it would leave.
+import { go, state } from "../address.js";
+import { el } from "../dom.js";
+import { choices, fillFilters, range } from "../list_filters.js";
+import { money } from "../format.js";
+
+export const LISTS = ["size", "material", "sleep_position", "brand", "retailer"];
+export const NUMBERS = ["min_price", "max_price", "firmness_min", "firmness_max", "cooling_min", "in_stock"];
+const NAMES = { size: "Size", material: "Material", sleep_position: "Sleeps on", brand: "Brand", retailer: "Retailer" };
+const TENTHS = Array.from({ length: 10 }, (_, at) => at + 1);
+
+export function showFacets(place, facets) {
+  fillFilters(place, [...LISTS, ...NUMBERS], [range("price", "Price", { spread: facets.price, reads: money }), firmness(), cooling(), stock(),
+    LISTS.filter((name) => (facets[name] || []).length).map((name) => choices(name, NAMES[name], facets[name], name === "retailer" ? shopName : String))].flat());
+}
+
+/** `coastal-kip` -> Coastal Kip: a facet tells a retailer's id alone. */
+function shopName(id) {
+  return id.split("-").map((word) => word.slice(0, 1).toUpperCase() + word.slice(1)).join(" ");
+}
+
+function firmness() {
+  return el("fieldset", {}, el("legend", {}, "Firmness (1 soft, 10 firm)"),
+    el("div", { class: "row" }, [["min", "at least"], ["max", "at most"]].map(([end, text]) => pick(`firmness_${end}`, text, TENTHS, { "aria-label": `Firmness: ${text}` }))));
+}
+
+function cooling() {
+  return el("div", { class: "field" }, el("label", { for: "cooling_min" }, "Cooling, at least (5 coolest)"), pick("cooling_min", "any", TENTHS.slice(0, 5)));
+}
+
+function pick(name, none, numbers, attributes = {}) {
+  return el("select", { id: name, ...attributes, onchange: (event) => go({ [name]: event.target.value, offset: "" }) },
+    el("option", { value: "" }, none), numbers.map((value) => el("option", { value, selected: state()[name] === String(value) }, value)));
+}
+
+function stock() {
+  return el("label", { class: "choice", for: "in-stock" }, el("input", { type: "checkbox", id: "in-stock", checked: state().in_stock === "true",
+    onchange: (event) => go({ in_stock: event.target.checked ? "true" : "", offset: "" }) }), "In stock only");
+}
