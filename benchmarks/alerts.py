@@ -183,7 +183,7 @@ async def stored(data_dir: Path) -> dict[str, Any]:
     settings = Settings(data_dir=str(data_dir), background_work=False)
     async with app.open_context(settings, answers_calls=False) as context:
 
-        async def take_in(moments: list[datetime]) -> None:
+        async def ingest_recording(moments: list[datetime]) -> None:
             async with context.database.writing() as connection:
                 now = await bump_revision(connection, EVENTS_FEED)
                 for moment in moments:
@@ -214,14 +214,14 @@ async def stored(data_dir: Path) -> dict[str, Any]:
                 for active in made_rules(chance)
             ]  # fmt: skip
             await connection.execute(store.alert.insert(), rows)
-        await take_in([END + SLOT * number for number in range(1 - SLOTS, 1)])
+        await ingest_recording([END + SLOT * number for number in range(1 - SLOTS, 1)])
         watch = AlertMonitor(context.database, recorded=None, plans=["enterprise"])
         begun = perf_counter()
         await watch.once()
         first = perf_counter() - begun
         seconds = []
         for number in range(1, 1 + MORE_SLOTS):
-            await take_in([END + SLOT * number])
+            await ingest_recording([END + SLOT * number])
             begun = perf_counter()
             await watch.once()
             seconds.append(perf_counter() - begun)

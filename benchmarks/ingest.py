@@ -84,7 +84,7 @@ def make_day(folder: Path) -> dict[str, float]:
     return {"rows_per_url": round(ROWS / len(urls), 2)}
 
 
-async def take_in(paths: Sequence[Path], data_dir: Path) -> dict[str, int]:
+async def ingest_recording(paths: Sequence[Path], data_dir: Path) -> dict[str, int]:
     """The files through the real code into a fresh store; tells rows taken and events made."""
     rows = events = 0
     settings = Settings(data_dir=str(data_dir), background_work=False)
@@ -127,7 +127,7 @@ def work(how: str, what: str, folder: Path, data_dir: Path) -> dict[str, Any]:
     logs.configure("warning")
     paths = sorted(folder.glob("*.zip" if what == "slots" else "*.CSV"))
     take: dict[str, Callable[[], dict[str, int]]] = {
-        "tollhouse": lambda: asyncio.run(take_in(paths, data_dir)),
+        "tollhouse": lambda: asyncio.run(ingest_recording(paths, data_dir)),
         "baseline": lambda: copy_in(paths, data_dir),
     }
     begun, used = perf_counter(), process_time()

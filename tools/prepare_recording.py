@@ -11,7 +11,7 @@ from pathlib import Path
 from tollhouse import app, logs
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense.ingest import recording
-from tollhouse.services.defense.ingest.recording import PREPARED, take_in
+from tollhouse.services.defense.ingest.recording import PREPARED, ingest_recording
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
 
 TARGET = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/recording" / PREPARED
@@ -21,11 +21,11 @@ async def prepare(folder: Path) -> recording.Tables:
     """The tables of a store that took the recording in and told it."""
     settings = Settings(data_dir=str(folder), background_work=False)
     async with app.open_context(settings, answers_calls=False) as context:
-        await take_in(context.database)
+        await ingest_recording(context.database)
         desk = StoryPublisher(context.database, settings.retention_days)
-        await desk.first_edition(folder)
+        await desk.publish_stored(folder)
         # Telling one pool adds its pages: a second look finds that they say nothing of the other.
-        await desk.first_edition(folder)
+        await desk.publish_stored(folder)
         async with context.database.reading() as connection:
             return await recording.tables(connection)
 

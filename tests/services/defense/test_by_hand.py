@@ -12,7 +12,7 @@ from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.events.event import EventRecord
 from tollhouse.services.defense.ingest.file_import import ingest_file, kind_of
 from tollhouse.services.defense.news import store
-from tollhouse.services.defense.news.reported_article import Reported
+from tollhouse.services.defense.news.reported_article import ReportedArticle
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.stories.story import Story
 
@@ -51,16 +51,16 @@ async def bodies(connection, source) -> list[bytes]:
     return [body async for some in rows for _, _, body in some]
 
 
-async def articles(database) -> dict[str, Reported]:
+async def articles(database) -> dict[str, ReportedArticle]:
     async with database.reading() as connection:
         packed = await bodies(connection, store.ARTICLES)
-    return {it.article.url: it for it in (msgspec.json.decode(body, type=Reported) for body in packed)}
+    return {it.article.url: it for it in (msgspec.json.decode(body, type=ReportedArticle) for body in packed)}
 
 
 async def stories(database) -> list[Story]:
     await StoryPublisher(database, 8).update("local")
     async with database.reading() as connection:
-        packed = await bodies(connection, store.TOLD["story"])
+        packed = await bodies(connection, store.PUBLISHED["story"])
     return [msgspec.json.decode(body, type=Story) for body in packed]
 
 

@@ -386,9 +386,9 @@ def test_expired_articles_and_their_stories_are_let_go():
     assert clusterer.current(ended[0]) is None
     assert clusterer.story_of("article_old0") is None
     clusterer.expire(NOON + timedelta(days=2))
-    assert not clusterer.shelf.postings.stories
-    assert clusterer.shelf.postings.total == 0
-    assert not clusterer.shelf.successors
+    assert not clusterer.cluster_set.postings.stories
+    assert clusterer.cluster_set.postings.total == 0
+    assert not clusterer.cluster_set.successors
 
 
 def _stream(n: int) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 from tests.services.defense.test_exports import LINE
 from tollhouse.services.defense.events.event import EventRecord
 from tollhouse.services.defense.ingest import classification
-from tollhouse.services.defense.ingest.event_builder import Rejected, canonical_url, collapse, event_id
+from tollhouse.services.defense.ingest.event_builder import Rejected, build_event, canonical_url, event_id
 from tollhouse.services.defense.ingest.export_parser import Row, parse_export
 
 URL = "https://example.org/news/army-shells-rebel-town-kills-12"
@@ -32,7 +32,7 @@ def row(code: str = "010", **changes: object) -> Row:
 
 
 def made(*rows: Row, url: str = URL) -> EventRecord:
-    outcome = collapse(url, rows)
+    outcome = build_event(url, rows)
     assert isinstance(outcome, EventRecord)
     return outcome
 
@@ -65,7 +65,7 @@ def test_event_id_is_the_prefix_and_sixteen_hex_digits() -> None:
 @pytest.mark.parametrize("day", ["20191017", "20190924", "20181024"])
 def test_rows_about_the_past_are_ignored(day: str) -> None:
     past = row("195", day=day, mentions=90)
-    assert collapse(URL, [past]) == Rejected("only mentions of the past")
+    assert build_event(URL, [past]) == Rejected("only mentions of the past")
     assert made(past, row("010")).category == "Political"
 
 
@@ -75,13 +75,13 @@ def test_report_of_yesterday_is_kept() -> None:
 
 def test_url_without_any_place_is_rejected() -> None:
     nowhere = row(geo_type=0, geo_country="", geo_name="", latitude=None, longitude=None)
-    assert collapse(URL, [nowhere]) == Rejected("no place")
-    assert collapse(URL, [row(geo_country="OS", geo_name="South China Sea")]) == Rejected("no place")
+    assert build_event(URL, [nowhere]) == Rejected("no place")
+    assert build_event(URL, [row(geo_country="OS", geo_name="South China Sea")]) == Rejected("no place")
     assert made(nowhere, row("020")).geo.country == "Belarus"
 
 
 def test_no_rows_make_no_event() -> None:
-    assert collapse(URL, []) == Rejected("no rows")
+    assert build_event(URL, []) == Rejected("no rows")
 
 
 def test_believed_candidates_make_a_battle() -> None:
@@ -169,7 +169,7 @@ def test_event_without_a_readable_slug_gets_a_title_a_person_can_read() -> None:
 
 
 def test_given_title_is_taken_with_its_basis() -> None:
-    outcome = collapse(URL, [row("190")], ("Army kills 3", "page"))
+    outcome = build_event(URL, [row("190")], ("Army kills 3", "page"))
     assert isinstance(outcome, EventRecord)
     assert (outcome.title, outcome.title_basis, outcome.fatalities) == ("Army kills 3", "page", 3)
 

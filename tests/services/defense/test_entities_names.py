@@ -1,11 +1,11 @@
 import pytest
 
-from tollhouse.services.defense.entities.extractor import find_names, sentence_mentions
+from tollhouse.services.defense.entities.extractor import extract_names, sentence_mentions
 from tollhouse.services.defense.entities.tokens import LONGEST_SENTENCE, sentences, tokenise
 
 
 def names(text: str) -> set[tuple[str, str]]:
-    return {(mention.text, mention.type) for mention in find_names(text)}
+    return {(mention.text, mention.type) for mention in extract_names(text)}
 
 
 def mentions(text: str) -> list[tuple[str, str]]:
@@ -85,7 +85,7 @@ def test_a_country_that_is_a_name_stays_with_the_person():
     "text", ["", " ", "\n\n", "…", "'", "\u200e", "Путин приехал в Киев.", "国防部长在北京。", "وزير الدفاع"]
 )
 def test_text_without_our_letters_is_read_without_a_fault(text):
-    assert all(text[mention.start : mention.end] == mention.text for mention in find_names(text))
+    assert all(text[mention.start : mention.end] == mention.text for mention in extract_names(text))
 
 
 def test_a_name_with_accents_is_one_name():
@@ -96,7 +96,7 @@ def test_a_name_with_accents_is_one_name():
 
 def test_offsets_point_at_the_name_in_the_text():
     text = "  In Kyiv,\n\nPresident Joe Biden praised NATO."
-    assert [text[mention.start : mention.end] for mention in find_names(text)] == [
+    assert [text[mention.start : mention.end] for mention in extract_names(text)] == [
         "Kyiv",
         "President Joe Biden",
         "NATO",
@@ -106,7 +106,7 @@ def test_offsets_point_at_the_name_in_the_text():
 def test_a_megabyte_is_read_whole():
     text = "NATO sent ships to the Black Sea on Monday. " * 23_000
     assert len(text) > 1_000_000
-    assert sum(mention.text == "NATO" for mention in find_names(text)) == 23_000
+    assert sum(mention.text == "NATO" for mention in extract_names(text)) == 23_000
 
 
 def test_a_megabyte_without_a_stop_is_cut_into_sentences():

@@ -1,26 +1,26 @@
 """Whom a surname alone means."""
 
 from tests.services.defense.test_cluster import article
-from tollhouse.services.defense.news.reported_article import Named, Reported
-from tollhouse.services.defense.news.story_builder import with_full_names
+from tollhouse.services.defense.news.reported_article import NamedEntity, ReportedArticle
+from tollhouse.services.defense.news.story_builder import resolve_surnames
 
 
-def named(name: str, text: str = "", kind="person") -> Named:
-    return Named(f"entity_{name.replace(' ', '-').lower()}", name, kind, text or name)
+def named(name: str, text: str = "", kind="person") -> NamedEntity:
+    return NamedEntity(f"entity_{name.replace(' ', '-').lower()}", name, kind, text or name)
 
 
 JOE, JILL, BIDEN = named("Joe Biden"), named("Jill Biden"), named("Biden")
 
 
-def told(*stories: list[list[Named]]):
+def told(*stories: list[list[NamedEntity]]):
     """The names of each article after resolution, for stories given as lists of articles' names, and what merged."""
     reports, story_of = [], {}
     for number, story in enumerate(stories):
         for names in story:
-            report = Reported(article("A title", len(reports)), names)
+            report = ReportedArticle(article("A title", len(reports)), names)
             reports.append(report)
             story_of[report.article.id] = f"story_{number}"
-    resolved, merged = with_full_names(reports, story_of)
+    resolved, merged = resolve_surnames(reports, story_of)
     return [[name.name for name in report.names] for report in resolved], merged, resolved
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tollhouse.services.defense.ingest.fatalities_extractor import death_toll
+from tollhouse.services.defense.ingest.fatalities_extractor import extract_fatalities
 from tollhouse.services.defense.ingest.url_title import title_from_url
 
 TITLES = [
@@ -87,7 +87,7 @@ TOLLS = [
 
 @pytest.mark.parametrize(("title", "toll"), TOLLS)
 def test_toll_is_the_number_of_dead_the_headline_gives(title: str, toll: int | None) -> None:
-    assert death_toll(title) == toll
+    assert extract_fatalities(title) == toll
 
 
 def test_news_is_no_possessive_of_new_york():

@@ -22,14 +22,14 @@ from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.ingest.batches import compact, ingest_export, slot_time
 from tollhouse.services.defense.ingest.gdelt_sync import _forget_old
 from tollhouse.services.defense.news import store as news
-from tollhouse.services.defense.news.article_import import keep, take_items
-from tollhouse.services.defense.news.entity import EntityCount
+from tollhouse.services.defense.news.article_import import import_items, keep
+from tollhouse.services.defense.news.entity import EntityIndex
 from tollhouse.services.defense.news.feeds import NewsFeeds
-from tollhouse.services.defense.news.reported_article import Named, Reported, reported
-from tollhouse.services.defense.news.story_builder import Copies
-from tollhouse.services.defense.news.story_publisher import DeskWindow, StoryPublisher
+from tollhouse.services.defense.news.reported_article import NamedEntity, ReportedArticle, report_article
+from tollhouse.services.defense.news.story_builder import CopyMarker
+from tollhouse.services.defense.news.story_publisher import ClusteringWindow, StoryPublisher
 from tollhouse.services.defense.providers.fatalities import FatalityRecord
-from tollhouse.services.defense.publishers import with_copies_marked
+from tollhouse.services.defense.publishers import mark_copies
 from tollhouse.services.defense.store import EVENTS, EVENTS_FEED, FATALITIES_FEED
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
@@ -110,7 +110,7 @@ async def test_followed_rows_are_those_read_from_scratch(database, seed):
         if chance.random() < 0.2:
             async with database.writing() as connection:
                 old = compact(slot - timedelta(hours=30))
-                await store.purge_before(connection, "provider", old, is_seen=True)
+                await store.delete_before(connection, "provider", old, is_seen=True)
         slot += timedelta(hours=chance.choice([0, 0, 1, 5]))
         after = compact(slot - timedelta(hours=48))
         difference, held, fresh = await held_after_a_look(database, followed, "provider", after)
@@ -212,7 +212,7 @@ async def write_anything(database, chance, slot):
         titles = chance.sample([*TITLES, *told], 4)
         items = [article(title, f"{chance.randint(0, 30)}", family=chance.choice(["", "reuters"])) for title in titles]
         published = slot - timedelta(hours=chance.randint(0, 40))
-        await take_items(database, "provider", [replace(item, published=published) for item in items])
+        await import_items(database, "provider", [replace(item, published=published) for item in items])
     elif kind == "deaths":
         await write_deaths(database, chance, slot)
     else:
@@ -268,7 +268,7 @@ async def test_served_windows_are_those_of_a_process_that_just_started(database,
 async def assert_desk_knows_what_is_stored(database, desk):
     if desk.room("provider"):
         await desk.update("provider")
-        window, fresh = desk._desks["provider"].window, DeskWindow()
+        window, fresh = desk._desks["provider"].window, ClusteringWindow()
         async with database.reading() as connection:
             newest = await store.newest_slot(connection, "provider")
             found = await fresh.look(connection, "provider", slot_time(newest.slot))
@@ -285,36 +285,36 @@ async def test_story_that_grew_old_is_still_known_by_its_id(database):
     await ingest_export(database, f"{compact(BEGIN)}.export.CSV", EXCERPT, "provider")
     await desk.update("provider")
     async with database.reading() as connection:
-        told = await store.ids_after(connection, news.TOLD["story"], "provider", "")
+        told = await store.ids_after(connection, news.PUBLISHED["story"], "provider", "")
     assert told
     later = BEGIN + timedelta(hours=24)
     await ingest_export(database, f"{compact(later)}.export.CSV", export(random.Random(1), later), "provider")
     await desk.update("provider")
     async with database.reading() as connection:
-        assert told <= await store.ids_after(connection, news.TOLD["story"], "provider", "")
+        assert told <= await store.ids_after(connection, news.PUBLISHED["story"], "provider", "")
 
 
 async def test_page_of_an_event_takes_nothing_from_what_others_say_of_it(database):
     said = article(TANKER[0], 1)
-    await take_items(database, "provider", [said])
-    page = reported(replace(said, title="Tanker", source="gdelt")).linked_to("conflict_1")
+    await import_items(database, "provider", [said])
+    page = report_article(replace(said, title="Tanker", source="gdelt")).linked_to("conflict_1")
     async with database.writing(lock="articles") as connection:
         assert await keep(connection, "provider", [page]) == (1, 2)
         assert await keep(connection, "provider", [page]) == (0, 0)
     async with database.reading() as connection:
-        stored = await news.articles_of(connection, "provider", [said.id])
-    kept = msgspec.json.decode(stored[said.id], type=Reported)
+        stored = await news.articles_by_id(connection, "provider", [said.id])
+    kept = msgspec.json.decode(stored[said.id], type=ReportedArticle)
     assert (kept.article, kept.event_id) == (said, "conflict_1")
 
 
-NAMES = [Named(f"entity_{n:016x}", f"Name {n}", "person", f"Name {n}") for n in range(8)]
+NAMES = [NamedEntity(f"entity_{n:016x}", f"Name {n}", "person", f"Name {n}") for n in range(8)]
 
 
 def pages(chance, before):
     """Some pages as before, some that changed, some that came; by id."""
     kept = {identity: page for identity, page in before.items() if chance.random() < 0.8}
     for number in chance.sample(range(40), 6):
-        page = reported(article(chance.choice(TITLES), number, chance.randint(0, 300)))
+        page = report_article(article(chance.choice(TITLES), number, chance.randint(0, 300)))
         family = chance.choice(["reuters", "gazette", "aggregator", "post"])
         page = replace(page, article=replace(page.article, family=family))
         kept[page.article.id] = replace(page, names=tuple(chance.sample(NAMES, chance.randint(0, 4))))
@@ -323,23 +323,23 @@ def pages(chance, before):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_entities_counted_on_are_those_counted_anew(seed):
-    chance, count, shown, story_of = random.Random(seed), EntityCount(), {}, {}
+    chance, count, shown, story_of = random.Random(seed), EntityIndex(), {}, {}
     for _ in range(25):
         shown = pages(chance, shown)
         story_of = {identity: story_of.get(identity, f"story_{chance.randint(0, 5)}") for identity in shown}
         for identity in chance.sample(sorted(shown), 2):
             story_of[identity] = f"story_{chance.randint(0, 5)}"
         now = count.told(shown.values(), story_of)
-        anew = EntityCount().told(shown.values(), story_of)
+        anew = EntityIndex().told(shown.values(), story_of)
         assert sorted(now, key=lambda entity: entity.id) == sorted(anew, key=lambda entity: entity.id)
     assert now
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_copies_marked_on_are_those_marked_anew(seed):
-    chance, copies, shown = random.Random(seed), Copies(), {}
+    chance, copies, shown = random.Random(seed), CopyMarker(), {}
     for _ in range(25):
         shown = pages(chance, shown)
         marked = [report.article for report in copies.marked(shown)]
-        assert marked == with_copies_marked(report.article for report in shown.values())
+        assert marked == mark_copies(report.article for report in shown.values())
     assert {page.family for page in marked} <= {"reuters", "gazette", "aggregator", "post"}

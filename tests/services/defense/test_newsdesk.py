@@ -17,7 +17,7 @@ from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.services.defense.news import store
-from tollhouse.services.defense.news.article_import import take_items
+from tollhouse.services.defense.news.article_import import import_items
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.store import NEWS_FEED
@@ -50,13 +50,13 @@ def items(titles, name, since_minute=0, begin=AS_OF - timedelta(hours=2)):
 
 async def tell(database, desk, articles=()):
     """Take articles in, and have the news told and remembered."""
-    await take_items(database, "provider", articles)
+    await import_items(database, "provider", articles)
     await desk.update("provider")
     await desk.remember()
 
 
 async def told(connection, kind, pool="provider", after=""):
-    rows = events_store.rows_after(connection, store.TOLD[kind], pool, after)
+    rows = events_store.rows_after(connection, store.PUBLISHED[kind], pool, after)
     return [body async for some in rows for _, _, body in some]
 
 
@@ -115,7 +115,7 @@ async def test_every_event_is_told_by_a_story(database, slot, desk):
         events = [msgspec.json.decode(body, type=dict)["id"] for body in packed]
         assert events
         for event_id in events:
-            of_event = await store.told_of_event(connection, "provider", event_id)
+            of_event = await store.story_by_event(connection, "provider", event_id)
             assert event_id in stored[msgspec.json.decode(of_event, type=Story).id].event_ids
 
 
@@ -209,9 +209,9 @@ async def test_retention_forgets_articles_stories_and_successors(database, slot,
     await tell(database, desk, items(MINISTER, "m", begin=NEXT_WEEK - timedelta(hours=2)))
     assert (await story_of(database, "m0")).article_count == len(MINISTER)
     async with database.reading() as connection:
-        assert await store.told_by_id(connection, "story", "provider", old.id) is None
-        assert await store.articles_of(connection, "provider", ["article_n0"]) == {}
+        assert await store.published_by_id(connection, "story", "provider", old.id) is None
+        assert await store.articles_by_id(connection, "provider", ["article_n0"]) == {}
         assert await store.successor_of(connection, "provider", f"story_{1:016x}") is None
-        assert await store.articles_of(connection, "provider", ["article_m0"])
+        assert await store.articles_by_id(connection, "provider", ["article_m0"])
         oldest = (NEXT_WEEK - timedelta(days=RETENTION_DAYS)).strftime("%Y%m%d%H%M%S")
         assert len(await told(connection, "entity")) == len(await told(connection, "entity", after=oldest))

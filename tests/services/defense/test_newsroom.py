@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from tests.services.defense.test_cluster import MINISTER, NOON, QUAKE, SUBMARINE, TANKER, _stream, article
 from tollhouse.services.defense.events.event import EventRecord, Geo
-from tollhouse.services.defense.news.reported_article import Named, Reported, reported
-from tollhouse.services.defense.news.story_builder import Edition, StoryBuilder
+from tollhouse.services.defense.news.reported_article import NamedEntity, ReportedArticle, report_article
+from tollhouse.services.defense.news.story_builder import NewsSnapshot, StoryBuilder
 from tollhouse.services.defense.stories.story import Story
 
 LATER = NOON + timedelta(hours=1)
@@ -23,15 +23,15 @@ BRIDGING = [
 ]
 
 
-def reports(titles=TITLES, name="n", since_minute=0) -> list[Reported]:
-    return [reported(article(t, f"{name}{n}", since_minute + n)) for n, t in enumerate(titles)]
+def reports(titles=TITLES, name="n", since_minute=0) -> list[ReportedArticle]:
+    return [report_article(article(t, f"{name}{n}", since_minute + n)) for n, t in enumerate(titles)]
 
 
-def edition(room: StoryBuilder, *events: EventRecord, at=LATER) -> Edition:
+def edition(room: StoryBuilder, *events: EventRecord, at=LATER) -> NewsSnapshot:
     return room.edition(at, {event.id: event for event in events})
 
 
-def told(room: StoryBuilder, *batch: Reported) -> list[Story]:
+def told(room: StoryBuilder, *batch: ReportedArticle) -> list[Story]:
     room.take(batch)
     return edition(room).stories
 
@@ -76,7 +76,7 @@ def test_restart_keeps_every_story_under_its_id_and_lets_it_grow():
     before = told(room, *reports())
     restarted = StoryBuilder(room.remembered())
     assert {s.id: s for s in told(restarted, *reports())} == {s.id: s for s in before}
-    late = reported(article("Burning tanker off Hodeidah sinks after drone attack", "late", 50))
+    late = report_article(article("Burning tanker off Hodeidah sinks after drone attack", "late", 50))
     grown = story_of(told(restarted, late), "late")
     assert grown.id == story_of(before, "n0").id
     assert grown.article_count == story_of(before, "n0").article_count + 1
@@ -98,7 +98,11 @@ def test_story_merged_away_is_told_under_its_successor():
 
 def test_composed_titles_stay_alone():
     made_up = [
-        replace(reported(article("Armed clash in Kabul, Afghanistan (dawn.com)", number)), has_headline=False, names=[])
+        replace(
+            report_article(article("Armed clash in Kabul, Afghanistan (dawn.com)", number)),
+            has_headline=False,
+            names=[],
+        )
         for number in range(3)
     ]
     stories = told(StoryBuilder(), *made_up)
@@ -109,10 +113,10 @@ def test_composed_titles_stay_alone():
 def test_headline_that_comes_later_replaces_a_composed_one():
     room = StoryBuilder()
     page = article(TANKER[0], 1)
-    made_up = Reported(replace(page, title="Armed clash in Yemen (news.example)", source="gdelt"), [],
+    made_up = ReportedArticle(replace(page, title="Armed clash in Yemen (news.example)", source="gdelt"), [],
                        event_id=event().id, has_headline=False)  # fmt: skip
     assert told(room, made_up)[0].title == "Armed clash in Yemen (news.example)"
-    (story,) = told(room, reported(replace(page, source="gkg")))
+    (story,) = told(room, report_article(replace(page, source="gkg")))
     assert story.title == TANKER[0]
     assert edition(room, event()).stories[0].event_ids == [event().id]
 
@@ -120,17 +124,19 @@ def test_headline_that_comes_later_replaces_a_composed_one():
 def test_tone_that_comes_later_reaches_the_story():
     room = StoryBuilder()
     page = article(TANKER[0], 1)
-    assert told(room, reported(replace(page, source="gdelt")))[0].tone is None
-    assert told(room, reported(replace(page, source="gkg", tone=-4.0)))[0].tone == -4.0
+    assert told(room, report_article(replace(page, source="gdelt")))[0].tone is None
+    assert told(room, report_article(replace(page, source="gkg", tone=-4.0)))[0].tone == -4.0
 
 
 def test_copies_of_one_agencys_text_are_one_voice():
     title = "Drone strikes oil tanker off Hodeidah port, crew safe"
-    copies = [reported(article(title, n, n, family=family)) for n, family in enumerate(("reuters", "gazette", "post"))]
+    copies = [
+        report_article(article(title, n, n, family=family)) for n, family in enumerate(("reuters", "gazette", "post"))
+    ]
     (story,) = told(StoryBuilder(), *copies)
     assert (story.article_count, story.source_count) == (3, 1)
     assert story.sources == ["gazette", "post", "reuters"]
-    own = reported(article("Oil tanker on fire off Hodeidah port after drone strike", 3, 3, family="herald"))
+    own = report_article(article("Oil tanker on fire off Hodeidah port after drone strike", 3, 3, family="herald"))
     (story,) = told(StoryBuilder(), *copies, own)
     assert (story.article_count, story.source_count) == (4, 2)
 
@@ -138,7 +144,7 @@ def test_copies_of_one_agencys_text_are_one_voice():
 def test_story_takes_category_and_place_from_its_events():
     room = StoryBuilder()
     room.take(reports(TANKER, ""))
-    linked = reported(article(TANKER[1], 1, 1)).linked_to(event().id)
+    linked = report_article(article(TANKER[1], 1, 1)).linked_to(event().id)
     room.take([linked])
     (story,) = edition(room, event(), event("77")).stories
     assert (story.category, story.countries, story.event_ids) == ("Battles", ["Yemen"], [event().id])
@@ -148,7 +154,7 @@ def test_story_takes_category_and_place_from_its_events():
 
 def test_changed_event_changes_what_its_story_is_worth():
     room = StoryBuilder()
-    room.take([reported(article(TANKER[1], 1, 1)).linked_to(event().id)])
+    room.take([report_article(article(TANKER[1], 1, 1)).linked_to(event().id)])
     (before,) = edition(room, event()).stories
     (deadly,) = edition(room, event(goldstein=-10.0, fatalities=400, fatalities_basis="ucdp")).stories
     assert deadly.significance > before.significance
@@ -168,8 +174,8 @@ def test_what_left_the_window_is_let_go():
 
 def test_surname_is_told_as_the_person_its_story_names():
     room = StoryBuilder()
-    kovac = Named("entity_full", "Mira Kovac", "person", "Mira Kovac")
-    alone = Named("entity_surname", "Kovac", "person", "Kovac")
+    kovac = NamedEntity("entity_full", "Mira Kovac", "person", "Mira Kovac")
+    alone = NamedEntity("entity_surname", "Kovac", "person", "Kovac")
     batch = [replace(report, names=[kovac if n < 2 else alone]) for n, report in enumerate(reports(MINISTER))]
     room.take(batch)
     now = edition(room)

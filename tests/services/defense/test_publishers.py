@@ -7,11 +7,11 @@ import pytest
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.publishers import (
     agency_of_byline,
+    count_source_families,
+    find_publisher,
     headline_key,
-    publisher_of,
+    mark_copies,
     registrable_domain,
-    voices,
-    with_copies_marked,
 )
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -55,7 +55,7 @@ def test_registrable_domain_knows_suffixes_of_two_labels(host, domain):
     ],
 )
 def test_outlet_has_a_name_and_a_family(url, name, host, family):
-    publisher = publisher_of(url)
+    publisher = find_publisher(url)
     assert (publisher.name, publisher.host, publisher.family) == (name, host, family)
 
 
@@ -82,7 +82,7 @@ def test_outlet_has_a_name_and_a_family(url, name, host, family):
     ],
 )
 def test_wire_copy_is_known_by_its_path(path, family):
-    assert publisher_of("https://example.org" + path).family == family
+    assert find_publisher("https://example.org" + path).family == family
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_wire_copy_is_known_by_its_author_line(byline, agency):
 
 
 def test_agency_on_its_own_site_stays_itself():
-    assert publisher_of("https://www.reuters.com/world/ap/x", "Associated Press").family == "reuters"
+    assert find_publisher("https://www.reuters.com/world/ap/x", "Associated Press").family == "reuters"
 
 
 def test_one_wire_story_in_ten_papers_is_one_voice():
     urls = [f"https://paper{number}.example.com/ap/story" for number in range(10)]
-    assert voices(publisher_of(url).family for url in urls) == 1
+    assert count_source_families(find_publisher(url).family for url in urls) == 1
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_one_wire_story_in_ten_papers_is_one_voice():
     ],
 )
 def test_aggregators_speak_only_where_nobody_else_does(families, count):
-    assert voices(families) == count
+    assert count_source_families(families) == count
 
 
 def article(identity: str, family: str, title: str = HEADLINE, hours: float = 0) -> Article:
@@ -138,7 +138,7 @@ def article(identity: str, family: str, title: str = HEADLINE, hours: float = 0)
 
 def test_same_headline_as_an_agency_is_its_copy_even_when_it_came_first():
     given = [article("1", "a.example", hours=-1), article("2", "ap"), article("3", "b.example", HEADLINE.upper() + "!")]
-    assert [a.family for a in with_copies_marked(given)] == ["ap", "ap", "ap"]
+    assert [a.family for a in mark_copies(given)] == ["ap", "ap", "ap"]
 
 
 def test_site_name_behind_the_headline_hides_nothing():
@@ -147,27 +147,27 @@ def test_site_name_behind_the_headline_hides_nothing():
         article("2", "a.example", f"{HEADLINE} | The Daily"),
         article("3", "b.example", "Other"),
     ]
-    assert [a.family for a in with_copies_marked(given)] == ["ap", "ap", "b.example"]
+    assert [a.family for a in mark_copies(given)] == ["ap", "ap", "b.example"]
 
 
 def test_same_headline_without_an_agency_belongs_to_the_earliest():
     given = [article("1", "a.example", hours=2), article("2", "b.example"), article("3", "aggregator", hours=-5)]
-    assert [a.family for a in with_copies_marked(given)] == ["b.example"] * 3
+    assert [a.family for a in mark_copies(given)] == ["b.example"] * 3
 
 
 def test_short_headline_proves_nothing():
     given = [article("1", "a.example", "Morning briefing"), article("2", "b.example", "Morning briefing")]
-    assert [a.family for a in with_copies_marked(given)] == ["a.example", "b.example"]
+    assert [a.family for a in mark_copies(given)] == ["a.example", "b.example"]
 
 
 def test_template_that_comes_back_is_no_copy():
     given = [article("1", "a.example"), article("2", "b.example", hours=72)]
-    assert [a.family for a in with_copies_marked(given)] == ["a.example", "b.example"]
+    assert [a.family for a in mark_copies(given)] == ["a.example", "b.example"]
 
 
 def test_two_agencies_stay_two():
     given = [article("1", "ap"), article("2", "reuters"), article("3", "a.example")]
-    assert [a.family for a in with_copies_marked(given)] == ["ap", "reuters", "ap"]
+    assert [a.family for a in mark_copies(given)] == ["ap", "reuters", "ap"]
 
 
 def test_hyphen_in_a_headline_is_no_site_name():

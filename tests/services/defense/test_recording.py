@@ -10,7 +10,7 @@ from tollhouse.services.defense import store
 from tollhouse.services.defense.ingest import recording
 from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.services.defense.ingest.recording import PREPARED, load_recording, recorded_exports, recording_folder
-from tollhouse.services.defense.ingest.recording import take_in as take_exports_in
+from tollhouse.services.defense.ingest.recording import ingest_recording as ingest_exports
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
@@ -53,10 +53,10 @@ async def test_prepared_recording_is_what_its_exports_make(tmp_path):
     settings = Settings(data_dir=str(tmp_path))
     database = open_database(settings)
     await migrate(database)
-    await take_exports_in(database)
+    await ingest_exports(database)
     desk = StoryPublisher(database, settings.retention_days)
-    await desk.first_edition(tmp_path)
-    await desk.first_edition(tmp_path)
+    await desk.publish_stored(tmp_path)
+    await desk.publish_stored(tmp_path)
     made, kept = await stored(database), prepared()
     await database.close()
     assert made.keys() == kept.keys()
@@ -70,7 +70,7 @@ async def test_untouched_store_gets_the_prepared_recording(database, settings, t
     assert sorted(before) == [export.name[:14] for export in recorded_exports()]
     assert all(before.values()), "every slot tells when it was taken in"
     await load_recording(database, settings)
-    await StoryPublisher(database, settings.retention_days).first_edition(tmp_path)
+    await StoryPublisher(database, settings.retention_days).publish_stored(tmp_path)
     assert await stored(database) == prepared(), "a second start found everything told"
     assert await slots(database) == before
 

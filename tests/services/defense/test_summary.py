@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.stories.story import Context, summarised, told
+from tollhouse.services.defense.stories.story import Context, summarize, told
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -24,16 +24,16 @@ TANKER = [
 
 
 def test_the_title_is_the_headline_most_agree_with():
-    assert summarised(TANKER)[0] == "Oil tanker on fire after drone attack off Hodeidah"
+    assert summarize(TANKER)[0] == "Oil tanker on fire after drone attack off Hodeidah"
 
 
 def test_a_family_repeating_itself_does_not_choose_the_title():
     spam = [article(10 + n, f"Freight rates soar, says Acme: number {n}", family="acme") for n in range(20)]
-    assert summarised([*TANKER, *spam])[0] == "Oil tanker on fire after drone attack off Hodeidah"
+    assert summarize([*TANKER, *spam])[0] == "Oil tanker on fire after drone attack off Hodeidah"
 
 
 def test_a_headline_cut_off_or_prefixed_is_not_served_as_it_came():
-    title, _ = summarised([article(1, "UPDATE 2-Drone  hits tanker off Hodeidah  ...")])
+    title, _ = summarize([article(1, "UPDATE 2-Drone  hits tanker off Hodeidah  ...")])
     assert title == "Drone hits tanker off Hodeidah"
 
 
@@ -43,7 +43,7 @@ def test_the_summary_adds_to_the_title_and_does_not_repeat_itself():
         "Insurers raised war-risk premiums for the strait on Monday."
     )
     other = "The crew of 24 was taken aboard a French frigate. Salvage tugs from Djibouti are expected by Wednesday."
-    _, summary = summarised(
+    _, summary = summarize(
         [*TANKER, article(6, "Drone hits oil tanker", text=text), article(7, "Tanker hit", text=other)]
     )
     assert "French frigate overnight" in summary
@@ -52,12 +52,12 @@ def test_the_summary_adds_to_the_title_and_does_not_repeat_itself():
 
 
 def test_without_texts_other_headlines_make_the_summary():
-    _, summary = summarised(TANKER)
+    _, summary = summarize(TANKER)
     assert "What the Hodeidah attack means for freight rates." in summary
 
 
 def test_articles_without_titles_have_a_story_without_words():
-    assert summarised([article(1, "")]) == ("", "")
+    assert summarize([article(1, "")]) == ("", "")
 
 
 def test_a_told_story_counts_families_once():

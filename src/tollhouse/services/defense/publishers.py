@@ -69,7 +69,7 @@ _PORT = re.compile(r":\d*$")
 _BYLINE_ENDS = re.compile(r"[;,|/()·•]|\band\b|\bvia\b|\bwith\b")
 
 
-def publisher_of(url: str, byline: str = "") -> Publisher:
+def find_publisher(url: str, byline: str = "") -> Publisher:
     """Who publishes the page, and whose words it prints as far as its address and author line say."""
     host, _, path = url.partition("://")[2].partition("/")
     outlet = _outlet(host)
@@ -105,7 +105,7 @@ def is_agency(family: str) -> bool:
     return family in _AGENCIES
 
 
-def voices(families: Iterable[str]) -> int:
+def count_source_families(families: Iterable[str]) -> int:
     """How many independent voices these families are: each once, aggregators only where nobody else speaks."""
     distinct = {family for family in families if family}
     return max(len(distinct - {AGGREGATOR}), min(1, len(distinct)))
@@ -145,7 +145,7 @@ _SITE = re.compile(r"\s+(?:[|–—·»-]|::)\s+")  # noqa: RUF001 - the dashes 
 _WORD = re.compile(r"\w+")
 
 
-def with_copies_marked(articles: Iterable[Article]) -> list[Article]:
+def mark_copies(articles: Iterable[Article]) -> list[Article]:
     """The articles in their order, those with the same headline under the family that speaks first.
 
     That is a news agency where one is among them, else the earliest article's; aggregators never speak first.

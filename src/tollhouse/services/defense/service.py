@@ -23,9 +23,9 @@ from tollhouse.services.defense.chat.snapshot import Snapshots
 from tollhouse.services.defense.declarations import Feeds, operations
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest import source_health as sources
-from tollhouse.services.defense.ingest.fatalities_sync import follow_fatalities
-from tollhouse.services.defense.ingest.feeds_sync import follow_feeds
-from tollhouse.services.defense.ingest.gdelt_sync import follow_provider
+from tollhouse.services.defense.ingest.fatalities_sync import sync_fatalities
+from tollhouse.services.defense.ingest.feeds_sync import sync_feeds
+from tollhouse.services.defense.ingest.gdelt_sync import sync_gdelt
 from tollhouse.services.defense.ingest.recording import load_recording
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
@@ -57,7 +57,7 @@ async def open_defense(context: AppContext) -> Service:
     if settings.recorded is not False:
         await load_recording(context.database, settings)
     desk = StoryPublisher(context.database, settings.retention_days)
-    await desk.first_edition(Path(settings.data_dir))
+    await desk.publish_stored(Path(settings.data_dir))
     await events.refresh()
     news = NewsFeeds(context.database, events)
     await news.refresh()
@@ -96,14 +96,14 @@ def _work(context: AppContext, desk: StoryPublisher, checkout: CheckoutEndpoints
     if context.stripe:
         work.append(checkout.monitor)
     if not context.settings.recorded:
-        following = (follow_provider, follow_feeds, follow_fatalities)
+        following = (sync_gdelt, sync_feeds, sync_fatalities)
         work += [partial(follow, context.database, context.settings) for follow in following]
     return work
 
 
 async def _health(context: AppContext, feeds: Feeds) -> dict[str, Any]:
     facts = feeds.events.facts()
-    found = await sources.all_sources(context.database)
+    found = await sources.list_sources(context.database)
     is_degraded = facts["as_of"] is None or any(source.status != "ok" for source in found)
     return {
         "status": "degraded" if is_degraded else "ok",

@@ -84,7 +84,7 @@ def rows_changed_since(connection: Transaction, source: Source, pool: str, numbe
     return _partitions(connection, _rows(source, pool).where(source.table.c.revision > number))
 
 
-async def rows_named(connection: Transaction, source: Source, pool: str, ids: Sequence[str]) -> AsyncIterator[Rows]:
+async def rows_by_id(connection: Transaction, source: Source, pool: str, ids: Sequence[str]) -> AsyncIterator[Rows]:
     """The rows of these ids."""
     for start in range(0, len(ids), CHUNK):
         query = _rows(source, pool).where(source.table.c.id.in_(ids[start : start + CHUNK]))
@@ -186,7 +186,7 @@ WIDEST_WINDOW = timedelta(hours=48)
 EVENTS = Source(EVENTS_FEED, event, "last_slot", "record")
 
 
-async def slot_named(connection: AsyncConnection, slot: str) -> Any:
+async def find_slot(connection: AsyncConnection, slot: str) -> Any:
     """The ingested slot of this name, or None."""
     return (await connection.execute(select(gdelt_slot).where(gdelt_slot.c.slot == slot))).one_or_none()
 
@@ -249,7 +249,7 @@ async def remove_events(connection: AsyncConnection, pool: str, ids: Sequence[st
         await mark_removed(connection, EVENTS_FEED, number)
 
 
-async def purge_before(connection: AsyncConnection, pool: str, slot: str, *, is_seen: bool) -> None:
+async def delete_before(connection: AsyncConnection, pool: str, slot: str, *, is_seen: bool) -> None:
     """Forget what a pool holds from before `slot`; `is_seen` where windows reach further back."""
     gone = await connection.execute(delete(event).where(event.c.pool == pool, event.c.last_slot < slot))
     await connection.execute(delete(event_rows).where(event_rows.c.pool == pool, event_rows.c.slot < slot))
@@ -264,18 +264,18 @@ async def records_between(connection: AsyncConnection, pool: str, after: str, un
     return list((await connection.execute(query)).scalars())
 
 
-async def record_of(connection: AsyncConnection, pool: str, event_id: str) -> bytes | None:
+async def event_record(connection: AsyncConnection, pool: str, event_id: str) -> bytes | None:
     """One event's packed record, however old."""
     query = select(event.c.record).where(event.c.pool == pool, event.c.id == event_id)
     return (await connection.execute(query)).scalar()
 
 
-async def healths(connection: AsyncConnection) -> list[Any]:
+async def list_health(connection: AsyncConnection) -> list[Any]:
     """How each source did last, by name."""
     return list(await connection.execute(select(source_health).order_by(source_health.c.source)))
 
 
-async def keep_health_of(connection: AsyncConnection, prefix: str, sources: Sequence[str]) -> None:
+async def keep_health(connection: AsyncConnection, prefix: str, sources: Sequence[str]) -> None:
     """Forget the sources whose name begins so and that are not among these: nobody asks them any more."""
     begins = source_health.c.source.startswith(prefix, autoescape=True)
     await connection.execute(delete(source_health).where(begins, source_health.c.source.not_in(sources)))
@@ -300,7 +300,7 @@ async def fatalities_since(connection: AsyncConnection, day: str) -> list[bytes]
     return list((await connection.execute(query)).scalars())
 
 
-async def document_named(connection: AsyncConnection, name: str) -> bytes | None:
+async def read_document_body(connection: AsyncConnection, name: str) -> bytes | None:
     """A packed document of the operator's."""
     return (await connection.execute(select(document.c.body).where(document.c.name == name))).scalar()
 

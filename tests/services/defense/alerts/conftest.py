@@ -127,11 +127,11 @@ class House:
                 "entities": [entity["id"] for entity in entities],
             }  # fmt: skip
             row = {"pool": "provider", "last_seen": compact(NOON)}
-            await news.write_told(
+            await news.write_published(
                 connection, "story", [{**row, "id": identity, "body": msgspec.json.encode(story)}], now
             )
             rows = [{**row, "id": entity["id"], "body": msgspec.json.encode(entity)} for entity in entities]
-            await news.write_told(connection, "entity", rows, now)
+            await news.write_published(connection, "entity", rows, now)
 
 
 def rule(**members: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ async def load_recorded(folder: Path) -> Recorded:
     async with app.open_context(settings) as context:
         events = EventsFeed(context.database, recorded=True)
         await load_recording(context.database, settings)
-        await StoryPublisher(context.database, settings.retention_days).first_edition(folder)
+        await StoryPublisher(context.database, settings.retention_days).publish_stored(folder)
         await events.refresh()
         news = NewsFeeds(context.database, events)
         await news.refresh()

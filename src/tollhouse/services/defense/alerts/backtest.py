@@ -95,7 +95,7 @@ async def _read(connection: Transaction, now: Served, rule: Rule, hours: int) ->
     slots = [
         moment for slot in await store.slots_after(connection, now.pool, compact(after)) if (moment := slot_time(slot))
     ]
-    lines = await events_store.document_named(connection, events_store.PRODUCTION_LINES) or b""
+    lines = await events_store.read_document_body(connection, events_store.PRODUCTION_LINES) or b""
     found: list[tuple[int, str, Mark]] = []
     if rule.metric != STALENESS:
         found = await _counted(connection, now, rule, hours)

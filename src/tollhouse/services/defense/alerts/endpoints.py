@@ -193,7 +193,7 @@ async def _check_number(transaction: Transaction, key_id: str) -> None:
 
 async def _check_source(connection: Transaction, rule: Rule) -> None:
     if rule.metric == STALENESS and rule.filters.source is not None:
-        known = [row.source for row in await events_store.healths(connection)]
+        known = [row.source for row in await events_store.list_health(connection)]
         if rule.filters.source not in known:
             raise refused("filters.source", "This server follows no source of that name.", known)
 

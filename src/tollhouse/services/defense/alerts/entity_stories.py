@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tollhouse.services.defense.alerts import store
 from tollhouse.services.defense.analysis.history import ToldStory
-from tollhouse.services.defense.ingest.batches import Pool
+from tollhouse.services.defense.ingest.batches import SourceMode
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.store import rows_after
 from tollhouse.storage.database import Transaction
@@ -39,7 +39,7 @@ class EntityNames:
     async def naming(
         self,
         connection: Transaction,
-        pool: Pool,
+        pool: SourceMode,
         wanted: Collection[str],
         stories: Mapping[str, ToldStory],
     ) -> dict[str, frozenset[str]]:
@@ -64,7 +64,7 @@ def stories_naming(meant: Mapping[str, set[str]], stories: Mapping[str, ToldStor
     return {text: frozenset(ids) for text, ids in found.items()}
 
 
-async def ids_meant(connection: Transaction, pool: Pool, texts: Collection[str]) -> dict[str, set[str]]:
+async def ids_meant(connection: Transaction, pool: SourceMode, texts: Collection[str]) -> dict[str, set[str]]:
     """The entities that each text means: an id and what it was merged into, or all of that name or alias."""
     ids = {text for text in texts if text.startswith(ID_PREFIX)}
     meant = {text: {text} for text in ids}
@@ -79,14 +79,14 @@ async def ids_meant(connection: Transaction, pool: Pool, texts: Collection[str])
     return meant | await _called(connection, pool, {text for text in texts if text not in ids})
 
 
-async def _called(connection: Transaction, pool: Pool, names: Collection[str]) -> dict[str, set[str]]:
+async def _called(connection: Transaction, pool: SourceMode, names: Collection[str]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {name: set() for name in names}
     if not found:
         return found
     by_text: dict[str, list[str]] = {}
     for name in names:
         by_text.setdefault(name.casefold().strip(), []).append(name)
-    async for rows in rows_after(connection, news.TOLD["entity"], pool, ""):
+    async for rows in rows_after(connection, news.PUBLISHED["entity"], pool, ""):
         for _, _, body in rows:
             entity = msgspec.json.decode(body, type=Called)
             for text in {entity.name.casefold(), *(alias.casefold() for alias in entity.aliases)} & by_text.keys():

@@ -49,7 +49,7 @@ class FollowedMarks:
     """The marks of one pool by event id, as `EventsFeed` would serve them. After a look that failed, `forget`."""
 
     def __init__(self) -> None:
-        self._stories: SyncedRows[ToldStory] = SyncedRows(news.TOLD["story"], story_of)
+        self._stories: SyncedRows[ToldStory] = SyncedRows(news.PUBLISHED["story"], story_of)
         self._events: SyncedRows[Mark] = SyncedRows(store.EVENTS, self._mark)
         self.forget()
 

@@ -157,7 +157,7 @@ class AlertMonitor:
         await asyncio.to_thread(evaluator.take, changed, as_of, window_name, read_bins(slots, as_of))
 
     async def _look_at_lines(self, connection: Transaction) -> None:
-        packed = await events_store.document_named(connection, events_store.PRODUCTION_LINES) or b""
+        packed = await events_store.read_document_body(connection, events_store.PRODUCTION_LINES) or b""
         if packed != self._lines:
             self._evaluator.take_lines(production_lines(packed))
             self._lines = packed
@@ -169,7 +169,7 @@ class AlertMonitor:
             self._evaluator.touched |= stale
         if stale.isdisjoint(self._evaluator.touched):
             return Ages(now)
-        sources = {row.source: _seconds(row.last_success_at) for row in await events_store.healths(connection)}
+        sources = {row.source: _seconds(row.last_success_at) for row in await events_store.list_health(connection)}
         if self._served is None:
             return Ages(now, None, sources)
         return Ages(now, self._served.as_of.timestamp(), sources, self._served.pool == "local")
@@ -237,7 +237,7 @@ class AlertMonitor:
         marks = self._marks
         async with self._database.reading() as connection:
             pool, wanted = self._served.pool, sorted(ids)
-            async for rows in events_store.rows_named(connection, events_store.EVENTS, pool, wanted):
+            async for rows in events_store.rows_by_id(connection, events_store.EVENTS, pool, wanted):
                 events |= {identity: entry_of(body, marks.told, marks.counted).event for identity, _, body in rows}
         return events
 

@@ -19,7 +19,7 @@ from tollhouse.services.defense.events.snapshot import (
     weighed,
     with_fatalities,
 )
-from tollhouse.services.defense.ingest.batches import Pool, compact, slot_time
+from tollhouse.services.defense.ingest.batches import SourceMode, compact, slot_time
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.store import Rows
 from tollhouse.storage.database import Transaction
@@ -40,7 +40,7 @@ Told = Mapping[str, ToldStory]
 class Served(Struct, frozen=True):
     """The pool that the feed serves, and the end of its window."""
 
-    pool: Pool
+    pool: SourceMode
     newest: str
 
     @property
@@ -53,7 +53,7 @@ class Served(Struct, frozen=True):
 
 async def served(connection: Transaction, *, recorded: bool | None) -> Served | None:
     """What the feed serves now: the provider's once there is any, unless recordings are wanted. None with nothing."""
-    pools: tuple[Pool, ...] = ("local",) if recorded else ("provider", "local")
+    pools: tuple[SourceMode, ...] = ("local",) if recorded else ("provider", "local")
     for pool in pools:
         newest = await store.newest_slot(connection, pool)
         if newest is not None:
@@ -62,7 +62,7 @@ async def served(connection: Transaction, *, recorded: bool | None) -> Served | 
 
 
 async def entries_after(
-    connection: Transaction, pool: Pool, after: datetime, told: Told
+    connection: Transaction, pool: SourceMode, after: datetime, told: Told
 ) -> AsyncIterator[list[tuple[str, Entry]]]:
     """The events last reported after that moment with their ids, some thousands at a time, in no promised order."""
     day = (after - COUNTED_BACK).date().isoformat()
@@ -71,10 +71,10 @@ async def entries_after(
         yield await asyncio.to_thread(_entries, rows, told, counted)
 
 
-async def stories_after(connection: Transaction, pool: Pool, after: datetime) -> dict[str, ToldStory]:
+async def stories_after(connection: Transaction, pool: SourceMode, after: datetime) -> dict[str, ToldStory]:
     """The story of each event reported after that moment, where there is one."""
     stories: list[ToldStory] = []
-    async for rows in store.rows_after(connection, news.TOLD["story"], pool, compact(after - STORIES_BACK)):
+    async for rows in store.rows_after(connection, news.PUBLISHED["story"], pool, compact(after - STORIES_BACK)):
         stories += await asyncio.to_thread(_stories, [body for _, _, body in rows])
     return told_by(stories)
 

@@ -37,7 +37,7 @@ class BriefFeed:
         made_of = (self._events.events, self._news.window)
         if self._answer is None or self._made_of is None or any(map(is_not, made_of, self._made_of)):
             async with self._database.reading() as connection:
-                packed = await store.document_named(connection, store.PRODUCTION_LINES)
+                packed = await store.read_document_body(connection, store.PRODUCTION_LINES)
             lines = msgspec.json.decode(packed, type=tuple[Line, ...]) if packed else bundled_lines()
             self._answer = await asyncio.to_thread(self._made, lines)
             self._made_of = made_of

@@ -21,7 +21,7 @@ from tollhouse.services.defense.countries import COUNTRIES
 from tollhouse.services.defense.events.event import Event
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.window import WINDOW_HOURS, Source
-from tollhouse.services.defense.ingest.source_health import SourceHealth, all_sources
+from tollhouse.services.defense.ingest.source_health import SourceHealth, list_sources
 from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.services.defense.stories.story import Story
@@ -145,5 +145,5 @@ class Snapshots:
             self._looked_at = 0.0
         if clock.seconds() - self._looked_at > LOOK_EVERY_SECONDS:
             self._looked_at = clock.seconds()
-            self._picture.freshness = Freshness(self._events.is_stale(), await all_sources(self._database))
+            self._picture.freshness = Freshness(self._events.is_stale(), await list_sources(self._database))
         return self._picture

@@ -27,7 +27,7 @@ _ALSO_VERBS = frozenset(
 )
 
 
-def told_apart(spans: Sequence[Span], words: Sequence[str], known: Sequence[Known]) -> list[Span]:
+def split_joined_names(spans: Sequence[Span], words: Sequence[str], known: Sequence[Known]) -> list[Span]:
     """The spans, those of several names taken apart; none overlap and the order stays."""
     taken = {place for span in spans for place in range(span.start, span.end)}
     parts = [part for span in spans for part in _parts(_with_given(span, words, taken), words, known)]
@@ -141,7 +141,7 @@ _BUILDINGS = frozenset(
 _SMALL = frozenset(["of", "for", "the", "and", "to", "in", "-"])
 
 
-def find_names(text: str) -> Iterator[Mention]:
+def extract_names(text: str) -> Iterator[Mention]:
     """The names in a headline or an article, in order, none overlapping another."""
     for sentence in sentences(text):
         for span in sentence_names([token.text for token in sentence]):
@@ -152,7 +152,7 @@ def find_names(text: str) -> Iterator[Mention]:
 def sentence_names(words: Sequence[str]) -> list[Span]:
     """The names among a sentence's words. An office alone, "Foreign Secretary", names nobody."""
     known = find_known(words, _lowered(words))
-    found = told_apart(tag(words, known), words, known)
+    found = split_joined_names(tag(words, known), words, known)
     return [span for span in found if not _is_nobody(span, words[span.start : span.end])]
 
 

@@ -27,7 +27,7 @@ from tollhouse.services.defense.events.snapshot import (
     with_fatalities,
 )
 from tollhouse.services.defense.events.window import WINDOW_HOURS, EventWindow, Source
-from tollhouse.services.defense.ingest.batches import Pool
+from tollhouse.services.defense.ingest.batches import SourceMode
 from tollhouse.services.defense.ingest.scores import reasons
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.store import EVENTS_FEED, FATALITIES_FEED, NEWS_FEED, revision
@@ -72,7 +72,7 @@ class EventsFeed:
         self._followed = FollowedEvents()
         self._seen: list[int] | None = None
         self._answers: dict[tuple[EventsQuery, str, bool], Response] = {}
-        self.pool: Pool = "local"
+        self.pool: SourceMode = "local"
         self.previous: Sequence[Event] = []
         self.coverage = WHOLE
 
@@ -105,11 +105,11 @@ class EventsFeed:
         """`GET /feeds/events/{id}`. Raises Problem `not-found`."""
         identity = request.path["id"]
         async with self._database.reading() as connection:
-            packed = await store.record_of(connection, self.pool, identity)
+            packed = await store.event_record(connection, self.pool, identity)
             if packed is None:
                 raise Problem("not-found", "There is no event of this id.")
             record = read_record(packed)
-            story = await news.told_of_event(connection, self.pool, identity)
+            story = await news.story_by_event(connection, self.pool, identity)
             since = (record.event_date - COUNTED_BACK).isoformat()
             counted = by_country(await store.fatalities_since(connection, since))
         record = with_fatalities(record, counted)
@@ -144,7 +144,7 @@ class EventsFeed:
         self._answers.clear()
         log.info("events refreshed", events=len(self._window), source=self.source)
 
-    async def _looked(self, connection: Transaction, pool: Pool, newest: str) -> Windows:
+    async def _looked(self, connection: Transaction, pool: SourceMode, newest: str) -> Windows:
         try:
             return await self._followed.look(connection, pool, newest)
         except BaseException:
@@ -156,7 +156,7 @@ class EventsFeed:
         as_of = self._window.as_of
         return {"events": len(self._window), "source": self._window.source, "as_of": as_of and clock.iso(as_of)}
 
-    async def _serving(self, connection: Any) -> tuple[Pool, Any]:
+    async def _serving(self, connection: Any) -> tuple[SourceMode, Any]:
         """The pool to serve and its newest slot: the provider's once there is any, unless recordings are wanted."""
         if not self._recorded:
             newest = await store.newest_slot(connection, "provider")

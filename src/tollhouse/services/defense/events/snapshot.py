@@ -15,7 +15,7 @@ from tollhouse.services.defense.events.event import Event, EventRecord, read_rec
 from tollhouse.services.defense.events.query import Entry
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.events.window import WINDOW_HOURS
-from tollhouse.services.defense.ingest.batches import Pool, slot_before, slot_time
+from tollhouse.services.defense.ingest.batches import SourceMode, slot_before, slot_time
 from tollhouse.services.defense.ingest.scores import to_event
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.providers.fatalities import FatalityRecord, match_fatalities
@@ -54,7 +54,7 @@ class FollowedEvents:
     """
 
     def __init__(self) -> None:
-        self._stories: SyncedRows[StoryOfEvent] = SyncedRows(news.TOLD["story"], _story)
+        self._stories: SyncedRows[StoryOfEvent] = SyncedRows(news.PUBLISHED["story"], _story)
         self._events: SyncedRows[Entry] = SyncedRows(store.EVENTS, self._entry)
         self.forget()
 
@@ -66,7 +66,7 @@ class FollowedEvents:
         self._counted: Counted = {}
         self._counted_at: tuple[int, str] | None = None
 
-    async def look(self, connection: Transaction, pool: Pool, newest: str) -> Windows:
+    async def look(self, connection: Transaction, pool: SourceMode, newest: str) -> Windows:
         """Both windows of a pool whose newest slot that is."""
         as_of = slot_time(newest)
         assert as_of is not None, "a slot's name is a moment"

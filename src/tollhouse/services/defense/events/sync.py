@@ -72,7 +72,7 @@ class SyncedRows(Generic[Item]):
     async def reload(self, connection: Transaction, pool: str, ids: Collection[str]) -> None:
         """Read these rows again where they are held: for items that depend on more than their row."""
         held = sorted(row_id for row_id in ids if row_id in self.items)
-        await self._take(store.rows_named(connection, self._source, pool, held), "")
+        await self._take(store.rows_by_id(connection, self._source, pool, held), "")
 
     async def _take(self, batches: AsyncIterator[Rows], after: str) -> RowChanges:
         changes = RowChanges(set(), set())

@@ -16,7 +16,7 @@ from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.article import article_id
 from tollhouse.services.defense.events.event import EventRecord
-from tollhouse.services.defense.ingest.event_builder import Rejected, collapse, event_id
+from tollhouse.services.defense.ingest.event_builder import Rejected, build_event, event_id
 from tollhouse.services.defense.ingest.export_parser import BadRow, ParsedExport, Row, parse_export, unpack_export
 from tollhouse.services.defense.news.store import Headline, headlines
 from tollhouse.services.defense.store import EVENTS_FEED
@@ -26,15 +26,15 @@ log = logger("ingest")
 
 EXPORT_CAP_BYTES = 256 * 1024 * 1024
 
-Pool = Literal["provider", "local"]
+SourceMode = Literal["provider", "local"]
 Origin = Literal["provider", "recording", "file"]
 
-_POOLS: dict[Origin, Pool] = {"provider": "provider", "recording": "local", "file": "local"}
+_POOLS: dict[Origin, SourceMode] = {"provider": "provider", "recording": "local", "file": "local"}
 
 _SLOT = re.compile(r"(?<![0-9])(20[0-9]{12})(?![0-9])")
 
 
-class SlotReport(Struct, frozen=True):
+class IngestReport(Struct, frozen=True):
     """What became of one export. `unusable` counts events left out, by reason; `outside` why a slot was not taken."""
 
     slot: str
@@ -63,7 +63,7 @@ class _Made(Struct):
 
 async def ingest_export(
     database: Database, name: str, raw: bytes, origin: Origin, titles: Mapping[str, Headline] | None = None
-) -> SlotReport:
+) -> IngestReport:
     """Take an export file in; `titles` are headlines known of pages, by article id.
 
     Raises ValueError when it is no export, Problem when it cannot be stored.
@@ -71,13 +71,13 @@ async def ingest_export(
     pool = _POOLS[origin]
     digest = await asyncio.to_thread(lambda: md5(raw, usedforsecurity=False).hexdigest())
     parsed = await asyncio.to_thread(lambda: parse_export(unpack_export(raw, EXPORT_CAP_BYTES)))
-    slot = slot_of(name, parsed)
+    slot = read_slot(name, parsed)
     by_event = await asyncio.to_thread(_by_event, parsed.rows)
     while True:
         async with database.reading() as connection:
-            known = await store.slot_named(connection, slot)
+            known = await store.find_slot(connection, slot)
             if known is not None and known.md5 == digest:
-                return SlotReport(slot, known.rows, 0, known.bad_rows, [], {}, was_known=True)
+                return IngestReport(slot, known.rows, 0, known.bad_rows, [], {}, was_known=True)
             seen = await store.revision(connection, EVENTS_FEED)
             earlier = await store.rows_of_events(connection, pool, list(by_event)) if seen else {}
             known_titles = await headlines(connection, pool, [article_id(rows[0].url) for rows in by_event.values()])
@@ -93,24 +93,24 @@ async def ingest_export(
                 connection, slot=slot, pool=pool, origin=origin, md5=digest, rows=len(parsed.rows),
                 bad_rows=len(parsed.bad), ingested_at=clock.iso(clock.now()),
             )  # fmt: skip
-        report = SlotReport(slot, len(parsed.rows), len(made.records), len(parsed.bad), parsed.bad, made.unusable)
+        report = IngestReport(slot, len(parsed.rows), len(made.records), len(parsed.bad), parsed.bad, made.unusable)
         log.info("ingested", slot=slot, origin=origin, rows=report.rows, events=report.events, bad_rows=report.bad_rows)
         return report
 
 
-async def sources_of_slot(connection: Transaction, slot: str) -> set[str]:
+async def pages_of_slot(connection: Transaction, slot: str) -> set[str]:
     """The article ids of the pages that a slot's events were read from."""
     packed = await store.rows_of_slot(connection, slot)
     return {article_id(_unpacked(rows)[0].url) for rows in packed}
 
 
-async def sources_of_pool(connection: Transaction, pool: Pool) -> set[str]:
+async def pages_of_mode(connection: Transaction, pool: SourceMode) -> set[str]:
     """The article ids of the pages that a pool's events were read from."""
     packed = await store.records_between(connection, pool, "", "99999999999999")
     return {article_id(msgspec.json.decode(record, type=_Sourced).url) for record in packed}
 
 
-def slot_of(name: str, parsed: ParsedExport) -> str:
+def read_slot(name: str, parsed: ParsedExport) -> str:
     """The slot's name, YYYYMMDDHHMMSS: from the file's name, else from its newest row. ValueError without either."""
     named = _SLOT.search(name)
     if named and slot_time(named[1]):
@@ -155,7 +155,7 @@ def _by_event(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 def _make(
     slot: str,
-    pool: Pool,
+    pool: SourceMode,
     by_event: Mapping[str, Sequence[Row]],
     earlier: Mapping[str, Sequence[tuple[str, bytes]]],
     titles: Mapping[str, Headline],
@@ -165,7 +165,7 @@ def _make(
         here, everything = _with_earlier(slot, rows, earlier[identity]) if identity in earlier else (rows, rows)
         made.rows.append({"event_id": identity, "slot": slot, "pool": pool, "rows": msgspec.json.encode(here)})
         title = titles.get(article_id(rows[0].url)) if titles else None
-        outcome = collapse(rows[0].url, everything, title)
+        outcome = build_event(rows[0].url, everything, title)
         if isinstance(outcome, Rejected):
             made.unusable[outcome.reason] = made.unusable.get(outcome.reason, 0) + 1
             if identity in earlier:
@@ -193,6 +193,6 @@ def _unpacked(packed: bytes) -> list[Row]:
     return msgspec.json.decode(packed, type=list[Row])
 
 
-def _stored(record: EventRecord, pool: Pool) -> dict[str, object]:
+def _stored(record: EventRecord, pool: SourceMode) -> dict[str, object]:
     last_slot = compact(record.last_reported_at)
     return {"pool": pool, "id": record.id, "last_slot": last_slot, "record": msgspec.json.encode(record)}

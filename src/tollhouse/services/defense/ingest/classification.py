@@ -86,7 +86,7 @@ def words_relevance(title: str) -> float:
 UNCONFIRMED = "Unclassified report"
 
 
-class Decision(Struct, frozen=True):
+class Classification(Struct, frozen=True):
     """`supporting` are the rows of the category, the deciding one among them. `why` is for people."""
 
     category: Category
@@ -97,7 +97,7 @@ class Decision(Struct, frozen=True):
     why: str
 
 
-def decide(url: str, rows: Sequence[Row]) -> Decision:
+def classify(url: str, rows: Sequence[Row]) -> Classification:
     """The category of a URL with the given rows, at least one.
 
     Battles when the classifier believes its candidates. Otherwise the code with most weight decides among the rows
@@ -112,16 +112,16 @@ def decide(url: str, rows: Sequence[Row]) -> Decision:
     return _by_weight(rows, calm, odds) if calm else _unconfirmed(rows, odds)
 
 
-def _battle(candidates: list[Row], odds: float) -> Decision:
+def _battle(candidates: list[Row], odds: float) -> Classification:
     row = _heaviest(candidates)
     why = (
         f"{_counted(candidates)} of fighting or political violence, above all {row.code}; "
         f"the classifier gives {odds:.2f}, at least {THRESHOLD:.2f}"
     )
-    return Decision("Battles", cameo_label(row.code), row, candidates, odds, why)
+    return Classification("Battles", cameo_label(row.code), row, candidates, odds, why)
 
 
-def _by_weight(rows: Sequence[Row], calm: list[Row], odds: float) -> Decision:
+def _by_weight(rows: Sequence[Row], calm: list[Row], odds: float) -> Classification:
     row = _heaviest(calm)
     category = cameo_category(row.code) or "Political"
     supporting = [other for other in calm if cameo_category(other.code) == category]
@@ -129,14 +129,14 @@ def _by_weight(rows: Sequence[Row], calm: list[Row], odds: float) -> Decision:
     if odds:
         why += f"; the classifier gives {odds:.2f} to fighting, below {THRESHOLD:.2f}"
     confidence = category_confidence(category, rows)
-    return Decision(category, cameo_label(row.code), row, supporting, confidence, why)
+    return Classification(category, cameo_label(row.code), row, supporting, confidence, why)
 
 
-def _unconfirmed(rows: Sequence[Row], odds: float) -> Decision:
+def _unconfirmed(rows: Sequence[Row], odds: float) -> Classification:
     row = _heaviest(rows)
     threshold = THRESHOLD
     why = f"all {_counted(rows)} violence, but the classifier gives {odds:.2f}, below {threshold:.2f}"
-    return Decision("Political", UNCONFIRMED, row, list(rows), category_confidence("Political", rows), why)
+    return Classification("Political", UNCONFIRMED, row, list(rows), category_confidence("Political", rows), why)
 
 
 def _heaviest(rows: Sequence[Row]) -> Row:

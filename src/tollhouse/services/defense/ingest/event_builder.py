@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from tollhouse.services.defense.countries import Country, country_by_cameo, country_by_fips, find_country
 from tollhouse.services.defense.events.event import Category, EventRecord, FatalitiesBasis, Geo, TitleBasis
 from tollhouse.services.defense.ingest import classification
-from tollhouse.services.defense.ingest.classification import Decision, decide, relevance
+from tollhouse.services.defense.ingest.classification import Classification, classify, relevance
 from tollhouse.services.defense.ingest.export_parser import Row
-from tollhouse.services.defense.ingest.fatalities_extractor import death_toll
+from tollhouse.services.defense.ingest.fatalities_extractor import extract_fatalities
 from tollhouse.services.defense.ingest.url_title import title_from_url
 
 _COUNTRY, _US_STATE, _US_CITY, _CITY, _STATE = 1, 2, 3, 4, 5
@@ -30,7 +30,7 @@ _CLOSING = re.compile(r"(?:n|i|s|'s|ns|is)?\b")
 _PRECISION = {_COUNTRY: "country", _US_STATE: "state", _US_CITY: "city", _CITY: "city", _STATE: "state"}
 
 
-class Whereabouts(Struct, frozen=True):
+class Location(Struct, frozen=True):
     """`name` is how a person would say it: the city, else the region, else the country."""
 
     geo: Geo
@@ -39,7 +39,7 @@ class Whereabouts(Struct, frozen=True):
     why: str
 
 
-def whereabouts(supporting: Sequence[Row], everything: Sequence[Row], title: str) -> Whereabouts | None:
+def locate(supporting: Sequence[Row], everything: Sequence[Row], title: str) -> Location | None:
     """The place of the rows that support the category, else of all the URL's rows; None when none has one.
 
     First the country: one that the title places the event in, else one that it names, else the most mentioned. Then
@@ -120,14 +120,14 @@ def _is_word(name: str, title: str) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def _described(place: tuple[int, str, str, float, float], *, is_supporting: bool) -> Whereabouts:
+def _described(place: tuple[int, str, str, float, float], *, is_supporting: bool) -> Location:
     geo_type, geo_name, fips, latitude, longitude = place
     country = country_by_fips("WE" if _is_misplaced(geo_name, fips) else fips)
     assert country is not None
     name, region = _spoken(geo_type, geo_name, country)
     geo = Geo(country.name, region, latitude, longitude)
     source = "rows of its category" if is_supporting else "its other rows"
-    return Whereabouts(geo, country.alpha2, name, f"{_PRECISION[geo_type]} {geo_name!r}, from {source}")
+    return Location(geo, country.alpha2, name, f"{_PRECISION[geo_type]} {geo_name!r}, from {source}")
 
 
 def _is_misplaced(geo_name: str, fips: str) -> bool:
@@ -190,7 +190,7 @@ def event_id(url: str) -> str:
     return f"conflict_{sha256(canonical_url(url).encode()).hexdigest()[:16]}"
 
 
-def collapse(url: str, rows: Sequence[Row], title: tuple[str, TitleBasis] | None = None) -> EventRecord | Rejected:
+def build_event(url: str, rows: Sequence[Row], title: tuple[str, TitleBasis] | None = None) -> EventRecord | Rejected:
     """The one event that a URL's rows tell. `rows` may come from several exports; `title` is a headline that was found.
 
     Rows dated PAST_DAYS or more before their export speak of the past and are ignored.
@@ -198,9 +198,9 @@ def collapse(url: str, rows: Sequence[Row], title: tuple[str, TitleBasis] | None
     fresh = [row for row in rows if _days_late(row.day, row.added) < PAST_DAYS]
     if not fresh:
         return Rejected("only mentions of the past" if rows else "no rows")
-    decision = decide(url, fresh)
+    decision = classify(url, fresh)
     text = title[0] if title else title_from_url(url, {row.geo_name for row in fresh})
-    place = whereabouts(decision.supporting, fresh, text or "")
+    place = locate(decision.supporting, fresh, text or "")
     if place is None:
         return Rejected("no place")
     if text is None:
@@ -210,11 +210,11 @@ def collapse(url: str, rows: Sequence[Row], title: tuple[str, TitleBasis] | None
 
 
 def _record(
-    url: str, rows: list[Row], decision: Decision, place: Whereabouts, headline: tuple[str, TitleBasis]
+    url: str, rows: list[Row], decision: Classification, place: Location, headline: tuple[str, TitleBasis]
 ) -> EventRecord:
     title, basis = headline
     is_violent = decision.category == "Battles" or _has_riot(decision)
-    deaths = death_toll(title) if is_violent else None
+    deaths = extract_fatalities(title) if is_violent else None
     by_states = decision.category == "Battles" and any(map(_is_state_on_state, decision.supporting))
     moments = [row.added for row in rows]
     fatalities_basis: FatalitiesBasis = "not_reported" if deaths is None else "headline"
@@ -244,7 +244,7 @@ def _record(
 
 
 def _reasons(
-    decision: Decision, place: Whereabouts, basis: TitleBasis, deaths: int | None, *, by_states: bool
+    decision: Classification, place: Location, basis: TitleBasis, deaths: int | None, *, by_states: bool
 ) -> dict[str, str]:
     reasons = {
         "category": decision.why,
@@ -277,12 +277,12 @@ def _probable(confidence: float, category: Category) -> str:
     return f"{confidence:.2f}, the calibrated probability that {category} is right"
 
 
-def _made_up(url: str, decision: Decision, place: Whereabouts) -> str:
+def _made_up(url: str, decision: Classification, place: Location) -> str:
     host = canonical_url(url).removeprefix("https://").partition("/")[0].partition("?")[0]
     return f"{decision.subcategory} in {place.name} ({host})"
 
 
-def _has_riot(decision: Decision) -> bool:
+def _has_riot(decision: Classification) -> bool:
     return decision.category == "Protests" and any(classification.is_riot(row.code) for row in decision.supporting)
 
 

@@ -69,7 +69,7 @@ _OTHER_DEATHS = re.compile(
 _DEATHS = ("kill", "dead", "die", "toll", "slain", "massacr", "slay", "claim", "behead", "execut", "perish")
 
 
-def death_toll(title: str) -> int | None:
+def extract_fatalities(title: str) -> int | None:
     """The number of dead, or None when the headline gives no number, or gives one for something else than violence.
 
     Words such as "dozens" are no number. A figure for an anniversary, a trial or a disaster is not this event's.

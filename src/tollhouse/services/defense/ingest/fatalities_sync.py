@@ -29,11 +29,11 @@ LOOK_BACK = timedelta(days=40)
 Ask = Callable[[httpx2.AsyncClient, date, date], Awaitable[FatalityRecords]]
 
 
-async def follow_fatalities(database: Database, settings: Settings) -> None:
+async def sync_fatalities(database: Database, settings: Settings) -> None:
     """Ask every configured provider a few times a day, for ever; without one there is nothing to do."""
     providers = configured(settings)
     for name in {"ucdp", "acled"} - set(providers):
-        await source_health.only_these(database, name, [])
+        await source_health.keep_only(database, name, [])
     if not providers:
         await asyncio.Event().wait()
     async with httpx2.AsyncClient(headers={"User-Agent": f"tollhouse/{__version__}"}) as client:

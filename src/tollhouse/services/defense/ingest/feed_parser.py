@@ -12,7 +12,7 @@ from msgspec import Struct
 from tollhouse.html_text import one_line, shortened
 from tollhouse.services.defense.article import Article, article_id, tidy_link
 from tollhouse.services.defense.ingest.feed_document import Entry, FeedDocument, feed_text, read_document
-from tollhouse.services.defense.publishers import publisher_of
+from tollhouse.services.defense.publishers import find_publisher
 
 # RFC 822 knows only the American names; these are the others that feeds write, where they mean one thing.
 _ZONES = {
@@ -149,7 +149,7 @@ def _article(entry: Entry, document: FeedDocument, reading: Reading, listed: set
     if not title:
         raise _Skip("no-title")
     is_new = reading.seen is not None and identity not in reading.seen
-    publisher = publisher_of(url, _first(entry.fields, _BYLINES)[:200])
+    publisher = find_publisher(url, _first(entry.fields, _BYLINES)[:200])
     return Article(
         id=identity,
         url=url,

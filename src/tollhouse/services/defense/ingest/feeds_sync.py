@@ -18,7 +18,7 @@ from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.ingest.feed_parser import ParsedFeed, Reading, parse_feed
 from tollhouse.services.defense.ingest.fetcher import Fetched, UpstreamFailure, fetch
 from tollhouse.services.defense.news import store
-from tollhouse.services.defense.news.article_import import take_items
+from tollhouse.services.defense.news.article_import import import_items
 from tollhouse.services.defense.stories.clusterer import WINDOW
 from tollhouse.storage.database import Database
 
@@ -148,9 +148,9 @@ AT_ONCE = 4
 LONGEST_NAME = 200
 
 
-async def follow_feeds(database: Database, settings: Settings) -> None:
+async def sync_feeds(database: Database, settings: Settings) -> None:
     """Ask every feed of the settings when it is due, for ever; one that fails waits longer and keeps nobody up."""
-    await source_health.only_these(database, "feed ", [_source(url) for url in settings.feeds])
+    await source_health.keep_only(database, "feed ", [_source(url) for url in settings.feeds])
     async with database.reading() as connection:
         stored = await store.feed_states(connection)
     states = {url: msgspec.json.decode(stored[url], type=FeedState) for url in settings.feeds if url in stored}
@@ -175,7 +175,7 @@ async def follow_feeds(database: Database, settings: Settings) -> None:
 async def _keep(database: Database, url: str, answer: Poll) -> bool:
     """Keep the items and the state; False when they cannot be, so that the next poll reads the same items again."""
     try:
-        await take_items(database, "provider", answer.articles)
+        await import_items(database, "provider", answer.articles)
         async with database.writing() as connection:
             await store.write_feed_state(connection, url, msgspec.json.encode(answer.state))
         await _tell(database, url, answer.state)

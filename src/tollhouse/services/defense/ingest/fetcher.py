@@ -203,7 +203,7 @@ DEADLINE_SECONDS = 60.0
 Answer = TypeVar("Answer")
 
 
-async def ask(  # noqa: PLR0913 - the parts of one request
+async def fetch_json(  # noqa: PLR0913 - the parts of one request
     client: httpx2.AsyncClient,
     url: str,
     answer: type[Answer],

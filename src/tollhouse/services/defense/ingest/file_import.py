@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export, sources_of_pool
+from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export, pages_of_mode
 from tollhouse.services.defense.ingest.export_parser import unpack_export
 from tollhouse.services.defense.ingest.gkg_parser import parse_gkg, parse_mentions
-from tollhouse.services.defense.news.article_import import take_mentions, take_pages
+from tollhouse.services.defense.news.article_import import import_mentions, import_pages
 from tollhouse.storage.database import Database
 
 Kind = Literal["gkg", "export", "mentions"]
@@ -33,11 +33,11 @@ async def ingest_file(database: Database, path: Path) -> dict[str, Any]:
     if kind == "gkg":
         pages = await asyncio.to_thread(parse_gkg, text)
         async with database.reading() as connection:
-            sources = await sources_of_pool(connection, "local")
-        kept = await take_pages(database, "local", pages.records, sources)
+            sources = await pages_of_mode(connection, "local")
+        kept = await import_pages(database, "local", pages.records, sources)
         return _report(kind, pages.total, kept, pages.bad)
     mentions = await asyncio.to_thread(parse_mentions, text)
-    kept = await take_mentions(database, "local", mentions.mentions)
+    kept = await import_mentions(database, "local", mentions.mentions)
     return _report(kind, mentions.total, kept, mentions.bad)
 
 

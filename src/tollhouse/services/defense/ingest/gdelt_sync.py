@@ -17,11 +17,11 @@ from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.events.window import WINDOW_HOURS
 from tollhouse.services.defense.ingest import source_health
-from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export, slot_before, sources_of_slot
+from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export, pages_of_slot, slot_before
 from tollhouse.services.defense.ingest.export_parser import unpack_export
 from tollhouse.services.defense.ingest.fetcher import UpstreamFailure, fetch
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord, parse_gkg
-from tollhouse.services.defense.news.article_import import take_pages
+from tollhouse.services.defense.news.article_import import import_pages
 from tollhouse.services.defense.news.store import Headline
 from tollhouse.storage.database import Database
 
@@ -35,7 +35,7 @@ DEADLINE_SECONDS = 60.0
 _LINE = re.compile(r"([0-9]{1,12}) ([0-9a-f]{32}) (https?://\S+/([0-9]{14})\.(export|gkg)\.(?:CSV|csv)\.zip)")
 
 
-class File(Struct, frozen=True):
+class ListedFile(Struct, frozen=True):
     """One file as the provider's lists announce it."""
 
     size: int
@@ -43,34 +43,34 @@ class File(Struct, frozen=True):
     url: str
 
 
-class Slot(Struct, frozen=True):
+class GdeltUpdate(Struct, frozen=True):
     """What the provider publishes for 15 minutes: the events, and the pages they were read from, if announced."""
 
     name: str
-    export: File
-    gkg: File | None
+    export: ListedFile
+    gkg: ListedFile | None
 
 
-class Provider:
+class GdeltClient:
     """The provider at `base_url`. Every method raises UpstreamFailure."""
 
     def __init__(self, client: httpx2.AsyncClient, base_url: str) -> None:
         self._client = client
         self._base = base_url.rstrip("/") + "/"
 
-    async def newest(self) -> Slot:
+    async def newest(self) -> GdeltUpdate:
         """The slot that `lastupdate.txt` announces."""
         listed = self._listed(await self._get("lastupdate.txt", LIST_CAP_BYTES))
         if not listed:
             raise UpstreamFailure("malformed", "lastupdate.txt names no export")
         return listed[-1]
 
-    async def missed(self, after: str, until: str) -> list[Slot]:
+    async def missed(self, after: str, until: str) -> list[GdeltUpdate]:
         """The slots between two slots, from the end of the master list, oldest first."""
         listed = self._listed(await self._get("masterfilelist.txt", MASTER_CAP_BYTES, MASTER_TAIL_BYTES))
         return [slot for slot in listed if after < slot.name <= until]
 
-    async def download(self, file: File) -> bytes:
+    async def download(self, file: ListedFile) -> bytes:
         """The file's bytes, of the announced size and MD5."""
         name = _name(file)
         if file.size > FILE_CAP_BYTES:
@@ -92,16 +92,16 @@ class Provider:
             raise UpstreamFailure("status", f"{path} answered {got.status}", got.retry_after_seconds)
         return got.body
 
-    def _listed(self, text: bytes) -> list[Slot]:
+    def _listed(self, text: bytes) -> list[GdeltUpdate]:
         """The slots whose export is announced, oldest first."""
-        slots: dict[str, dict[str, File]] = {}
+        slots: dict[str, dict[str, ListedFile]] = {}
         for size, digest, url, slot, kind in _LINE.findall(text.decode("ascii", "replace")):
-            slots.setdefault(slot, {})[kind] = File(int(size), digest, url)
+            slots.setdefault(slot, {})[kind] = ListedFile(int(size), digest, url)
         whole = ((name, found) for name, found in sorted(slots.items()) if "export" in found)
-        return [Slot(name, found["export"], found.get("gkg")) for name, found in whole]
+        return [GdeltUpdate(name, found["export"], found.get("gkg")) for name, found in whole]
 
 
-def _name(file: File) -> str:
+def _name(file: ListedFile) -> str:
     """The file's name alone: files come from the configured place, whatever host a list names."""
     return urlsplit(file.url).path.rpartition("/")[2]
 
@@ -117,14 +117,14 @@ CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
 
 
-async def follow_provider(database: Database, settings: Settings) -> None:
+async def sync_gdelt(database: Database, settings: Settings) -> None:
     """Ingest what the provider publishes, for ever; back off while it fails, and let health tell."""
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     agent = {"User-Agent": f"tollhouse/{__version__}"}
     failures = 0
     caught_up_to: str | None = None
     async with httpx2.AsyncClient(timeout=timeout, headers=agent) as client:
-        provider = Provider(client, settings.gdelt_url)
+        provider = GdeltClient(client, settings.gdelt_url)
         while True:
             try:
                 caught_up_to = await catch_up(database, provider, caught_up_to, settings.retention_days)
@@ -139,7 +139,7 @@ async def follow_provider(database: Database, settings: Settings) -> None:
                 await asyncio.sleep(settings.gdelt_poll_seconds)
 
 
-async def catch_up(database: Database, provider: Provider, caught_up_to: str | None, retention_days: int) -> str:
+async def catch_up(database: Database, provider: GdeltClient, caught_up_to: str | None, retention_days: int) -> str:
     """Ingest every export of the window that is not stored; tells the slot up to which nothing is missing.
 
     One bad export stops no other; the last one's UpstreamFailure or ValueError is raised once all have been tried.
@@ -172,7 +172,9 @@ def _asked_for(error: Exception) -> float:
     return min(asked or 0.0, LONGEST_RETRY_SECONDS)
 
 
-async def _wanted(database: Database, provider: Provider, newest: Slot, caught_up_to: str | None) -> list[Slot]:
+async def _wanted(
+    database: Database, provider: GdeltClient, newest: GdeltUpdate, caught_up_to: str | None
+) -> list[GdeltUpdate]:
     """What is not stored yet, the newest first: it is what people wait for."""
     if caught_up_to == newest.name:
         return []
@@ -185,7 +187,7 @@ async def _wanted(database: Database, provider: Provider, newest: Slot, caught_u
     return [listed[name] for name in sorted(listed, reverse=True) if name not in known]
 
 
-async def _take(database: Database, provider: Provider, slot: Slot) -> None:
+async def _take(database: Database, provider: GdeltClient, slot: GdeltUpdate) -> None:
     """One slot: the pages' headlines first, because the events are told in their words."""
     pages = await _pages(provider, slot) if slot.gkg else []
     titles: dict[str, Headline] = {
@@ -194,11 +196,11 @@ async def _take(database: Database, provider: Provider, slot: Slot) -> None:
     raw = await provider.download(slot.export)
     await ingest_export(database, f"{slot.name}.export.CSV.zip", raw, "provider", titles)
     async with database.reading() as connection:
-        sources = await sources_of_slot(connection, slot.name)
-    await take_pages(database, "provider", pages, sources)
+        sources = await pages_of_slot(connection, slot.name)
+    await import_pages(database, "provider", pages, sources)
 
 
-async def _pages(provider: Provider, slot: Slot) -> list[GkgRecord]:
+async def _pages(provider: GdeltClient, slot: GdeltUpdate) -> list[GkgRecord]:
     """The slot's pages; events do without them when they cannot be had."""
     assert slot.gkg is not None, "asked only where it is announced"
     try:
@@ -214,4 +216,4 @@ async def _forget_old(database: Database, newest: str, retention_days: int) -> N
     before = slot_before(newest, timedelta(days=retention_days))
     is_seen = before > slot_before(newest, store.WIDEST_WINDOW)
     async with database.writing(lock="ingest") as connection:
-        await store.purge_before(connection, "provider", before, is_seen=is_seen)
+        await store.delete_before(connection, "provider", before, is_seen=is_seen)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tollhouse.html_text import one_line
 from tollhouse.services.defense.article import Article, article_id, tidy_link
 from tollhouse.services.defense.ingest.export_parser import BadRow
-from tollhouse.services.defense.publishers import publisher_of
+from tollhouse.services.defense.publishers import find_publisher
 
 # GDELT writes ISO 639-2/3, articles carry ISO 639-1.
 _LANGUAGES = """
@@ -26,7 +26,7 @@ _SOURCE = re.compile(rb"srclc:([a-z]{3})")
 
 
 @lru_cache(maxsize=1024)
-def language_of(translation: bytes) -> str:
+def source_language(translation: bytes) -> str:
     """ISO 639-1 of the original. A page that GDELT did not translate was in English, says its codebook."""
     if not translation.strip():
         return "en"
@@ -109,7 +109,7 @@ def _article(f: list[bytes]) -> Article:
     if not url:
         raise ValueError("the document is not an http(s) address")
     extras = f[26]
-    publisher = publisher_of(url, _extra(_AUTHORS, extras))
+    publisher = find_publisher(url, _extra(_AUTHORS, extras))
     return Article(
         id=article_id(url),
         url=url,
@@ -119,7 +119,7 @@ def _article(f: list[bytes]) -> Article:
         published=_published(f[1], extras),
         source="gkg",
         tone=_tone(f[15].partition(b",")[0]),
-        language=language_of(f[25]),
+        language=source_language(f[25]),
     )
 
 

@@ -29,7 +29,7 @@ _TABLES = (
     store.event_rows,
     store.event,
     news.article,
-    *(source.table for source in news.TOLD.values()),
+    *(source.table for source in news.PUBLISHED.values()),
     news.event_story,
     news.successor,
     news.newsroom,
@@ -90,7 +90,7 @@ async def load_recording(database: Database, settings: Settings) -> None:
     exports = recorded_exports()
     async with database.turn("recording", Path(settings.data_dir)):
         async with database.reading() as connection:
-            if await store.slot_named(connection, exports[-1].name[:14]):
+            if await store.find_slot(connection, exports[-1].name[:14]):
                 return
             is_empty = not await store.newest_slot(connection, "provider") and not await store.newest_slot(
                 connection, "local"
@@ -98,10 +98,10 @@ async def load_recording(database: Database, settings: Settings) -> None:
         if settings.retention_days >= RECORDED_DAYS and await _put_prepared(database):
             return
         if settings.recorded or is_empty:
-            await take_in(database)
+            await ingest_recording(database)
 
 
-async def take_in(database: Database) -> None:
+async def ingest_recording(database: Database) -> None:
     """Ingest every export of the recording."""
     for export in recorded_exports():
         raw = await asyncio.to_thread(export.read_bytes)

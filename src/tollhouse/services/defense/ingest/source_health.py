@@ -41,16 +41,16 @@ async def failed(database: Database, source: str, error: Exception, failures: in
         )
 
 
-async def only_these(database: Database, prefix: str, sources: Sequence[str]) -> None:
+async def keep_only(database: Database, prefix: str, sources: Sequence[str]) -> None:
     """Forget the sources whose name begins so and that nobody asks any more."""
     async with database.writing() as connection:
-        await store.keep_health_of(connection, prefix, sources)
+        await store.keep_health(connection, prefix, sources)
 
 
-async def all_sources(database: Database) -> list[SourceHealth]:
+async def list_sources(database: Database) -> list[SourceHealth]:
     """Every source that has been tried."""
     async with database.reading() as connection:
-        rows = await store.healths(connection)
+        rows = await store.list_health(connection)
     return [_read(row) for row in rows]
 
 

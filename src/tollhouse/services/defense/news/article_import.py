@@ -6,36 +6,43 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from tollhouse.services.defense.article import Article, article_id
-from tollhouse.services.defense.ingest.batches import Pool, compact
+from tollhouse.services.defense.ingest.batches import SourceMode, compact
 from tollhouse.services.defense.ingest.classification import words_relevance
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord, Mention
 from tollhouse.services.defense.ingest.url_title import title_from_url
 from tollhouse.services.defense.news import store
-from tollhouse.services.defense.news.reported_article import Reported, reported, reported_by_gkg, united
-from tollhouse.services.defense.publishers import publisher_of
+from tollhouse.services.defense.news.reported_article import (
+    ReportedArticle,
+    merged_reports,
+    report_article,
+    report_gkg_page,
+)
+from tollhouse.services.defense.publishers import find_publisher
 from tollhouse.services.defense.store import ARTICLES_FEED, CHUNK, bump_revision
 from tollhouse.storage.database import Database, Transaction
 
 
-async def take_pages(database: Database, pool: Pool, records: Iterable[GkgRecord], pages: Collection[str]) -> int:
+async def import_pages(
+    database: Database, pool: SourceMode, records: Iterable[GkgRecord], pages: Collection[str]
+) -> int:
     """Keep the titled pages that are the source of an event (`pages`, article ids) or speak of defense; how many."""
     wanted = [
         record
         for record in records
         if record.article.title and (record.article.id in pages or words_relevance(record.article.title))
     ]
-    return await _take(database, pool, await asyncio.to_thread(lambda: list(map(reported_by_gkg, wanted))))
+    return await _take(database, pool, await asyncio.to_thread(lambda: list(map(report_gkg_page, wanted))))
 
 
-async def take_mentions(database: Database, pool: Pool, mentions: Iterable[Mention]) -> int:
+async def import_mentions(database: Database, pool: SourceMode, mentions: Iterable[Mention]) -> int:
     """Keep the pages that mention events and whose address speaks of defense; how many."""
     by_page = {article.id: article for article in map(_mentioning, mentions) if article}
-    return await take_items(database, pool, by_page.values())
+    return await import_items(database, pool, by_page.values())
 
 
-async def take_items(database: Database, pool: Pool, articles: Iterable[Article]) -> int:
+async def import_items(database: Database, pool: SourceMode, articles: Iterable[Article]) -> int:
     """Keep the items of a feed; how many."""
-    return await _take(database, pool, await asyncio.to_thread(lambda: list(map(reported, articles))))
+    return await _take(database, pool, await asyncio.to_thread(lambda: list(map(report_article, articles))))
 
 
 def _mentioning(mention: Mention) -> Article | None:
@@ -43,7 +50,7 @@ def _mentioning(mention: Mention) -> Article | None:
     title = title_from_url(mention.url)
     if not title or not words_relevance(title):
         return None
-    outlet = publisher_of(mention.url)
+    outlet = find_publisher(mention.url)
     return Article(
         id=article_id(mention.url),
         url=mention.url,
@@ -56,7 +63,7 @@ def _mentioning(mention: Mention) -> Article | None:
     )
 
 
-async def keep(connection: Transaction, pool: Pool, reports: Sequence[Reported]) -> tuple[int, int]:
+async def keep(connection: Transaction, pool: SourceMode, reports: Sequence[ReportedArticle]) -> tuple[int, int]:
     """Unite these with what is stored of the same pages; tells how many that changed, and at which revision.
 
     In a transaction under the lock "articles", so that nobody else changes a page between the reading and the writing.
@@ -71,21 +78,23 @@ async def keep(connection: Transaction, pool: Pool, reports: Sequence[Reported])
     return kept, number
 
 
-async def _changed(connection: Transaction, pool: Pool, reports: Sequence[Reported]) -> list[Reported]:
-    stored = await store.articles_of(connection, pool, [report.article.id for report in reports])
-    known = {identity: msgspec.json.decode(packed, type=Reported) for identity, packed in stored.items()}
-    merged = [united(known[r.article.id], r) if r.article.id in known else r for r in reports]
+async def _changed(
+    connection: Transaction, pool: SourceMode, reports: Sequence[ReportedArticle]
+) -> list[ReportedArticle]:
+    stored = await store.articles_by_id(connection, pool, [report.article.id for report in reports])
+    known = {identity: msgspec.json.decode(packed, type=ReportedArticle) for identity, packed in stored.items()}
+    merged = [merged_reports(known[r.article.id], r) if r.article.id in known else r for r in reports]
     return [report for report in merged if known.get(report.article.id) != report]
 
 
-def _packed(pool: Pool, report: Reported) -> dict[str, object]:
+def _packed(pool: SourceMode, report: ReportedArticle) -> dict[str, object]:
     """The row that keeps an article."""
     article = report.article
     packed = msgspec.json.encode(report)
     return {"pool": pool, "id": article.id, "published": compact(article.published), "body": packed}
 
 
-async def _take(database: Database, pool: Pool, reports: Sequence[Reported]) -> int:
+async def _take(database: Database, pool: SourceMode, reports: Sequence[ReportedArticle]) -> int:
     if not reports:
         return 0
     async with database.writing(lock="articles") as connection:

@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.services.defense.entities.mention import EntityType
-from tollhouse.services.defense.news.reported_article import Place, Reported
-from tollhouse.services.defense.publishers import voices
+from tollhouse.services.defense.news.reported_article import Place, ReportedArticle
+from tollhouse.services.defense.publishers import count_source_families
 
 # A round-up that names more relates nobody to anybody, and its pairs would grow with the square.
 MOST_NAMES = 40
@@ -109,7 +109,7 @@ class Entity(Struct, frozen=True, gc=False):
     geo: Geocode | None
 
 
-class EntityCount:
+class EntityIndex:
     """Who is named where, from edition to edition: only entities whose pages or neighbours changed are told anew."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class EntityCount:
         self._closest: dict[str, list[Related]] = {}
         self._entities: dict[str, Entity] = {}
 
-    def told(self, reports: Iterable[Reported], story_of: Mapping[str, str]) -> list[Entity]:
+    def told(self, reports: Iterable[ReportedArticle], story_of: Mapping[str, str]) -> list[Entity]:
         """The entities that these articles name, `story_of` giving each article's story."""
         touched = self._count(reports, story_of)
         closest_before, self._closest = self._closest, related(self._named_in.values(), MOST_RELATED)
@@ -130,7 +130,7 @@ class EntityCount:
                 self._relate(identity, closest)
         return list(self._entities.values())
 
-    def _count(self, reports: Iterable[Reported], story_of: Mapping[str, str]) -> set[str]:
+    def _count(self, reports: Iterable[ReportedArticle], story_of: Mapping[str, str]) -> set[str]:
         """Take in what the pages name now; answers with the entities that this touches."""
         touched: set[str] = set()
         left = set(self._naming)
@@ -186,7 +186,7 @@ class EntityCount:
 class _Naming(Struct, frozen=True, gc=False):
     """A page and the story that it is in."""
 
-    report: Reported
+    report: ReportedArticle
     story: str | None
 
     def ids(self) -> set[str]:
@@ -205,7 +205,7 @@ def _entity(identity: str, naming: Sequence[_Naming]) -> Entity:
         name=first.name,
         type=first.type,
         mentions=len(naming),
-        source_count=voices(page.report.article.family for page in naming),
+        source_count=count_source_families(page.report.article.family for page in naming),
         first_seen=naming[0].report.article.published,
         last_seen=naming[-1].report.article.published,
         aliases=[text for text, _ in texts.most_common(MOST_ALIASES) if text != first.name],

@@ -19,7 +19,7 @@ from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.query import ABOUT_COUNTRY, CountryText, ShortText, resolved_country
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.events.window import WINDOW_HOURS, Source
-from tollhouse.services.defense.ingest.batches import Pool, compact
+from tollhouse.services.defense.ingest.batches import SourceMode, compact
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced
@@ -167,9 +167,9 @@ class NewsFeeds:
     def __init__(self, database: Database, events: EventsFeed) -> None:
         self._database = database
         self._events = events
-        self._seen: tuple[Pool, datetime | None, int] | None = None
-        self._stories: SyncedRows[Story] = SyncedRows(store.TOLD["story"], msgspec.json.Decoder(Story).decode)
-        self._entities: SyncedRows[Entity] = SyncedRows(store.TOLD["entity"], msgspec.json.Decoder(Entity).decode)
+        self._seen: tuple[SourceMode, datetime | None, int] | None = None
+        self._stories: SyncedRows[Story] = SyncedRows(store.PUBLISHED["story"], msgspec.json.Decoder(Story).decode)
+        self._entities: SyncedRows[Entity] = SyncedRows(store.PUBLISHED["entity"], msgspec.json.Decoder(Entity).decode)
         self.window = NewsWindow((), (), None)
 
     async def stories(self, request: Request[StoriesQuery, None]) -> StoriesPage:
@@ -233,7 +233,7 @@ class NewsFeeds:
         async with self._database.reading() as connection:
             told = identity
             for _ in range(MOST_SUCCESSIONS):
-                packed = await store.told_by_id(connection, kind, pool, told)
+                packed = await store.published_by_id(connection, kind, pool, told)
                 if packed is not None:
                     return packed, None if told == identity else identity
                 heir = await store.successor_of(connection, pool, told)

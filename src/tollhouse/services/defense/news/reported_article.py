@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from tollhouse.services.defense.article import Article, article_id
 from tollhouse.services.defense.entities.ensemble_vote import GkgName, combine
-from tollhouse.services.defense.entities.extractor import find_names
+from tollhouse.services.defense.entities.extractor import extract_names
 from tollhouse.services.defense.entities.mention import EntityType, Mention
 from tollhouse.services.defense.entities.merge import identify
 from tollhouse.services.defense.events.event import EventRecord
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord
-from tollhouse.services.defense.publishers import publisher_of
+from tollhouse.services.defense.publishers import find_publisher
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -38,7 +38,7 @@ def _listed(names: Sequence[str], kind: EntityType) -> Iterator[GkgName]:
     return (GkgName(name, kind) for name in names)
 
 
-class Named(Struct, frozen=True, gc=False):
+class NamedEntity(Struct, frozen=True, gc=False):
     """Somebody or something an article names: `text` is how, `name` what our lists or the article call it in full."""
 
     id: str
@@ -47,38 +47,38 @@ class Named(Struct, frozen=True, gc=False):
     text: str
 
 
-class Reported(Struct, frozen=True, gc=False):
+class ReportedArticle(Struct, frozen=True, gc=False):
     """A composed title (`has_headline` False) says nothing of its own: it names nobody and is like no other.
 
     `event_id` is the event that the same page is the source of, None where it is none's.
     """
 
     article: Article
-    names: tuple[Named, ...]
+    names: tuple[NamedEntity, ...]
     places: tuple[Place, ...] = ()
     event_id: str | None = None
     has_headline: bool = True
 
-    def linked_to(self, event_id: str) -> "Reported":
+    def linked_to(self, event_id: str) -> "ReportedArticle":
         """The same page as the source of an event."""
         return replace(self, event_id=event_id)
 
 
-def reported(article: Article) -> Reported:
+def report_article(article: Article) -> ReportedArticle:
     """The article with the names found in its title and text."""
-    return Reported(article, _named(find_names(_text(article))))
+    return ReportedArticle(article, _named(extract_names(_text(article))))
 
 
-def reported_by_gkg(record: GkgRecord) -> Reported:
+def report_gkg_page(record: GkgRecord) -> ReportedArticle:
     """A page of the Knowledge Graph, the names in its title and those that GDELT found in its text."""
     places = tuple(Place(it.name.split(",")[0].strip(), it.latitude, it.longitude) for it in record.places)
-    names = known_to_gkg(find_names(_text(record.article)), record.persons, record.organizations)
-    return Reported(record.article, _named(names), places)
+    names = known_to_gkg(extract_names(_text(record.article)), record.persons, record.organizations)
+    return ReportedArticle(record.article, _named(names), places)
 
 
-def reported_by_event(record: EventRecord) -> Reported:
+def report_event_page(record: EventRecord) -> ReportedArticle:
     """The page that an event was read from, its title made from its address where nobody gave us one."""
-    publisher = publisher_of(record.url)
+    publisher = find_publisher(record.url)
     article = Article(
         id=article_id(record.url),
         url=record.url,
@@ -88,11 +88,11 @@ def reported_by_event(record: EventRecord) -> Reported:
         published=record.first_reported_at,
         source="gdelt",
     )
-    found = reported(article) if record.has_headline else Reported(article, (), has_headline=False)
+    found = report_article(article) if record.has_headline else ReportedArticle(article, (), has_headline=False)
     return found.linked_to(record.id)
 
 
-def united(known: Reported, later: Reported) -> Reported:
+def merged_reports(known: ReportedArticle, later: ReportedArticle) -> ReportedArticle:
     """What both say of one page: the later words, and everything only one of them knows."""
     first, second = known.article, later.article
     better = second if _rank(second) >= _rank(first) else first
@@ -103,7 +103,7 @@ def united(known: Reported, later: Reported) -> Reported:
         tone=second.tone if second.tone is not None else first.tone,
     )
     names = later.names if better is second else known.names
-    return Reported(
+    return ReportedArticle(
         article,
         names,
         later.places or known.places,
@@ -121,10 +121,10 @@ def _text(article: Article) -> str:
     return f"{article.title}.\n{article.text}" if article.text else article.title
 
 
-def _named(mentions: Iterable[Mention]) -> tuple[Named, ...]:
+def _named(mentions: Iterable[Mention]) -> tuple[NamedEntity, ...]:
     found = list(mentions)
     return tuple(
-        Named(identity.id, identity.name, identity.type, mention.text)
+        NamedEntity(identity.id, identity.name, identity.type, mention.text)
         for mention, identity in zip(found, identify(found), strict=True)
         if identity is not None
     )

@@ -82,10 +82,10 @@ Kind = Literal["story", "entity"]
 _TOLD: dict[Kind, Table] = {"story": story, "entity": entity}
 
 ARTICLES = Source(ARTICLES_FEED, article, "published", "body")
-TOLD: dict[Kind, Source] = {kind: Source(NEWS_FEED, table, "last_seen", "body") for kind, table in _TOLD.items()}
+PUBLISHED: dict[Kind, Source] = {kind: Source(NEWS_FEED, table, "last_seen", "body") for kind, table in _TOLD.items()}
 
 
-async def articles_of(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
+async def articles_by_id(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
     """The packed articles of these ids, as far as they are stored."""
     found: dict[str, bytes] = {}
     for start in range(0, len(ids), CHUNK):
@@ -100,18 +100,18 @@ async def write_articles(connection: Transaction, rows: Sequence[dict[str, objec
     await write_at(connection, article, rows, number)
 
 
-async def told_by_id(connection: Transaction, kind: Kind, pool: str, identity: str) -> bytes | None:
+async def published_by_id(connection: Transaction, kind: Kind, pool: str, identity: str) -> bytes | None:
     """One packed story or entity, however old."""
     table = _TOLD[kind]
     return (await connection.execute(select(table.c.body).where(table.c.pool == pool, table.c.id == identity))).scalar()
 
 
-async def write_told(connection: Transaction, kind: Kind, rows: Sequence[dict[str, object]], number: int) -> None:
+async def write_published(connection: Transaction, kind: Kind, rows: Sequence[dict[str, object]], number: int) -> None:
     """Keep stories or entities as they are told at that revision."""
     await write_at(connection, _TOLD[kind], rows, number)
 
 
-async def remove_told(connection: Transaction, kind: Kind, pool: str, ids: Sequence[str], number: int) -> None:
+async def remove_published(connection: Transaction, kind: Kind, pool: str, ids: Sequence[str], number: int) -> None:
     """Drop stories or entities that are no longer told under their own id at that revision."""
     table = _TOLD[kind]
     for start in range(0, len(ids), CHUNK):
@@ -127,7 +127,7 @@ async def write_stories_of_events(connection: Transaction, pool: str, pairs: Map
     await upsert(connection, event_story, rows)
 
 
-async def told_of_event(connection: Transaction, pool: str, event_id: str) -> bytes | None:
+async def story_by_event(connection: Transaction, pool: str, event_id: str) -> bytes | None:
     """The packed story that tells an event."""
     told = select(event_story.c.story_id).where(event_story.c.pool == pool, event_story.c.event_id == event_id)
     query = select(story.c.body).where(story.c.pool == pool, story.c.id == told.scalar_subquery())
@@ -160,7 +160,7 @@ async def write_memory(connection: Transaction, pool: str, packed: bytes) -> Non
     await upsert(connection, newsroom, [{"pool": pool, "memory": packed}])
 
 
-async def forget_before(connection: Transaction, pool: str, moment: str, number: int, *, is_seen: bool) -> None:
+async def delete_news_before(connection: Transaction, pool: str, moment: str, number: int, *, is_seen: bool) -> None:
     """Drop what was last seen before that moment, at that revision; `is_seen` where windows reach further back."""
     old_articles = await connection.execute(delete(article).where(article.c.pool == pool, article.c.published < moment))
     await connection.execute(delete(successor).where(successor.c.pool == pool, successor.c.at < moment))
@@ -207,6 +207,6 @@ async def headlines(connection: Transaction, pool: str, pages: Sequence[str]) ->
     """The headlines that are stored of these articles, those made of addresses left out."""
     if not await revision(connection, ARTICLES_FEED):
         return {}
-    found = await articles_of(connection, pool, pages)
+    found = await articles_by_id(connection, pool, pages)
     told = {identity: msgspec.json.decode(packed, type=_Stored).article for identity, packed in found.items()}
     return {identity: (it.title, _BASIS[it.source]) for identity, it in told.items() if it.source in _BASIS}

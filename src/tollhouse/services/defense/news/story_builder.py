@@ -12,16 +12,16 @@ from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.events.event import Category, EventRecord
 from tollhouse.services.defense.ingest.classification import words_relevance
 from tollhouse.services.defense.ingest.scores import significance
-from tollhouse.services.defense.news.entity import Entity, EntityCount
-from tollhouse.services.defense.news.reported_article import Named, Reported, united
-from tollhouse.services.defense.publishers import headline_key, voices, with_copies_marked
+from tollhouse.services.defense.news.entity import Entity, EntityIndex
+from tollhouse.services.defense.news.reported_article import NamedEntity, ReportedArticle, merged_reports
+from tollhouse.services.defense.publishers import count_source_families, headline_key, mark_copies
 from tollhouse.services.defense.stories.clusterer import WINDOW, Clusterer, Snapshot, dump, load
 from tollhouse.services.defense.stories.story import Context, LiveStory, Story, told
 
 MOST_ENTITIES = 30
 
 
-def context_of(reports: Sequence[Reported], events: Sequence[EventRecord], heard: int) -> Context:
+def context_of(reports: Sequence[ReportedArticle], events: Sequence[EventRecord], heard: int) -> Context:
     """`events` are those the story's articles report, `heard` its independent voices."""
     names = Counter(named.id for report in reports for named in report.names)
     return Context(
@@ -41,7 +41,7 @@ def _category(events: Sequence[EventRecord]) -> Category | None:
     return weight.most_common(1)[0][0] if weight else None
 
 
-def _significance(reports: Sequence[Reported], events: Sequence[EventRecord], heard: int) -> float:
+def _significance(reports: Sequence[ReportedArticle], events: Sequence[EventRecord], heard: int) -> float:
     """That of its most significant event; without one, what its voices and its words are worth."""
     if events:
         return max(significance(event.goldstein, event.fatalities, event.relevance, heard) for event in events)
@@ -49,15 +49,15 @@ def _significance(reports: Sequence[Reported], events: Sequence[EventRecord], he
     return significance(0.0, 0, relevance, heard)
 
 
-class Copies:
+class CopyMarker:
     """Only pages that came, changed or left, and those under the same headline, are compared anew."""
 
     def __init__(self) -> None:
-        self._given: dict[str, Reported] = {}
-        self._marked: dict[str, Reported] = {}
+        self._given: dict[str, ReportedArticle] = {}
+        self._marked: dict[str, ReportedArticle] = {}
         self._alike: dict[str, set[str]] = {}
 
-    def marked(self, wanted: Mapping[str, Reported]) -> list[Reported]:
+    def marked(self, wanted: Mapping[str, ReportedArticle]) -> list[ReportedArticle]:
         """The wanted reports, by article id, in their order, copies of one agency's text under its family."""
         gone = [self._given.pop(identity) for identity in self._given.keys() - wanted.keys()]
         came = [report for identity, report in wanted.items() if self._given.get(identity) is not report]
@@ -67,7 +67,7 @@ class Copies:
             self._mark(self._alike.get(key, ()))
         return [self._marked[identity] for identity in wanted]
 
-    def _left(self, report: Reported) -> str:
+    def _left(self, report: ReportedArticle) -> str:
         key, identity = headline_key(report.article.title), report.article.id
         del self._marked[identity]
         if key:
@@ -76,7 +76,7 @@ class Copies:
                 del self._alike[key]
         return key
 
-    def _came(self, report: Reported) -> str:
+    def _came(self, report: ReportedArticle) -> str:
         key, identity = headline_key(report.article.title), report.article.id
         self._given[identity] = self._marked[identity] = report
         if key:
@@ -84,7 +84,7 @@ class Copies:
         return key
 
     def _mark(self, alike: Iterable[str]) -> None:
-        for article in with_copies_marked(self._given[identity].article for identity in sorted(alike)):
+        for article in mark_copies(self._given[identity].article for identity in sorted(alike)):
             report = self._given[article.id]
             is_its_own = article.family == report.article.family
             self._marked[article.id] = report if is_its_own else replace(report, article=article)
@@ -95,10 +95,12 @@ class Copies:
 CLEAR_FROM = 2
 CLEAR_TIMES = 2
 
-FullNames = dict[str, Counter[Named]]
+FullNames = dict[str, Counter[NamedEntity]]
 
 
-def with_full_names(reports: Iterable[Reported], story_of: Mapping[str, str]) -> tuple[list[Reported], dict[str, str]]:
+def resolve_surnames(
+    reports: Iterable[ReportedArticle], story_of: Mapping[str, str]
+) -> tuple[list[ReportedArticle], dict[str, str]]:
     """The reports with surnames resolved, and which entity id so became which everywhere in the window."""
     kept = list(reports)
     everywhere: FullNames = {}
@@ -116,13 +118,13 @@ def with_full_names(reports: Iterable[Reported], story_of: Mapping[str, str]) ->
     return resolved, _merged(kept, clear)
 
 
-def _resolved(report: Reported, told: FullNames, clear: Mapping[str, Named]) -> Reported:
+def _resolved(report: ReportedArticle, told: FullNames, clear: Mapping[str, NamedEntity]) -> ReportedArticle:
     if not any(map(_is_surname, report.names)):
         return report
     return replace(report, names=tuple(_whole(named, told, clear) for named in report.names))
 
 
-def _whole(named: Named, told: FullNames, clear: Mapping[str, Named]) -> Named:
+def _whole(named: NamedEntity, told: FullNames, clear: Mapping[str, NamedEntity]) -> NamedEntity:
     if not _is_surname(named):
         return named
     here = told.get(_surname(named))
@@ -130,33 +132,33 @@ def _whole(named: Named, told: FullNames, clear: Mapping[str, Named]) -> Named:
     return replace(who, text=named.text) if who else named
 
 
-def _clearly(names: Counter[Named]) -> Named | None:
+def _clearly(names: Counter[NamedEntity]) -> NamedEntity | None:
     (who, count), *others = names.most_common(2)
     next_count = others[0][1] if others else 0
     return who if count >= CLEAR_FROM and count >= CLEAR_TIMES * next_count else None
 
 
-def _merged(reports: Iterable[Reported], clear: Mapping[str, Named]) -> dict[str, str]:
+def _merged(reports: Iterable[ReportedArticle], clear: Mapping[str, NamedEntity]) -> dict[str, str]:
     surnames = (named for report in reports for named in report.names if _is_surname(named))
     return {named.id: clear[_surname(named)].id for named in surnames if _surname(named) in clear}
 
 
-def _is_full(named: Named) -> bool:
+def _is_full(named: NamedEntity) -> bool:
     return named.type == "person" and " " in named.name
 
 
-def _is_surname(named: Named) -> bool:
+def _is_surname(named: NamedEntity) -> bool:
     return named.type == "person" and " " not in named.name
 
 
-def _surname(named: Named) -> str:
+def _surname(named: NamedEntity) -> str:
     return named.name.rpartition(" ")[2].casefold()
 
 
-TOLD_HOURS = 24
+PUBLISHED_HOURS = 24
 
 
-class Edition(Struct, frozen=True):
+class NewsSnapshot(Struct, frozen=True):
     """What the newsroom tells at one moment, and which story ids ended or began since the last one."""
 
     stories: list[Story]
@@ -183,10 +185,10 @@ class StoryBuilder:
 
     def __init__(self, remembered: bytes | None = None) -> None:
         self._clusterer = load(msgspec.msgpack.decode(remembered, type=Snapshot)) if remembered else Clusterer()
-        self._reports: dict[str, Reported] = {}
-        self._copies = Copies()
-        self._entities = EntityCount()
-        self._shown: dict[str, Reported] = {}
+        self._reports: dict[str, ReportedArticle] = {}
+        self._copies = CopyMarker()
+        self._entities = EntityIndex()
+        self._shown: dict[str, ReportedArticle] = {}
         self._told: dict[str, _Told] = {}
         self._merged: list[tuple[str, str]] = []
         self._split: list[tuple[str, str]] = []
@@ -196,16 +198,16 @@ class StoryBuilder:
         reports = sorted(self._reports.values(), key=lambda report: (report.article.published, report.article.id))
         return [_worded(report) for report in reports]
 
-    def report(self, article_id: str) -> Reported | None:
+    def report(self, article_id: str) -> ReportedArticle | None:
         """What was reported of an article of the clustering window."""
         return self._reports.get(article_id)
 
-    def take(self, reports: Iterable[Reported]) -> int:
+    def take(self, reports: Iterable[ReportedArticle]) -> int:
         """Put articles that are not in a story yet into one; tells how many."""
         taken = 0
         for report in sorted(reports, key=lambda report: (report.article.published, report.article.id)):
             known = self._reports.get(report.article.id)
-            self._reports[report.article.id] = united(known, report) if known else report
+            self._reports[report.article.id] = merged_reports(known, report) if known else report
             if known is None:
                 taken += 1
                 placed = self._clusterer.add(_worded(report))
@@ -221,25 +223,25 @@ class StoryBuilder:
         for identity in gone:
             del self._reports[identity]
 
-    def edition(self, as_of: datetime, events: Mapping[str, EventRecord]) -> Edition:
+    def edition(self, as_of: datetime, events: Mapping[str, EventRecord]) -> NewsSnapshot:
         """The stories and entities of the 24 hours up to `as_of`; `events` by id."""
         changes = self._clusterer.settle()
         self._merged += changes.merged
         self._split += changes.split
-        since = as_of - timedelta(hours=TOLD_HOURS)
+        since = as_of - timedelta(hours=PUBLISHED_HOURS)
         told_now = [live for live in self._clusterer.stories() if live.last_seen > since]
         story_of = {identity: live.id for live in told_now for identity in live.articles if identity in self._reports}
         marked = self._copies.marked({identity: self._reports[identity] for identity in story_of})
-        reports, same_person = with_full_names(marked, story_of)
+        reports, same_person = resolve_surnames(marked, story_of)
         moved = self._show(reports)
         stories = [story for live in told_now if (story := self._told_anew(live, moved, events))]
         self._told = {story.id: self._told[story.id] for story in stories}
         entities = self._entities.told(self._shown.values(), story_of)
         merged, self._merged = self._merged, []
         split, self._split = self._split, []
-        return Edition(stories, entities, [*merged, *same_person.items()], split)
+        return NewsSnapshot(stories, entities, [*merged, *same_person.items()], split)
 
-    def _show(self, reports: Iterable[Reported]) -> set[str]:
+    def _show(self, reports: Iterable[ReportedArticle]) -> set[str]:
         """Keep what is told of each article now; answers with the articles of which that changed."""
         before, self._shown, moved = self._shown, {}, set()
         for report in reports:
@@ -270,13 +272,13 @@ class StoryBuilder:
         return msgspec.msgpack.encode(dump(self._clusterer))
 
 
-def _worded(report: Reported) -> Article:
+def _worded(report: ReportedArticle) -> Article:
     """The article in its own words."""
     return report.article if report.has_headline else replace(report.article, title="")
 
 
-def _told(story_id: str, reports: Sequence[Reported], events: Sequence[EventRecord]) -> Story:
+def _told(story_id: str, reports: Sequence[ReportedArticle], events: Sequence[EventRecord]) -> Story:
     articles = [report.article for report in reports]
-    heard = voices(article.family for article in articles)
+    heard = count_source_families(article.family for article in articles)
     context = context_of(reports, events, heard)
     return replace(told(story_id, articles, context), source_count=heard)

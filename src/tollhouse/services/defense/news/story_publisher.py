@@ -18,12 +18,12 @@ from tollhouse.services.defense.article import article_id
 from tollhouse.services.defense.events.event import EventRecord, read_record
 from tollhouse.services.defense.events.snapshot import COUNTED_BACK, Counted, by_country, with_fatalities
 from tollhouse.services.defense.events.sync import SyncedRows
-from tollhouse.services.defense.ingest.batches import Pool, compact, slot_time
+from tollhouse.services.defense.ingest.batches import SourceMode, compact, slot_time
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.article_import import keep
 from tollhouse.services.defense.news.entity import Entity
-from tollhouse.services.defense.news.reported_article import Reported, reported_by_event
-from tollhouse.services.defense.news.story_builder import TOLD_HOURS, Edition, StoryBuilder
+from tollhouse.services.defense.news.reported_article import ReportedArticle, report_event_page
+from tollhouse.services.defense.news.story_builder import PUBLISHED_HOURS, NewsSnapshot, StoryBuilder
 from tollhouse.services.defense.store import (
     ARTICLES_FEED,
     EVENTS_FEED,
@@ -45,11 +45,11 @@ _NO_ROWS: list[str] = []
 class Seen(Struct, frozen=True):
     """What a look found: articles that came or changed, and events that came, changed or left."""
 
-    reports: list[Reported]
+    reports: list[ReportedArticle]
     is_another: bool
 
 
-class DeskWindow:
+class ClusteringWindow:
     """One pool's events and articles of the clustering window. Of no use after a look that failed."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class DeskWindow:
         """The revision up to which articles were read."""
         return self._articles_at or 0
 
-    async def look(self, connection: Transaction, pool: Pool, as_of: datetime) -> Seen:
+    async def look(self, connection: Transaction, pool: SourceMode, as_of: datetime) -> Seen:
         """Take in what changed in the 36 hours up to `as_of`."""
         after = compact(as_of - WINDOW)
         counted_anew = await self._look_at_deaths(connection, (as_of - WINDOW - COUNTED_BACK).date().isoformat())
@@ -80,7 +80,7 @@ class DeskWindow:
         self._link(reports)
         return Seen(reports, counted_anew or bool(reports or events.changed or events.removed))
 
-    def unreported(self, newest: str, reports: Iterable[Reported], room: StoryBuilder) -> list[Reported]:
+    def unreported(self, newest: str, reports: Iterable[ReportedArticle], room: StoryBuilder) -> list[ReportedArticle]:
         """The pages of events up to the slot `newest` that neither these nor the room's reports link to their event."""
         here = {report.article.id: report for report in reports}
         pages = []
@@ -88,21 +88,21 @@ class DeskWindow:
             if self._events.moment(identity) <= newest:
                 page = article_id(self.events[identity].url)
                 known = here.get(page) or room.report(page)
-                pages.append(known.linked_to(identity) if known else reported_by_event(self.events[identity]))
+                pages.append(known.linked_to(identity) if known else report_event_page(self.events[identity]))
         return pages
 
-    def wrote(self, reports: Iterable[Reported], number: int) -> None:
+    def wrote(self, reports: Iterable[ReportedArticle], number: int) -> None:
         """Say that the desk itself stored these at that revision of the articles, if any had to be."""
         self._link(reports)
         if number == self.articles_at + 1:
             self._articles_at = number
 
-    def _link(self, reports: Iterable[Reported]) -> None:
+    def _link(self, reports: Iterable[ReportedArticle]) -> None:
         self._linked.update(report.event_id for report in reports if report.event_id)
         self._linked &= self.events.keys()
         self._unlinked -= self._linked
 
-    async def _look_at_articles(self, connection: Transaction, pool: Pool, after: str) -> list[Reported]:
+    async def _look_at_articles(self, connection: Transaction, pool: SourceMode, after: str) -> list[ReportedArticle]:
         before, self._articles_at = self._articles_at, await events_store.revision(connection, ARTICLES_FEED)
         if before is None:
             found = events_store.rows_after(connection, store.ARTICLES, pool, after)
@@ -110,7 +110,7 @@ class DeskWindow:
             found = events_store.rows_changed_since(connection, store.ARTICLES, pool, before)
         reports = []
         async for rows in found:
-            reports += [msgspec.json.decode(body, type=Reported) for _, moment, body in rows if moment > after]
+            reports += [msgspec.json.decode(body, type=ReportedArticle) for _, moment, body in rows if moment > after]
         return reports
 
     async def _look_at_deaths(self, connection: Transaction, day: str) -> bool:
@@ -142,7 +142,7 @@ Told = TypeVar("Told", Story, Entity)
 class _Desk(Struct):
     """What this process knows of one pool: its window, its newsroom, and what it last told, by kind and id."""
 
-    window: DeskWindow
+    window: ClusteringWindow
     room: StoryBuilder
     as_of: datetime | None = None
     told: dict[store.Kind, Mapping[str, Story | Entity]] = {}
@@ -153,7 +153,7 @@ class _Look(Struct, frozen=True):
 
     desk: _Desk
     as_of: datetime
-    reports: Sequence[Reported]
+    reports: Sequence[ReportedArticle]
     seen: int
 
 
@@ -161,7 +161,7 @@ class _Edit(Struct, frozen=True):
     """A transaction that writes at one revision what a pool tells after the moment `after`."""
 
     connection: Transaction
-    pool: Pool
+    pool: SourceMode
     after: str
     number: int
 
@@ -174,14 +174,14 @@ class _Edit(Struct, frozen=True):
         """
         now = {item.id for item in told}
         if before is None:
-            listed = await events_store.ids_after(self.connection, store.TOLD[kind], self.pool, self.after)
+            listed = await events_store.ids_after(self.connection, store.PUBLISHED[kind], self.pool, self.after)
         else:
             listed = {identity for identity in before.keys() - now if compact(before[identity].last_seen) > self.after}
-        await store.remove_told(self.connection, kind, self.pool, sorted(listed - now), self.number)
+        await store.remove_published(self.connection, kind, self.pool, sorted(listed - now), self.number)
         changed = [item for item in told if before is None or before.get(item.id) != item]
         for start in range(0, len(changed), WRITTEN_AT_ONCE):
             rows = [_row(self.pool, item) for item in changed[start : start + WRITTEN_AT_ONCE]]
-            await store.write_told(self.connection, kind, rows, self.number)
+            await store.write_published(self.connection, kind, rows, self.number)
         return changed
 
 
@@ -191,9 +191,9 @@ class StoryPublisher:
     def __init__(self, database: Database, retention_days: int) -> None:
         self._database = database
         self._retention = timedelta(days=retention_days)
-        self._desks: dict[Pool, _Desk] = {}
+        self._desks: dict[SourceMode, _Desk] = {}
         self._told_at = 0
-        self._unremembered: set[Pool] = set()
+        self._unremembered: set[SourceMode] = set()
 
     async def work(self) -> None:
         """Tell the news anew whenever events or articles have changed, for ever."""
@@ -206,19 +206,19 @@ class StoryPublisher:
                 log.warning("news not told", detail=problem.detail)
             await asyncio.sleep(CHECK_EVERY_SECONDS)
 
-    async def first_edition(self, folder: Path) -> None:
+    async def publish_stored(self, folder: Path) -> None:
         """Tell what is stored already, one process at a time: for a start that finds untold events."""
         async with self._database.turn("first-edition", folder):
             for pool in ("provider", "local"):
                 await self.update(pool)
             await self.remember()
 
-    def room(self, pool: Pool) -> StoryBuilder | None:
+    def room(self, pool: SourceMode) -> StoryBuilder | None:
         """The pool's newsroom, once it has told anything."""
         desk = self._desks.get(pool)
         return desk.room if desk else None
 
-    async def update(self, pool: Pool) -> None:
+    async def update(self, pool: SourceMode) -> None:
         """Tell the pool's news anew if it has changed since they were last told."""
         try:
             await self._update(pool)
@@ -227,7 +227,7 @@ class StoryPublisher:
             self._desks.pop(pool, None)
             raise
 
-    async def _update(self, pool: Pool) -> None:
+    async def _update(self, pool: SourceMode) -> None:
         async with self._database.reading() as connection:
             seen = await _seen(connection)
             if await revision(connection, _marker(pool)) == seen:
@@ -250,7 +250,7 @@ class StoryPublisher:
                     await store.write_memory(connection, pool, memory)
             self._unremembered.discard(pool)
 
-    async def _look(self, connection: Transaction, pool: Pool, seen: int) -> _Look | None:
+    async def _look(self, connection: Transaction, pool: SourceMode, seen: int) -> _Look | None:
         """What there is to tell anew of a pool; None where nothing changed."""
         newest = await events_store.newest_slot(connection, pool)
         if newest is None:
@@ -261,22 +261,24 @@ class StoryPublisher:
         found = await desk.window.look(connection, pool, as_of)
         return _Look(desk, as_of, found.reports, seen) if found.is_another or as_of != desk.as_of else None
 
-    async def _desk(self, connection: Transaction, pool: Pool, as_of: datetime) -> _Desk:
+    async def _desk(self, connection: Transaction, pool: SourceMode, as_of: datetime) -> _Desk:
         """The pool's desk; a new one where somebody else told the news or what is stored is older than what we know."""
         if await revision(connection, NEWS_FEED) != self._told_at:
             self._desks.clear()
             self._told_at = await revision(connection, NEWS_FEED)
         desk = self._desks.get(pool)
         if desk is None or (desk.as_of and as_of < desk.as_of):
-            desk = self._desks[pool] = _Desk(DeskWindow(), StoryBuilder(await store.memory(connection, pool)))
+            desk = self._desks[pool] = _Desk(ClusteringWindow(), StoryBuilder(await store.memory(connection, pool)))
         return desk
 
-    async def _publish(self, pool: Pool, look: _Look, fresh: Sequence[Reported], edition: Edition) -> None:
+    async def _publish(
+        self, pool: SourceMode, look: _Look, fresh: Sequence[ReportedArticle], edition: NewsSnapshot
+    ) -> None:
         desk, as_of = look.desk, look.as_of
         async with self._database.writing(lock="articles") as connection:
             _, kept_at = await keep(connection, pool, fresh)
             number = await bump_revision(connection, NEWS_FEED)
-            edit = _Edit(connection, pool, compact(as_of - timedelta(hours=TOLD_HOURS)), number)
+            edit = _Edit(connection, pool, compact(as_of - timedelta(hours=PUBLISHED_HOURS)), number)
             changed = await edit.write("story", desk.told.get("story"), edition.stories)
             told = {event_id: story.id for story in changed for event_id in story.event_ids}
             await store.write_stories_of_events(connection, pool, told)
@@ -284,7 +286,7 @@ class StoryPublisher:
             for kind, pairs in (("merged", edition.merged), ("split", edition.split)):
                 await store.write_successors(connection, pool, kind, dict(pairs), compact(as_of))
             old, is_seen = compact(as_of - self._retention), self._retention < WIDEST_WINDOW
-            await store.forget_before(connection, pool, old, number, is_seen=is_seen)
+            await store.delete_news_before(connection, pool, old, number, is_seen=is_seen)
             # Our own pages are one change of the articles that we know already.
             await set_revision(connection, _marker(pool), look.seen + bool(kept_at))
         desk.window.wrote(fresh, kept_at)
@@ -292,7 +294,7 @@ class StoryPublisher:
         desk.as_of = as_of
         self._told_at = number if number == self._told_at + 1 else self._told_at
 
-    async def _mark(self, pool: Pool, seen: int) -> None:
+    async def _mark(self, pool: SourceMode, seen: int) -> None:
         async with self._database.writing() as connection:
             await set_revision(connection, _marker(pool), seen)
 
@@ -302,7 +304,7 @@ async def _seen(connection: Transaction) -> int:
     return sum([await revision(connection, feed) for feed in (EVENTS_FEED, ARTICLES_FEED, FATALITIES_FEED)])
 
 
-def _marker(pool: Pool) -> str:
+def _marker(pool: SourceMode) -> str:
     return f"news:{pool}"
 
 
@@ -310,11 +312,11 @@ def _by_id(told: Sequence[Told]) -> dict[str, Told]:
     return {item.id: item for item in told}
 
 
-def _row(pool: Pool, item: Story | Entity) -> dict[str, object]:
+def _row(pool: SourceMode, item: Story | Entity) -> dict[str, object]:
     return {"pool": pool, "id": item.id, "last_seen": compact(item.last_seen), "body": msgspec.json.encode(item)}
 
 
-def _tell(look: _Look) -> tuple[list[Reported], Edition]:
+def _tell(look: _Look) -> tuple[list[ReportedArticle], NewsSnapshot]:
     """The pages of events that nobody reported yet, and the edition with them."""
     begun = clock.seconds()
     room, window = look.desk.room, look.desk.window

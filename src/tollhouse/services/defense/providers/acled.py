@@ -12,8 +12,8 @@ import httpx2
 from msgspec import Struct
 
 from tollhouse.services.defense.countries import find_country
-from tollhouse.services.defense.ingest.fetcher import UpstreamFailure, ask
-from tollhouse.services.defense.providers.fatalities import FatalityRecord, FatalityRecords, usable
+from tollhouse.services.defense.ingest.fetcher import UpstreamFailure, fetch_json
+from tollhouse.services.defense.providers.fatalities import FatalityRecord, FatalityRecords, parse_records
 
 SITE = "https://acleddata.com/"
 PAGE_SIZE = 5000
@@ -75,7 +75,7 @@ async def acled_records(
 
 def parse_acled(events: list[dict[str, Any]]) -> FatalityRecords:
     """The usable ones of raw events, whose numbers ACLED writes as strings."""
-    return usable(events, _Event, _record)
+    return parse_records(events, _Event, _record)
 
 
 async def _login(client: httpx2.AsyncClient, account: AcledAccount, site: str) -> str:
@@ -85,13 +85,13 @@ async def _login(client: httpx2.AsyncClient, account: AcledAccount, site: str) -
         "grant_type": "password",
         "client_id": "acled",
     }
-    return (await ask(client, f"{site}oauth/token", _Token, form=form)).access_token
+    return (await fetch_json(client, f"{site}oauth/token", _Token, form=form)).access_token
 
 
 async def _page(  # noqa: PLR0913, PLR0917 - the parts of one question
     client: httpx2.AsyncClient, token: str, since: date, until: date, number: int, site: str
 ) -> list[dict[str, Any]]:
-    page = await ask(
+    page = await fetch_json(
         client,
         f"{site}api/acled/read",
         _Page,

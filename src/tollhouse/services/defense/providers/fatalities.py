@@ -55,7 +55,7 @@ class FatalityRecords(Struct, frozen=True):
         return FatalityRecords(self.records + other.records, self.bad + other.bad)
 
 
-def usable(
+def parse_records(
     events: Sequence[dict[str, Any]], kind: type[Coded], record: Callable[[Coded], FatalityRecord]
 ) -> FatalityRecords:
     """The records of raw events, whose numbers may be written as strings; `record` raises ValueError for a bad one."""

@@ -11,8 +11,8 @@ import httpx2
 from msgspec import Struct, field
 
 from tollhouse.services.defense.countries import find_country
-from tollhouse.services.defense.ingest.fetcher import ask
-from tollhouse.services.defense.providers.fatalities import FatalityRecord, FatalityRecords, usable
+from tollhouse.services.defense.ingest.fetcher import fetch_json
+from tollhouse.services.defense.providers.fatalities import FatalityRecord, FatalityRecords, parse_records
 
 API = "https://ucdpapi.pcr.uu.se/api/"
 PAGE_SIZE = 1000
@@ -60,7 +60,7 @@ async def ucdp_records(  # noqa: PLR0913 - one question and where to put it
     """
     found = FatalityRecords([], 0)
     for number in range(MOST_PAGES):
-        page = await ask(
+        page = await fetch_json(
             client,
             f"{api}gedevents/{version}",
             UcdpPage,
@@ -80,7 +80,7 @@ async def ucdp_records(  # noqa: PLR0913 - one question and where to put it
 
 def parse_ucdp(events: list[dict[str, Any]]) -> FatalityRecords:
     """The usable ones of raw events, in the API's fields or in the columns of UCDP's CSV files."""
-    return usable(events, _Event, _record)
+    return parse_records(events, _Event, _record)
 
 
 def _record(event: _Event) -> FatalityRecord:

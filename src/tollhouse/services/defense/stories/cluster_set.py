@@ -67,7 +67,7 @@ class Cluster(Struct, eq=False, gc=False):
         return any(not ours[label] & numbers for label, numbers in theirs.items() if label in ours)
 
 
-class Postings:
+class InvertedIndex:
     """`stories[term]` are the clusters that use it, in the order in which they began to; `total` is their sum."""
 
     def __init__(self) -> None:
@@ -132,11 +132,11 @@ class Changes(Struct):
     split: list[tuple[str, str]]
 
 
-class Shelf:
+class ClusterSet:
     """`clusters` by story id; `home` by article id; `successors` of ids that were merged away, a step each."""
 
     def __init__(self) -> None:
-        self.postings = Postings()
+        self.postings = InvertedIndex()
         self.clusters: dict[str, Cluster] = {}
         self.home: dict[str, Cluster] = {}
         self.successors: dict[str, str] = {}

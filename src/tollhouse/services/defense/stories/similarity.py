@@ -8,7 +8,7 @@ from math import exp, log
 
 from msgspec import Struct
 
-from tollhouse.services.defense.stories.cluster_set import Cluster, Postings
+from tollhouse.services.defense.stories.cluster_set import Cluster, InvertedIndex
 from tollhouse.services.defense.stories.tokens import Wording, wording
 
 # How many stories a word is taken to be in, beyond those we see, for each headline in a thousand above FEWEST.
@@ -44,7 +44,7 @@ CROWD = 0.95
 # The logarithm of the size from which a larger story draws no more.
 LARGEST = 5.0
 # A word of the article that the story does not use.
-MISS = log(BACKGROUND)
+MISS_LOGPROB = log(BACKGROUND)
 # Of how many of the rarer word's stories, the newest, we ask whether they use the other word too.
 ASKED_STORIES = 32
 # Fewer stories with both words are chance, or this story's own fragments.
@@ -76,7 +76,7 @@ class Query(Struct, frozen=True, gc=False):
     named: frozenset[str]
 
 
-def query(wording: Wording, postings: Postings, only: Container[str] | None = None) -> Query:
+def query(wording: Wording, postings: InvertedIndex, only: Container[str] | None = None) -> Query:
     """What the article asks of the stories; where it is held against one story alone, `only` of that one's words."""
     terms = wording.terms
     words = max(FEWEST_WORDS, sum(terms.values()))
@@ -94,17 +94,17 @@ def query(wording: Wording, postings: Postings, only: Container[str] | None = No
     return Query(asked, words, company, frozenset(term for pair in wording.names for term in pair))
 
 
-def likeness(asked: Query, cluster: Cluster) -> float:
+def similarity(asked: Query, cluster: Cluster) -> float:
     """Nats per word, each word taken for itself: MISS when none is shared, above 0 when the story explains better."""
     counts, held = cluster.counts, cluster.total + HELD_BACK
-    score = MISS
+    score = MISS_LOGPROB
     for _, term, share, speaks in asked.terms:
         if term in counts:
             score += share * log(1.0 + speaks * counts[term] / held)
     return score
 
 
-def foretold(asked: Query, cluster: Cluster, stories: Stories) -> float:
+def collocation_penalty(asked: Query, cluster: Cluster, stories: Stories) -> float:
     """Nats per word that the likeness owes to words that keep company anyway; 0 when each speaks for itself.
 
     A word that a rarer shared word foretells is held against how often it follows, not against how rare it is.
@@ -130,14 +130,14 @@ def draw(asked: Query, cluster: Cluster) -> float:
     return (_DRAWN[size] if size < len(_DRAWN) else _DRAWN[-1]) / asked.words
 
 
-def shortlist(asked: Query, postings: Postings, least: float, without: Cluster | None = None) -> list[Cluster]:
+def shortlist(asked: Query, postings: InvertedIndex, least: float, without: Cluster | None = None) -> list[Cluster]:
     """The stories whose likeness and draw may exceed `least`, at most SHORTLIST of them.
 
     Those that share most of the article's rare words are kept; ties go to the one met first.
     """
     weights = [share * log(1.0 + speaks) for _, _, share, speaks in asked.terms]
     overlap: dict[Cluster, float] = {}
-    unread, needed, most_drawn = sum(weights), least - MISS, CROWD * LARGEST / asked.words
+    unread, needed, most_drawn = sum(weights), least - MISS_LOGPROB, CROWD * LARGEST / asked.words
     for weight, users in zip(weights, postings.users(asked.terms), strict=False):
         # Who shares only what is left cannot be near enough, and what is left is the longest to read.
         if unread + most_drawn <= needed:

@@ -23,7 +23,7 @@ INSISTED = 3
 _NOTHING = -9.0
 
 
-class Said(Struct, frozen=True, gc=False):
+class ArticleCounts(Struct, frozen=True, gc=False):
     """An article against the rest of the whole: `background` is the rest's words, smoothed and mixed.
 
     `shared` has, of the terms that the rest uses too, how often the article does, how much that counts, and how often
@@ -35,7 +35,7 @@ class Said(Struct, frozen=True, gc=False):
     shared: list[tuple[str, int, int, float]]
 
 
-def halves(articles: Sequence[Terms], wanted: float) -> list[int] | None:
+def bisect(articles: Sequence[Terms], wanted: float) -> list[int] | None:
     """The half, 0 or 1, of each article, if there is a bisection that gains more than `wanted` nats per article."""
     seeds = _seeds(articles)
     if not seeds:
@@ -49,19 +49,19 @@ def halves(articles: Sequence[Terms], wanted: float) -> list[int] | None:
     return best if _parted(said, best) > wanted else None
 
 
-def parting(articles: Sequence[Terms], parts: Sequence[int]) -> float:
+def split_gain(articles: Sequence[Terms], parts: Sequence[int]) -> float:
     """Nats per article gained by telling the two parts apart; strongly negative when a part is next to empty."""
     return _parted(_said(articles, _counts(articles)), parts)
 
 
-def allotted(articles: Sequence[Terms], parted: Sequence[Terms], parts: Sequence[int]) -> list[int]:
+def assign_sides(articles: Sequence[Terms], parted: Sequence[Terms], parts: Sequence[int]) -> list[int]:
     """Which half further articles belong to, when those in `parted` belong to `parts`."""
     whole = _counts([*parted, *articles])
     first, second = _sides(_said(parted, whole), parts)
     return [int(_gain(said, second) > _gain(said, first)) for said in _said(articles, whole)]
 
 
-def _said(articles: Sequence[Terms], whole: Counts) -> list[Said]:
+def _said(articles: Sequence[Terms], whole: Counts) -> list[ArticleCounts]:
     uses_of, total = whole
     smoothed = total + 0.5 * len(uses_of)
     told = []
@@ -72,7 +72,7 @@ def _said(articles: Sequence[Terms], whole: Counts) -> list[Said]:
             for term, count in terms.items()
             if uses_of[term] > count
         ]
-        told.append(Said(words, (1 - MIX) * (smoothed - words), shared))
+        told.append(ArticleCounts(words, (1 - MIX) * (smoothed - words), shared))
     return told
 
 
@@ -87,14 +87,14 @@ def _seeds(articles: Sequence[Terms]) -> list[str]:
     return sorted(dividing, key=lambda term: (-spread[term] * (n - spread[term]), term))[:SEEDS]
 
 
-def _parted(articles: Sequence[Said], parts: Sequence[int]) -> float:
+def _parted(articles: Sequence[ArticleCounts], parts: Sequence[int]) -> float:
     if min(sum(parts), len(parts) - sum(parts)) < SMALLEST:
         return _NOTHING
     sides = _sides(articles, parts)
     return sum([_own_gain(said, sides[part]) for said, part in zip(articles, parts, strict=True)]) / len(parts)
 
 
-def _settle(articles: Sequence[Said], parts: list[int]) -> list[int]:
+def _settle(articles: Sequence[ArticleCounts], parts: list[int]) -> list[int]:
     """Two-means in words: each article goes to the half that explains it better, until nothing moves."""
     for _ in range(ROUNDS):
         first, second = _sides(articles, parts)
@@ -108,7 +108,7 @@ def _settle(articles: Sequence[Said], parts: list[int]) -> list[int]:
     return parts
 
 
-def _gain(said: Said, side: Counts) -> float:
+def _gain(said: ArticleCounts, side: Counts) -> float:
     """How much better a side that the article is not in explains it than the whole without it does."""
     counts, total = side
     if not total:
@@ -119,7 +119,7 @@ def _gain(said: Said, side: Counts) -> float:
     return gain
 
 
-def _own_gain(said: Said, side: Counts) -> float:
+def _own_gain(said: ArticleCounts, side: Counts) -> float:
     """The same of the side that the article is in, itself taken out of it."""
     counts, total = side
     if total <= said.words:
@@ -130,7 +130,7 @@ def _own_gain(said: Said, side: Counts) -> float:
     return gain
 
 
-def _sides(articles: Sequence[Said], parts: Sequence[int]) -> tuple[Counts, Counts]:
+def _sides(articles: Sequence[ArticleCounts], parts: Sequence[int]) -> tuple[Counts, Counts]:
     counts: tuple[Terms, Terms] = {}, {}
     totals = [0, 0]
     for said, part in zip(articles, parts, strict=True):

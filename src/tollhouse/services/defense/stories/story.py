@@ -28,7 +28,7 @@ _CUT_OFF = re.compile(r"\s*(?:\.{2,}|…)$")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'\u201c\u2018(]?[A-Z0-9\u0400-\u04ff])|(?<=[\u3002\uff01\uff1f])")
 
 
-def summarised(articles: Sequence[Article]) -> tuple[str, str]:
+def summarize(articles: Sequence[Article]) -> tuple[str, str]:
     """Title and summary of at least one article, from the newest ARTICLES of them; the summary may be empty."""
     voices = _voices(sorted(articles, key=lambda article: (article.published, article.id))[-ARTICLES:])
     if not voices:
@@ -154,7 +154,7 @@ class Context(Struct, frozen=True):
 def told(story_id: str, articles: Sequence[Article], context: Context) -> Story:
     """The story of these articles (at least one) as callers read it."""
     newest_first = sorted(articles, key=lambda article: (article.published, article.id), reverse=True)
-    title, summary = summarised(articles)
+    title, summary = summarize(articles)
     return Story(
         id=story_id,
         title=title,
