@@ -1,4 +1,4 @@
-"""`tollhouse import`: what others publish, taken into a service's catalogue."""
+"""`tollhouse import`: import a product feed into a service's catalogue."""
 
 import asyncio
 import sys
@@ -10,6 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from tollhouse import app, logs
+from tollhouse.catalogue.importers.formats import FORMATS
 from tollhouse.cli.options import HERE, Where
 from tollhouse.config.settings import Settings
 from tollhouse.services.mattress.import_command import import_feed as import_mattresses
@@ -18,23 +19,24 @@ from tollhouse.storage.database import Database
 EXIT_NOT_LANDED = 1
 EXIT_SOME_REFUSED = 3
 
-_FORMATS = "shopify, shopify-admin, shopify-js, woocommerce, merchant-xml, merchant-tsv, jsonld, csv or jsonl"
-Format = Annotated[str, Parameter(name="--format", help=_FORMATS)]
-RetailerId = Annotated[str, Parameter(name="--retailer", help="Whose products these are")]
+Format = Annotated[str, Parameter(name="--format", help=f"Format of the feed: {', '.join(FORMATS)}")]
+RetailerId = Annotated[str, Parameter(name="--retailer", help="Id of the retailer that sells the products")]
 Partial = Annotated[bool, Parameter(name="--partial", help="Keep the retailer's products that the feed does not have")]
-Currency = Annotated[str, Parameter(help="The currency of prices that name none")]
-Site = Annotated[str, Parameter(help="The shop's address, where the feed's links lack it")]
-MappingFile = Annotated[Path | None, Parameter(name="--mapping", help="TOML file: which column holds which field")]
+Shrink = Annotated[bool, Parameter(help="Allow the import to remove more than half of the retailer's products")]
+Strict = Annotated[bool, Parameter(help="Import nothing when a row is refused")]
+Currency = Annotated[str, Parameter(help="Currency of prices that name none")]
+Site = Annotated[str, Parameter(help="Address of the shop, for relative links in the feed")]
+MappingFile = Annotated[Path | None, Parameter(name="--mapping", help="TOML file that assigns columns to fields")]
 
 
 class ImportFeed(Protocol):
-    """What a service offers here. The report has `refused` and `landed`, besides what it counts."""
+    """A service's import. The report has `refused` and `landed` besides its counts."""
 
     async def __call__(
         self,
         settings: Settings,
         database: Database,
-        tell: Callable[[str], None],
+        progress: Callable[[str], None],
         *,
         source: str,
         format_name: str,
@@ -60,21 +62,20 @@ def import_(
     format_name: Format,
     retailer_id: RetailerId,
     is_partial: Partial = False,
-    allow_shrink: bool = False,
-    strict: bool = False,
+    allow_shrink: Shrink = False,
+    strict: Strict = False,
     currency: Currency = "",
     site: Site = "",
     mapping: MappingFile = None,
     where: Where = HERE,
 ) -> None:
-    """Take a shop's feed, a file or an address, into a service's catalogue; print a JSON report.
+    """Import a shop's feed, a file or an address, into a service's catalogue. Print a JSON report.
 
-    All good rows land together. Exit 3 when rows were refused, 1 when nothing landed because the feed is unreadable or
-    would take away more than half of the retailer's products (--allow-shrink lets it). --strict lets nothing land
-    when a row is refused.
+    Valid rows are imported in one transaction. Exit status 3: rows were refused. Exit status 1: nothing was imported,
+    because the feed is unreadable or would remove more than half of the retailer's products.
     """
     if service not in IMPORTS:
-        raise ValueError(f"nothing can be imported into {service!r}, only into {', '.join(IMPORTS)}")
+        raise ValueError(f"cannot import into {service!r}; services with an import are {', '.join(IMPORTS)}")
     logs.configure("warning")
 
     async def run() -> dict[str, Any]:
@@ -83,7 +84,7 @@ def import_(
             return await IMPORTS[service](
                 settings,
                 context.database,
-                _tell,
+                _print_progress,
                 source=source,
                 format_name=format_name,
                 retailer_id=retailer_id,
@@ -98,10 +99,10 @@ def import_(
     report = asyncio.run(run())
     print(msgspec.json.encode(report).decode())
     if not report["landed"]:
-        _tell(f"nothing landed: {report['reason']}")
+        _print_progress(f"nothing was imported: {report['reason']}")
     if report["refused"] or not report["landed"]:
         sys.exit(EXIT_SOME_REFUSED if report["refused"] else EXIT_NOT_LANDED)
 
 
-def _tell(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(text, file=sys.stderr)

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tollhouse.catalogue.importers.feed import Wanted, rows_in
-from tollhouse.catalogue.importers.unicode import text_of, unpacked
-from tollhouse.services.mattress.feed_item import ImportedRow
+from tollhouse.catalogue.importers.documents import Document
+from tollhouse.catalogue.importers.formats import find_format
+from tollhouse.services.mattress.import_command import FeedRequest, rows_from_documents
+from tollhouse.services.mattress.import_rows import ImportedRow
 
 FEEDS = Path(__file__).parent / "feeds"
 SITE = "https://shop.example/"
@@ -18,11 +19,16 @@ def rows_of_file(name: str, format_name: str, **members: Any) -> dict[str, Impor
 
 
 def rows_of_bytes(raw: bytes, format_name: str, **members: Any) -> dict[str, ImportedRow]:
-    return by_id(rows_of_text(text_of(unpacked(raw)), format_name, **members))
+    return by_id(rows_of_document(raw, format_name, **members))
 
 
 def rows_of_text(text: str, format_name: str, **members: Any) -> list[ImportedRow]:
-    return rows_in([text], Wanted("a file", format_name, **members), SITE)
+    return rows_of_document(text.encode("utf-8", "replace"), format_name, **members)
+
+
+def rows_of_document(raw: bytes, format_name: str, **members: Any) -> list[ImportedRow]:
+    request = FeedRequest("a file", find_format(format_name), **{"site": SITE, **members})
+    return rows_from_documents([Document(raw)], request)
 
 
 def by_id(rows: list[ImportedRow]) -> dict[str, ImportedRow]:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.catalogue.importers.feeding import FEEDS, mattress, rows_of_file, rows_of_text, shopify
-from tollhouse.catalogue.importers.article import Unreadable
+from tollhouse.catalogue.importers.items import UnreadableFeed
 from tollhouse.catalogue.importers.mapping import Mapping, load_mapping
 from tollhouse.catalogue.schema import Field
 from tollhouse.services.mattress import import_rows as rows_module
@@ -162,7 +162,7 @@ def test_merchant_tsv_rows_are_told_by_the_line_they_start_on():
     assert [(row.line, row.id, row.refused) for row in rows] == [
         (2, "T1", ""),
         (4, "T2", ""),
-        (5, "T3", "the availability 'sometimes' is not known"),
+        (5, "T3", "the availability 'sometimes' is unknown"),
         (6, "T1", ""),
         (7, "T5", "the row has 3 cells and the header 10"),
     ]
@@ -204,7 +204,7 @@ def test_csv_columns_go_by_their_usual_names():
     assert prices(rows["G2"]) == (499.0, 499.0)
     assert (rows["G2"].product["availability"], rows["G2"].product["firmness"]) == ("out of stock", 4)
     assert {row.line: row.refused for row in rows.values() if row.refused} == {
-        5: "the firmness 11 lies outside 1..10",
+        5: "the firmness 11 must be between 1 and 10",
         6: "has no price",
         7: "has no id",
     }
@@ -228,7 +228,7 @@ def test_mapping_that_contradicts_itself_is_refused(tmp_path, mapping):
 
 
 def test_csv_without_a_needed_column_is_unreadable():
-    with pytest.raises(Unreadable, match="no column holds the price"):
+    with pytest.raises(UnreadableFeed, match="no column holds the price"):
         rows_of_text("id,title\n1,Cloud\n", "csv")
     assert (
         rows_of_text("id,title\n1,Cloud\n", "csv", mapping=Mapping(constants={"price": "5"}))[0].product["price"] == 5

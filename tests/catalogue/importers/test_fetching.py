@@ -7,9 +7,10 @@ import pytest
 
 from tests.catalogue.importers.feeding import FEEDS, mattress
 from tests.fakes.website import Asked, Reply, website
-from tollhouse.catalogue.importers import fetcher, paging
-from tollhouse.catalogue.importers.article import Unreadable
-from tollhouse.catalogue.importers.feed import Wanted, read_feed
+from tollhouse.catalogue.importers import fetcher
+from tollhouse.catalogue.importers.formats import find_format
+from tollhouse.catalogue.importers.items import UnreadableFeed
+from tollhouse.services.mattress.import_command import FeedRequest, read_feed
 
 PRODUCTS = [mattress(number) for number in range(1, 8)]
 
@@ -30,7 +31,7 @@ def shop(products=PRODUCTS, *, limit=3, spoil=None):
 
 
 async def read(url, format_name="shopify", *, allow_loopback=True):
-    rows = await read_feed(Wanted(url, format_name, allow_loopback=allow_loopback), lambda _: None)
+    rows = await read_feed(FeedRequest(url, find_format(format_name), allow_loopback=allow_loopback), lambda _: None)
     return [row.id for row in rows]
 
 
@@ -43,7 +44,7 @@ async def test_every_page_of_a_shop_is_read():
 async def test_products_are_numbered_through_all_pages():
     async with website(shop()) as site:
         rows = await read_feed(
-            Wanted(f"{site.url}/products.json?page=2", "shopify", allow_loopback=True), lambda _: None
+            FeedRequest(f"{site.url}/products.json?page=2", find_format("shopify"), allow_loopback=True), lambda _: None
         )
         assert [row.line for row in rows] == list(range(1, 8))
         assert rows[0].product["affiliate_url"] == f"{site.url}/products/cloud-1?variant=100"
@@ -70,7 +71,7 @@ async def test_product_that_moved_to_the_next_page_while_paging_is_one_product()
 async def test_page_that_fails_makes_the_whole_feed_unreadable(fault):
     """Half a feed would take the other half's products away."""
     async with website(shop(spoil=lambda _, page: fault if page == 3 else None)) as site:
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableFeed):
             await read(site.url)
 
 
@@ -85,7 +86,7 @@ async def test_packed_answers_are_unpacked_and_bombs_are_not(monkeypatch):
     async with website(lambda _: Reply(200, body, {"Content-Encoding": "gzip"})) as site:
         assert "IB-2" in await read(site.url, "merchant-xml")
         monkeypatch.setattr(fetcher, "MAX_BYTES", 1_000)
-        with pytest.raises(Unreadable, match="larger than 1000 bytes"):
+        with pytest.raises(UnreadableFeed, match="larger than 1000 bytes"):
             await read(site.url, "merchant-xml")
 
 
@@ -98,20 +99,20 @@ async def test_packed_file_is_unpacked_too():
 async def test_header_tells_the_encoding():
     feed = "id,title,price,link\n1,Caf\u00e9,10,https://c.example\n".encode("cp1252")
     async with website(lambda _: Reply(200, feed, {"Content-Type": "text/csv; charset=iso-8859-1"})) as site:
-        rows = await read_feed(Wanted(site.url, "csv", allow_loopback=True), lambda _: None)
+        rows = await read_feed(FeedRequest(site.url, find_format("csv"), allow_loopback=True), lambda _: None)
         assert rows[0].product["title"] == "Caf\u00e9"
 
 
 async def test_slow_shop_is_given_up(monkeypatch):
-    monkeypatch.setattr(fetcher, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(fetcher, "RESPONSE_SECONDS", 0.2)
     async with website(lambda _: Reply(200, b"", {"Content-Length": "9"}, [b"x"] * 9, 1.0)) as site:
-        with pytest.raises(Unreadable, match="did not answer within"):
+        with pytest.raises(UnreadableFeed, match="did not respond within"):
             await read(site.url, "csv")
 
 
 async def test_this_machine_is_only_called_where_the_operator_allows_it():
     async with website(shop()) as site:
-        with pytest.raises(Unreadable, match="does not call"):
+        with pytest.raises(UnreadableFeed, match="does not call"):
             await read(site.url, allow_loopback=False)
         assert site.asked == []
 
@@ -121,7 +122,7 @@ async def test_this_machine_is_only_called_where_the_operator_allows_it():
 )
 async def test_redirects_are_followed_to_vetted_addresses_only(target):
     async with website(lambda _: Reply(302, b"", {"Location": target})) as site:
-        with pytest.raises(Unreadable, match="does not call"):
+        with pytest.raises(UnreadableFeed, match="does not call"):
             await read(site.url, "csv")
 
 
@@ -131,15 +132,15 @@ async def test_redirects_are_followed_and_do_not_go_on_for_ever():
     ) as site:
         assert len(await read(f"{site.url}/products.json")) == 7
     async with website(lambda _: Reply(302, b"", {"Location": "/again"})) as site:
-        with pytest.raises(Unreadable, match="redirects more than"):
+        with pytest.raises(UnreadableFeed, match="redirects more than"):
             await read(site.url, "csv")
 
 
 async def test_shop_without_end_is_given_up(monkeypatch):
-    monkeypatch.setattr(paging, "MOST_PAGES", 5)
+    monkeypatch.setattr(fetcher, "MAX_PAGES", 5)
     endless = lambda _, page: Reply(200, json.dumps({"products": [mattress(page)]}).encode())  # noqa: E731
     async with website(shop(spoil=endless)) as site:
-        with pytest.raises(Unreadable, match="more than 5 pages"):
+        with pytest.raises(UnreadableFeed, match="more than 5 pages"):
             await read(site.url)
 
 

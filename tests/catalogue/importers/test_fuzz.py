@@ -8,12 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.catalogue.importers.feeding import FEEDS, SITE
+from tests.catalogue.importers.feeding import FEEDS, rows_of_text
 from tests.catalogue.importers.test_traps import FILES
-from tollhouse.catalogue.importers.amounts import minor_units, money
-from tollhouse.catalogue.importers.article import Faulty, Unreadable
-from tollhouse.catalogue.importers.feed import Wanted, rows_in
-from tollhouse.catalogue.importers.unicode import text_of, unpacked
+from tollhouse.catalogue.importers.documents import decoded_text, decompressed
+from tollhouse.catalogue.importers.items import FeedItemError, UnreadableFeed
+from tollhouse.catalogue.importers.values import feed_money, minor_units
 from tollhouse.services.mattress.attributes.derive import derive
 from tollhouse.services.mattress.attributes.lexicon import ProductTexts
 from tollhouse.services.mattress.import_transaction import as_item
@@ -40,8 +39,8 @@ VALUES = st.recursive(
 def read(text: str, format_name: str) -> None:
     """Every good row must be a product the catalogue takes."""
     try:
-        rows = rows_in([text], Wanted("a file", format_name, currency="AUD"), SITE)
-    except Unreadable:
+        rows = rows_of_text(text, format_name, currency="AUD")
+    except UnreadableFeed:
         return
     for row in rows:
         assert (row.product is None) == bool(row.refused)
@@ -65,8 +64,8 @@ def broken(raw: bytes, draw: Any) -> bytes:
 def test_broken_feed_is_read_or_refused(format_name, data):
     raw = broken((FEEDS / FILES[format_name]).read_bytes(), data.draw)
     try:
-        text = text_of(unpacked(raw))
-    except Unreadable:
+        text = decoded_text(decompressed(raw))
+    except UnreadableFeed:
         return
     read(text, format_name)
 
@@ -94,16 +93,16 @@ def test_any_text_is_read_or_refused(format_name, text):
 @given(raw=st.binary(max_size=400))
 def test_any_bytes_are_text_or_unreadable(raw):
     try:
-        assert "\0" not in text_of(unpacked(raw))
-    except Unreadable:
+        assert "\0" not in decoded_text(decompressed(raw))
+    except UnreadableFeed:
         return
 
 
 @QUICK
 @given(value=SCALARS | PRICES | VALUES)
 def test_any_sum_is_a_number_or_a_fault(value):
-    for read_sum in (lambda: money(value)[0], lambda: minor_units(value, 2)):
-        with suppress(Faulty):
+    for read_sum in (lambda: feed_money(value)[0], lambda: minor_units(value, 2)):
+        with suppress(FeedItemError):
             assert read_sum().is_finite()
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from tests.catalogue.importers.feeding import FEEDS, mattress, shopify
 from tests.catalogue.importers.test_traps import FILES
-from tollhouse.catalogue.importers.article import Unreadable
+from tollhouse.catalogue.importers.items import UnreadableFeed
 from tollhouse.config.settings import Settings
 from tollhouse.services.mattress.import_command import import_feed
 from tollhouse.services.mattress.service import open_catalogue
@@ -112,7 +112,7 @@ async def test_refused_row_keeps_its_product_and_strict_lets_nothing_land(shop):
 async def test_unreadable_file_never_lands(shop):
     await shop.take(shopify(mattress(1)))
     for feed in ("", "{", shopify(mattress(2))[:-1], "[]x"):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableFeed):
             await shop.take(feed)
     assert [*await shop.products()] == ["dunlin.1-queen"]
 
@@ -121,7 +121,7 @@ async def test_links_without_a_host_lead_to_the_shop_the_operator_names(shop):
     await shop.take(shopify(mattress(1)), site="https://dunlin.example/shop")
     (item,) = (await shop.products()).values()
     assert item["affiliate_url"] == "https://dunlin.example/products/cloud-1?variant=100"
-    assert shop.told[0] == "prices that name no currency are taken to be in AUD"
+    assert shop.told[0] == "prices without a currency are taken to be in AUD"
 
 
 async def test_links_without_a_known_shop_lead_nowhere_and_the_operator_is_told(shop):
@@ -137,7 +137,7 @@ async def test_links_without_a_known_shop_lead_nowhere_and_the_operator_is_told(
         ({"format_name": "shopfy"}, "there is no format 'shopfy'"),
         ({"currency": "USD"}, "converts nothing"),
         ({"site": "dunlin.example"}, "--site must be"),
-        ({"mapping": FEEDS / "knot.toml"}, "--mapping is for csv and jsonl"),
+        ({"mapping": FEEDS / "knot.toml"}, "--mapping is for the formats csv, jsonl, parquet, xlsx"),
     ],
 )
 async def test_what_the_operator_cannot_mean_is_refused(shop, options, reason):

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.config.settings import Settings
-from tollhouse.services.mattress.feed_item import ImportedRow
+from tollhouse.services.mattress.import_rows import ImportedRow
 from tollhouse.services.mattress.import_transaction import import_products
 from tollhouse.services.mattress.product import Storefront
 from tollhouse.services.mattress.retailers import Retailers, load_retailers

@@ -1,97 +1,66 @@
-"""A whole feed read: from a file or an address, in any of the formats, into rows."""
+"""A whole feed, from a file or an address: loaded as documents, then read as products or as a table."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-
-from tollhouse.catalogue.importers.article import MAX_ARTICLES, MAX_BYTES, FeedItem, Unreadable
-from tollhouse.catalogue.importers.context import Context
-from tollhouse.catalogue.importers.fetcher import fetcher
-from tollhouse.catalogue.importers.formats import FORMATS, Format, FormatName
-from tollhouse.catalogue.importers.mapping import Mapping
-from tollhouse.catalogue.importers.paging import pages_of
-from tollhouse.catalogue.importers.unicode import text_of, unpacked
-from tollhouse.services.mattress.feed_item import ImportedRow
-from tollhouse.services.mattress.import_rows import Terms, repeats_left_out, rows_of
-from tollhouse.services.mattress.product import CURRENCY
-
-Tell = Callable[[str], None]
-
-
-class Wanted(Struct, frozen=True):
-    """What to read. `site` is the shop's address, where links in the feed lack it.
-
-    `currency` is that of prices which name none. `allow_loopback` lets addresses of this machine be fetched.
-    """
-
-    source: str
-    format_name: FormatName
-    currency: str = ""
-    site: str = ""
-    mapping: Mapping = Mapping()
-    allow_loopback: bool = False
-
-
-async def read_feed(wanted: Wanted, tell: Tell) -> list[ImportedRow]:
-    """The rows, good and refused. Raises Unreadable when the feed is of no use as a whole."""
-    if is_address(wanted.source):
-        async with fetcher(tell, allow_loopback=wanted.allow_loopback) as fetching:
-            pages = await pages_of(fetching, wanted.source, wanted.format_name)
-        texts, site = [page for page, _ in pages], wanted.site or _origin(pages[0][1].url)
-    else:
-        texts, site = [await asyncio.to_thread(_file, wanted)], wanted.site
-    rows = await asyncio.to_thread(rows_in, texts, wanted, site)
-    tell(f"{len(rows)} rows read, {sum(bool(row.refused) for row in rows)} of them refused")
-    return rows
-
-
-def rows_in(texts: list[str], wanted: Wanted, site: str = "") -> list[ImportedRow]:
-    """The rows of a feed's pages. Raises Unreadable, and nothing else whatever the texts hold."""
-    chosen = FORMATS[wanted.format_name]
-    articles = _articles(texts, chosen, wanted, site)
-    currency = wanted.currency or ("" if chosen.names_currency else CURRENCY)
-    rows = rows_of(articles, Terms(currency, site))
-    is_paged = len(texts) > 1
-    # A shop that changes while it is paged through shows one product on two pages.
-    return list(repeats_left_out(rows)) if chosen.repeats or is_paged else rows
+from tollhouse.catalogue.importers.documents import Document
+from tollhouse.catalogue.importers.fetcher import Progress, open_fetcher
+from tollhouse.catalogue.importers.items import MAX_BYTES, MAX_ITEMS, Context, FeedItem, UnreadableFeed
+from tollhouse.catalogue.importers.registry import Format
+from tollhouse.catalogue.importers.tables import Table, items_from_table, table_from_items
 
 
 def is_address(source: str) -> bool:
-    """Whether the source is to be fetched, not opened."""
+    """Whether the source is fetched, not opened."""
     return source.lower().startswith(("http://", "https://"))
 
 
-def _articles(texts: list[str], chosen: Format, wanted: Wanted, site: str) -> list[FeedItem]:
-    if not any(text.strip() for text in texts):
-        raise Unreadable("the feed is empty")
-    if wanted.format_name == "woocommerce" and len(texts) > 1:
-        texts = [_joined(texts)]
-    articles: list[FeedItem] = []
-    for text in texts:
-        before = articles[-1].line if articles else 0
-        articles += chosen.read(text, Context(site, before, wanted.mapping))
-        if len(articles) > MAX_ARTICLES:
-            raise Unreadable(f"the feed has more than {MAX_ARTICLES} things to order")
-    return articles
+async def load(
+    source: str | Path, form: Format, progress: Progress, *, allow_loopback: bool = False, max_bytes: int = MAX_BYTES
+) -> list[Document]:
+    """The documents of a feed, several where it has pages. `max_bytes` limits a file.
+
+    Raises UnreadableFeed, and OSError for a file that cannot be opened.
+    """
+    if not is_address(str(source)):
+        return [await asyncio.to_thread(_read_file, Path(source), max_bytes)]
+    async with open_fetcher(progress, allow_loopback=allow_loopback) as fetcher:
+        if form.fetch_pages:
+            return await form.fetch_pages(fetcher, str(source))
+        return [await fetcher.fetch(str(source))]
 
 
-def _joined(texts: list[str]) -> str:
-    """Lists as one list: variations on a later page speak of products on an earlier one."""
-    inner = [text.strip().removeprefix("[").removesuffix("]").strip() for text in texts]
-    return f"[{','.join(filter(None, inner))}]"
+def site_of(documents: list[Document]) -> str:
+    """The origin of the address a feed was fetched from, "" for a file."""
+    parts = urlsplit(documents[0].url)
+    return f"{parts.scheme}://{parts.netloc}/" if parts.netloc else ""
 
 
-def _file(wanted: Wanted) -> str:
-    with Path(wanted.source).open("rb") as file:
-        raw = file.read(MAX_BYTES + 1)
-    if not raw.strip():
-        raise Unreadable("the file is empty")
-    return text_of(unpacked(raw), encoding=wanted.mapping.encoding)
+def read_items(documents: list[Document], form: Format, context: Context) -> list[FeedItem]:
+    """The products of a feed. Raises UnreadableFeed, and nothing else whatever the documents contain."""
+    if not any(document.body.strip() for document in documents):
+        raise UnreadableFeed("the feed is empty")
+    if form.read_items:
+        items = form.read_items(documents, context)
+    else:
+        assert form.read_table, form.name
+        items = items_from_table(form.read_table(documents, context), context)
+    if len(items) > MAX_ITEMS:
+        raise UnreadableFeed(f"the feed has more than {MAX_ITEMS} items")
+    return items
 
 
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}/"
+def read_table(documents: list[Document], form: Format, context: Context, currency: str = "") -> Table:
+    """The rows of a feed; `currency` is that of prices which name none. Raises UnreadableFeed, and nothing else."""
+    if form.read_table:
+        return form.read_table(documents, context)
+    return table_from_items(read_items(documents, form, context), currency)
+
+
+def _read_file(path: Path, max_bytes: int) -> Document:
+    with path.open("rb") as file:
+        raw = file.read(max_bytes + 1)
+    if len(raw) > max_bytes:
+        raise UnreadableFeed(f"the file is larger than {max_bytes} bytes")
+    return Document(raw)

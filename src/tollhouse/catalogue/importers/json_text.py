@@ -1,25 +1,25 @@
-"""JSON from strangers: decoded, and looked into without trusting any member's type."""
+"""JSON from untrusted sources: decoding, and access that trusts no member's type."""
 
 import json
 from typing import Any
 
 import msgspec
 
-from tollhouse.catalogue.importers.article import Unreadable
+from tollhouse.catalogue.importers.items import UnreadableFeed
 
 Object = dict[str, Any]
 
 
-def decoded(text: str) -> Any:
-    """The value. Raises Unreadable when it is no JSON, or nests too deeply."""
+def decode_json(text: str) -> Any:
+    """The value. Raises UnreadableFeed when it is not JSON, or nests too deeply."""
     try:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Unreadable(str(error)[:200] or "the JSON nests too deeply") from None
+        raise UnreadableFeed(str(error)[:200] or "the JSON nests too deeply") from None
 
 
-def lenient(text: str) -> Any:
-    """The value, where strings may hold line ends, as in many pages. Raises ValueError when it is no JSON."""
+def decode_lenient_json(text: str) -> Any:
+    """The value, where strings may contain line ends, as in many pages. Raises ValueError when it is not JSON."""
     try:
         return json.loads(text, strict=False, parse_constant=lambda _: None)
     except RecursionError:
@@ -27,9 +27,9 @@ def lenient(text: str) -> Any:
 
 
 def objects(value: Any) -> list[Object]:
-    """The objects of a list, of an object alone, or none."""
-    found = value if isinstance(value, list) else [value]
-    return [each for each in found if isinstance(each, dict)]
+    """The objects in a list, a single object as a list, or none."""
+    entries = value if isinstance(value, list) else [value]
+    return [each for each in entries if isinstance(each, dict)]
 
 
 def text(value: Any) -> str:
@@ -40,6 +40,6 @@ def text(value: Any) -> str:
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """The texts of a list, or of one string that commas divide."""
+    """The texts of a list, or of one string divided by commas."""
     parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
-    return tuple(found for found in map(text, parts) if found)
+    return tuple(part for part in map(text, parts) if part)

@@ -1,30 +1,48 @@
-"""`tollhouse import mattress`: a shop's feed read, and landed as one retailer's products."""
+"""`tollhouse import mattress`: read a shop's feed and import it as one retailer's products."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from tollhouse.catalogue.importers.feed import Wanted, is_address, read_feed
-from tollhouse.catalogue.importers.formats import FORMAT_NAMES, FORMATS, FormatName
+from tollhouse.catalogue.importers.documents import Document
+from tollhouse.catalogue.importers.feed import is_address, load, read_items, site_of
+from tollhouse.catalogue.importers.formats import FORMATS, find_format
+from tollhouse.catalogue.importers.items import Context
 from tollhouse.catalogue.importers.mapping import Mapping, load_mapping
+from tollhouse.catalogue.importers.registry import Format
 from tollhouse.config.settings import Settings
-from tollhouse.services.mattress.import_transaction import ImportReport, import_products
+from tollhouse.services.mattress.import_rows import ATTRIBUTES, ImportedRow, Terms, rows_from_items
+from tollhouse.services.mattress.import_transaction import SERVICE, import_products
 from tollhouse.services.mattress.product import CURRENCY, Storefront
 from tollhouse.services.mattress.retailers import Retailer, load_retailers
 from tollhouse.services.mattress.service import open_catalogue
 from tollhouse.storage.database import Database
 
-SERVICE = "mattress"
-
-Tell = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
-async def import_feed(  # noqa: PLR0913 - what the operator may say
+class FeedRequest(Struct, frozen=True):
+    """A feed to read: a file or an address, its format, and what the feed itself does not say.
+
+    `currency` is that of prices which name none, `site` the address that relative links start from.
+    """
+
+    source: str
+    format: Format
+    currency: str = ""
+    site: str = ""
+    mapping: Mapping = Mapping()
+    allow_loopback: bool = False
+
+
+async def import_feed(  # noqa: PLR0913 - the options of the command
     settings: Settings,
     database: Database,
-    tell: Tell,
+    progress: Progress,
     *,
     source: str,
     format_name: str,
@@ -36,24 +54,28 @@ async def import_feed(  # noqa: PLR0913 - what the operator may say
     site: str = "",
     mapping: Path | None = None,
 ) -> dict[str, Any]:
-    """Read a file or an address and land its rows; the report, with `landed` false where nothing has changed.
+    """Import a file or an address; the report has `landed` false where nothing has changed.
 
-    Raises ValueError for a feed that is unreadable, and for what the operator cannot mean; OSError for a file that
-    cannot be opened.
+    Raises ValueError for an unreadable feed and for invalid options; OSError for a file that cannot be opened.
     """
-    named = _format(format_name)
+    form = find_format(format_name)
     retailer = load_retailers(Path(settings.data_dir)).get(retailer_id)
-    wanted = Wanted(
+    if currency.strip().upper() not in {"", CURRENCY}:
+        raise ValueError(f"--currency {currency}: this catalogue is in {CURRENCY} and converts nothing")
+    if mapping and not form.read_table:
+        mapped = [known.name for known in FORMATS.values() if known.read_table]
+        raise ValueError(f"--mapping is for the formats {', '.join(mapped)}; {form.name} defines its columns itself")
+    request = FeedRequest(
         source,
-        named,
-        currency=_currency(currency),
-        site=_site(site, retailer, source, tell),
-        mapping=_mapping(mapping, named),
+        form,
+        currency=currency.strip().upper(),
+        site=_site(site, retailer, source, progress),
+        mapping=load_mapping(mapping, ATTRIBUTES) if mapping else Mapping(),
         allow_loopback=settings.webhook_allow_loopback,
     )
-    if not (wanted.currency or FORMATS[named].names_currency):
-        tell(f"prices that name no currency are taken to be in {CURRENCY}")
-    rows = await read_feed(wanted, tell)
+    if not (request.currency or form.names_currency):
+        progress(f"prices without a currency are taken to be in {CURRENCY}")
+    rows = await read_feed(request, progress)
     catalogue = open_catalogue(database)
     try:
         report = await import_products(
@@ -68,51 +90,40 @@ async def import_feed(  # noqa: PLR0913 - what the operator may say
         )
     finally:
         catalogue.close()
-    return _told(report, named)
-
-
-def _told(report: ImportReport, format_name: FormatName) -> dict[str, Any]:
-    counts = {
-        name: getattr(report, name) for name in ("rows", "created", "changed", "price_changed", "removed", "unchanged")
-    }
-    refused = [msgspec.to_builtins(row) for row in report.refused]
-    outcome = {"landed": report.has_landed} | ({"reason": report.reason} if report.reason else {})
+    counts = ("rows", "created", "changed", "price_changed", "removed", "unchanged")
     return {
         "service": SERVICE,
         "retailer": report.retailer,
-        "format": format_name,
-        **counts,
-        "refused": refused,
-        **outcome,
+        "format": form.name,
+        **{name: getattr(report, name) for name in counts},
+        "refused": [msgspec.to_builtins(row) for row in report.refused],
+        "landed": report.has_landed,
+        **({"reason": report.reason} if report.reason else {}),
     }
 
 
-def _format(name: str) -> FormatName:
-    for known in FORMATS:
-        if known == name:
-            return known
-    raise ValueError(f"there is no format {name!r}; there are {', '.join(FORMAT_NAMES)}")
+async def read_feed(request: FeedRequest, progress: Progress) -> list[ImportedRow]:
+    """The rows of a feed, valid and refused. Raises UnreadableFeed, and OSError for a file that cannot be opened."""
+    documents = await load(request.source, request.format, progress, allow_loopback=request.allow_loopback)
+    rows = await asyncio.to_thread(rows_from_documents, documents, request)
+    progress(f"{len(rows)} rows read, {sum(bool(row.refused) for row in rows)} of them refused")
+    return rows
 
 
-def _currency(code: str) -> str:
-    if code.strip().upper() not in {"", CURRENCY}:
-        raise ValueError(f"--currency {code}: this catalogue is in {CURRENCY} and converts nothing")
-    return code.strip().upper()
+def rows_from_documents(documents: list[Document], request: FeedRequest) -> list[ImportedRow]:
+    """The rows of a feed's documents. Raises UnreadableFeed, and nothing else whatever they contain."""
+    site = request.site or site_of(documents)
+    items = read_items(documents, request.format, Context(site, request.mapping))
+    currency = request.currency or ("" if request.format.names_currency else CURRENCY)
+    # A shop that changes while its pages are read shows one product on two of them.
+    merges_repeats = request.format.repeats or len(documents) > 1
+    return rows_from_items(items, Terms(currency, site), merges_repeats=merges_repeats)
 
 
-def _mapping(path: Path | None, format_name: FormatName) -> Mapping:
-    if path is None:
-        return Mapping()
-    if not FORMATS[format_name].is_mapped:
-        mapped = [name for name, known in FORMATS.items() if known.is_mapped]
-        raise ValueError(f"--mapping is for {' and '.join(mapped)}; {format_name} says itself what is what")
-    return load_mapping(path)
+def _site(site: str, retailer: Retailer, source: str, progress: Progress) -> str:
+    """The address that relative links start from: the given one, or the retailer's own domain.
 
-
-def _site(site: str, retailer: Retailer, source: str, tell: Tell) -> str:
-    """Where links lead that the feed gives without a host: as told, or the retailer's own domain.
-
-    Without either they lead to a name that can never exist (RFC 2606), and the operator is told so.
+    Without either, they lead to a name that can never exist (RFC 2606).
     """
     if site:
         if not is_address(site):
@@ -122,5 +133,5 @@ def _site(site: str, retailer: Retailer, source: str, tell: Tell) -> str:
         return ""
     if retailer.domains:
         return f"https://{retailer.domains[0]}/"
-    tell(f"{retailer.id} has no domain: links without a host lead to {retailer.id}.invalid; give --site https://…")
+    progress(f"{retailer.id} has no domain: relative links lead to {retailer.id}.invalid; give --site https://…")
     return f"https://{retailer.id}.invalid/"

@@ -1,4 +1,4 @@
-"""An import: a retailer's rows land together in one transaction, with the events of what they changed."""
+"""The import transaction: a retailer's rows land together, with the events of what they change."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -6,11 +6,12 @@ from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tollhouse import clock
-from tollhouse.catalogue.catalogue import Catalogue, Change, Changes
+from tollhouse.catalogue.catalogue import Catalogue, Changes
 from tollhouse.catalogue.items import InvalidItem, Item, prepare_item
-from tollhouse.services.mattress.feed_item import ImportedRow
+from tollhouse.services.mattress.import_rows import ImportedRow
 from tollhouse.services.mattress.product import (
     AVAILABILITIES,
     COOLING,
@@ -22,18 +23,18 @@ from tollhouse.services.mattress.product import (
     Storefront,
 )
 from tollhouse.services.mattress.retailers import Retailer
-from tollhouse.storage.database import Database, Transaction
+from tollhouse.storage.database import Database
 from tollhouse.webhooks import outbox
 
 SERVICE = "mattress"
-# A full import that would take away more than this share of a retailer's products is taken for a broken file.
+# A full import that would remove more than this share of a retailer's products is taken for a broken file.
 LARGEST_LOSS = 0.5
 _HIGHEST_PRICE = 1_000_000
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9._~-]+")
 
 
 class RefusedRow(Struct, frozen=True):
-    """A row that did not land, where it is, and why."""
+    """A row that did not land, and why."""
 
     line: int
     id: str
@@ -41,7 +42,7 @@ class RefusedRow(Struct, frozen=True):
 
 
 class ImportReport(Struct, frozen=True):
-    """What an import did. With `has_landed` false nothing has changed, and `reason` says why."""
+    """The result of an import. With `has_landed` false nothing has changed, and `reason` says why."""
 
     retailer: str
     rows: int
@@ -56,15 +57,7 @@ class ImportReport(Struct, frozen=True):
     reason: str = ""
 
 
-class _Sorted(Struct, frozen=True):
-    """The rows' products by id, the rows that are none, and the ids of products that the file still names."""
-
-    items: dict[str, Item]
-    refused: list[RefusedRow]
-    named: set[str]
-
-
-async def import_products(  # noqa: PLR0913 - what an import is told
+async def import_products(  # noqa: PLR0913 - the options of an import
     database: Database,
     catalogue: Catalogue,
     retailer: Retailer,
@@ -75,28 +68,37 @@ async def import_products(  # noqa: PLR0913 - what an import is told
     strict: bool = False,
     storefront: Storefront | None = None,
 ) -> ImportReport:
-    """Make the retailer's products what the rows say, all at once, and tell subscribers what changed.
+    """Replace the retailer's products by those of the rows, in one transaction, with events for subscribers.
 
     A full import also removes the retailer's products that no row names; one that would remove more than half of
     them does not land without `allow_shrink`. `is_partial` removes nothing. `strict` lets nothing land when a row is
     refused. Every serving process shows the result within a second. Raises Problem `storage-unavailable`.
     """
-    found = _sorted(retailer, rows)
-    report = ImportReport(retailer.id, len(found.items) + len(found.refused), len(found.items), found.refused)
-    if strict and found.refused:
-        return _unlanded(report, f"{len(found.refused)} rows were refused, and the import is strict")
+    items, refused, named = _products(retailer, rows)
+    report = ImportReport(retailer.id, len(items) + len(refused), len(items), refused)
+    if strict and refused:
+        return replace(report, has_landed=False, reason=f"{len(refused)} rows were refused, and the import is strict")
     async with database.writing(lock=f"import-{catalogue.name}") as transaction:
         stored = {item["id"] async for item in catalogue.stored(transaction) if item["retailer"] == retailer.id}
-        gone = set() if is_partial else stored - found.named
+        gone = set() if is_partial else stored - named
         if len(gone) > len(stored) * LARGEST_LOSS and not allow_shrink:
-            return _unlanded(report, f"{len(gone)} of {len(stored)} products would be removed")
-        changes = await catalogue.apply(transaction, found.items.values(), sorted(gone))
-        await _tell(transaction, storefront or Storefront(), changes)
-    return _counted(report, changes)
+            reason = f"{len(gone)} of {len(stored)} products would be removed"
+            return replace(report, has_landed=False, reason=reason)
+        changes = await catalogue.apply(transaction, items.values(), sorted(gone))
+        await outbox.put_all(transaction, SERVICE, list(_events(storefront or Storefront(), changes)))
+    written = len(changes.created) + len(changes.price_changed) + len(changes.changed)
+    return replace(
+        report,
+        created=len(changes.created),
+        price_changed=len(changes.price_changed),
+        changed=len(changes.changed),
+        removed=len(changes.removed),
+        unchanged=report.accepted - written,
+    )
 
 
 def product_id(retailer: Retailer, identity: str) -> str:
-    """A product's id here: the retailer's, a full stop, and its own in what an address may hold; "" for no id."""
+    """A product's id in this catalogue: `<retailer>.<id>` in characters that a path may have; "" for no id."""
     own = _NOT_IN_IDS.sub("-", identity).strip("-")
     return f"{retailer.id}.{own}" if own else ""
 
@@ -125,19 +127,19 @@ def as_item(retailer: Retailer, identity: str, product: dict[str, Any]) -> Item:
 
 
 def _faults(item: Item) -> Iterator[tuple[str, str]]:
-    """What the types of the schema do not say."""
+    """Field and reason of what the schema's types do not check."""
     if not 0 < item["price"] <= _HIGHEST_PRICE:
-        yield "price", f"lies outside 0..{_HIGHEST_PRICE}"
+        yield "price", f"must be between 0 and {_HIGHEST_PRICE}"
     if not 0 < item["sale_price"] <= item["price"]:
-        yield "sale_price", "is not above 0, or is above the price"
+        yield "sale_price", "must be above 0 and at most the price"
     if item["availability"] not in AVAILABILITIES:
-        yield "availability", f"is none of: {', '.join(AVAILABILITIES)}"
+        yield "availability", f"must be one of {', '.join(AVAILABILITIES)}"
     for name, (low, high) in (("firmness", FIRMNESS), ("cooling", COOLING)):
         if not low <= item.get(name, low) <= high:
-            yield name, f"lies outside {low}..{high}"
+            yield name, f"must be between {low} and {high}"
     for position in item.get("sleep_positions", ()):
         if position not in SLEEP_POSITIONS:
-            yield "sleep_positions", f"holds another than: {', '.join(SLEEP_POSITIONS)}"
+            yield "sleep_positions", f"may only contain {', '.join(SLEEP_POSITIONS)}"
     if "image_url" in item and not _is_page(item["image_url"]):
         yield "image_url", "must be an http or https address"
     if not item["title"].strip():
@@ -154,66 +156,44 @@ def _is_page(address: Any) -> TypeGuard[str]:
         return False
 
 
-def _sorted(retailer: Retailer, rows: Iterable[ImportedRow]) -> _Sorted:
-    found = _Sorted({}, [], set())
+def _products(retailer: Retailer, rows: Iterable[ImportedRow]) -> tuple[dict[str, Item], list[RefusedRow], set[str]]:
+    """The products by id, the refused rows, and the ids of all products that the feed names."""
+    items: dict[str, Item] = {}
+    refused: list[RefusedRow] = []
+    named: set[str] = set()
     lines: dict[str, int] = {}
     for row in rows:
         identity = product_id(retailer, row.id)
-        reason = row.refused or _taken(found, lines, retailer, row, identity)
+        reason = row.refused
+        if not reason and (row.product is None or not identity):
+            reason = "has no id"
+        elif not reason and identity in lines:
+            reason = f"has the id of line {lines[identity]}"
+        elif not reason and row.product is not None:
+            lines[identity] = row.line
+            try:
+                items[identity] = as_item(retailer, row.id, row.product)
+            except InvalidItem as fault:
+                reason = str(fault)
         if reason:
-            found.refused.append(RefusedRow(row.line, row.id, reason))
+            refused.append(RefusedRow(row.line, row.id, reason))
         if identity:
-            found.named.add(identity)
-    return found
+            named.add(identity)
+    return items, refused, named
 
 
-def _taken(found: _Sorted, lines: dict[str, int], retailer: Retailer, row: ImportedRow, identity: str) -> str:
-    """Take the row's product in; why not, where it is none."""
-    if row.product is None or not identity:
-        return "has no id"
-    if identity in lines:
-        return f"has the id of line {lines[identity]}"
-    lines[identity] = row.line
-    try:
-        found.items[identity] = as_item(retailer, row.id, row.product)
-    except InvalidItem as fault:
-        return str(fault)
-    return ""
-
-
-async def _tell(transaction: Transaction, storefront: Storefront, changes: Changes) -> None:
-    events = [*_told(storefront, "product.created", changes.created),
-              *_told(storefront, "product.price_changed", changes.price_changed),
-              *_told(storefront, "product.removed", changes.removed)]  # fmt: skip
-    await outbox.put_all(transaction, SERVICE, events)
-
-
-def _told(storefront: Storefront, kind: str, changes: Iterable[Change]) -> Iterator[outbox.Event]:
-    """`at` makes the same change a second time another event."""
+def _events(storefront: Storefront, changes: Changes) -> Iterator[outbox.Event]:
+    """The events of an import. `at` makes the same change a second time another event."""
     at = clock.now().isoformat()
-    for change in changes:
-        product = storefront.product(change.item or change.before or {})
-        data: dict[str, Any] = {"at": at, "product": product}
-        if kind == "product.price_changed" and change.before:
-            data["previous"] = {name: change.before[name] for name in ("price", "sale_price")}
-        yield outbox.Event(kind, data, change.id)
-
-
-def _unlanded(report: ImportReport, reason: str) -> ImportReport:
-    members = {name: getattr(report, name) for name in ("retailer", "rows", "accepted", "refused")}
-    return ImportReport(**members, has_landed=False, reason=reason)
-
-
-def _counted(report: ImportReport, changes: Changes) -> ImportReport:
-    written = len(changes.created) + len(changes.price_changed) + len(changes.changed)
-    return ImportReport(
-        report.retailer,
-        report.rows,
-        report.accepted,
-        report.refused,
-        created=len(changes.created),
-        price_changed=len(changes.price_changed),
-        changed=len(changes.changed),
-        removed=len(changes.removed),
-        unchanged=report.accepted - written,
+    kinds = (
+        ("product.created", changes.created),
+        ("product.price_changed", changes.price_changed),
+        ("product.removed", changes.removed),
     )
+    for kind, changed in kinds:
+        for change in changed:
+            product = storefront.product(change.item or change.before or {})
+            data: dict[str, Any] = {"at": at, "product": product}
+            if kind == "product.price_changed" and change.before:
+                data["previous"] = {name: change.before[name] for name in ("price", "sale_price")}
+            yield outbox.Event(kind, data, change.id)

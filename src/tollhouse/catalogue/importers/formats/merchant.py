@@ -1,0 +1,213 @@
+"""Google Merchant feeds, as RSS or Atom with `g:` members and as tab-separated text: the same attributes in both.
+
+XML is read by expat with every declaration refused: no entity can expand.
+"""
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from html import unescape
+from typing import Any
+from xml.parsers import expat
+
+from msgspec import Struct, field
+
+from tollhouse.catalogue.importers.documents import Document
+from tollhouse.catalogue.importers.formats.csv import read_delimited
+from tollhouse.catalogue.importers.items import (
+    MAX_ITEMS,
+    Context,
+    FeedItem,
+    FeedItemError,
+    Price,
+    UnreadableFeed,
+    description_text,
+    sale_price,
+)
+from tollhouse.catalogue.importers.mapping import plain_name
+from tollhouse.catalogue.importers.registry import Format, register
+from tollhouse.catalogue.importers.values import availability, feed_money
+from tollhouse.html_text import one_line
+
+_REQUIRED = ("id", "title")
+_GOOGLE = "http://base.google.com/ns/1.0"
+_ROOTS = frozenset({"rss", "feed", "rdf", "channel"})
+_ITEMS = frozenset({"item", "entry"})
+_MAX_DEPTH = 50
+_MAX_TEXT = 400_000
+_REPEATED = frozenset({"product_detail"})
+_DECLARATION = re.compile(r"^\s*<\?xml[^>]{0,300}\?>")
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+Members = dict[str, str]
+
+
+def read_merchant_xml(documents: list[Document], context: Context) -> list[FeedItem]:
+    """Every `item` or `entry`, by the line it starts on."""
+    return [_item(line, members, context) for line, members in _xml_items(documents[0].text())]
+
+
+def read_merchant_tsv(documents: list[Document], context: Context) -> list[FeedItem]:
+    """Every row under the header, by the line it starts on."""
+    table = read_delimited(documents[0].text(), "\t")
+    columns = [plain_name(column).replace(" ", "_") for column in table.columns]
+    if missing := next((name for name in _REQUIRED if name not in columns), ""):
+        raise UnreadableFeed(f"the header has no column {missing!r}")
+    items = [_item(row.line, dict(zip(columns, row.cells, strict=True)), context) for row in table.rows]
+    items += [FeedItem(line=row.line, id=str(row.cells[0]).strip(), fault=row.reason) for row in table.refused]
+    return sorted(items, key=lambda item: item.line)
+
+
+def _item(line: int, members: Members, context: Context) -> FeedItem:
+    texts = {name: value.strip() for name, value in members.items()}
+    # `product_detail` is "Comfort:Firmness:Medium", several divided by commas.
+    details = [detail.split(":") for detail in texts.get("product_detail", "").split(",")]
+    pairs = [("material", texts.get("material", "")), *((part[-2], part[-1]) for part in details if len(part) > 1)]
+    common: dict[str, Any] = {
+        "line": line,
+        "id": texts.get("id", ""),
+        "group": texts.get("item_group_id", ""),
+        "variant": texts.get("id", ""),
+        "title": one_line(texts.get("title", "")),
+        "brand": one_line(texts.get("brand", "")),
+        "description": description_text(texts.get("description", "")),
+        "category": one_line(texts.get("product_type", "")),
+        "size": one_line(texts.get("size", "")),
+        "attributes": tuple((name.strip(), value.strip()) for name, value in pairs if value.strip()),
+        "image_url": texts.get("image_link", ""),
+        "page_url": context.page(texts.get("link", "")),
+    }
+    try:
+        return FeedItem(**common, price=_price(texts), availability=availability(texts.get("availability", "")))
+    except FeedItemError as fault:
+        return FeedItem(**common, fault=str(fault))
+
+
+def _price(texts: Members) -> Price:
+    """`price` is the list price, `sale_price` what is to be paid in a sale; both must be in one currency."""
+    if not texts.get("price"):
+        raise FeedItemError("has no price")
+    listed, currency = feed_money(texts["price"])
+    sale: Decimal | None = None
+    if texts.get("sale_price"):
+        sale, sale_currency = feed_money(texts["sale_price"], "sale_price")
+        if currency and sale_currency and currency != sale_currency:
+            raise FeedItemError(f"the price is in {currency} and the sale_price in {sale_currency}")
+        currency = currency or sale_currency
+    return sale_price(listed, sale, currency)
+
+
+def _xml_items(feed: str) -> list[tuple[int, Members]]:
+    """Each item's own members by name without prefix, and the line it starts on. Raises UnreadableFeed.
+
+    A member in Google's namespace counts before one of RSS or Atom with the same name; members of members, such as
+    the price of shipping, are not the item's.
+    """
+    declaration = _DECLARATION.match(feed)
+    # The lines that the declaration stood on stay, so that errors name the right one.
+    text = "\n" * (declaration[0].count("\n") if declaration else 0) + feed[declaration.end() if declaration else 0 :]
+    reader = _XmlReader()
+    try:
+        reader.read(_FORBIDDEN.sub("", text).lstrip(" \t\r") if not declaration else _FORBIDDEN.sub("", text))
+    except expat.ExpatError as error:
+        raise UnreadableFeed(f"the XML is not well-formed: {error}") from None
+    return [(item.line, {**item.plain, **item.google}) for item in reader.items]
+
+
+class _Item(Struct):
+    line: int
+    plain: Members = field(default_factory=dict)
+    google: Members = field(default_factory=dict)
+
+
+class _XmlReader:
+    """Collects items while expat walks through one document. For one use."""
+
+    def __init__(self) -> None:
+        self.items: list[_Item] = []
+        self._prefixes = {"g": _GOOGLE}
+        self._depth = 0
+        self._item_depth = 0
+        self._pieces: list[str] = []
+        self._length = 0
+        self._parser = expat.ParserCreate("utf-8")
+
+    def read(self, feed: str) -> None:
+        """ExpatError when the text is not well-formed, UnreadableFeed when it is not a feed or declares entities."""
+        parser = self._parser
+        parser.buffer_text = True
+        # Pretending that a DTD lies elsewhere, &nbsp; and its like are reported instead of ending the parse.
+        parser.UseForeignDTD(True)  # noqa: FBT003 - the only way to say it
+        parser.EntityDeclHandler = _refuse
+        parser.AttlistDeclHandler = _refuse
+        parser.SkippedEntityHandler = lambda name, _: self._text(unescape(f"&{name};"))
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+        parser.Parse(feed.encode("utf-8", "replace"), True)  # noqa: FBT003 - as above
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise UnreadableFeed(f"the feed nests deeper than {_MAX_DEPTH} elements")
+        for attribute, namespace in attributes.items():
+            if attribute.startswith("xmlns:"):
+                self._prefixes[attribute.removeprefix("xmlns:")] = namespace
+        local = name.rpartition(":")[2].lower()
+        if self._depth == 1 and local not in _ROOTS:
+            raise UnreadableFeed(f"this is not a Merchant feed: its outermost element is {local[:40]!r}")
+        if not self._item_depth and local in _ITEMS:
+            if len(self.items) >= MAX_ITEMS:
+                raise UnreadableFeed(f"the feed has more than {MAX_ITEMS} items")
+            self.items.append(_Item(self._parser.CurrentLineNumber))
+            self._item_depth = self._depth
+        elif self._is_member():
+            self._pieces, self._length = [], 0
+            if local == "link" and attributes.get("href") and attributes.get("rel", "alternate") == "alternate":
+                # Atom's way to write a link.
+                self.items[-1].plain.setdefault("link", attributes["href"])
+
+    def _is_member(self) -> bool:
+        return bool(self._item_depth) and self._depth == self._item_depth + 1
+
+    def _text(self, text: str) -> None:
+        if self._item_depth and self._length < _MAX_TEXT:
+            self._pieces.append(text)
+            self._length += len(text)
+
+    def _end(self, name: str) -> None:
+        if self._is_member():
+            self._keep(name, "".join(self._pieces).strip())
+        elif self._depth == self._item_depth:
+            self._item_depth = 0
+        self._depth -= 1
+
+    def _keep(self, name: str, text: str) -> None:
+        prefix, _, local = name.rpartition(":")
+        if prefix and self._prefixes.get(prefix) != _GOOGLE:
+            return
+        members, local = self.items[-1].google if prefix else self.items[-1].plain, local.lower()
+        if local in _REPEATED and local in members:
+            members[local] += f",{text}"
+        elif text:
+            members.setdefault(local, text)
+
+
+def _refuse(*_: object) -> Iterator[None]:
+    raise UnreadableFeed("the XML declares entities or attributes, which no feed needs")
+
+
+register(
+    Format(
+        name="merchant-xml",
+        help="a Google Merchant feed, RSS or Atom with `g:` members",
+        prices="`1490.00 AUD`; `sale_price`",
+        read_items=read_merchant_xml,
+    ),
+    Format(
+        name="merchant-tsv",
+        help="a Google Merchant feed as tab-separated text",
+        prices="`1490.00 AUD`; `sale_price`",
+        read_items=read_merchant_tsv,
+    ),
+)

@@ -1,0 +1,167 @@
+"""The CSV of WooCommerce's product export: a row for each product, and one for each variation of a variable product.
+
+https://github.com/woocommerce/woocommerce/wiki/Product-CSV-Import-Schema
+"""
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from tollhouse import clock
+from tollhouse.catalogue.importers.documents import Document
+from tollhouse.catalogue.importers.formats.csv import read_delimited
+from tollhouse.catalogue.importers.items import (
+    Context,
+    FeedItem,
+    FeedItemError,
+    Price,
+    UnreadableFeed,
+    description_text,
+    sale_price,
+)
+from tollhouse.catalogue.importers.mapping import plain_name
+from tollhouse.catalogue.importers.registry import Format, register
+from tollhouse.catalogue.importers.values import availability, feed_money
+from tollhouse.html_text import one_line
+
+_REQUIRED = ("type", "name", "regular price")
+_ATTRIBUTE = re.compile(r"attribute (\d+) name")
+# The export writes an apostrophe before what a spreadsheet would take for a formula.
+_FORMULA = re.compile(r"'(?=[=+\-@\t\r])")
+
+Cells = dict[str, str]
+
+
+def read_woocommerce_csv(documents: list[Document], context: Context) -> list[FeedItem]:
+    """Published products; a variable one as its variations. Raises UnreadableFeed."""
+    table = read_delimited(documents[0].text(), context.mapping.delimiter)
+    columns = [plain_name(column) for column in table.columns]
+    if missing := [name for name in _REQUIRED if name not in columns]:
+        raise UnreadableFeed(
+            f"this is not WooCommerce's product export in English: it has no column {' or '.join(map(repr, missing))}"
+        )
+    rows = [(row.line, row.cells, "") for row in table.rows]
+    rows += [(row.line, row.cells, row.reason) for row in table.refused]
+    records = [
+        (line, {name: _FORMULA.sub("", cell.strip(), 1) for name, cell in zip(columns, cells, strict=False)}, fault)
+        for line, cells, fault in sorted(rows, key=lambda row: row[0])
+    ]
+    products = {key: cells for _, cells, _ in records if not _is(cells, "variation") for key in _keys(cells)}
+    parents = [products.get(cells.get("parent", "")) for _, cells, _ in records if _is(cells, "variation")]
+    with_variations = {id(parent) for parent in parents}
+    return [
+        _item(line, cells, products.get(cells.get("parent", "")), fault, context)
+        for line, cells, fault in records
+        if fault or _is_listed(cells, products, with_variations)
+    ]
+
+
+def _keys(cells: Cells) -> Iterator[str]:
+    """What the `Parent` of a variation can be."""
+    if identity := cells.get("id"):
+        yield f"id:{identity}"
+    if sku := cells.get("sku"):
+        yield sku
+
+
+def _is(cells: Cells, kind: str) -> bool:
+    return kind in re.split(r"\s*,\s*", cells.get("type", "").lower())
+
+
+def _is_listed(cells: Cells, products: dict[str, Cells], with_variations: set[int]) -> bool:
+    """Whether a row is for sale: not a group of products, a draft, or a product listed by its variations."""
+    is_published = cells.get("published", "1") not in {"0", "-1"}
+    if _is(cells, "variation"):
+        parent = products.get(cells.get("parent", ""), {})
+        return is_published and parent.get("published", "1") not in {"0", "-1"}
+    return is_published and not _is(cells, "grouped") and id(cells) not in with_variations
+
+
+def _item(line: int, cells: Cells, parent: Cells | None, fault: str, context: Context) -> FeedItem:
+    product = parent or cells
+    identity = cells.get("id") or cells.get("sku", "")
+    group = (product.get("id") or product.get("sku", "")) if parent else identity
+    attributes = dict(_attributes(cells))
+    offered = dict(_attributes(product)) if parent else attributes
+    # A variation without a value for an attribute is sold in all of the product's values.
+    choices = {name: parts for name, parts in offered.items() if parent and len(parts) > 1 and not attributes.get(name)}
+    brand = cells.get("brands") or product.get("brands") or ", ".join(offered.get("Brand", ()))
+    page = cells.get("external url") or (f"/?p={product['id']}" if context.site and product.get("id") else "")
+    descriptions = (product.get(name, "").replace("\\n", "\n") for name in ("short description", "description"))
+    common: dict[str, Any] = {
+        "line": line,
+        "id": identity,
+        "group": group,
+        "variant": identity,
+        "title": one_line(product.get("name", "") or cells.get("name", "")),
+        "brand": one_line(brand),
+        "description": description_text("\n".join(filter(None, descriptions))),
+        "tags": tuple(_parts(product.get("tags", ""))),
+        "category": one_line(product.get("categories", "")),
+        "options": tuple((name, parts[0]) for name, parts in attributes.items() if parent and parts),
+        "choices": tuple(choices.items()),
+        "attributes": tuple(
+            (name, part)
+            for name, parts in offered.items()
+            if name not in choices and not (parent and attributes.get(name))
+            for part in parts
+        ),
+        "image_url": next(iter(_parts(cells.get("images") or product.get("images", ""))), ""),
+        "page_url": context.page(page),
+    }
+    try:
+        if fault:
+            raise FeedItemError(fault)  # noqa: TRY301 - reported like any other fault
+        if _is(cells, "variation") and parent is None:
+            raise FeedItemError(f"its parent {cells.get('parent', '')[:60]!r} is not in the file")  # noqa: TRY301
+        return FeedItem(**common, price=_price(cells), availability=_availability(cells))
+    except FeedItemError as reason:
+        return FeedItem(**common, fault=str(reason))
+
+
+def _attributes(cells: Cells) -> Iterator[tuple[str, list[str]]]:
+    for column, name in cells.items():
+        if name and (match := _ATTRIBUTE.fullmatch(column)):
+            yield one_line(name), _parts(cells.get(f"attribute {match[1]} value s", ""))
+
+
+def _parts(text: str) -> list[str]:
+    r"""The values of a list; a comma inside of a value is written `\,`."""
+    parts = re.split(r"(?<!\\),", text)
+    return [value for part in parts if (value := one_line(part.replace("\\,", ",")))]
+
+
+def _price(cells: Cells) -> Price:
+    if not cells.get("regular price"):
+        raise FeedItemError("has no price")
+    listed = _amount(cells["regular price"], "regular price")
+    return sale_price(listed, _amount(cells["sale price"], "sale price") if _is_on_sale(cells) else None)
+
+
+def _amount(text: str, name: str) -> Decimal:
+    """Prices have the decimal mark of the shop's language, and nothing between thousands."""
+    return feed_money(text, name, "," if "," in text and "." not in text else ".")[0]
+
+
+def _is_on_sale(cells: Cells) -> bool:
+    """Whether there is a sale price, and today lies within its dates."""
+    today = clock.now().date().isoformat()
+    starts, ends = (cells.get(f"date sale price {word}", "")[:10] for word in ("starts", "ends"))
+    return bool(cells.get("sale price")) and starts <= today and (not ends or today <= ends)
+
+
+def _availability(cells: Cells) -> str:
+    stock = cells.get("in stock", "")
+    return "backorder" if stock.lower() == "backorder" else availability(stock)
+
+
+register(
+    Format(
+        name="woocommerce-csv",
+        help="the CSV of WooCommerce's product export in English; unpublished and grouped products are left out",
+        prices="decimals with a point or a comma",
+        read_items=read_woocommerce_csv,
+        names_currency=False,
+    )
+)

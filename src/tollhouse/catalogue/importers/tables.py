@@ -1,0 +1,256 @@
+"""Tables: rows of cells under a header, as column files have them, and their conversion from and to products."""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+
+from tollhouse.catalogue.importers import values
+from tollhouse.catalogue.importers.items import (
+    MAX_ITEMS,
+    Context,
+    FeedItem,
+    FeedItemError,
+    Price,
+    UnreadableFeed,
+    description_text,
+    sale_price,
+)
+from tollhouse.catalogue.importers.mapping import Mapping, is_product_field
+from tollhouse.html_text import one_line
+
+_REQUIRED = ("id", "title", "price")
+_MAX_DEPTH = 6
+_HASHTAG = re.compile(r"\s*#[a-z]")
+_ITEM_COLUMNS = ("id", "product_id", "title", "brand", "category", "description", "tags", "size", "price",
+                 "list_price", "availability", "image_url", "url")  # fmt: skip
+
+
+class Row(Struct, frozen=True):
+    """The cells of a row, one for each column. `line` counts from 1; without lines, it is the row's number."""
+
+    line: int
+    cells: Sequence[Any]
+
+
+class RefusedRow(Struct, frozen=True):
+    """A row that cannot be read, with the cells it has."""
+
+    line: int
+    reason: str
+    cells: tuple[Any, ...] = ()
+
+
+class Table(Struct, frozen=True):
+    """The content of a file. No two `columns` have the same name. `is_open`: a column that is not there is empty."""
+
+    columns: tuple[str, ...]
+    rows: list[Row]
+    refused: list[RefusedRow] = []
+    is_open: bool = False
+
+
+def build_table(header: Sequence[Any], records: Iterable[tuple[int, int, Sequence[Any]]]) -> Table:
+    """A table of records, each with its first and last line.
+
+    Leaves out blank records, a second header of hashtags (https://hxlstandard.org), empty trailing cells, and columns
+    with neither a header nor a cell. A record of another width is refused.
+    """
+    width = len(header)
+    rows: list[Row] = []
+    refused: list[RefusedRow] = []
+    for line, last_line, record in records:
+        cells = list(record)
+        while len(cells) > width and _is_blank(cells[-1]):
+            cells.pop()
+        if all(map(_is_blank, cells)) or (not rows and all(_is_blank(c) or _HASHTAG.match(str(c)) for c in cells)):
+            continue
+        if len(cells) == width:
+            rows.append(Row(line, cells))
+            continue
+        reason = f"the row has {len(cells)} cells and the header {width}"
+        reason += f"; it continues to line {last_line}: is a quote not closed?" if last_line > line else ""
+        refused.append(RefusedRow(line, reason, tuple(cells)))
+    kept = [at for at in range(width) if not _is_blank(header[at]) or any(not _is_blank(r.cells[at]) for r in rows)]
+    if len(kept) < width:
+        rows = [Row(row.line, [row.cells[at] for at in kept]) for row in rows]
+    names = _unique_names(header)
+    return Table(tuple(names[at] for at in kept), rows, refused)
+
+
+def plain_cell(value: Any) -> Any:
+    """A typed cell as JSON has it: days and times as text, decimals as numbers; bytes and the like are None."""
+    if isinstance(value, dict):
+        return {str(name): plain_cell(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_cell(each) for each in value]
+    return next((convert(value) for types, convert in _CONVERSIONS if isinstance(value, types)), None)
+
+
+def items_from_table(table: Table, context: Context) -> list[FeedItem]:
+    """The products in a table's rows. Raises UnreadableFeed when no column holds the id, the title or the price."""
+    if len(table.rows) + len(table.refused) > MAX_ITEMS:
+        raise UnreadableFeed(f"the file has more than {MAX_ITEMS} rows")
+    rows = [(row.line, dict(_flat(dict(zip(table.columns, row.cells, strict=True)))), "") for row in table.rows]
+    rows += [(each.line, dict(zip(table.columns, each.cells, strict=False)), each.reason) for each in table.refused]
+    names = dict.fromkeys(name for _, cells, _ in rows for name in cells)
+    fields = context.mapping.fields(names if table.rows else {**names, **dict.fromkeys(table.columns)})
+    held = {*fields.values(), *context.mapping.constants}
+    if missing := [name for name in _REQUIRED if name not in held]:
+        raise UnreadableFeed(f"no column holds the {' or the '.join(missing)}: name it in a mapping file (--mapping)")
+    items = [
+        _item(line, {fields[name]: cell for name, cell in cells.items() if name in fields}, fault, context)
+        for line, cells, fault in rows
+    ]
+    return sorted(items, key=lambda item: item.line)
+
+
+def table_from_items(items: list[FeedItem], currency: str = "") -> Table:
+    """A table of products, a row each; options, choices and attributes have columns of their own."""
+    rows: list[tuple[int, dict[str, Any]]] = []
+    refused: list[RefusedRow] = []
+    for item in items:
+        if item.fault or item.price is None:
+            refused.append(RefusedRow(item.line, item.fault or "has no price"))
+            continue
+        code = item.price.currency or currency
+        cells: dict[str, Any] = {
+            "id": item.variant or item.id,
+            "product_id": item.group or item.id,
+            "title": item.title,
+            "brand": item.brand,
+            "category": item.category,
+            "description": item.description,
+            "tags": list(item.tags),
+            "size": item.size,
+            "price": f"{item.price.now:f} {code}".strip(),
+            "list_price": f"{item.price.listed or item.price.now:f} {code}".strip(),
+            "availability": item.availability,
+            "image_url": item.image_url,
+            "url": item.variant_url or item.page_url,
+        }
+        properties: dict[str, list[str]] = {}
+        single = [(heading, (value,)) for heading, value in (*item.attributes, *item.options)]
+        for heading, values_ in (*item.choices, *single):
+            properties.setdefault(heading or "variant", []).extend(values_)
+        for heading, parts in properties.items():
+            name = heading if heading not in cells else f"{heading} (attribute)"
+            cells[name] = parts[0] if len(parts) == 1 else list(dict.fromkeys(parts))
+        rows.append((item.line, cells))
+    if not rows:
+        raise UnreadableFeed(
+            f"no item can be used; line {refused[0].line}: {refused[0].reason}" if refused else "empty"
+        )
+    columns = tuple(dict.fromkeys((*_ITEM_COLUMNS, *(name for _, cells in rows for name in cells))))
+    filled = [Row(line, [cells.get(name) for name in columns]) for line, cells in rows]
+    return Table(columns, filled, refused, is_open=True)
+
+
+def _is_blank(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
+
+
+def _unique_names(header: Iterable[Any]) -> list[str]:
+    """Column names on one line, empty ones by their number, repeated ones with a count."""
+    names: dict[str, None] = {}
+    for number, cell in enumerate(header, start=1):
+        printable = "".join(sign if sign.isprintable() else " " for sign in str("" if cell is None else cell))
+        base = " ".join(printable.split())
+        name, count = base or f"column {number}", 1
+        while name in names:
+            count += 1
+            name = f"{base} ({count})"
+        names[name] = None
+    return list(names)
+
+
+def _flat(members: dict[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Members of members are columns too, named `price.amount`."""
+    for name, member in members.items():
+        if isinstance(member, dict) and depth < _MAX_DEPTH:
+            yield from _flat(member, f"{prefix}{name}.", depth + 1)
+        elif member is not None:
+            yield f"{prefix}{name}", member
+
+
+def _item(line: int, cells: dict[str, Any], fault: str, context: Context) -> FeedItem:
+    cells = cells | context.mapping.constants
+    texts = {name: _text(value) for name, value in cells.items()}
+    common: dict[str, Any] = {
+        "line": line,
+        "id": texts.get("id", ""),
+        "group": texts.get("group", ""),
+        "title": one_line(texts.get("title", "")),
+        "brand": one_line(texts.get("brand", "")),
+        "description": description_text(texts.get("description", "")),
+        "tags": tuple(_parts(cells.get("tags"))),
+        "category": one_line(texts.get("type", "")),
+        "size": one_line(texts.get("size", "")),
+        "attributes": tuple(
+            (name, part) for name, value in cells.items() if not is_product_field(name) for part in _parts(value)
+        ),
+        "image_url": texts.get("image_url", ""),
+        "page_url": context.page(texts.get("affiliate_url", "")),
+    }
+    if fault:
+        return FeedItem(**common, fault=fault)
+    try:
+        stock = values.availability(cells.get("availability"))
+        return FeedItem(**common, price=_price(cells, texts, context.mapping), availability=stock)
+    except FeedItemError as reason:
+        return FeedItem(**common, fault=str(reason))
+
+
+def _price(cells: dict[str, Any], texts: dict[str, str], mapping: Mapping) -> Price:
+    """The list price and the sale price; the currency has a column of its own, or stands beside the amount."""
+
+    def amount(name: str) -> tuple[Decimal, str]:
+        if mapping.minor_units is not None:
+            return values.minor_units(cells[name], mapping.minor_units, name), ""
+        return values.feed_money(cells[name], name)
+
+    if not texts.get("price"):
+        raise FeedItemError("has no price")
+    listed, currency = amount("price")
+    named = texts.get("currency", "").upper() or currency
+    if currency and named != currency:
+        raise FeedItemError(f"the price is in {currency} and the currency column says {named[:20]}")
+    if not texts.get("sale_price"):
+        return Price(listed, None, named)
+    sale, sale_currency = amount("sale_price")
+    if sale_currency and named and sale_currency != named:
+        raise FeedItemError(f"the price is in {named[:20]} and the sale_price in {sale_currency}")
+    return sale_price(listed, sale, named or sale_currency)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ", ".join(map(_text, value)) if isinstance(value, list) else ""
+    return str(value)
+
+
+def _parts(value: Any) -> list[str]:
+    """A list, or a text divided by commas, bars or semicolons."""
+    parts = value if isinstance(value, list) else re.split(r"[,|;]", _text(value))
+    return [text for text in map(_text, parts) if text]
+
+
+def _plain_decimal(value: Decimal) -> int | float | None:
+    if not value.is_finite():
+        return None
+    return int(value) if value == int(value) else float(value)
+
+
+_CONVERSIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    ((str, bool, int), lambda value: value),
+    (float, lambda value: value if math.isfinite(value) else None),
+    (Decimal, _plain_decimal),
+    ((date, time), lambda value: value.isoformat()),
+    (timedelta, lambda value: value.total_seconds()),
+)
