@@ -16,11 +16,9 @@ from typing import Any
 import networkx as nx
 
 from tollhouse.services.infra.assistant.assistant import Assistant
-from tollhouse.services.infra.failure_simulation import Slots, Supply
-from tollhouse.services.infra.paths import paths_between
-from tollhouse.services.infra.reachability import Flow
-from tollhouse.services.infra.search import CompanySearch
-from tollhouse.services.infra.supply_graph import load_chain
+from tollhouse.services.infra.failure_simulation import FailureModel, SlotSupply
+from tollhouse.services.infra.reachability import SupplyNetwork, paths_between
+from tollhouse.services.infra.supply_graph import load_supply_graph
 
 NODES, EDGES, QUESTIONS = 100_000, 1_000_000, 200
 DEPTH, MOST = 3, 1_000
@@ -40,31 +38,30 @@ def main() -> None:
 
 def _catalogue() -> dict[str, float]:
     """Microseconds per question, the median over all companies."""
-    chain = load_chain()
-    concierge, ids = Assistant(chain), [company.id for company in chain.companies]
-    pairs = [(chain.node(a), chain.node(b)) for a, b in zip(ids, reversed(ids), strict=True) if a != b]
-    search = CompanySearch(chain)
-    names = [company.name for company in chain.companies]
+    graph = load_supply_graph()
+    assistant, ids = Assistant(graph), [company.id for company in graph.companies]
+    pairs = [(graph.node(a), graph.node(b)) for a, b in zip(ids, reversed(ids), strict=True) if a != b]
+    names = [company.name for company in graph.companies]
     return {
-        "paths_us": _median(lambda p: paths_between(chain.flow, *p, max_length=6, limit=20), pairs),
-        "exposure_us": _median(lambda n: chain.flow.walk(n, upstream=True, depth=20, limit=250), range(len(ids))),
-        "knock_out_us": _median(lambda n: chain.slots.knock_out([n]), range(len(ids))),
-        "ranking_us": _median(lambda _: chain.slots.ranking(), range(20)),
-        "search_us": _median(search.search_companies, names),
-        "chat_us": _median(lambda name: concierge.reply(f"Who supplies {name}?", None), names),
+        "paths_us": _median(lambda p: paths_between(graph.network, *p, max_length=6, limit=20), pairs),
+        "exposure_us": _median(lambda n: graph.network.walk(n, upstream=True, depth=20, limit=250), range(len(ids))),
+        "knock_out_us": _median(lambda n: graph.failures.simulate_failure([n]), range(len(ids))),
+        "ranking_us": _median(lambda _: graph.failures.ranking(), range(20)),
+        "search_us": _median(graph.search, names),
+        "chat_us": _median(lambda name: assistant.reply(f"Who supplies {name}?", None), names),
     }
 
 
 def _large(rng: random.Random, nodes: int, links: list[Link]) -> dict[str, Any]:
     began = perf_counter()
-    flow = Flow(nodes, links)
+    flow = SupplyNetwork(nodes, links)
     built = perf_counter() - began
     began = perf_counter()
     other = nx.DiGraph()
     other.add_nodes_from(range(nodes))
     other.add_edges_from(links)
     built_other = perf_counter() - began
-    slots = Slots(Supply(a, b, f"slot{rng.randrange(SLOTS_EACH)}") for a, b in links)
+    slots = FailureModel(SlotSupply(a, b, f"slot{rng.randrange(SLOTS_EACH)}") for a, b in links)
     starts = [rng.randrange(nodes) for _ in range(QUESTIONS)]
     pairs = [(rng.randrange(nodes), rng.randrange(nodes)) for _ in range(QUESTIONS)]
     pairs = [pair for pair in pairs if pair[0] != pair[1]]
@@ -85,7 +82,7 @@ def _large(rng: random.Random, nodes: int, links: list[Link]) -> dict[str, Any]:
         "build_s": {"tollhouse": round(built, 2), "networkx": round(built_other, 2)},
         "median_us": {"tollhouse": ours, "networkx": theirs},
         "times_faster": {name: round(theirs[name] / ours[name], 2) for name in ours},
-        "knock_out_us": _median(lambda n: slots.knock_out([n]), starts),
+        "knock_out_us": _median(lambda n: slots.simulate_failure([n]), starts),
         "ranking_s": round(perf_counter() - began, 2),
         "ranking_is_cut": ranking.is_cut,
     }
@@ -101,14 +98,14 @@ def _made_up(rng: random.Random, nodes: int, edges: int) -> list[Link]:
     return sorted(found)
 
 
-def _check(flow: Flow, other: "nx.DiGraph[int]", starts: list[int], pairs: list[Link]) -> None:
+def _check(flow: SupplyNetwork, other: "nx.DiGraph[int]", starts: list[int], pairs: list[Link]) -> None:
     """Both sides must answer the same, or the ratio means nothing."""
     for start in starts:
         ours = {step.node for step in flow.walk(start, upstream=False, depth=2, limit=10**9).steps}
         theirs = set(nx.single_source_shortest_path_length(other, start, cutoff=2)) - {start}
         assert ours == theirs
     for source, target in pairs:
-        found = paths_between(flow, source, target, max_length=12, limit=1).found
+        found = paths_between(flow, source, target, max_length=12, limit=1).paths
         theirs_length = len(_networkx_shortest(other, source, target))
         assert (len(found[0]) if found else 0) == theirs_length
 

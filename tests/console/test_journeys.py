@@ -235,7 +235,7 @@ def test_copy_button_never_covers_the_command(visit, path, width):
         assert is_beside or button["y"] + button["height"] <= text["y"] + 1
 
 
-def test_concierge_answers_and_lights_up_who_is_meant(visit):
+def test_assistant_answers_and_lights_up_who_is_meant(visit):
     visitor = visit()
     visitor.open("/value-chain")
     page = visitor.page

@@ -5,12 +5,12 @@ import pytest
 from tests.http.conftest import asgi_client
 from tollhouse import app
 from tollhouse.config.settings import Settings
-from tollhouse.services.infra.supply_graph import Chain, load_chain
+from tollhouse.services.infra.supply_graph import SupplyGraph, load_supply_graph
 
 
 @pytest.fixture(scope="session")
-def chain() -> Chain:
-    return load_chain()
+def graph() -> SupplyGraph:
+    return load_supply_graph()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""How many questions the concierge answers exactly: `python -m tests.services.infra.evaluating dev|held [--wrong]`.
+"""How many questions the assistant answers exactly: `python -m tests.services.infra.evaluating dev|held [--wrong]`.
 
 A question is right when the companies of the answer are the expected ones, as a set (a path: one of the shortest, in
 its order), and the answer says the word or number that is asked for. What is expected is told as a relation and worked
@@ -13,7 +13,7 @@ from typing import Any
 
 from tollhouse.services.infra.assistant.assistant import Assistant, Reply
 from tollhouse.services.infra.records import Records, bundled, read_records
-from tollhouse.services.infra.supply_graph import Chain, load_chain
+from tollhouse.services.infra.supply_graph import SupplyGraph, load_supply_graph
 
 FOLDER = Path(__file__).parent
 NOT_SUPPLY = {"invests_in", "partners_with", "owns"}
@@ -160,15 +160,15 @@ def read_questions(name: str) -> list[Question]:
     return [json.loads(line) for line in lines]
 
 
-def evaluate(chain: Chain, questions: list[Question]) -> tuple[dict[str, float], list[tuple[Question, Reply]]]:
+def evaluate(graph: SupplyGraph, questions: list[Question]) -> tuple[dict[str, float], list[tuple[Question, Reply]]]:
     """The share answered exactly, in all and of each set; and the wrong ones with what was answered."""
-    gold, concierge = Gold(read_records(bundled())), Assistant(chain)
+    gold, assistant = Gold(read_records(bundled())), Assistant(graph)
     right: dict[str, list[bool]] = defaultdict(list)
     wrong = []
     for question in questions:
         focus = None
         for turn in question["turns"]:
-            reply, focus = concierge.reply(turn, focus)
+            reply, focus = assistant.reply(turn, focus)
         is_right = is_exact(gold, question["expect"], reply)
         for name in ("all", question["set"]):
             right[name].append(is_right)
@@ -187,7 +187,7 @@ def is_exact(gold: Gold, expect: dict[str, Any], reply: Reply) -> bool:
 
 def main() -> None:
     half = sys.argv[1]
-    shares, wrong = evaluate(load_chain(), read_questions(half))
+    shares, wrong = evaluate(load_supply_graph(), read_questions(half))
     if "--wrong" in sys.argv:
         for question, reply in wrong:
             sys.stderr.write(

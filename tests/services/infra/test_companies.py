@@ -2,8 +2,6 @@
 
 import pytest
 
-from tollhouse.services.infra.search import CompanySearch
-
 
 async def test_first_page_has_twenty_of_sixty_five(client):
     answer = await client.get("/api/products")
@@ -93,12 +91,12 @@ async def test_search_for_nothing_is_refused(client, query):
         ("gas turbine", "ge_vernova"),
     ],
 )
-def test_search_puts_the_meant_company_first(chain, q, first):
-    assert CompanySearch(chain).search_companies(q)[0].id == first
+def test_search_puts_the_meant_company_first(graph, q, first):
+    assert graph.search(q)[0].id == first
 
 
-def test_search_for_what_nobody_has_finds_nothing(chain):
-    assert CompanySearch(chain).search_companies("chocolate umbrellas") == []
+def test_search_for_what_nobody_has_finds_nothing(graph):
+    assert graph.search("chocolate umbrellas") == []
 
 
 async def test_categories_come_in_the_order_of_the_chain(client):

@@ -5,9 +5,8 @@ import random
 
 import pytest
 
-from tollhouse.services.infra.failure_simulation import Slots, Supply
-from tollhouse.services.infra.paths import paths_between
-from tollhouse.services.infra.reachability import Flow
+from tollhouse.services.infra.failure_simulation import FailureModel, SlotSupply
+from tollhouse.services.infra.reachability import SupplyNetwork, paths_between
 
 
 async def test_neighbours_in_one_direction(client):
@@ -135,33 +134,33 @@ def test_paths_are_those_that_trying_everything_finds():
     rng = random.Random(7)
     for _ in range(40):
         links = {(rng.randrange(9), rng.randrange(9)) for _ in range(20)}
-        flow = Flow(9, [link for link in links if link[0] != link[1]])
+        flow = SupplyNetwork(9, [link for link in links if link[0] != link[1]])
         source, target = rng.sample(range(9), 2)
-        found = paths_between(flow, source, target, max_length=5, limit=10_000)
+        search = paths_between(flow, source, target, max_length=5, limit=10_000)
         middles = (m for size in range(5) for m in itertools.permutations(set(range(9)) - {source, target}, size))
         tried = {(source, *m, target) for m in middles if set(itertools.pairwise((source, *m, target))) <= links}
-        assert set(found.found) == tried
-        assert not found.is_cut
-        assert paths_between(flow, source, target, max_length=5, limit=1).found == found.found[:1]
-        assert [len(path) for path in found.found] == sorted(len(path) for path in found.found)
+        assert set(search.paths) == tried
+        assert not search.is_cut
+        assert paths_between(flow, source, target, max_length=5, limit=1).paths == search.paths[:1]
+        assert [len(path) for path in search.paths] == sorted(len(path) for path in search.paths)
 
 
 def test_paths_stop_at_their_limit():
-    flow = Flow(12, [(i, j) for i in range(12) for j in range(12) if i != j])
-    found = paths_between(flow, 0, 11, max_length=10, limit=50)
-    assert (len(found.found), found.is_cut) == (50, True)
+    flow = SupplyNetwork(12, [(i, j) for i in range(12) for j in range(12) if i != j])
+    search = paths_between(flow, 0, 11, max_length=10, limit=50)
+    assert (len(search.paths), search.is_cut) == (50, True)
 
 
 def test_hopeless_search_ends_within_its_budget():
     layers = [range(1 + 30 * n, 31 + 30 * n) for n in range(9)]
     links = [(0, node) for node in layers[0]]
     links += [(a, b) for one, two in itertools.pairwise(layers) for a in one for b in two]
-    flow = Flow(400, [*links, (398, 399)])
-    assert paths_between(flow, 0, 399, max_length=10, limit=10).found == ()
+    flow = SupplyNetwork(400, [*links, (398, 399)])
+    assert paths_between(flow, 0, 399, max_length=10, limit=10).paths == ()
 
 
 def test_walk_is_cut_only_when_something_is_left():
-    flow = Flow(4, [(0, 1), (1, 2), (2, 3), (3, 1)])
+    flow = SupplyNetwork(4, [(0, 1), (1, 2), (2, 3), (3, 1)])
     assert not flow.walk(0, upstream=False, depth=3, limit=10).is_cut
     assert flow.walk(0, upstream=False, depth=2, limit=10).is_cut
     assert flow.walk(0, upstream=False, depth=3, limit=2).is_cut
@@ -169,19 +168,21 @@ def test_walk_is_cut_only_when_something_is_left():
 
 
 def test_second_supplier_of_a_slot_saves_the_customer():
-    slots = Slots([Supply(0, 2, "wafers"), Supply(1, 2, "wafers"), Supply(0, 3, "tools"), Supply(3, 4, "chips")])
-    assert [(f.node, f.round, f.slot) for f in slots.knock_out([0])] == [(3, 1, "tools"), (4, 2, "chips")]
-    assert slots.knock_out([1]) == ()
-    assert {failure.node for failure in slots.knock_out([0, 1])} == {2, 3, 4}
+    slots = FailureModel(
+        [SlotSupply(0, 2, "wafers"), SlotSupply(1, 2, "wafers"), SlotSupply(0, 3, "tools"), SlotSupply(3, 4, "chips")]
+    )
+    assert [(f.node, f.round, f.slot) for f in slots.simulate_failure([0])] == [(3, 1, "tools"), (4, 2, "chips")]
+    assert slots.simulate_failure([1]) == ()
+    assert {failure.node for failure in slots.simulate_failure([0, 1])} == {2, 3, 4}
 
 
 def test_a_circle_of_suppliers_fails_once():
-    slots = Slots([Supply(0, 1, "a"), Supply(1, 2, "b"), Supply(2, 1, "c"), Supply(2, 0, "d")])
-    assert [failure.node for failure in slots.knock_out([0])] == [1, 2]
+    slots = FailureModel([SlotSupply(0, 1, "a"), SlotSupply(1, 2, "b"), SlotSupply(2, 1, "c"), SlotSupply(2, 0, "d")])
+    assert [failure.node for failure in slots.simulate_failure([0])] == [1, 2]
 
 
 def test_ranking_says_when_its_budget_ended():
-    slots = Slots([Supply(node, node + 1, "x") for node in range(50)])
+    slots = FailureModel([SlotSupply(node, node + 1, "x") for node in range(50)])
     assert not slots.ranking().is_cut
     assert slots.ranking().chokepoints[0].node == 0
     assert slots.ranking(steps=60).is_cut

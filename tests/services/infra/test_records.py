@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tollhouse.services.infra.company import CONFIDENCE, SUPPLY_KINDS
-from tollhouse.services.infra.records import CatalogueError, CategoryRow, bundled, faults_of, read_records
+from tollhouse.services.infra.records import CatalogueError, CategoryRow, bundled, find_errors, read_records
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +28,20 @@ def _changed(rows: Any, **changes: Any) -> Any:
 
 
 def test_bundled_catalogue_has_no_fault(records):
-    assert faults_of(records) == []
+    assert find_errors(records) == []
     assert (len(records.categories), len(records.companies), len(records.edges)) == (15, 65, 162)
 
 
-def test_every_edge_has_a_class_and_the_confidence_of_it(chain):
-    for edge in chain.edges:
+def test_every_edge_has_a_class_and_the_confidence_of_it(graph):
+    for edge in graph.edges:
         (evidence,) = edge.evidence
         assert edge.confidence == CONFIDENCE[evidence.evidence_class]
         assert evidence.url is None
-    assert {edge.kind for edge in chain.edges} <= SUPPLY_KINDS | {"invests_in", "partners_with"}
+    assert {edge.kind for edge in graph.edges} <= SUPPLY_KINDS | {"invests_in", "partners_with"}
 
 
-def test_unverified_listing_names_no_ticker(chain):
-    unverified = [company for company in chain.companies if company.listing == "unverified"]
+def test_unverified_listing_names_no_ticker(graph):
+    unverified = [company for company in graph.companies if company.listing == "unverified"]
     assert {company.id for company in unverified} == {"openai", "anthropic", "lambda"}
     assert all(company.ticker is None and company.note for company in unverified)
 
@@ -66,19 +66,19 @@ def test_unverified_listing_names_no_ticker(chain):
 )
 def test_a_fault_is_found_and_said_where(records, table, changes, fault):
     broken = msgspec.structs.replace(records, **{table: _changed(getattr(records, table), **changes)})
-    assert any(fault in found for found in faults_of(broken))
+    assert any(fault in found for found in find_errors(broken))
 
 
 @pytest.mark.parametrize("name", [{"id": "asml"}, {"ticker": "ASML"}, {"aliases": ("ASML Holding",)}, {"name": "asml"}])
 def test_no_name_may_mean_two_companies(records, name):
     broken = msgspec.structs.replace(records, companies=_changed(records.companies, **name))
-    assert any("asml" in fault.casefold() for fault in faults_of(broken))
+    assert any("asml" in fault.casefold() for fault in find_errors(broken))
 
 
 def test_no_name_may_mean_two_categories(records):
     twin = CategoryRow("toys", "Toys", ("hbm",))
     broken = msgspec.structs.replace(records, categories=(*records.categories, twin))
-    assert faults_of(broken) == ["categories.toml: toys: 'hbm' already means memory"]
+    assert find_errors(broken) == ["categories.toml: toys: 'hbm' already means memory"]
 
 
 def test_a_faulty_folder_is_not_read(folder):

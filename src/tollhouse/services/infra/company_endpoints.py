@@ -1,102 +1,170 @@
-"""Companies and categories: lists, search, one company, and the whole catalogue."""
+"""Endpoints for companies: lists, search, categories, and one company with its edges."""
+
+from typing import Any
 
 from tollhouse.errors import Problem, invalid_parameter
-from tollhouse.http.endpoint import Request
+from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
+from tollhouse.http.terms import FREE
+from tollhouse.services.infra.api_types import (
+    Categories,
+    CategoryCount,
+    CompaniesPage,
+    CompaniesQuery,
+    CompanyDetail,
+    Filters,
+    SearchPage,
+    SearchQuery,
+)
 from tollhouse.services.infra.company import Category, Company
 from tollhouse.services.infra.countries import Country, find_country, near_countries
-from tollhouse.services.infra.queries import CompaniesQuery, Filters, SearchQuery
-from tollhouse.services.infra.responses import Categories, CategoryCount, CompaniesPage, CompanyDetail, SearchPage
-from tollhouse.services.infra.search import CompanySearch
-from tollhouse.services.infra.supply_graph import Chain
+from tollhouse.services.infra.supply_graph import SupplyGraph
+
+COMPANY_ID: dict[str, dict[str, Any]] = {
+    "id": {
+        "description": "A company: its id, name, ticker or alias, in any case",
+        "example": "nvidia",
+        "schema": {"type": "string", "maxLength": 200},
+    }
+}
+_NO_COMPANY = "No company has this id, name, ticker or alias."
 
 
 class CompanyEndpoints:
-    """The operations that answer with companies."""
+    """Handlers for companies and categories."""
 
-    def __init__(self, chain: Chain) -> None:
-        self._chain = chain
-        self._search = CompanySearch(chain)
+    def __init__(self, graph: SupplyGraph) -> None:
+        self._graph = graph
 
-    async def products(self, request: Request[CompaniesQuery, None]) -> CompaniesPage:
-        """One page of the companies that fit. Raises Problem `invalid-parameter` for an unknown category or country."""
+    async def list_companies(self, request: Request[CompaniesQuery, None]) -> CompaniesPage:
+        """`GET /api/products`. Raises Problem `invalid-parameter` for an unknown category or country."""
         query = request.query
-        found = self._fitting(query.q, query)
-        page = found[query.offset : query.offset + query.limit]
-        return CompaniesPage(len(found), len(page), query.offset, query.limit, tuple(page))
+        companies = self._matching(query.q, query)
+        page = companies[query.offset : query.offset + query.limit]
+        return CompaniesPage(len(companies), len(page), query.offset, query.limit, tuple(page))
 
     async def search(self, request: Request[SearchQuery, None]) -> SearchPage:
-        """As `products`, for words that must be there."""
+        """`GET /api/search`. Raises Problem `invalid-parameter`, also for a `q` without a word."""
         query = request.query
         if not query.q.strip():
-            raise invalid_parameter("q", "`q` must hold a word to look for.")
-        found = self._fitting(query.q, query)
-        page = found[query.offset : query.offset + query.limit]
-        return SearchPage(query.q, len(found), len(page), query.offset, query.limit, tuple(page))
+            raise invalid_parameter("q", "`q` must contain at least one word.")
+        companies = self._matching(query.q, query)
+        page = companies[query.offset : query.offset + query.limit]
+        return SearchPage(query.q, len(companies), len(page), query.offset, query.limit, tuple(page))
 
-    async def categories(self, _asked: Request[None, None]) -> Categories:
-        """Every category with its number of companies."""
+    async def categories(self, _request: Request[None, None]) -> Categories:
+        """`GET /api/retailers`."""
         counts = [
             CategoryCount(
                 category.id,
                 category.name,
-                sum(company.category == category.id for company in self._chain.companies),
+                sum(company.category == category.id for company in self._graph.companies),
                 category.order,
             )
-            for category in self._chain.categories
+            for category in self._graph.categories
         ]
         return Categories(len(counts), tuple(counts))
 
-    async def one(self, request: Request[None, None]) -> CompanyDetail:
-        """One company and its edges. Raises Problem `not-found` with near matches."""
-        company = company_at(self._chain, request.path["id"])
-        return CompanyDetail(company, tuple(self._chain.into(company.id)), tuple(self._chain.out_of(company.id)))
+    async def get(self, request: Request[None, None]) -> CompanyDetail:
+        """`GET /api/companies/{id}`. Raises Problem `not-found` with near matches."""
+        company = company_in_path(self._graph, request.path["id"])
+        return CompanyDetail(company, tuple(self._graph.into(company.id)), tuple(self._graph.out_of(company.id)))
 
-    def _fitting(self, q: str | None, filters: Filters) -> list[Company]:
+    def _matching(self, q: str | None, filters: Filters) -> list[Company]:
         given = {"brand": filters.brand, "category": filters.category}
-        categories = {self._category_named(name, text).id for name, text in given.items() if text}
-        country = country_named(filters.country)
-        found = self._search.search_companies(q) if q and q.strip() else self._chain.companies
+        categories = {self._category(name, text).id for name, text in given.items() if text}
+        country = country_parameter(filters.country)
+        companies = self._graph.search(q) if q and q.strip() else self._graph.companies
         return [
             company
-            for company in found
+            for company in companies
             if categories <= {company.category} and (country is None or company.country == country.alpha2)
         ]
 
-    def _category_named(self, parameter: str, text: str) -> Category:
-        category = self._chain.names.category(text)
+    def _category(self, parameter: str, text: str) -> Category:
+        category = self._graph.names.category(text)
         if category is None:
-            near = self._chain.names.near_categories(text) or [category.id for category in self._chain.categories]
-            raise invalid_parameter(parameter, "There is no category of that name or id.", near)
+            near = self._graph.names.near_categories(text) or [category.id for category in self._graph.categories]
+            raise invalid_parameter(parameter, "No category has this name or id.", near)
         return category
 
-
-def company_at(chain: Chain, text: str) -> Company:
-    """The company of a path. Raises Problem `not-found` with near matches in `allowed`."""
-    company = chain.names.company(text)
-    if company is None:
-        raise Problem(
-            "not-found",
-            "There is no company of that id, name, ticker or alias.",
-            parameter="id",
-            allowed=chain.names.near_companies(text),
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """The declarations."""
+        return (
+            Endpoint(
+                id="listCompanies",
+                method="GET",
+                path="/api/products",
+                summary="List companies of the value chain",
+                description="Filter by words, category and country. The path and the parameter `brand` have the names "
+                "of a product service; `category` is the same filter as `brand`.",
+                handler=self.list_companies,
+                terms=FREE,
+                query=CompaniesQuery,
+                responses={JSON: CompaniesPage},
+                tag="companies",
+                is_tool=True,
+                sample=Example(query={"category": "packaging_test", "limit": 5}),
+            ),
+            Endpoint(
+                id="searchCompanies",
+                method="GET",
+                path="/api/search",
+                summary="Search companies in words",
+                handler=self.search,
+                terms=FREE,
+                query=SearchQuery,
+                responses={JSON: SearchPage},
+                tag="companies",
+                is_tool=True,
+                sample=Example(query={"q": "hbm", "limit": 5}),
+            ),
+            Endpoint(
+                id="listCategories",
+                method="GET",
+                path="/api/retailers",
+                summary="List categories of the value chain",
+                handler=self.categories,
+                terms=FREE,
+                responses={JSON: Categories},
+                tag="companies",
+                is_tool=True,
+            ),
+            Endpoint(
+                id="getCompany",
+                method="GET",
+                path="/api/companies/{id}",
+                summary="Get a company with its edges",
+                handler=self.get,
+                terms=FREE,
+                path_parameters=COMPANY_ID,
+                responses={JSON: CompanyDetail},
+                tag="companies",
+                is_tool=True,
+            ),
         )
-    return company
 
 
-def company_named(chain: Chain, parameter: str, text: str) -> Company:
-    """The company of a query parameter. Raises Problem `invalid-parameter` with near matches in `allowed`."""
-    company = chain.names.company(text)
+def company_in_path(graph: SupplyGraph, text: str) -> Company:
+    """The company that a path names. Raises Problem `not-found` with near matches in `allowed`."""
+    company = graph.names.company(text)
     if company is None:
-        detail = "There is no company of that id, name, ticker or alias."
-        raise invalid_parameter(parameter, detail, chain.names.near_companies(text))
+        raise Problem("not-found", _NO_COMPANY, parameter="id", allowed=graph.names.near_companies(text))
     return company
 
 
-def country_named(text: str | None) -> Country | None:
-    """The country of a query parameter. Raises Problem `invalid-parameter` with near matches in `allowed`."""
+def company_parameter(graph: SupplyGraph, parameter: str, text: str) -> Company:
+    """The company that a query parameter names. Raises Problem `invalid-parameter` with near matches in `allowed`."""
+    company = graph.names.company(text)
+    if company is None:
+        raise invalid_parameter(parameter, _NO_COMPANY, graph.names.near_companies(text))
+    return company
+
+
+def country_parameter(text: str | None) -> Country | None:
+    """The country that `country` names. Raises Problem `invalid-parameter` with near matches in `allowed`."""
     if text is None:
         return None
     country = find_country(text)
     if country is None:
-        raise invalid_parameter("country", "There is no country of that name or code.", near_countries(text))
+        raise invalid_parameter("country", "No country has this name or code.", near_countries(text))
     return country

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from tollhouse.services.infra.company import Company
-from tollhouse.services.infra.supply_graph import Chain
+from tollhouse.services.infra.supply_graph import SupplyGraph
 
 CAVEAT = (
     "Shares count the companies of this catalogue, not output, revenue or capacity; companies that are not listed "
@@ -26,7 +26,7 @@ class CountryShare(Struct, frozen=True):
     share: float
 
 
-class Spread(Struct, frozen=True):
+class CountryDistribution(Struct, frozen=True):
     """A group of companies over countries. `hhi` is the sum of squared shares: 1 when all are in one country."""
 
     category: str | None
@@ -38,8 +38,8 @@ class Spread(Struct, frozen=True):
 class Concentration(Struct, frozen=True):
     """The whole catalogue and each category; `supply_edges_from` counts supply edges by the supplier's country."""
 
-    overall: Spread
-    categories: tuple[Spread, ...]
+    overall: CountryDistribution
+    categories: tuple[CountryDistribution, ...]
     supply_edges_from: tuple[CountryShare, ...]
     caveat: str
 
@@ -71,23 +71,23 @@ class Coverage(Struct, frozen=True):
     caveat: str
 
 
-def concentration_of(chain: Chain) -> Concentration:
+def measure_concentration(graph: SupplyGraph) -> Concentration:
     """Companies and supply edges by country."""
-    suppliers = [chain.company(edge.source) for edge in chain.edges if edge.is_supply]
+    suppliers = [graph.company(edge.source) for edge in graph.edges if edge.is_supply]
     return Concentration(
-        overall=_spread(None, chain.companies),
+        overall=_spread(None, graph.companies),
         categories=tuple(
-            _spread(category.id, [company for company in chain.companies if company.category == category.id])
-            for category in chain.categories
+            _spread(category.id, [company for company in graph.companies if company.category == category.id])
+            for category in graph.categories
         ),
         supply_edges_from=_shares(suppliers),
         caveat=CAVEAT,
     )
 
 
-def coverage_of(chain: Chain) -> Coverage:
+def measure_coverage(graph: SupplyGraph) -> Coverage:
     """What the catalogue knows about itself."""
-    companies, edges = chain.companies, chain.edges
+    companies, edges = graph.companies, graph.edges
     return Coverage(
         companies=len(companies),
         edges=len(edges),
@@ -100,14 +100,14 @@ def coverage_of(chain: Chain) -> Coverage:
         without_suppliers=tuple(company.id for company in companies if not company.suppliers),
         without_customers=tuple(company.id for company in companies if not company.customers),
         without_supply_edges=tuple(c.id for c in companies if not c.suppliers and not c.customers),
-        categories=tuple(_covered(chain, category.id) for category in chain.categories),
+        categories=tuple(_covered(graph, category.id) for category in graph.categories),
         caveat=ABOUT_COVERAGE,
     )
 
 
-def _spread(category: str | None, companies: Sequence[Company]) -> Spread:
+def _spread(category: str | None, companies: Sequence[Company]) -> CountryDistribution:
     shares = _shares(companies)
-    return Spread(category, len(companies), shares, round(sum(part.share**2 for part in shares), 4))
+    return CountryDistribution(category, len(companies), shares, round(sum(part.share**2 for part in shares), 4))
 
 
 def _shares(companies: Sequence[Company]) -> tuple[CountryShare, ...]:
@@ -116,13 +116,13 @@ def _shares(companies: Sequence[Company]) -> tuple[CountryShare, ...]:
     return tuple(CountryShare(country, count, round(count / len(companies), 4)) for country, count in ordered)
 
 
-def _covered(chain: Chain, category: str) -> CategoryCoverage:
-    members = [company.id for company in chain.companies if company.category == category]
+def _covered(graph: SupplyGraph, category: str) -> CategoryCoverage:
+    members = [company.id for company in graph.companies if company.category == category]
     return CategoryCoverage(
         category,
         len(members),
-        edges_in=sum(len(chain.into(member)) for member in members),
-        edges_out=sum(len(chain.out_of(member)) for member in members),
+        edges_in=sum(len(graph.into(member)) for member in members),
+        edges_out=sum(len(graph.out_of(member)) for member in members),
     )
 
 

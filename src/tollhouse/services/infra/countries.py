@@ -24,10 +24,10 @@ class Country(Struct, frozen=True):
 
 def find_country(text: str) -> Country | None:
     """The country meant by a name, a code or an alias, in any case."""
-    return _by_key().get(plain(text))
+    return _by_key().get(normalize(text))
 
 
-def country_of(alpha2: str) -> Country:
+def country_by_code(alpha2: str) -> Country:
     """The country of a code that is known to be one."""
     return countries()[alpha2]
 
@@ -35,7 +35,7 @@ def country_of(alpha2: str) -> Country:
 def near_countries(text: str, limit: int = 5) -> list[str]:
     """Names of countries spelt like `text`, the nearest first."""
     names = [country.name for country in countries().values()]
-    found = process.extract(text, names, scorer=fuzz.WRatio, limit=limit, score_cutoff=60, processor=plain)
+    found = process.extract(text, names, scorer=fuzz.WRatio, limit=limit, score_cutoff=60, processor=normalize)
     return [name for name, _, _ in found]
 
 
@@ -46,18 +46,18 @@ def countries() -> dict[str, Country]:
     rows = csv.DictReader(table.splitlines())
     return {
         row["alpha2"]: Country(
-            row["alpha2"], row["alpha3"], row["name"], listed(row["aliases"]), listed(row["demonyms"])
+            row["alpha2"], row["alpha3"], row["name"], split_list(row["aliases"]), split_list(row["demonyms"])
         )
         for row in rows
     }
 
 
-def listed(cell: str) -> tuple[str, ...]:
+def split_list(cell: str) -> tuple[str, ...]:
     """`a;b` -> (a, b): how a list is written in one cell."""
     return tuple(part.strip() for part in cell.split(";") if part.strip())
 
 
-def plain(text: str) -> str:
+def normalize(text: str) -> str:
     """Lower case, without accents, every run of punctuation one blank."""
     letters = unicodedata.normalize("NFKD", text[:200]).casefold()
     return _BREAKS.sub(" ", "".join(letter for letter in letters if not unicodedata.combining(letter))).strip()
@@ -66,6 +66,6 @@ def plain(text: str) -> str:
 @cache
 def _by_key() -> dict[str, Country]:
     # Codes and names come last, so that no alias can hide one.
-    index = {plain(alias): country for country in countries().values() for alias in country.aliases}
-    index |= {plain(code): country for country in countries().values() for code in (country.alpha3, country.alpha2)}
-    return index | {plain(country.name): country for country in countries().values()}
+    index = {normalize(alias): country for country in countries().values() for alias in country.aliases}
+    index |= {normalize(code): country for country in countries().values() for code in (country.alpha3, country.alpha2)}
+    return index | {normalize(country.name): country for country in countries().values()}

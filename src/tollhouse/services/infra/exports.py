@@ -1,14 +1,19 @@
-"""The whole catalogue in the formats that graph programs read."""
+"""Endpoints that export the whole catalogue: JSON, GraphML, Cytoscape JSON and CSV."""
 
 import csv
 import io
+from collections.abc import Callable
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 from msgspec import Struct
 
+from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
+from tollhouse.http.response_writer import etag_of
+from tollhouse.http.terms import FREE
 from tollhouse.services.infra.company import Category, Company, Edge
-from tollhouse.services.infra.supply_graph import Chain
+from tollhouse.services.infra.supply_graph import SupplyGraph
 
 GRAPHML = "application/graphml+xml"
 CSV = "text/csv"
@@ -19,7 +24,7 @@ _EDGE_KEYS = {"kind": "string", "product": "string", "slots": "string", "evidenc
 
 
 class InfraCatalogue(Struct, frozen=True):
-    """Everything: `generated_at` is the day the catalogue's files were last revised."""
+    """The whole catalogue. `generated_at` is the day its files were last revised."""
 
     generated_at: str
     categories: tuple[Category, ...]
@@ -27,14 +32,53 @@ class InfraCatalogue(Struct, frozen=True):
     edges: tuple[Edge, ...]
 
 
-def as_json(chain: Chain) -> bytes:
-    """The whole catalogue as one InfraCatalogue."""
-    catalogue = InfraCatalogue(f"{chain.revised}T00:00:00Z", chain.categories, chain.companies, chain.edges)
+def export_endpoints(graph: SupplyGraph) -> tuple[Endpoint, ...]:
+    """The declarations. Each export is written on its first request: the catalogue does not change while served."""
+    formats: list[tuple[str, str, str, str, Any, Callable[[SupplyGraph], bytes]]] = [
+        ("", "json", "Export categories, companies and edges", JSON, InfraCatalogue, as_json),
+        ("Graphml", "graphml", "Export the graph as GraphML", GRAPHML, {"type": "string"}, as_graphml),
+        ("Cytoscape", "cytoscape.json", "Export the graph as Cytoscape JSON", JSON, {"type": "object"}, as_cytoscape),
+        ("Csv", "csv", "Export the edges as CSV", CSV, {"type": "string"}, as_csv),
+    ]
+    return tuple(
+        Endpoint(
+            id=f"getInfraCatalogue{name}",
+            method="GET",
+            path=f"/infra-catalog.{ending}",
+            summary=summary,
+            handler=_CachedExport(graph, media_type, write),
+            terms=FREE,
+            responses={media_type: schema},
+            tag="exports",
+        )
+        for name, ending, summary, media_type, schema, write in formats
+    )
+
+
+class _CachedExport:
+    """A handler that writes its response once."""
+
+    def __init__(self, graph: SupplyGraph, media_type: str, write: Callable[[SupplyGraph], bytes]) -> None:
+        self._graph = graph
+        self._media_type = media_type
+        self._write = write
+        self._response: Response | None = None
+
+    async def __call__(self, _request: Request[Any, Any]) -> Response:
+        if self._response is None:
+            body = self._write(self._graph)
+            self._response = Response(body, self._media_type, etag_of(body))
+        return self._response
+
+
+def as_json(graph: SupplyGraph) -> bytes:
+    """The whole catalogue as an `InfraCatalogue`."""
+    catalogue = InfraCatalogue(f"{graph.revised}T00:00:00Z", graph.categories, graph.companies, graph.edges)
     return msgspec.json.encode(catalogue)
 
 
-def as_graphml(chain: Chain) -> bytes:
-    """GraphML 1.0: a directed graph whose edges have ids, so that two kinds between two companies both survive."""
+def as_graphml(graph: SupplyGraph) -> bytes:
+    """GraphML 1.0: a directed graph. Edges have ids, so that two kinds of edge between two companies stay apart."""
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
@@ -44,8 +88,8 @@ def as_graphml(chain: Chain) -> bytes:
             for name, kind in _EDGE_KEYS.items()
         ),
         '  <graph id="infra" edgedefault="directed">',
-        *(_graphml_node(company) for company in chain.companies),
-        *(_graphml_edge(edge) for edge in chain.edges),
+        *(_graphml_node(company) for company in graph.companies),
+        *(_graphml_edge(edge) for edge in graph.edges),
         "  </graph>",
         "</graphml>",
         "",
@@ -53,31 +97,31 @@ def as_graphml(chain: Chain) -> bytes:
     return "\n".join(lines).encode()
 
 
-def as_cytoscape(chain: Chain) -> bytes:
-    """Cytoscape JSON: Cytoscape.js takes the member `elements` as it is, networkx the whole document."""
-    # networkx asks for `value` on each node, and tells parallel edges apart by `key`.
-    nodes = [{"data": {**msgspec.to_builtins(company), "value": company.id}} for company in chain.companies]
+def as_cytoscape(graph: SupplyGraph) -> bytes:
+    """Cytoscape JSON: Cytoscape.js reads the member `elements`, networkx the whole document."""
+    # networkx needs `value` on each node, and `key` on parallel edges.
+    nodes = [{"data": {**msgspec.to_builtins(company), "value": company.id}} for company in graph.companies]
     edges = [
         {"data": {"id": edge.id, "key": edge.id, "source": edge.source, "target": edge.target, **_facts(edge)}}
-        for edge in chain.edges
+        for edge in graph.edges
     ]
     document = {
         "format_version": "1.0",
         "generated_by": "tollhouse",
         "directed": True,
         "multigraph": True,
-        "data": {"name": "infra", "revised": chain.revised},
+        "data": {"name": "infra", "revised": graph.revised},
         "elements": {"nodes": nodes, "edges": edges},
     }
     return msgspec.json.encode(document)
 
 
-def as_csv(chain: Chain) -> bytes:
+def as_csv(graph: SupplyGraph) -> bytes:
     """One row per edge (RFC 4180)."""
     out = io.StringIO()
     rows = csv.writer(out)
     rows.writerow(("source", "target", "kind", "product", "confidence", "evidence_class"))
-    for edge in chain.edges:
+    for edge in graph.edges:
         evidence = edge.evidence[0].evidence_class
         rows.writerow((edge.source, edge.target, edge.kind, edge.product or "", edge.confidence, evidence))
     return out.getvalue().encode()
@@ -98,7 +142,7 @@ def _graphml_edge(edge: Edge) -> str:
         for name, value in _facts(edge).items()
         if name in _EDGE_KEYS and value is not None
     )
-    # Readers refuse undirected edges in a directed graph: `kind` tells that partners_with runs both ways.
+    # Readers reject undirected edges in a directed graph: the kind says that partners_with is mutual.
     ends = f"source={quoteattr(edge.source)} target={quoteattr(edge.target)}"
     return f"    <edge id={quoteattr(edge.id)} {ends}>{data}</edge>"
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 STEPS = 200_000
 
 
-class Supply(Struct, frozen=True):
+class SlotSupply(Struct, frozen=True):
     """A supplier fills a slot of a customer."""
 
     supplier: int
@@ -32,17 +32,17 @@ class Chokepoint(Struct, frozen=True):
     failures: tuple[Failure, ...]
 
 
-class Ranking(Struct, frozen=True):
+class ChokepointRanking(Struct, frozen=True):
     """Chokepoints, the one that stops most first. `is_cut` when the budget ended before all were looked at."""
 
     chokepoints: tuple[Chokepoint, ...]
     is_cut: bool
 
 
-class Slots:
+class FailureModel:
     """Every input slot of every company, and who fills it."""
 
-    def __init__(self, supplies: Iterable[Supply]) -> None:
+    def __init__(self, supplies: Iterable[SlotSupply]) -> None:
         fillers: dict[tuple[int, str], set[int]] = defaultdict(set)
         for supply in supplies:
             fillers[supply.customer, supply.slot].add(supply.supplier)
@@ -53,7 +53,7 @@ class Slots:
             for supplier in fillers[slot]:
                 self._fills[supplier].append(number)
 
-    def knock_out(self, nodes: Sequence[int]) -> tuple[Failure, ...]:
+    def simulate_failure(self, nodes: Sequence[int]) -> tuple[Failure, ...]:
         """What fails when these do, round by round; they themselves are not in it."""
         lost: Counter[int] = Counter()
         failed = set(nodes)
@@ -78,14 +78,14 @@ class Slots:
         )
         return [node for node, _ in sorted(alone.items(), key=lambda pair: (-pair[1], pair[0]))]
 
-    def ranking(self, steps: int = STEPS) -> Ranking:
+    def ranking(self, steps: int = STEPS) -> ChokepointRanking:
         """Every company whose failure stops another."""
         found: list[Chokepoint] = []
         for node in self.sole_fillers():
             if steps <= 0:
                 break
-            failures = self.knock_out([node])
+            failures = self.simulate_failure([node])
             steps -= sum(len(self._fills.get(other, ())) for other in (node, *(f.node for f in failures)))
             found.append(Chokepoint(node, failures))
         found.sort(key=lambda chokepoint: (-len(chokepoint.failures), chokepoint.node))
-        return Ranking(tuple(found), is_cut=steps <= 0)
+        return ChokepointRanking(tuple(found), is_cut=steps <= 0)

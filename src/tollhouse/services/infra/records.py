@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse.services.infra.company import CONFIDENCE, Kind, Listing
-from tollhouse.services.infra.countries import countries, listed, plain
+from tollhouse.services.infra.countries import countries, normalize, split_list
 
 Row = TypeVar("Row", bound=Struct)
 
@@ -89,13 +89,13 @@ def read_records(folder: Traversable) -> Records:
         companies=_rows(_toml(folder, "companies.toml"), "company", CompanyRow, "companies.toml"),
         edges=tuple(_edges(folder)),
     )
-    faults = faults_of(records)
+    faults = find_errors(records)
     if faults:
         raise CatalogueError("\n".join(faults))
     return records
 
 
-def faults_of(records: Records) -> list[str]:
+def find_errors(records: Records) -> list[str]:
     """Everything that is wrong with the records, in words that name the row. Empty when they may be served."""
     return [
         *([] if _DATE.fullmatch(records.revised) else ["categories.toml: `revised` must be a date such as 2026-11-21"]),
@@ -111,7 +111,7 @@ def _category_faults(categories: Sequence[CategoryRow]) -> Iterator[str]:
     for row in categories:
         if not _ID.fullmatch(row.id):
             yield f"categories.toml: {row.id!r} is no id"
-        for name in {plain(text) for text in (row.id, row.name, *row.aliases)}:
+        for name in {normalize(text) for text in (row.id, row.name, *row.aliases)}:
             if seen.setdefault(name, row.id) != row.id:
                 yield f"categories.toml: {row.id}: {name!r} already means {seen[name]}"
     ids = [row.id for row in categories]
@@ -145,7 +145,7 @@ def _name_faults(companies: Sequence[CompanyRow]) -> Iterator[str]:
             yield f"companies.toml: the id {row.id} is given twice"
         ids.add(row.id)
         for text in (row.id, row.name, row.ticker or "", *row.aliases):
-            name = plain(text)
+            name = normalize(text)
             if name and seen.setdefault(name, row.id) != row.id:
                 yield f"companies.toml: {row.id}: {text!r} already means {seen[name]}"
 
@@ -195,7 +195,7 @@ def _edges(folder: Traversable) -> Iterator[EdgeRow]:
                 target=cells["target"],
                 kind=cells["kind"],
                 product=cells["product"] or None,
-                slots=listed(cells["slots"]),
+                slots=split_list(cells["slots"]),
                 evidence_class=cells["evidence_class"],
                 evidence_url=cells["evidence_url"] or None,
                 evidence_date=cells["evidence_date"] or None,

@@ -1,4 +1,4 @@
-"""The infra service: its catalogue loaded, its desks put together, and its health."""
+"""The infra service: its supply graph, endpoints and health."""
 
 from functools import partial
 from typing import Any
@@ -7,42 +7,46 @@ from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.http.service import Service
 from tollhouse.services.infra.assistant.assistant import Assistant
-from tollhouse.services.infra.assistant.conversation import open_conversations
-from tollhouse.services.infra.assistant.endpoints import AssistantEndpoints
+from tollhouse.services.infra.assistant.endpoints import AssistantEndpoints, open_conversations
 from tollhouse.services.infra.company_endpoints import CompanyEndpoints
-from tollhouse.services.infra.declarations import Desks, operations
+from tollhouse.services.infra.exports import export_endpoints
 from tollhouse.services.infra.graph_endpoints import GraphEndpoints
 from tollhouse.services.infra.pages import FRONT_PAGE, PAGES
-from tollhouse.services.infra.supply_graph import Chain, load_chain
+from tollhouse.services.infra.supply_graph import SupplyGraph, load_supply_graph
 
 INTERFACE_VERSION = "1.0.0"
 
 _DESCRIPTION = """Companies of the AI infrastructure value chain and who supplies whom, with the evidence of each edge.
 
-Free, without a key. Errors are `application/problem+json` (RFC 9457). The catalogue holds public knowledge; an edge
-that is not in it may exist all the same."""
+Free, no key required. Errors are `application/problem+json` (RFC 9457). The catalogue contains public knowledge; a
+missing edge does not mean that there is no relation."""
 
 _TAGS = {
-    "companies": "Who is in the chain",
-    "graph": "Who depends on whom",
-    "exports": "The whole catalogue",
-    "concierge": "Questions in plain words",
+    "companies": "Companies and categories",
+    "graph": "The supply graph",
+    "exports": "Exports of the whole catalogue",
+    "assistant": "Questions in plain words",
     "about": "This service",
 }
 
 
 async def open_infra(context: AppContext) -> Service:
-    """The service over the rooms it is given. Raises CatalogueError when its files contradict themselves."""
-    chain = load_chain()
+    """Open the service. Raises CatalogueError if the bundled files are inconsistent."""
+    graph = load_supply_graph()
     conversations = await open_conversations(context.database)
-    chat = AssistantEndpoints(Assistant(chain), conversations, context.meter, context.settings.infra_chat_per_minute)
+    chat = AssistantEndpoints(Assistant(graph), conversations, context.meter, context.settings.infra_chat_per_minute)
     return Service(
         name="infra",
         title="Tollhouse: AI infrastructure discovery",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        endpoints=operations(chain, Desks(CompanyEndpoints(chain), GraphEndpoints(chain), chat)),
-        health=partial(_health, context, chain),
+        endpoints=[
+            *CompanyEndpoints(graph).endpoints(),
+            *GraphEndpoints(graph).endpoints(),
+            *export_endpoints(graph),
+            *chat.endpoints(),
+        ],
+        health=partial(_health, context, graph),
         health_schema=_HEALTH_SCHEMA,
         tags=_TAGS,
         pages=PAGES,
@@ -50,14 +54,14 @@ async def open_infra(context: AppContext) -> Service:
     )
 
 
-async def _health(context: AppContext, chain: Chain) -> dict[str, Any]:
+async def _health(context: AppContext, graph: SupplyGraph) -> dict[str, Any]:
     return {
         "status": "ok",
         "version": __version__,
         "uptime_seconds": context.uptime_seconds(),
-        "company_count": len(chain.companies),
-        "edge_count": len(chain.edges),
-        "revised": chain.revised,
+        "company_count": len(graph.companies),
+        "edge_count": len(graph.edges),
+        "revised": graph.revised,
     }
 
 
@@ -70,6 +74,6 @@ _HEALTH_SCHEMA: dict[str, Any] = {
         "uptime_seconds": {"type": "integer"},
         "company_count": {"type": "integer"},
         "edge_count": {"type": "integer"},
-        "revised": {"type": "string", "description": "The day the catalogue was last changed"},
+        "revised": {"type": "string", "description": "The day of the catalogue's last revision"},
     },
 }

@@ -1,18 +1,16 @@
-"""The concierge: reads a question, runs the query it means, and tells what the graph says, with its evidence."""
+"""The assistant: reads a question, runs the query it means, and tells what the graph says, with its evidence."""
 
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.infra.assistant.entity_linking import Linker
-from tollhouse.services.infra.assistant.executor import Finding, find
-from tollhouse.services.infra.assistant.follow_ups import Focus
-from tollhouse.services.infra.assistant.interpretation import Puzzled, understood
-from tollhouse.services.infra.assistant.query_types import Query, ShownQuery, shown
-from tollhouse.services.infra.assistant.renderer import cited, told
+from tollhouse.services.infra.assistant.executor import GraphQuery, QueryResult, ShownQuery, execute, show_query
+from tollhouse.services.infra.assistant.query_parser import ConversationFocus, ParseFailure, parse_message
+from tollhouse.services.infra.assistant.renderer import render_answer, render_citation
+from tollhouse.services.infra.assistant.sentence import EntityLinker
 from tollhouse.services.infra.company import Edge, EvidenceClass
-from tollhouse.services.infra.supply_graph import Chain
+from tollhouse.services.infra.supply_graph import SupplyGraph
 
 MODEL = "graph"
 CITED = 60
@@ -39,7 +37,7 @@ class Citation(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """What the concierge answers; `query` is null when the question was not understood."""
+    """What the assistant answers; `query` is null when the question was not understood."""
 
     reply: str
     companies: tuple[str, ...]
@@ -52,49 +50,54 @@ class Reply(Struct, frozen=True):
 class Assistant:
     """Answers from one chain. It keeps nothing: what a conversation is about goes in and comes out."""
 
-    def __init__(self, chain: Chain) -> None:
-        self._chain = chain
-        self._linker = Linker(chain)
+    def __init__(self, graph: SupplyGraph) -> None:
+        self._graph = graph
+        self._linker = EntityLinker(graph)
 
-    def reply(self, message: str, focus: Focus | None) -> tuple[Reply, Focus | None]:
+    def reply(self, message: str, focus: ConversationFocus | None) -> tuple[Reply, ConversationFocus | None]:
         """The answer, and what it leaves to come back to."""
         focus = focus if focus and self._knows(focus) else None
-        meant = understood(self._linker, message, focus)
-        if isinstance(meant, Puzzled):
+        meant = parse_message(self._linker, message, focus)
+        if isinstance(meant, ParseFailure):
             return self._puzzled(meant), focus
-        finding = find(self._chain, meant)
+        finding = execute(self._graph, meant)
         return self._answer(finding), _focus_after(finding)
 
-    def _knows(self, focus: Focus) -> bool:
+    def _knows(self, focus: ConversationFocus) -> bool:
         """Whether all it names is still here: a conversation may outlive an edit of the catalogue."""
-        ids = {company.id for company in self._chain.companies}
-        categories = {None, *(category.id for category in self._chain.categories)}
+        ids = {company.id for company in self._graph.companies}
+        categories = {None, *(category.id for category in self._graph.categories)}
         return ids.issuperset((*focus.query.companies, *focus.companies, *focus.named)) and (
             focus.query.category in categories
         )
 
-    def _answer(self, finding: Finding) -> Reply:
+    def _answer(self, finding: QueryResult) -> Reply:
         edges = finding.edges[:CITED]
         return Reply(
-            reply=told(self._chain, finding),
+            reply=render_answer(self._graph, finding),
             companies=finding.companies,
             edges=edges,
             citations=tuple(self._citation(edge) for edge in edges),
-            query=shown(finding.query, _arguments(finding.query)),
+            query=show_query(finding.query, _arguments(finding.query)),
             suggestions=self._suggestions(finding),
         )
 
     def _citation(self, edge: Edge) -> Citation:
         evidence = edge.evidence[0]
         return Citation(
-            edge.id, cited(self._chain, edge), evidence.evidence_class, evidence.url, evidence.date, edge.confidence
+            edge.id,
+            render_citation(self._graph, edge),
+            evidence.evidence_class,
+            evidence.url,
+            evidence.date,
+            edge.confidence,
         )
 
-    def _suggestions(self, finding: Finding) -> tuple[str, ...]:
+    def _suggestions(self, finding: QueryResult) -> tuple[str, ...]:
         about = (*finding.query.companies, *finding.companies)
         if not about:
             return USUAL_SUGGESTIONS[:3]
-        name = self._chain.company(about[0]).name
+        name = self._graph.company(about[0]).name
         asked = finding.query.operation
         offers = {
             "suppliers": f"Who supplies {name}?",
@@ -104,7 +107,7 @@ class Assistant:
         }
         return tuple(text for operation, text in offers.items() if operation != asked)[:3]
 
-    def _puzzled(self, puzzled: Puzzled) -> Reply:
+    def _puzzled(self, puzzled: ParseFailure) -> Reply:
         return Reply(
             reply=f"{_WHY[puzzled.why].format(words=_quoted(puzzled.words))} {_TRY}",
             companies=(),
@@ -114,11 +117,11 @@ class Assistant:
             suggestions=self._meant(puzzled) or USUAL_SUGGESTIONS,
         )
 
-    def _meant(self, puzzled: Puzzled) -> tuple[str, ...]:
+    def _meant(self, puzzled: ParseFailure) -> tuple[str, ...]:
         near = [
-            company for word in puzzled.words for company in self._chain.names.near_companies(word, 1, LIKELY_MEANT)
+            company for word in puzzled.words for company in self._graph.names.near_companies(word, 1, LIKELY_MEANT)
         ]
-        return tuple(f"Tell me about {self._chain.company(company).name}" for company in dict.fromkeys(near))
+        return tuple(f"Tell me about {self._graph.company(company).name}" for company in dict.fromkeys(near))
 
 
 _WHY = {
@@ -133,12 +136,12 @@ _TRY = (
 )
 
 
-def _focus_after(finding: Finding) -> Focus:
+def _focus_after(finding: QueryResult) -> ConversationFocus:
     about = finding.query.companies or finding.companies
-    return Focus(finding.query, about[:REMEMBERED], finding.companies[:REMEMBERED])
+    return ConversationFocus(finding.query, about[:REMEMBERED], finding.companies[:REMEMBERED])
 
 
-def _arguments(query: Query) -> dict[str, Any]:
+def _arguments(query: GraphQuery) -> dict[str, Any]:
     arguments: dict[str, Any] = msgspec.to_builtins(query)
     del arguments["operation"]
     return arguments

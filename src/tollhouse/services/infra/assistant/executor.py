@@ -1,167 +1,254 @@
-"""A typed query run over the graph: the companies and edges that answer it."""
+"""Graph queries, and their execution: the companies and edges that answer a query."""
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
+from typing import Any, Literal
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.infra.assistant.query_types import USUAL_RANKS, Query
 from tollhouse.services.infra.company import MUTUAL_KINDS, Company, Edge, Kind
-from tollhouse.services.infra.paths import paths_between
-from tollhouse.services.infra.search import stems
-from tollhouse.services.infra.supply_graph import Chain
+from tollhouse.services.infra.company_search import stems
+from tollhouse.services.infra.reachability import paths_between
+from tollhouse.services.infra.supply_graph import SupplyGraph
+
+Operation = Literal[
+    "describe",
+    "list",
+    "makers",
+    "suppliers",
+    "customers",
+    "shared_suppliers",
+    "shared_customers",
+    "path",
+    "upstream",
+    "downstream",
+    "fails_without",
+    "chokepoints",
+    "chokepoints_for",
+    "compare",
+    "relation",
+    "investors",
+    "investments",
+    "partners",
+    "competitors",
+    "most_suppliers",
+    "most_customers",
+]
+Attribute = Literal["country", "ticker"]
+
+# How many of a ranking are told where nobody says how many.
+USUAL_RANKS = 5
+MOST_RANKS = 65
 
 LONGEST_PATH = 8
 MANY = 1_000
 
 
-class Finding(Struct, frozen=True):
+class GraphQuery(Struct, frozen=True, omit_defaults=True):
+    """`companies` are ids, in the order that counts. `without_country` leaves a country out. `counts` asks how many."""
+
+    operation: Operation
+    companies: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    product: str | None = None
+    category: str | None = None
+    country: str | None = None
+    without_country: str | None = None
+    limit: int | None = None
+    counts: bool = False
+    attribute: Attribute | None = None
+
+
+class ShownQuery(Struct, frozen=True):
+    """The query as the caller sees it; `equivalent` is a request that answers the same, where there is one."""
+
+    operation: Operation
+    arguments: dict[str, Any]
+    equivalent: str | None
+
+
+def show_query(query: GraphQuery, arguments: dict[str, Any]) -> ShownQuery:
+    """The query to show; `arguments` are its members that are not left at their defaults."""
+    return ShownQuery(query.operation, arguments, _equivalent(query))
+
+
+def _equivalent(query: GraphQuery) -> str | None:
+    """Leaves out what the request has no parameter for, so that it never promises another answer."""
+    first = query.companies[0] if query.companies else ""
+    if query.product or query.without_country or (query.country and query.operation not in ("list", "fails_without")):
+        return f"/api/products?{urlencode({'q': query.product})}" if query.operation == "makers" else None
+    kinds = "".join(f"&kind={kind}" for kind in query.kinds)
+    category = f"&category={query.category}" if query.category else ""
+    country = f"&country={query.country}" if query.country else ""
+    if category and query.operation != "list":
+        return None
+    return {
+        "describe": f"/api/companies/{first}",
+        "list": f"/api/products?limit=250{category}{country}",
+        "suppliers": f"/api/companies/{first}/neighbours?direction=upstream{kinds}",
+        "customers": f"/api/companies/{first}/neighbours?direction=downstream{kinds}",
+        "upstream": f"/api/exposure?company={first}",
+        "downstream": f"/api/exposure?company={first}",
+        "path": f"/api/paths?from={first}&to={query.companies[-1] if query.companies else ''}",
+        "fails_without": f"/api/chokepoints?company={first}" if first else f"/api/chokepoints?country={query.country}",
+        "chokepoints": f"/api/chokepoints?limit={query.limit or USUAL_RANKS}",
+        "investors": f"/api/companies/{first}/neighbours?direction=upstream&kind=invests_in",
+        "investments": f"/api/companies/{first}/neighbours?direction=downstream&kind=invests_in",
+        "partners": f"/api/companies/{first}/neighbours?kind=partners_with",
+        "competitors": f"/api/companies/{first}/neighbours?kind=competes_with",
+    }.get(query.operation)
+
+
+class QueryResult(Struct, frozen=True):
     """What answers a query. `companies` are ids in the order told; `is_reversed`: the path runs the other way."""
 
-    query: Query
+    query: GraphQuery
     companies: tuple[str, ...] = ()
     edges: tuple[Edge, ...] = ()
     is_reversed: bool = False
 
 
-def find(chain: Chain, query: Query) -> Finding:
+def execute(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     """Run a query; its companies exist."""
-    return _FINDERS[query.operation](chain, query)
+    return _FINDERS[query.operation](graph, query)
 
 
-def _describe(_chain: Chain, query: Query) -> Finding:
-    return Finding(query, query.companies)
+def _describe(_graph: SupplyGraph, query: GraphQuery) -> QueryResult:
+    return QueryResult(query, query.companies)
 
 
-def _list(chain: Chain, query: Query) -> Finding:
-    fitting = (c for c in chain.companies if query.category in (None, c.category) and _in_country(query, c))
-    return Finding(query, tuple(company.id for company in fitting))
+def _list(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
+    fitting = (c for c in graph.companies if query.category in (None, c.category) and _in_country(query, c))
+    return QueryResult(query, tuple(company.id for company in fitting))
 
 
-def _makers(chain: Chain, query: Query) -> Finding:
+def _makers(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     words = stems(query.product or "")
-    here = [company for company in chain.companies if _in_country(query, company)]
+    here = [company for company in graph.companies if _in_country(query, company)]
     # "Switches" are first what is called so, and only then what has them in its name: switch silicon.
     fitting = [company for company in here if any(_ends_in(product, words) for product in company.products)]
     fitting = fitting or [company for company in here if _makes(company, set(words))]
-    return Finding(query, tuple(company.id for company in fitting))
+    return QueryResult(query, tuple(company.id for company in fitting))
 
 
-def _suppliers(chain: Chain, query: Query) -> Finding:
-    edges = [edge for edge in chain.into(query.companies[0]) if edge.is_supply]
-    return _neighbours(chain, query, edges, lambda edge: edge.source)
+def _suppliers(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
+    edges = [edge for edge in graph.into(query.companies[0]) if edge.is_supply]
+    return _neighbours(graph, query, edges, lambda edge: edge.source)
 
 
-def _customers(chain: Chain, query: Query) -> Finding:
-    edges = [edge for edge in chain.out_of(query.companies[0]) if edge.is_supply]
-    found = _neighbours(chain, query, edges, lambda edge: edge.target)
+def _customers(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
+    edges = [edge for edge in graph.out_of(query.companies[0]) if edge.is_supply]
+    found = _neighbours(graph, query, edges, lambda edge: edge.target)
     if query.product and not found.companies:
         # No edge tells which of its products a customer takes: then all customers are the answer, as the query says.
-        found = _neighbours(chain, msgspec.structs.replace(query, product=None), edges, lambda edge: edge.target)
+        found = _neighbours(graph, msgspec.structs.replace(query, product=None), edges, lambda edge: edge.target)
     return found
 
 
-def _neighbours(chain: Chain, query: Query, edges: Iterable[Edge], end: Callable[[Edge], str]) -> Finding:
+def _neighbours(
+    graph: SupplyGraph, query: GraphQuery, edges: Iterable[Edge], end: Callable[[Edge], str]
+) -> QueryResult:
     kept = [edge for edge in edges if not query.kinds or edge.kind in query.kinds]
     if query.product:
         words = set(stems(query.product))
         told = [edge for edge in kept if words <= _words_of(edge)]
-        kept = told or [edge for edge in kept if _makes(chain.company(edge.source), words)]
-    kept = [edge for edge in kept if _fits(query, chain.company(end(edge)))]
-    return Finding(query, tuple(dict.fromkeys(end(edge) for edge in kept)), tuple(kept))
+        kept = told or [edge for edge in kept if _makes(graph.company(edge.source), words)]
+    kept = [edge for edge in kept if _fits(query, graph.company(end(edge)))]
+    return QueryResult(query, tuple(dict.fromkeys(end(edge) for edge in kept)), tuple(kept))
 
 
-def _shared(chain: Chain, query: Query) -> Finding:
+def _shared(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     ask = _suppliers if query.operation == "shared_suppliers" else _customers
-    first, second = (ask(chain, Query("suppliers", companies=(company,))) for company in query.companies)
+    first, second = (ask(graph, GraphQuery("suppliers", companies=(company,))) for company in query.companies)
     both = tuple(company for company in first.companies if company in second.companies)
     edges = (edge for edge in (*first.edges, *second.edges) if edge.source in both or edge.target in both)
-    return Finding(query, both, tuple(dict.fromkeys(edges)))
+    return QueryResult(query, both, tuple(dict.fromkeys(edges)))
 
 
-def _path(chain: Chain, query: Query) -> Finding:
-    source, target = map(chain.node, query.companies)
+def _path(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
+    source, target = map(graph.node, query.companies)
     for is_reversed, (start, end) in enumerate(((source, target), (target, source))):
-        paths = paths_between(chain.flow, start, end, max_length=LONGEST_PATH, limit=1)
-        if paths.found:
-            ids = chain.ids(paths.found[0])
-            return Finding(query, tuple(ids), _along(chain, ids), bool(is_reversed))
-    return Finding(query)
+        paths = paths_between(graph.network, start, end, max_length=LONGEST_PATH, limit=1)
+        if paths.paths:
+            ids = graph.ids(paths.paths[0])
+            return QueryResult(query, tuple(ids), _along(graph, ids), bool(is_reversed))
+    return QueryResult(query)
 
 
-def _walk(chain: Chain, query: Query) -> Finding:
+def _walk(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     upstream = query.operation == "upstream"
-    walk = chain.flow.walk(chain.node(query.companies[0]), upstream=upstream, depth=MANY, limit=MANY)
+    walk = graph.network.walk(graph.node(query.companies[0]), upstream=upstream, depth=MANY, limit=MANY)
     edges: list[Edge] = []
     for step in walk.steps:
-        ends = chain.ids((step.node, step.via) if upstream else (step.via, step.node))
-        edges += chain.supply_between(*ends)
-    ids = [i for i in chain.ids(step.node for step in walk.steps) if _fits(query, chain.company(i))]
-    return Finding(query, tuple(ids), tuple(edges))
+        ends = graph.ids((step.node, step.via) if upstream else (step.via, step.node))
+        edges += graph.supply_between(*ends)
+    ids = [i for i in graph.ids(step.node for step in walk.steps) if _fits(query, graph.company(i))]
+    return QueryResult(query, tuple(ids), tuple(edges))
 
 
-def _fails_without(chain: Chain, query: Query) -> Finding:
-    gone = query.companies or tuple(c.id for c in chain.companies if c.country == query.country)
-    failures = chain.slots.knock_out([chain.node(company) for company in gone])
-    failed = chain.ids(failure.node for failure in failures)
+def _fails_without(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
+    gone = query.companies or tuple(c.id for c in graph.companies if c.country == query.country)
+    failures = graph.failures.simulate_failure([graph.node(company) for company in gone])
+    failed = graph.ids(failure.node for failure in failures)
     stopped = {*gone, *failed}
-    slots = {chain.companies[failure.node].id: failure.slot for failure in failures}
-    edges = [e for company in failed for e in chain.into(company) if slots[company] in e.slots and e.source in stopped]
-    return Finding(query, tuple(failed), tuple(edges))
+    slots = {graph.companies[failure.node].id: failure.slot for failure in failures}
+    edges = [e for company in failed for e in graph.into(company) if slots[company] in e.slots and e.source in stopped]
+    return QueryResult(query, tuple(failed), tuple(edges))
 
 
-def _chokepoints(chain: Chain, query: Query) -> Finding:
-    ranked = chain.chokepoints.chokepoints[: query.limit or USUAL_RANKS]
-    return Finding(query, tuple(chain.ids(chokepoint.node for chokepoint in ranked)))
+def _chokepoints(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
+    ranked = graph.chokepoints.chokepoints[: query.limit or USUAL_RANKS]
+    return QueryResult(query, tuple(graph.ids(chokepoint.node for chokepoint in ranked)))
 
 
-def _chokepoints_for(chain: Chain, query: Query) -> Finding:
-    node = chain.node(query.companies[0])
-    fatal = [c.node for c in chain.chokepoints.chokepoints if any(failure.node == node for failure in c.failures)]
-    return Finding(query, tuple(chain.ids(fatal)))
+def _chokepoints_for(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
+    node = graph.node(query.companies[0])
+    fatal = [c.node for c in graph.chokepoints.chokepoints if any(failure.node == node for failure in c.failures)]
+    return QueryResult(query, tuple(graph.ids(fatal)))
 
 
-def _compare(chain: Chain, query: Query) -> Finding:
+def _compare(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     first, second = query.companies
-    between = [*chain.supply_between(first, second), *chain.supply_between(second, first)]
-    return Finding(query, query.companies, tuple(between))
+    between = [*graph.supply_between(first, second), *graph.supply_between(second, first)]
+    return QueryResult(query, query.companies, tuple(between))
 
 
-def _relation(chain: Chain, query: Query) -> Finding:
+def _relation(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     first, second = query.companies
     if not query.kinds:
-        return Finding(query, query.companies, tuple(chain.supply_between(first, second)))
-    known = [*chain.out_of(first), *chain.into(first), *chain.rivals(first)]
+        return QueryResult(query, query.companies, tuple(graph.supply_between(first, second)))
+    known = [*graph.out_of(first), *graph.into(first), *graph.rivals(first)]
     edges = (e for e in known if e.kind in query.kinds and second in (e.source, e.target))
     mutual = (e for e in edges if e.kind in MUTUAL_KINDS or e.source == first)
-    return Finding(query, query.companies, tuple(mutual))
+    return QueryResult(query, query.companies, tuple(mutual))
 
 
-def _related(chain: Chain, query: Query) -> Finding:
+def _related(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     company = query.companies[0]
     kind: Kind = "partners_with" if query.operation == "partners" else "invests_in"
     edges: list[Edge] = []
     if query.operation != "investors":
-        edges += [edge for edge in chain.out_of(company) if edge.kind == kind]
+        edges += [edge for edge in graph.out_of(company) if edge.kind == kind]
     if query.operation != "investments":
-        edges += [edge for edge in chain.into(company) if edge.kind == kind]
+        edges += [edge for edge in graph.into(company) if edge.kind == kind]
     if query.operation == "competitors":
-        edges = chain.rivals(company)
+        edges = graph.rivals(company)
     others = (edge.source if edge.target == company else edge.target for edge in edges)
-    return Finding(query, tuple(dict.fromkeys(others)), tuple(edges))
+    return QueryResult(query, tuple(dict.fromkeys(others)), tuple(edges))
 
 
-def _most(chain: Chain, query: Query) -> Finding:
+def _most(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     def degree(company: Company) -> int:
         return company.suppliers if query.operation == "most_suppliers" else company.customers
 
-    ranked = sorted(chain.companies, key=lambda company: -degree(company))
+    ranked = sorted(graph.companies, key=lambda company: -degree(company))
     least = degree(ranked[(query.limit or 1) - 1])
-    return Finding(query, tuple(company.id for company in ranked if degree(company) >= least))
+    return QueryResult(query, tuple(company.id for company in ranked if degree(company) >= least))
 
 
-_FINDERS: dict[str, Callable[[Chain, Query], Finding]] = {
+_FINDERS: dict[str, Callable[[SupplyGraph, GraphQuery], QueryResult]] = {
     "describe": _describe,
     "list": _list,
     "makers": _makers,
@@ -186,9 +273,9 @@ _FINDERS: dict[str, Callable[[Chain, Query], Finding]] = {
 }
 
 
-def _along(chain: Chain, ids: list[str]) -> tuple[Edge, ...]:
+def _along(graph: SupplyGraph, ids: list[str]) -> tuple[Edge, ...]:
     pairs = pairwise(ids)
-    return tuple(edge for source, target in pairs for edge in chain.supply_between(source, target))
+    return tuple(edge for source, target in pairs for edge in graph.supply_between(source, target))
 
 
 def _makes(company: Company, words: set[str]) -> bool:
@@ -203,9 +290,9 @@ def _words_of(edge: Edge) -> set[str]:
     return set(stems(" ".join((edge.product or "", *edge.slots))))
 
 
-def _fits(query: Query, company: Company) -> bool:
+def _fits(query: GraphQuery, company: Company) -> bool:
     return query.category in (None, company.category) and _in_country(query, company)
 
 
-def _in_country(query: Query, company: Company) -> bool:
+def _in_country(query: GraphQuery, company: Company) -> bool:
     return query.country in (None, company.country) and query.without_country != company.country

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from tollhouse.services.infra.assistant.executor import Finding
+from tollhouse.services.infra.assistant.executor import QueryResult
 from tollhouse.services.infra.company import Company, Edge
-from tollhouse.services.infra.countries import country_of
-from tollhouse.services.infra.supply_graph import Chain
+from tollhouse.services.infra.countries import country_by_code
+from tollhouse.services.infra.supply_graph import SupplyGraph
 
 NAMED = 12
 CAVEAT = "This rests on the supply edges known here; a slot counts as sole-sourced when no other supplier is on file."
@@ -34,32 +34,32 @@ _CLASS = {
 }
 
 
-def told(chain: Chain, finding: Finding) -> str:
+def render_answer(graph: SupplyGraph, finding: QueryResult) -> str:
     """The answer to a person."""
-    return _TELLERS[finding.query.operation](chain, finding)
+    return _TELLERS[finding.query.operation](graph, finding)
 
 
-def cited(chain: Chain, edge: Edge) -> str:
+def render_citation(graph: SupplyGraph, edge: Edge) -> str:
     """An edge as a sentence of its own."""
     about = f": {edge.product}" if edge.product else ""
-    ends = chain.company(edge.source).name, chain.company(edge.target).name
+    ends = graph.company(edge.source).name, graph.company(edge.target).name
     return f"{ends[0]} {_HOW[edge.kind]} {ends[1]}{about} ({_CLASS[edge.evidence[0].evidence_class]})"
 
 
-def _describe(chain: Chain, finding: Finding) -> str:
-    return " ".join(_profile(chain, chain.company(company), finding.query.attribute) for company in finding.companies)
+def _describe(graph: SupplyGraph, finding: QueryResult) -> str:
+    return " ".join(_profile(graph, graph.company(company), finding.query.attribute) for company in finding.companies)
 
 
-def _profile(chain: Chain, company: Company, attribute: str | None) -> str:
+def _profile(graph: SupplyGraph, company: Company, attribute: str | None) -> str:
     listing = f"listed as {company.ticker} ({company.exchange})" if company.ticker else f"listing: {company.listing}"
-    country = country_of(company.country).name
+    country = country_by_code(company.country).name
     if attribute == "country":
         return f"{company.name} is based in {country} ({company.country})."
     if attribute == "ticker":
         website = f"; its website is {company.website}" if company.website else ""
         return f"{company.name}: {listing}{website}.{_noted(company)}"
     return (
-        f"{company.name} ({country}; {listing}) is in {chain.category(company.category).name}. "
+        f"{company.name} ({country}; {listing}) is in {graph.category(company.category).name}. "
         f"{company.description or ''} It has {_number(company.suppliers, 'known supplier')} and "
         f"{_number(company.customers, 'known customer')} here.{_noted(company)}"
     )
@@ -69,105 +69,105 @@ def _noted(company: Company) -> str:
     return f" {company.note}" if company.note else ""
 
 
-def _set(chain: Chain, finding: Finding) -> str:
+def _set(graph: SupplyGraph, finding: QueryResult) -> str:
     query = finding.query
     what = f"{_adjective(finding)}{_number(len(finding.companies), 'company', 'companies')}"
-    where = f" in {chain.category(query.category).name}" if query.category else ""
+    where = f" in {graph.category(query.category).name}" if query.category else ""
     about = f" that make {query.product}" if query.product else ""
-    return _listed(chain, f"{what}{where}{about}", finding.companies)
+    return _listed(graph, f"{what}{where}{about}", finding.companies)
 
 
-def _suppliers(chain: Chain, finding: Finding) -> str:
-    return _neighbours(chain, finding, "supplier", lambda edge: edge.source)
+def _suppliers(graph: SupplyGraph, finding: QueryResult) -> str:
+    return _neighbours(graph, finding, "supplier", lambda edge: edge.source)
 
 
-def _customers(chain: Chain, finding: Finding) -> str:
-    return _neighbours(chain, finding, "customer", lambda edge: edge.target)
+def _customers(graph: SupplyGraph, finding: QueryResult) -> str:
+    return _neighbours(graph, finding, "customer", lambda edge: edge.target)
 
 
-def _neighbours(chain: Chain, finding: Finding, word: str, end: Callable[[Edge], str]) -> str:
-    query, name = finding.query, chain.company(finding.query.companies[0]).name
+def _neighbours(graph: SupplyGraph, finding: QueryResult, word: str, end: Callable[[Edge], str]) -> str:
+    query, name = finding.query, graph.company(finding.query.companies[0]).name
     kind = f" ({', '.join(_HOW[kind] for kind in query.kinds)})" if query.kinds else ""
     product = f" of {query.product}" if query.product else ""
-    category = f" in {chain.category(query.category).name}" if query.category else ""
-    where = f" from {country_of(query.country).name}" if query.country else ""
+    category = f" in {graph.category(query.category).name}" if query.category else ""
+    where = f" from {country_by_code(query.country).name}" if query.country else ""
     head = f"{name} has {_number(len(finding.companies), f'known {word}')}{product}{kind}{category}{where}"
     products: dict[str, list[str]] = {}
     for edge in finding.edges:
         products.setdefault(end(edge), []).append(
             f"{edge.product or _HOW[edge.kind]}; {_CLASS[edge.evidence[0].evidence_class]}"
         )
-    names = [f"{chain.company(c).name} ({' / '.join(products[c])})" for c in finding.companies]
+    names = [f"{graph.company(c).name} ({' / '.join(products[c])})" for c in finding.companies]
     return _enumerated(head, names)
 
 
-def _shared(chain: Chain, finding: Finding) -> str:
+def _shared(graph: SupplyGraph, finding: QueryResult) -> str:
     word = "supplier" if finding.query.operation == "shared_suppliers" else "customer"
-    first, second = (chain.company(company).name for company in finding.query.companies)
+    first, second = (graph.company(company).name for company in finding.query.companies)
     head = f"{first} and {second} have {_number(len(finding.companies), f'known {word}')} in common"
-    return _listed(chain, head, finding.companies)
+    return _listed(graph, head, finding.companies)
 
 
-def _path(chain: Chain, finding: Finding) -> str:
-    source, target = (chain.company(company).name for company in finding.query.companies)
+def _path(graph: SupplyGraph, finding: QueryResult) -> str:
+    source, target = (graph.company(company).name for company in finding.query.companies)
     if not finding.companies:
         return (
             f"No chain of known supply edges joins {source} and {target}, in either direction. "
             "Investments and partnerships are not counted as supply."
         )
-    names = " → ".join(chain.company(company).name for company in finding.companies)
+    names = " → ".join(graph.company(company).name for company in finding.companies)
     length = _number(len(finding.companies) - 1, "step")
     if finding.is_reversed:
         return f"Nothing known flows from {source} to {target}; the supply runs the other way, in {length}: {names}."
     return f"From {source} to {target} in {length}, a shortest way: {names}."
 
 
-def _walk(chain: Chain, finding: Finding) -> str:
-    name = chain.company(finding.query.companies[0]).name
+def _walk(graph: SupplyGraph, finding: QueryResult) -> str:
+    name = graph.company(finding.query.companies[0]).name
     count = _number(len(finding.companies), "company", "companies")
     if finding.query.operation == "upstream":
-        return _listed(chain, f"{name} depends, directly or through others, on {count}", finding.companies)
-    return _listed(chain, f"{count} depend on {name}, directly or through others", finding.companies)
+        return _listed(graph, f"{name} depends, directly or through others, on {count}", finding.companies)
+    return _listed(graph, f"{count} depend on {name}, directly or through others", finding.companies)
 
 
-def _fails_without(chain: Chain, finding: Finding) -> str:
-    gone = [chain.company(company).name for company in finding.query.companies]
+def _fails_without(graph: SupplyGraph, finding: QueryResult) -> str:
+    gone = [graph.company(company).name for company in finding.query.companies]
     if finding.query.country:
-        gone = [f"every company in {country_of(finding.query.country).name}"]
+        gone = [f"every company in {country_by_code(finding.query.country).name}"]
     count = _number(len(finding.companies), "other company", "other companies")
     head = f"If {' and '.join(gone)} failed, {count} would lose the last known supplier of some input"
-    return f"{_listed(chain, head, finding.companies)} {CAVEAT}"
+    return f"{_listed(graph, head, finding.companies)} {CAVEAT}"
 
 
-def _chokepoints(chain: Chain, finding: Finding) -> str:
-    stops = {chain.companies[c.node].id: len(c.failures) for c in chain.chokepoints.chokepoints}
-    names = [f"{chain.company(company).name} (stops {stops[company]})" for company in finding.companies]
+def _chokepoints(graph: SupplyGraph, finding: QueryResult) -> str:
+    stops = {graph.companies[c.node].id: len(c.failures) for c in graph.chokepoints.chokepoints}
+    names = [f"{graph.company(company).name} (stops {stops[company]})" for company in finding.companies]
     return f"{_enumerated('The companies whose failure stops the most others', names)} {CAVEAT}"
 
 
-def _chokepoints_for(chain: Chain, finding: Finding) -> str:
-    name = chain.company(finding.query.companies[0]).name
+def _chokepoints_for(graph: SupplyGraph, finding: QueryResult) -> str:
+    name = graph.company(finding.query.companies[0]).name
     count = _number(len(finding.companies), "company", "companies")
-    return f"{_listed(chain, f'{count} could stop {name} by failing alone', finding.companies)} {CAVEAT}"
+    return f"{_listed(graph, f'{count} could stop {name} by failing alone', finding.companies)} {CAVEAT}"
 
 
-def _compare(chain: Chain, finding: Finding) -> str:
-    both = [chain.company(company) for company in finding.companies]
-    sides = " ".join(_profile(chain, company, None) for company in both)
-    between = "; ".join(cited(chain, edge) for edge in finding.edges)
+def _compare(graph: SupplyGraph, finding: QueryResult) -> str:
+    both = [graph.company(company) for company in finding.companies]
+    sides = " ".join(_profile(graph, company, None) for company in both)
+    between = "; ".join(render_citation(graph, edge) for edge in finding.edges)
     return f"{sides} Between them: {between}." if between else f"{sides} No supply between them is known here."
 
 
-def _relation(chain: Chain, finding: Finding) -> str:
-    source, target = (chain.company(company).name for company in finding.query.companies)
+def _relation(graph: SupplyGraph, finding: QueryResult) -> str:
+    source, target = (graph.company(company).name for company in finding.query.companies)
     if finding.edges:
-        return f"Yes: {'; '.join(cited(chain, edge) for edge in finding.edges)}."
+        return f"Yes: {'; '.join(render_citation(graph, edge) for edge in finding.edges)}."
     how = " or ".join(_HOW[kind] for kind in finding.query.kinds) or "supplies"
     return f"No: that {source} {how} {target} is not known here, which does not prove that it is not so."
 
 
-def _related(chain: Chain, finding: Finding) -> str:
-    name = chain.company(finding.query.companies[0]).name
+def _related(graph: SupplyGraph, finding: QueryResult) -> str:
+    name = graph.company(finding.query.companies[0]).name
     count = len(finding.companies)
     head = {
         "investors": f"{name} has {_number(count, 'known investor')} in this catalogue",
@@ -175,20 +175,20 @@ def _related(chain: Chain, finding: Finding) -> str:
         "partners": f"{name} has {_number(count, 'known partner')} in joint designs",
         "competitors": f"{_number(count, 'other company', 'other companies')} in the same category as {name}",
     }[finding.query.operation]
-    return _listed(chain, head, finding.companies)
+    return _listed(graph, head, finding.companies)
 
 
-def _most(chain: Chain, finding: Finding) -> str:
+def _most(graph: SupplyGraph, finding: QueryResult) -> str:
     is_suppliers = finding.query.operation == "most_suppliers"
     names = [
         f"{company.name} ({company.suppliers if is_suppliers else company.customers})"
-        for company in map(chain.company, finding.companies)
+        for company in map(graph.company, finding.companies)
     ]
     head = f"The most known {'suppliers' if is_suppliers else 'customers'}"
     return f"{_enumerated(head, names)} Such counts measure what is documented before what is important."
 
 
-_TELLERS: dict[str, Callable[[Chain, Finding], str]] = {
+_TELLERS: dict[str, Callable[[SupplyGraph, QueryResult], str]] = {
     "describe": _describe,
     "list": _set,
     "makers": _set,
@@ -213,8 +213,8 @@ _TELLERS: dict[str, Callable[[Chain, Finding], str]] = {
 }
 
 
-def _listed(chain: Chain, head: str, ids: Sequence[str]) -> str:
-    return _enumerated(head, [chain.company(company).name for company in ids])
+def _listed(graph: SupplyGraph, head: str, ids: Sequence[str]) -> str:
+    return _enumerated(head, [graph.company(company).name for company in ids])
 
 
 def _enumerated(head: str, names: Sequence[str]) -> str:
@@ -224,11 +224,11 @@ def _enumerated(head: str, names: Sequence[str]) -> str:
     return f"{head}: {', '.join(names[:NAMED])}{more}."
 
 
-def _adjective(finding: Finding) -> str:
+def _adjective(finding: QueryResult) -> str:
     query = finding.query
     if query.without_country:
-        return f"Outside {country_of(query.without_country).name}: "
-    return f"{country_of(query.country).name}: " if query.country else ""
+        return f"Outside {country_by_code(query.without_country).name}: "
+    return f"{country_by_code(query.country).name}: " if query.country else ""
 
 
 def _number(count: int, one: str, many: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""The concierge: exact answers, follow-ups, honest refusals, a limit per address."""
+"""The assistant: exact answers, follow-ups, honest refusals, a limit per address."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from tests.services.infra.evaluating import evaluate, read_questions
 from tollhouse import clock
-from tollhouse.services.infra.assistant import conversation
+from tollhouse.services.infra.assistant import endpoints
 from tollhouse.services.infra.assistant.assistant import Assistant
-from tollhouse.services.infra.assistant.conversation import Conversations, open_conversations
-from tollhouse.services.infra.assistant.entity_linking import Linker
-from tollhouse.services.infra.assistant.follow_ups import Focus
-from tollhouse.services.infra.assistant.query_types import Query
+from tollhouse.services.infra.assistant.endpoints import Conversations, open_conversations
+from tollhouse.services.infra.assistant.executor import GraphQuery
+from tollhouse.services.infra.assistant.query_parser import ConversationFocus
+from tollhouse.services.infra.assistant.sentence import EntityLinker
 
-FOCUS = Focus(Query("suppliers", companies=("nvidia",)), ("nvidia",), ("tsmc", "asml"))
+FOCUS = ConversationFocus(GraphQuery("suppliers", companies=("nvidia",)), ("nvidia",), ("tsmc", "asml"))
 WORDS = [
     "who", "supplies", "NVIDIA", "Micron", "and", "it", "first", "Taiwan", "hbm", "path", "from", "to", "fails", "own",
     "compare", "packaging", "share", "invest", "most", "customers", "?", "2330", "by", "outside",
@@ -27,8 +27,8 @@ async def _ask(client, message: str, **members: str) -> Any:
 
 
 @pytest.mark.parametrize(("half", "floor"), [("dev", 0.97), ("held", 0.9)])
-def test_questions_are_answered_exactly(chain, half, floor):
-    shares, wrong = evaluate(chain, read_questions(half))
+def test_questions_are_answered_exactly(graph, half, floor):
+    shares, wrong = evaluate(graph, read_questions(half))
     assert shares["all"] >= floor, [question["turns"] for question, _ in wrong]
 
 
@@ -50,11 +50,11 @@ def test_questions_are_answered_exactly(chain, half, floor):
         ("who deepnds on AMSL", "who depends on ASML"),
     ],
 )
-def test_misspelt_question_gets_the_answer_of_the_question_that_was_meant(chain, misspelt, meant):
-    concierge = Assistant(chain)
-    wanted, _ = concierge.reply(meant, None)
+def test_misspelt_question_gets_the_answer_of_the_question_that_was_meant(graph, misspelt, meant):
+    assistant = Assistant(graph)
+    wanted, _ = assistant.reply(meant, None)
     assert wanted.query is not None
-    assert concierge.reply(misspelt, None)[0].reply == wanted.reply
+    assert assistant.reply(misspelt, None)[0].reply == wanted.reply
 
 
 @pytest.mark.parametrize(
@@ -65,21 +65,21 @@ def test_misspelt_question_gets_the_answer_of_the_question_that_was_meant(chain,
         "who invested in stripe", "compare asml and honor",
     ],
 )  # fmt: skip
-def test_name_that_is_not_here_is_never_taken_for_a_misspelt_word(chain, message):
-    reply, _ = Assistant(chain).reply(message, None)
+def test_name_that_is_not_here_is_never_taken_for_a_misspelt_word(graph, message):
+    reply, _ = Assistant(graph).reply(message, None)
     assert (reply.query, reply.companies) == (None, ())
     assert reply.reply.startswith("I cannot answer that")
 
 
 @pytest.mark.parametrize("word", ["last", "back", "later", "server", "three", "trade", "filing", "lots", "Suply"])
-def test_ordinary_words_and_names_are_no_misspelt_others(chain, word):
-    assert [token.text for token in Linker(chain).read(f"who {word}")] == ["who", word]
+def test_ordinary_words_and_names_are_no_misspelt_others(graph, word):
+    assert [token.text for token in EntityLinker(graph).read(f"who {word}")] == ["who", word]
 
 
-def test_question_about_everything_is_not_about_what_was_asked_before(chain):
-    concierge = Assistant(chain)
-    _, focus = concierge.reply("path from Zeiss to OpenAI", None)
-    reply, _ = concierge.reply("which companies could stop everything?", focus)
+def test_question_about_everything_is_not_about_what_was_asked_before(graph):
+    assistant = Assistant(graph)
+    _, focus = assistant.reply("path from Zeiss to OpenAI", None)
+    reply, _ = assistant.reply("which companies could stop everything?", focus)
     assert reply.query is not None
     assert reply.query.operation == "chokepoints"
 
@@ -155,23 +155,23 @@ async def test_sixth_message_of_a_minute_waits(client):
 
 async def test_conversation_is_known_to_every_server_on_the_database(database):
     one, other = await open_conversations(database), await open_conversations(database)
-    assert other.focus_of(one.id_of(FOCUS)) == FOCUS
+    assert other.decode(one.encode(FOCUS)) == FOCUS
 
 
 def test_conversation_ends_after_an_hour(monkeypatch):
     conversations = Conversations(b"s" * 32)
-    conversation_id = conversations.id_of(FOCUS)
-    later = clock.seconds() + conversation.LIVES_SECONDS + 1
+    conversation_id = conversations.encode(FOCUS)
+    later = clock.seconds() + endpoints.LIFETIME_SECONDS + 1
     monkeypatch.setattr(clock, "seconds", lambda: later)
-    assert conversations.focus_of(conversation_id) is None
+    assert conversations.decode(conversation_id) is None
 
 
 def test_forged_conversation_leads_nowhere():
-    conversation_id = Conversations(b"s" * 32).id_of(FOCUS)
-    assert Conversations(b"s" * 32).focus_of(conversation_id) == FOCUS
-    assert Conversations(b"t" * 32).focus_of(conversation_id) is None
+    conversation_id = Conversations(b"s" * 32).encode(FOCUS)
+    assert Conversations(b"s" * 32).decode(conversation_id) == FOCUS
+    assert Conversations(b"t" * 32).decode(conversation_id) is None
     forged = conversation_id[:-3] + ("AAA" if not conversation_id.endswith("AAA") else "BBB")
-    assert Conversations(b"s" * 32).focus_of(forged) is None
+    assert Conversations(b"s" * 32).decode(forged) is None
 
 
 async def test_id_that_was_not_made_here_begins_a_conversation(client):
@@ -181,36 +181,38 @@ async def test_id_that_was_not_made_here_begins_a_conversation(client):
         assert answer.json()["query"] is None
 
 
-def test_conversation_about_a_company_that_is_gone_begins_anew(chain):
-    gone = Focus(Query("suppliers", companies=("acme",)), ("acme",), ("nvidia",))
-    reply, focus = Assistant(chain).reply("and its customers?", gone)
+def test_conversation_about_a_company_that_is_gone_begins_anew(graph):
+    gone = ConversationFocus(GraphQuery("suppliers", companies=("acme",)), ("acme",), ("nvidia",))
+    reply, focus = Assistant(graph).reply("and its customers?", gone)
     assert (reply.query, focus) == (None, None)
 
 
 def test_two_conversations_never_share_an_id():
     conversations = Conversations(b"s" * 32)
-    assert len({conversations.id_of(FOCUS) for _ in range(100)}) == 100
+    assert len({conversations.encode(FOCUS) for _ in range(100)}) == 100
 
 
-def test_longest_conversation_id_is_accepted_back(chain):
-    companies = tuple(sorted((company.id for company in chain.companies), key=len)[-5:])
-    wide = Query("fails_without", companies=companies, product="x" * 200, category="networking_optics", country="US")
-    assert len(Conversations(b"s" * 32).id_of(Focus(wide, companies, companies))) <= conversation.LONGEST_ID
+def test_longest_conversation_id_is_accepted_back(graph):
+    companies = tuple(sorted((company.id for company in graph.companies), key=len)[-5:])
+    wide = GraphQuery(
+        "fails_without", companies=companies, product="x" * 200, category="networking_optics", country="US"
+    )
+    assert len(Conversations(b"s" * 32).encode(ConversationFocus(wide, companies, companies))) <= endpoints.LONGEST_ID
 
 
-def test_answer_names_only_companies_of_the_catalogue(chain):
-    concierge = Assistant(chain)
-    known = {company.id for company in chain.companies}
+def test_answer_names_only_companies_of_the_catalogue(graph):
+    assistant = Assistant(graph)
+    known = {company.id for company in graph.companies}
     for question in read_questions("dev"):
-        reply, _ = concierge.reply(question["turns"][0], None)
+        reply, _ = assistant.reply(question["turns"][0], None)
         assert set(reply.companies) <= known
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=12)), min_size=1, max_size=25))
-def test_no_message_breaks_it(chain, words):
-    concierge = Assistant(chain)
-    reply, focus = concierge.reply(" ".join(words) or "x", None)
-    again, _ = concierge.reply(" ".join(reversed(words)) or "x", focus or FOCUS)
+def test_no_message_breaks_it(graph, words):
+    assistant = Assistant(graph)
+    reply, focus = assistant.reply(" ".join(words) or "x", None)
+    again, _ = assistant.reply(" ".join(reversed(words)) or "x", focus or FOCUS)
     assert reply.reply
     assert again.reply
