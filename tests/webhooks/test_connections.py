@@ -6,6 +6,7 @@ from standardwebhooks.webhooks import Webhook
 
 from tests.fakes.receiver import receiver
 from tests.webhooks.certificates import Authority
+from tests.webhooks.conftest import IMPATIENT
 from tollhouse.webhooks.target_validation import Rules, TargetRefused
 from tollhouse.webhooks.transport import VettedTransport
 
@@ -72,7 +73,7 @@ async def test_certificate_of_an_unknown_authority_is_refused(house, tls_hook):
 
 async def test_plain_server_at_an_https_address_is_refused(house, hook, authority):
     hook.scheme = "https"
-    room = house.open_room(resolve=Names("127.0.0.1"), tls=authority.trust())
+    room = house.open_room(resolve=Names("127.0.0.1"), tls=authority.trust(), capacity=IMPATIENT)
     delivery, _ = await told_over(house, hook, room)
     assert delivery.state == "pending"
     assert hook.told == []

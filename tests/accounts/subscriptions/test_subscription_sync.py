@@ -8,7 +8,7 @@ import pytest
 
 from tests.accounts.subscriptions.shop import Pauses, Shop
 
-SEEDS = 100
+SEEDS = 32
 BATCHES = 4
 
 
