@@ -7,6 +7,7 @@ import pytest
 
 from tests.accounts.subscriptions.shop import EMAIL
 from tests.fakes.stripe import signed
+from tollhouse.accounts.plans import open_plans
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext
 from tollhouse.http.openapi import description
@@ -28,10 +29,11 @@ def service(small_shop):
 async def client(small_shop, service):
     router = Router()
     router.mount(service, "")
-    known = {"settings": small_shop.settings, "keys": small_shop.ring, "meter": small_shop.meter}
-    context = AppContext(**{**dict.fromkeys((room.name for room in fields(AppContext)), None), **known})
-    gate = Server(small_shop.settings, Admission(context), router, {})
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=gate.answer), base_url="http://test") as client:
+    plans = open_plans(small_shop.settings)
+    known = {"settings": small_shop.settings, "keys": small_shop.ring, "meter": small_shop.meter, "plans": plans}
+    context = AppContext(**{**dict.fromkeys((field.name for field in fields(AppContext)), None), **known})
+    server = Server(small_shop.settings, Admission(context), router, {})
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=server.answer), base_url="http://test") as client:
         yield client
 
 
