@@ -2,18 +2,28 @@ import json
 
 import pytest
 
-from tollhouse.config import settings as setting
-from tollhouse.config.settings import SettingError, Settings, load, shown
+from tollhouse.app import load_settings as load
+from tollhouse.config import loader
+from tollhouse.config.loader import masked
+from tollhouse.config.section import declarations
+from tollhouse.config.settings import SECTIONS as SERVER_SECTIONS
+from tollhouse.config.settings import SettingError, Settings
+from tollhouse.services import SECTIONS
+from tollhouse.services.defense.settings import DefenseSettings
 
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch, tmp_path):
     """No settings from outside, and a working directory without a file."""
-    for name in list(setting.os.environ):
+    for name in list(loader.os.environ):
         if name.startswith("TOLLHOUSE_"):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def defense(settings: Settings) -> DefenseSettings:
+    return settings.section(DefenseSettings)
 
 
 def refused(**overrides: object):
@@ -25,14 +35,14 @@ def refused(**overrides: object):
 
 
 def test_nothing_set_means_the_defaults():
-    assert load() == Settings()
+    assert load() == Settings(sections=tuple(section() for section in SECTIONS))
 
 
 def test_command_line_goes_before_environment_before_file(bare, monkeypatch):
     (bare / "tollhouse.toml").write_text('log_level = "error"\ndata_dir = "file"\nretention_days = 3\n')
-    assert (load().log_level, load().data_dir, load().retention_days) == ("error", "file", 3)
+    assert (load().log_level, load().data_dir, defense(load()).retention_days) == ("error", "file", 3)
     monkeypatch.setenv("TOLLHOUSE_DATA_DIR", "environment")
-    assert (load().data_dir, load().retention_days) == ("environment", 3)
+    assert (load().data_dir, defense(load()).retention_days) == ("environment", 3)
     assert load(data_dir="command line").data_dir == "command line"
     assert load(data_dir=None).data_dir == "environment"
 
@@ -40,7 +50,7 @@ def test_command_line_goes_before_environment_before_file(bare, monkeypatch):
 def test_file_by_name_goes_in_place_of_the_one_here(bare):
     (bare / "tollhouse.toml").write_text("retention_days = 3\n")
     (bare / "other.toml").write_text("workers = 2\n")
-    assert (load("other.toml").retention_days, load("other.toml").workers) == (8, 2)
+    assert (defense(load("other.toml")).retention_days, load("other.toml").workers) == (8, 2)
 
 
 def test_every_type_is_read_from_the_environment(monkeypatch):
@@ -49,7 +59,7 @@ def test_every_type_is_read_from_the_environment(monkeypatch):
                        "BACKGROUND_WORK": "false", "TRUSTED_PROXIES": "10.0.0.0/8, ::1"}.items():  # fmt: skip
         monkeypatch.setenv(f"TOLLHOUSE_{name}", text)
     settings = load()
-    assert (settings.workers, settings.recorded, settings.gdelt_poll_seconds) == (3, True, 0.5)
+    assert (settings.workers, settings.recorded, defense(settings).gdelt_poll_seconds) == (3, True, 0.5)
     assert settings.background_work is False
     assert settings.hosts == {"a.org": "defense", "b.org": "x"}
     assert [str(network) for network in settings.trusted_networks()] == ["10.0.0.0/8", "::1/128"]
@@ -62,10 +72,15 @@ def test_hosts_may_be_a_table_of_the_file(bare):
 
 def test_exported_settings_are_the_same_in_a_worker(monkeypatch):
     chosen = Settings(
-        workers=2, recorded=True, hosts={"a.org": "defense"}, trusted_proxies="10.0.0.0/8, ::1", admin_token="x"
+        workers=2,
+        recorded=True,
+        hosts={"a.org": "defense"},
+        trusted_proxies="10.0.0.0/8, ::1",
+        admin_token="x",
+        sections=tuple(section() for section in SECTIONS),
     )
-    monkeypatch.setattr(setting.os, "environ", {})
-    setting.export(chosen)
+    monkeypatch.setattr(loader.os, "environ", {})
+    loader.export(chosen)
     assert load() == chosen
 
 
@@ -112,10 +127,10 @@ def test_secrets_are_masked():
         database_url="postgresql://me:hunter2@localhost/x",
         redis_url="redis://:hunter2@localhost/1",
     )
-    told = shown(settings)
-    assert "hunter2" not in json.dumps(told)
-    assert told["admin_token"] == told["key_hash_secret"] == "***"
-    assert told["database_url"] == "postgresql://me:***@localhost/x"
+    output = masked(settings)
+    assert "hunter2" not in json.dumps(output)
+    assert output["admin_token"] == output["key_hash_secret"] == "***"
+    assert output["database_url"] == "postgresql://me:***@localhost/x"
 
 
 @pytest.mark.parametrize(
@@ -123,14 +138,41 @@ def test_secrets_are_masked():
             "postgresql://localhost/x?user=me&password=hunter2"]
 )  # fmt: skip
 def test_password_of_any_shape_is_masked(url):
-    told = json.dumps(shown(Settings(database_url=url)))
-    assert "ter2" not in told
+    output = json.dumps(masked(Settings(database_url=url)))
+    assert "ter2" not in output
 
 
 def test_unset_secret_is_shown_as_unset():
-    assert shown(Settings())["admin_token"] == ""
+    assert masked(Settings())["admin_token"] == ""
 
 
 def test_refusal_of_a_secret_does_not_show_it(monkeypatch):
     monkeypatch.setenv("TOLLHOUSE_DATABASE_URL", "mysql://me:hunter2@localhost/x")
     assert "hunter2" not in refused()
+
+
+def test_not_a_number_is_refused_as_a_price(monkeypatch):
+    monkeypatch.setenv("TOLLHOUSE_X402_PRICE_USD", "nan")
+    assert refused().startswith("x402_price_usd: must be greater than zero")
+
+
+def test_refusal_says_what_the_value_must_be(monkeypatch):
+    monkeypatch.setenv("TOLLHOUSE_TREASURY_ADDRESS", "0x12")
+    assert refused() == "treasury_address: must be an address, 0x and 40 hexadecimal digits"
+    monkeypatch.delenv("TOLLHOUSE_TREASURY_ADDRESS")
+    monkeypatch.setenv("TOLLHOUSE_FEEDS", "https://a.example/feed,ftp://b.example")
+    assert refused().startswith("feeds: must be a list; each must be an http:// or https:// URL")
+
+
+def test_settings_of_a_service_come_from_the_same_file(bare):
+    (bare / "tollhouse.toml").write_text("retention_days = 3\nworkers = 2\n")
+    assert (load().workers, defense(load()).retention_days, defense(Settings()).retention_days) == (2, 3, 8)
+
+
+def test_every_setting_has_one_section_and_a_meaning_of_one_line():
+    sections = [*SERVER_SECTIONS, *SECTIONS]
+    assert sum(len(declarations([section])) for section in sections) == len(declarations(sections))
+    for declared in declarations(sections).values():
+        assert declared.meaning, declared.name
+        assert "\n" not in declared.meaning
+        assert declared.section

@@ -17,7 +17,7 @@ from tollhouse.accounts.subscriptions.stripe_client import open_stripe
 from tollhouse.accounts.wallets import WalletRegistry
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext
-from tollhouse.config import settings as setting
+from tollhouse.config.loader import load
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.console.discovery import discovery_pages
 from tollhouse.console.root_routes import api_docs_pages, front_service
@@ -32,7 +32,7 @@ from tollhouse.metering.meter import Meter, TallyMeter
 from tollhouse.payments.deposits.deposits import open_deposits
 from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.payments.pay_per_request import open_pay_per_request
-from tollhouse.services import every_service, offered
+from tollhouse.services import SECTIONS, every_service, offered
 from tollhouse.storage.counters import NoCounters
 from tollhouse.storage.counters_postgres import PostgresCounters
 from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
@@ -50,10 +50,15 @@ KEEP_LEDGER_SECONDS = 60.0
 
 def create() -> Application:
     """The ASGI application, from the settings in the environment: what a server's workers import."""
-    settings = setting.load()
+    settings = load_settings()
     logs.configure(settings.log_level)
     failpoints.arm(settings.failpoint)
     return Application(lambda: serving(settings))
+
+
+def load_settings(config: str | None = None, **overrides: object) -> Settings:
+    """The settings in effect, with the sections of every service. Raises SettingError."""
+    return load(config, SECTIONS, **overrides)
 
 
 @contextlib.asynccontextmanager
@@ -211,7 +216,7 @@ def _gate(context: AppContext, services: Sequence[Service]) -> Server:
 
 def _host(context: AppContext, admission: Admission, service: Service) -> Router:
     """A host of a service's own: its addresses begin at the root of that host, whatever its name."""
-    router, own = Router(), structs.replace(context.settings, public_url="")
+    router, own = Router(), replace(context.settings, public_url="")
     front = front_service(own, context, [service], [""])
     _mount(router, replace(context, settings=own), admission, service, "")
     router.mount(replace(front, endpoints=[*front.endpoints, *discovery_pages(own, [service], [""])]), "")

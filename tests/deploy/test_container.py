@@ -10,8 +10,12 @@ import yaml
 
 from tests.deploy.command import DEPLOY, ROOT, understood
 from tollhouse.config import settings
+from tollhouse.config.loader import from_environment
+from tollhouse.config.section import declarations
+from tollhouse.services import SECTIONS
 
-NAMES = {f"TOLLHOUSE_{field.name.upper()}" for field in msgspec.structs.fields(settings.Settings)}
+DECLARED = declarations([*settings.SECTIONS, *SECTIONS])
+NAMES = {f"TOLLHOUSE_{name.upper()}" for name in DECLARED}
 LINES = re.sub(r"\\\n\s*", "", (DEPLOY / "Containerfile").read_text("utf-8")).splitlines()
 STEPS = [line.split(maxsplit=1) for line in LINES if line and not line.startswith("#")]
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
@@ -97,7 +101,7 @@ def test_server_leaves_the_work_to_the_worker():
 def test_environment_names_settings_only(name):
     service = COMPOSE["services"][name]
     assert set(service["environment"]) <= NAMES
-    found = settings._from_environment(service["environment"])
+    found = from_environment(service["environment"], DECLARED)
     assert settings.Settings(**found).trusted_networks()
 
 

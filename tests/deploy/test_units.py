@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.command import DEPLOY, ROOT, understood
-from tollhouse.config import settings
+from tollhouse.config import loader
+from tollhouse.services import SECTIONS
 
 UNITS = sorted([*DEPLOY.glob("*.service"), *DEPLOY.glob("*.timer")])
 SERVERS = ("tollhouse.service", "tollhouse-worker.service")
@@ -114,7 +115,7 @@ def test_example_of_the_settings_file_is_one(tmp_path):
     for number, text in enumerate((example, every_line)):
         file = tmp_path / f"{number}.toml"
         file.write_text(text)
-        assert settings.load(str(file)).data_dir == "/var/lib/tollhouse"
+        assert loader.load(str(file), SECTIONS).data_dir == "/var/lib/tollhouse"
 
 
 def test_secrets_are_kept_out_of_git():

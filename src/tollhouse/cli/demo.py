@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tollhouse import logs
 from tollhouse.cli.options import HERE, Where
-from tollhouse.config.settings import has_display
+from tollhouse.config.loader import has_display
 
 
 def demo(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tollhouse.config import settings as setting
+from tollhouse import app
 from tollhouse.config.settings import Settings
 
 
@@ -21,7 +21,7 @@ class Where:
 
     def settings(self, **overrides: object) -> Settings:
         """The settings in force. Raises SettingError."""
-        return setting.load(self.config, data_dir=self.data_dir, **overrides)
+        return app.load_settings(self.config, data_dir=self.data_dir, **overrides)
 
 
 HERE = Where()

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from tollhouse import app, logs
 from tollhouse.cli.options import HERE, Where
-from tollhouse.config import settings as setting
+from tollhouse.config.loader import export, share_metrics
 from tollhouse.config.settings import Settings
 
 STOP_WITHIN_SECONDS = 35
@@ -43,7 +43,7 @@ def serve(
     logs.configure(chosen.log_level)
     asyncio.run(app.check(chosen))
     _check_port(host, port)
-    setting.export(chosen)
+    export(chosen)
     _measure_together(chosen)
     _greet(chosen)
     Granian(
@@ -94,7 +94,7 @@ def _measure_together(chosen: Settings) -> None:
         folder = Path(chosen.data_dir) / "metrics"
         rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        setting.measure_together(folder)
+        share_metrics(folder)
 
 
 def _address(host: str, port: int) -> str:

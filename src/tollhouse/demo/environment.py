@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import httpx2
 
 from tollhouse import app
-from tollhouse.config import settings as setting
+from tollhouse.config.loader import export
 from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain
 
@@ -60,7 +60,7 @@ async def set_stage(folder: Path, port: int) -> AsyncIterator[Stage]:
     root = f"http://127.0.0.1:{port or _free_port()}"
     async with LocalChain.start() as chain:
         await chain.fund_usdc(AGENT.address, FUNDS_MICROS)
-        staged = setting.load(
+        staged = app.load_settings(
             None,
             data_dir=str(folder),
             recorded=True,
@@ -82,7 +82,7 @@ async def set_stage(folder: Path, port: int) -> AsyncIterator[Stage]:
 async def _server(settings: Settings, root: str) -> AsyncIterator[asyncio.Event]:
     """`tollhouse serve` as a process of its own; the event is set when it ends by itself."""
     folder = Path(settings.data_dir)
-    setting.export(settings)
+    export(settings)
     with _log_in(folder) as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tollhouse", "serve", "--port", root.rpartition(":")[2],

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from tollhouse.config.settings import measures_together
+from tollhouse.config.loader import shares_metrics
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.router import Route
 from tollhouse.logs import logger
@@ -39,7 +39,7 @@ def count(route: Route | None, status: int, seconds: float) -> None:
 
 def show_in_flight(count_now: Callable[[], float]) -> None:
     """Have the measurements tell how many requests are in flight, asked only when somebody looks."""
-    if not measures_together():
+    if not shares_metrics():
         _IN_FLIGHT.set_function(count_now)
 
 
@@ -70,7 +70,7 @@ def _names(route: Route | None) -> tuple[str, str]:
 
 def exposition() -> bytes:
     """All measurements in Prometheus' text format, of every worker process when there are several."""
-    if not measures_together():
+    if not shares_metrics():
         return generate_latest()
     registry = CollectorRegistry()
     MultiProcessCollector(registry)

@@ -4,14 +4,19 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tollhouse.admission.context import AppContext
+from tollhouse.config.section import Section
 from tollhouse.config.settings import Settings
 from tollhouse.http.service import Service
 from tollhouse.services.defense.service import open_defense
+from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.services.facilitator.service import open_facilitator
-from tollhouse.services.infra.service import open_infra
+from tollhouse.services.infra.service import InfraSettings, open_infra
 from tollhouse.services.mattress.service import open_mattress
-from tollhouse.services.studio.service import open_studio
+from tollhouse.services.studio.service import StudioSettings, open_studio
 from tollhouse.services.tables.declared_tables import declared_tables
+
+# The settings that services declare.
+SECTIONS: tuple[type[Section], ...] = (DefenseSettings, InfraSettings, StudioSettings)
 
 Open = Callable[[AppContext], Awaitable[Service]]
 

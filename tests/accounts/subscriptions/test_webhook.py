@@ -11,7 +11,8 @@ from tests.fakes.stripe import signed
 from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints
 from tollhouse.accounts.plans import open_plans
 from tollhouse.accounts.subscriptions.stripe_client import open_stripe
-from tollhouse.config.settings import SettingError, Settings, load, shown
+from tollhouse.config.loader import load, masked
+from tollhouse.config.settings import SettingError, Settings
 
 pytestmark = pytest.mark.both_databases
 
@@ -180,4 +181,4 @@ def test_prices_are_read_from_the_environment_and_secrets_never_shown(monkeypatc
     monkeypatch.setenv("TOLLHOUSE_STRIPE_WEBHOOK_SECRET", "whsec_1")
     settings = load()
     assert settings.stripe_prices == {"price_a": "pro", "price_b": "enterprise"}
-    assert {shown(settings)[name] for name in ("stripe_secret_key", "stripe_webhook_secret")} == {"***"}
+    assert {masked(settings)[name] for name in ("stripe_secret_key", "stripe_webhook_secret")} == {"***"}

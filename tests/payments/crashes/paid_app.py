@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 
 from tollhouse import app, failpoints, logs
 from tollhouse.admission.admission import Admission
-from tollhouse.config import settings as setting
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
 from tollhouse.http.lifespan import Application
@@ -52,7 +51,7 @@ OPERATIONS = [
 
 
 def create():
-    settings = setting.load()
+    settings = app.load_settings()
     logs.configure(settings.log_level)
     failpoints.arm(settings.failpoint)
     return Application(lambda: _serving(settings))

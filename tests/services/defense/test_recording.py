@@ -1,7 +1,8 @@
 """The bundled recording comes told, and says what taking its exports in and telling them would say."""
 
+from dataclasses import replace
+
 import pytest
-from msgspec.structs import replace
 from sqlalchemy import select
 
 from tests.services.defense.test_exports import EXCERPT
@@ -12,6 +13,7 @@ from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.services.defense.ingest.recording import PREPARED, load_recording, recorded_exports, recording_folder
 from tollhouse.services.defense.ingest.recording import ingest_recording as ingest_exports
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
+from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
@@ -81,7 +83,7 @@ async def test_exports_are_taken_in_where_the_prepared_recording_does_not_fit(da
     if reason == "something is stored":
         await ingest_export(database, f"{OTHER}.export.CSV", EXCERPT, "file")
     else:
-        settings = replace(settings, retention_days=1)
+        settings = replace(settings, sections=(DefenseSettings(retention_days=1),))
     await load_recording(database, settings)
     found = await stored(database)
     assert {export.name[:14] for export in recorded_exports()} <= (await slots(database)).keys()

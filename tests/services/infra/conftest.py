@@ -5,6 +5,7 @@ import pytest
 from tests.http.conftest import asgi_client
 from tollhouse import app
 from tollhouse.config.settings import Settings
+from tollhouse.services.infra.service import InfraSettings
 from tollhouse.services.infra.supply_graph import SupplyGraph, load_supply_graph
 
 
@@ -15,6 +16,11 @@ def graph() -> SupplyGraph:
 
 @pytest.fixture
 async def client(data_dir):
-    settings = Settings(data_dir=str(data_dir), service="infra", background_work=False, infra_chat_per_minute=5)
+    settings = Settings(
+        data_dir=str(data_dir),
+        service="infra",
+        background_work=False,
+        sections=(InfraSettings(infra_chat_per_minute=5),),
+    )
     async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
         yield client

@@ -10,7 +10,7 @@ import pytest
 from tests.http.conftest import asgi_client
 from tollhouse import app
 from tollhouse.config.settings import Settings
-from tollhouse.services.studio.service import bundled
+from tollhouse.services.studio.service import StudioSettings, bundled
 
 
 @pytest.fixture
@@ -25,7 +25,12 @@ def studio(tmp_path):
     @asynccontextmanager
     async def start(file="") -> AsyncIterator[Any]:
         data_dir = str(tmp_path / "data")
-        settings = Settings(data_dir=data_dir, service="studio", background_work=False, studio_file=str(file))
+        settings = Settings(
+            data_dir=data_dir,
+            service="studio",
+            background_work=False,
+            sections=(StudioSettings(studio_file=str(file)),),
+        )
         async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
             yield client
 

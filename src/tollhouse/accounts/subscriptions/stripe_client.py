@@ -6,7 +6,7 @@ The SDK is an optional extra: it is imported when a client is made, so that this
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, structs
 
@@ -14,9 +14,6 @@ from tollhouse import clock
 from tollhouse.accounts.subscriptions.plan_resolution import PAID_STATUSES, RETRIED_STATUS, Subscription
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.logs import logger
-
-if TYPE_CHECKING:
-    import stripe
 
 log = logger("accounts.subscriptions")
 
@@ -267,11 +264,14 @@ def missing_settings(settings: Settings) -> Sequence[str]:
     return [name for name in _REQUIRED_SETTINGS if not getattr(settings, name)]
 
 
-def _read_session(session: "stripe.checkout.Session") -> Session:
+# The objects that these functions read are the SDK's, whose types are there only with the extra.
+
+
+def _read_session(session: Any) -> Session:
     return Session(session.id, (session.url or "") if session.status == "open" else "", session.expires_at)
 
 
-def _read_subscription(subscription: "stripe.Subscription") -> Subscription:
+def _read_subscription(subscription: Any) -> Subscription:
     items = subscription.items.data
     return Subscription(
         id=subscription.id,
@@ -284,7 +284,7 @@ def _read_subscription(subscription: "stripe.Subscription") -> Subscription:
     )
 
 
-def _read_prices(invoice: "stripe.Invoice") -> list[str]:
+def _read_prices(invoice: Any) -> list[str]:
     """The prices an invoice paid for, the one that is paid furthest into the future first.
 
     A negative line credits the unused part of a former price.

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -173,7 +174,7 @@ def ledger_file(settings: Settings) -> Path:
 
 async def _sqlite(settings: Settings) -> Store:
     path = ledger_file(settings)
-    own = open_database(msgspec.structs.replace(settings, database_url=f"sqlite:///{path}"))
+    own = open_database(replace(settings, database_url=f"sqlite:///{path}"))
     try:
         await migrate(own, LEDGER)
     finally:

@@ -30,6 +30,7 @@ from tollhouse.services.defense.ingest.recording import load_recording
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.pages import FRONT_PAGE, build_pages
+from tollhouse.services.defense.settings import DefenseSettings
 
 INTERFACE_VERSION = "2.0"
 
@@ -56,7 +57,7 @@ async def open_defense(context: AppContext) -> Service:
     events = EventsFeed(context.database, recorded=settings.recorded)
     if settings.recorded is not False:
         await load_recording(context.database, settings)
-    desk = StoryPublisher(context.database, settings.retention_days)
+    desk = StoryPublisher(context.database, settings.section(DefenseSettings).retention_days)
     await desk.publish_stored(Path(settings.data_dir))
     await events.refresh()
     news = NewsFeeds(context.database, events)
@@ -97,7 +98,7 @@ def _work(context: AppContext, desk: StoryPublisher, checkout: CheckoutEndpoints
         work.append(checkout.monitor)
     if not context.settings.recorded:
         following = (sync_gdelt, sync_feeds, sync_fatalities)
-        work += [partial(follow, context.database, context.settings) for follow in following]
+        work += [partial(follow, context.database, context.settings.section(DefenseSettings)) for follow in following]
     return work
 
 

@@ -1,10 +1,12 @@
 """The infra service: its supply graph, endpoints and health."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
+from tollhouse.config.section import PositiveInt, Section, setting
 from tollhouse.http.service import Service
 from tollhouse.services.infra.assistant.assistant import Assistant
 from tollhouse.services.infra.assistant.endpoints import AssistantEndpoints, open_conversations
@@ -30,11 +32,19 @@ _TAGS = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class InfraSettings(Section):
+    """Infra service."""
+
+    infra_chat_per_minute: PositiveInt = setting(30, "Questions one client address can ask the assistant in a minute")
+
+
 async def open_infra(context: AppContext) -> Service:
     """Open the service. Raises CatalogueError if the bundled files are inconsistent."""
     graph = load_supply_graph()
     conversations = await open_conversations(context.database)
-    chat = AssistantEndpoints(Assistant(graph), conversations, context.meter, context.settings.infra_chat_per_minute)
+    limit = context.settings.section(InfraSettings).infra_chat_per_minute
+    chat = AssistantEndpoints(Assistant(graph), conversations, context.meter, limit)
     return Service(
         name="infra",
         title="Tollhouse: AI infrastructure discovery",

@@ -1,5 +1,6 @@
 """The studio service: one document, served as it was last right."""
 
+from dataclasses import dataclass
 from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -9,6 +10,7 @@ import msgspec
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
+from tollhouse.config.section import Section, setting
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
@@ -25,10 +27,18 @@ payment, books no work and sends nothing."""
 _TAGS = {"catalogue": "The studio's document", "about": "This service"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class StudioSettings(Section):
+    """Studio service."""
+
+    studio_file: str = setting("", "File with the studio's catalogue; empty: the bundled demo studio")
+
+
 async def open_studio(context: AppContext) -> Service:
     """The service over the rooms it is given. Raises NoDocumentError when there is nothing it could serve."""
     settings = context.settings
-    shelf = Shelf(Path(settings.studio_file) if settings.studio_file else bundled(), Path(settings.data_dir))
+    file = settings.section(StudioSettings).studio_file
+    shelf = Shelf(Path(file) if file else bundled(), Path(settings.data_dir))
     return Service(
         name="studio",
         title="Tollhouse: studio catalogue",

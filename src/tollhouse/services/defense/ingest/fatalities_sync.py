@@ -9,7 +9,6 @@ import httpx2
 import msgspec
 
 from tollhouse import __version__, clock
-from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
@@ -17,6 +16,7 @@ from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.providers.acled import AcledAccount, acled_records
 from tollhouse.services.defense.providers.fatalities import FatalityRecords
 from tollhouse.services.defense.providers.ucdp import ucdp_records
+from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import Database
 
 log = logger("ingest")
@@ -29,7 +29,7 @@ LOOK_BACK = timedelta(days=40)
 Ask = Callable[[httpx2.AsyncClient, date, date], Awaitable[FatalityRecords]]
 
 
-async def sync_fatalities(database: Database, settings: Settings) -> None:
+async def sync_fatalities(database: Database, settings: DefenseSettings) -> None:
     """Ask every configured provider a few times a day, for ever; without one there is nothing to do."""
     providers = configured(settings)
     for name in {"ucdp", "acled"} - set(providers):
@@ -40,7 +40,7 @@ async def sync_fatalities(database: Database, settings: Settings) -> None:
         await asyncio.gather(*(_follow(database, client, name, ask) for name, ask in providers.items()))
 
 
-def configured(settings: Settings) -> dict[str, Ask]:
+def configured(settings: DefenseSettings) -> dict[str, Ask]:
     """The providers the settings hold credentials for, and how each is asked."""
     providers: dict[str, Ask] = {}
     if settings.ucdp_token:
@@ -50,11 +50,13 @@ def configured(settings: Settings) -> dict[str, Ask]:
     return providers
 
 
-async def _ask_ucdp(settings: Settings, client: httpx2.AsyncClient, since: date, until: date) -> FatalityRecords:
+async def _ask_ucdp(settings: DefenseSettings, client: httpx2.AsyncClient, since: date, until: date) -> FatalityRecords:
     return await ucdp_records(client, settings.ucdp_token, settings.ucdp_version, since, until, api=settings.ucdp_url)
 
 
-async def _ask_acled(settings: Settings, client: httpx2.AsyncClient, since: date, until: date) -> FatalityRecords:
+async def _ask_acled(
+    settings: DefenseSettings, client: httpx2.AsyncClient, since: date, until: date
+) -> FatalityRecords:
     account = AcledAccount(settings.acled_username, settings.acled_password)
     return await acled_records(client, account, since, until, site=settings.acled_url)
 

@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse import __version__, clock
-from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.services.defense.article import Article
@@ -19,6 +18,7 @@ from tollhouse.services.defense.ingest.feed_parser import ParsedFeed, Reading, p
 from tollhouse.services.defense.ingest.fetcher import Fetched, UpstreamFailure, fetch
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.article_import import import_items
+from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.services.defense.stories.clusterer import WINDOW
 from tollhouse.storage.database import Database
 
@@ -148,7 +148,7 @@ AT_ONCE = 4
 LONGEST_NAME = 200
 
 
-async def sync_feeds(database: Database, settings: Settings) -> None:
+async def sync_feeds(database: Database, settings: DefenseSettings) -> None:
     """Ask every feed of the settings when it is due, for ever; one that fails waits longer and keeps nobody up."""
     await source_health.keep_only(database, "feed ", [_source(url) for url in settings.feeds])
     async with database.reading() as connection:

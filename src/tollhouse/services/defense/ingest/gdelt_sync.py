@@ -11,7 +11,6 @@ import httpx2
 from msgspec import Struct
 
 from tollhouse import __version__
-from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
@@ -23,6 +22,7 @@ from tollhouse.services.defense.ingest.fetcher import UpstreamFailure, fetch
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord, parse_gkg
 from tollhouse.services.defense.news.article_import import import_pages
 from tollhouse.services.defense.news.store import Headline
+from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import Database
 
 LIST_CAP_BYTES = 64 * 1024
@@ -117,7 +117,7 @@ CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
 
 
-async def sync_gdelt(database: Database, settings: Settings) -> None:
+async def sync_gdelt(database: Database, settings: DefenseSettings) -> None:
     """Ingest what the provider publishes, for ever; back off while it fails, and let health tell."""
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     agent = {"User-Agent": f"tollhouse/{__version__}"}

@@ -17,6 +17,7 @@ from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.services.defense.news import store as news
+from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.services.defense.store import feed_revision
 from tollhouse.storage.database import Database, Transaction
 
@@ -95,7 +96,7 @@ async def load_recording(database: Database, settings: Settings) -> None:
             is_empty = not await store.newest_slot(connection, "provider") and not await store.newest_slot(
                 connection, "local"
             )
-        if settings.retention_days >= RECORDED_DAYS and await _put_prepared(database):
+        if settings.section(DefenseSettings).retention_days >= RECORDED_DAYS and await _put_prepared(database):
             return
         if settings.recorded or is_empty:
             await ingest_recording(database)
