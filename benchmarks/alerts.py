@@ -26,8 +26,8 @@ from tollhouse import app, logs
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store
-from tollhouse.services.defense.alerts.evaluator import Active, Ages, Evaluator
-from tollhouse.services.defense.alerts.event_samples import Mark, minute_of
+from tollhouse.services.defense.alerts.aggregates import EventSample, to_minute
+from tollhouse.services.defense.alerts.evaluator import ActiveAlert, Evaluator, LastSuccess
 from tollhouse.services.defense.alerts.metrics import BINS
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
 from tollhouse.services.defense.alerts.rule import SEVERITY, AlertFilters, Rule
@@ -52,7 +52,7 @@ CATEGORY_WEIGHTS = (6, 10, 64, 20)
 COUNTRY_WEIGHTS = [1 / (number + 1) for number in range(len(COUNTRIES))]
 
 
-def made_rules(chance: random.Random) -> list[Active]:
+def made_rules(chance: random.Random) -> list[ActiveAlert]:
     """Rules as analysts write them: most name a country, some everything, a few nothing."""
     rules = []
     for number in range(RULES):
@@ -64,7 +64,7 @@ def made_rules(chance: random.Random) -> list[Active]:
         )
         metric = chance.choice(["event_count", "event_count", "fatalities", "max_severity", "spike"])
         rule = Rule(metric, filters, ">=", 1e9, chance.choice([1, 3, 6, 12, 24, 24]), 60)
-        rules.append(Active(f"alert_{number}", 1, "", "", rule, 0.0))
+        rules.append(ActiveAlert(f"alert_{number}", 1, "", "", rule, 0.0))
     return rules
 
 
@@ -78,20 +78,22 @@ def made_slot(chance: random.Random, moment: datetime) -> list[tuple[str, str, s
     ]
 
 
-def marks_of(events: list[tuple[str, str, str, int]], moment: datetime, chance: random.Random) -> dict[str, Mark]:
+def samples_of(
+    events: list[tuple[str, str, str, int]], moment: datetime, chance: random.Random
+) -> dict[str, EventSample]:
     """The marks of a slot's events."""
     found = {}
     for identity, category, name, deaths in events:
         country = find_country(name)
         assert country is not None
         tier = chance.choices(list(SEVERITY), (85, 10, 4, 1))[0]
-        found[identity] = Mark(
+        found[identity] = EventSample(
             category,
             country.alpha2,
             tier,
             deaths,
             chance.random(),
-            minute_of(moment),
+            to_minute(moment),
             None,
             None,  # type: ignore[arg-type]
         )
@@ -102,29 +104,31 @@ def in_memory() -> dict[str, Any]:
     """The evaluator alone, and the naive evaluation of the same rules."""
     chance, evaluator = random.Random(1), Evaluator()
     for active in made_rules(chance):
-        evaluator.set_rule(active)
+        evaluator.set_alert(active)
     moments = [END + SLOT * number for number in range(1 - SLOTS, 1 + MORE_SLOTS)]
-    slots = [marks_of(made_slot(chance, moment), moment, chance) for moment in moments]
-    before: dict[str, Mark] = {identity: mark for slot in slots[:SLOTS] for identity, mark in slot.items()}
-    evaluator.take(before, minute_of(END), "0", ALL_READ)
+    slots = [samples_of(made_slot(chance, moment), moment, chance) for moment in moments]
+    before: dict[str, EventSample] = {identity: mark for slot in slots[:SLOTS] for identity, mark in slot.items()}
+    evaluator.apply(before, to_minute(END), "0", ALL_READ)
     begun = perf_counter()
-    evaluator.touched = set()
-    evaluator.evaluated(evaluator.rules, Ages(0.0))
+    evaluator.affected = set()
+    evaluator.evaluate(evaluator.alerts, LastSuccess(0.0))
     all_seconds = perf_counter() - begun
     seconds, touched = [], []
     for number in range(MORE_SLOTS):
-        left: dict[str, Mark | None] = dict.fromkeys(slots[number])
+        left: dict[str, EventSample | None] = dict.fromkeys(slots[number])
         begun = perf_counter()
-        evaluator.take({**left, **slots[SLOTS + number]}, minute_of(moments[SLOTS + number]), str(number + 1), ALL_READ)
-        chosen, evaluator.touched = evaluator.touched, set()
-        evaluator.evaluated(chosen, Ages(0.0))
+        evaluator.apply(
+            {**left, **slots[SLOTS + number]}, to_minute(moments[SLOTS + number]), str(number + 1), ALL_READ
+        )
+        chosen, evaluator.affected = evaluator.affected, set()
+        evaluator.evaluate(chosen, LastSuccess(0.0))
         seconds.append(perf_counter() - begun)
         touched.append(len(chosen))
     naive_seconds, disagreeing = naive(evaluator)
     slot_seconds = median(seconds)
     return {
         "rules": RULES,
-        "events": len(evaluator.board.marks),
+        "events": len(evaluator.aggregates.samples),
         "slot_seconds": round(slot_seconds, 3),
         "rules_touched": int(median(touched)),
         "all_seconds": round(all_seconds, 3),
@@ -136,16 +140,16 @@ def in_memory() -> dict[str, Any]:
 
 def naive(evaluator: Evaluator) -> tuple[float, int]:
     """Every event looked at for each rule of a sample without spikes: seconds for all rules, and how many differ."""
-    plain = [active for active in evaluator.rules.values() if active.rule.metric != "spike"][:SAMPLE]
-    expected = evaluator.evaluated([active.id for active in plain], Ages(0.0))
-    marks, as_of = evaluator.board.marks, evaluator.board.as_of
+    plain = [active for active in evaluator.alerts.values() if active.rule.metric != "spike"][:SAMPLE]
+    expected = evaluator.evaluate([active.id for active in plain], LastSuccess(0.0))
+    marks, as_of = evaluator.aggregates.samples, evaluator.aggregates.as_of
     begun = perf_counter()
     values = {active.id: _by_hand(active.rule, marks, as_of) for active in plain}
     seconds = (perf_counter() - begun) * RULES / SAMPLE
     return seconds, sum(expected[identity].value != value for identity, value in values.items())
 
 
-def _by_hand(rule: Rule, marks: Mapping[str, Mark], as_of: int) -> float:
+def _by_hand(rule: Rule, marks: Mapping[str, EventSample], as_of: int) -> float:
     category, country, tier = rule.key
     since = as_of - 60 * rule.window_hours
     meant = [
@@ -217,13 +221,13 @@ async def stored(data_dir: Path) -> dict[str, Any]:
         await ingest_recording([END + SLOT * number for number in range(1 - SLOTS, 1)])
         watch = AlertMonitor(context.database, recorded=None, plans=["enterprise"])
         begun = perf_counter()
-        await watch.once()
+        await watch.run_once()
         first = perf_counter() - begun
         seconds = []
         for number in range(1, 1 + MORE_SLOTS):
             await ingest_recording([END + SLOT * number])
             begun = perf_counter()
-            await watch.once()
+            await watch.run_once()
             seconds.append(perf_counter() - begun)
     return {"stored_start_seconds": round(first, 2), "stored_slot_seconds": round(median(seconds), 2)}
 

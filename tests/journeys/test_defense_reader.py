@@ -75,7 +75,7 @@ def test_new_key_reads_the_feed_at_once(server):
 
 
 def test_every_event_has_exactly_the_contracts_fields(everything):
-    extra = {"source_urls", "story_id", "fatalities_basis", "title_basis"}
+    extra = {"source_urls", "source_count", "story_id", "fatalities_basis", "title_basis"}
     for event in everything:
         assert set(event) == DOCUMENTED | extra
         assert set(event["geo"]) == {"country", "region", "latitude", "longitude"}

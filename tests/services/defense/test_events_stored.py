@@ -7,7 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from tests.services.defense.test_ucdp import DAY, event
-from tollhouse.services.defense.events.snapshot import StoryOfEvent, by_country, by_event, weighed, with_fatalities
+from tollhouse.services.defense.events.history import (
+    EventStory,
+    fatalities_by_country,
+    read_story,
+    serve_record,
+    story_by_event,
+    with_fatalities,
+)
 from tollhouse.services.defense.ingest.scores import significance
 from tollhouse.services.defense.providers.fatalities import FatalityRecord
 
@@ -18,7 +25,7 @@ COUNTED = FatalityRecord(
 
 
 def counting(*records: FatalityRecord):
-    return by_country(msgspec.json.encode(record) for record in records)
+    return fatalities_by_country(msgspec.json.encode(record) for record in records)
 
 
 def test_counted_deaths_replace_those_of_the_headline_and_say_so():
@@ -62,20 +69,20 @@ def test_records_are_found_by_country():
 
 
 def test_event_is_weighed_by_the_voices_of_its_story():
-    told = by_event([msgspec.json.encode(StoryOfEvent("story_1", 9, ["event_1", "event_2"]))])
-    shown, heard = weighed(event(publishers=2), told)
-    assert (heard, shown.story_id) == (9, "story_1")
+    told = story_by_event([read_story(msgspec.json.encode(EventStory("story_1", 9, ["event_1", "event_2"])))])
+    shown = serve_record(event(publishers=2), told)
+    assert (shown.source_count, shown.story_id) == (9, "story_1")
     assert shown.metrics.significance == significance(-10.0, 0, 0.5, 9)
     assert told["event_2"] is told["event_1"]
 
 
 def test_event_without_a_story_is_weighed_by_the_providers_count():
-    shown, heard = weighed(event(publishers=2), {})
-    assert (heard, shown.story_id) == (2, None)
+    shown = serve_record(event(publishers=2), {})
+    assert (shown.source_count, shown.story_id) == (2, None)
     assert shown.metrics.significance == significance(-10.0, 0, 0.5, 2)
 
 
 def test_counted_deaths_raise_the_tier():
     counted = with_fatalities(event(), counting(replace(COUNTED, best=30, high=30)))
-    assert weighed(event(), {})[0].metrics.severity_tier == "low"
-    assert weighed(counted, {})[0].metrics.severity_tier == "critical"
+    assert serve_record(event(), {}).metrics.severity_tier == "low"
+    assert serve_record(counted, {}).metrics.severity_tier == "critical"

@@ -18,10 +18,8 @@ from tollhouse.config.settings import Settings
 from tollhouse.http.service import Service
 from tollhouse.services import EVERY_SERVICE
 from tollhouse.services.defense import store
-from tollhouse.services.defense.alerts.declarations import alert_operations
 from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
-from tollhouse.services.defense.analysis.declarations import analysis_operations
 from tollhouse.services.defense.analysis.endpoints import AnalysisEndpoints
 from tollhouse.services.defense.countries import find_country
 from tollhouse.services.defense.events.event import EventRecord, Geo
@@ -158,7 +156,7 @@ async def house(settings, monkeypatch) -> AsyncIterator[House]:
 
     async def opened(context: AppContext) -> Service:
         held.append(context)
-        operations = [*alert_operations(AlertEndpoints(context)), *analysis_operations(AnalysisEndpoints(context))]
+        operations = [*AlertEndpoints(context).endpoints(), *AnalysisEndpoints(context).endpoints()]
         return Service("defense", "", "2.0", "", operations, _health, {"type": "object"})
 
     monkeypatch.setitem(EVERY_SERVICE, "defense", opened)

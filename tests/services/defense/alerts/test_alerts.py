@@ -150,13 +150,13 @@ async def test_bad_change_is_refused_and_changes_nothing(house, hook, patch, par
 async def test_deleted_alert_is_gone_and_tells_nothing_more(house, hook):
     made = await house.make(hook.url())
     await house.put(record(1), record(2))
-    assert await house.watch.once() == 1
+    assert await house.watch.run_once() == 1
     answer = await house.ask("DELETE", f"/api/alerts/{made['id']}")
     assert answer.json() == {"deleted": True, "id": made["id"]}
     assert (await house.ask("GET", f"/api/alerts/{made['id']}")).status_code == 404
     assert (await house.ask("DELETE", f"/api/alerts/{made['id']}")).status_code == 404
     await house.put(record(3))
-    assert await house.watch.once() == 0
+    assert await house.watch.run_once() == 0
     assert await house.context.webhooks.deliver_due_once() == 0
     assert hook.told == []
 
@@ -181,6 +181,6 @@ async def test_unknown_alert_and_delivery_are_not_found(house, hook):
 async def test_secret_is_in_no_later_answer(house, hook):
     made = await house.make(hook.url())
     await house.put(record(1), record(2), slot=NOON)
-    await house.watch.once()
+    await house.watch.run_once()
     for path in ("/api/alerts", f"/api/alerts/{made['id']}", f"/api/alerts/{made['id']}/deliveries"):
         assert made["secret"] not in (await house.ask("GET", path)).text

@@ -13,7 +13,6 @@ from tollhouse import app
 from tollhouse.config.settings import Settings
 from tollhouse.http.service import Service
 from tollhouse.services import EVERY_SERVICE
-from tollhouse.services.defense.alerts.declarations import alert_operations
 from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
 
@@ -29,8 +28,8 @@ async def test_server_tells_by_itself_once_whoever_leads(tmp_path, database_url,
     async def opened(context) -> Service:
         open_context.append(context)
         watch = AlertMonitor(context.database, recorded=None, plans=["enterprise"])
-        operations = alert_operations(AlertEndpoints(context))
-        return Service("defense", "", "2.0", "", operations, _health, {"type": "object"}, leader_tasks=[watch.work])
+        operations = AlertEndpoints(context).endpoints()
+        return Service("defense", "", "2.0", "", operations, _health, {"type": "object"}, leader_tasks=[watch.run])
 
     monkeypatch.setitem(EVERY_SERVICE, "defense", opened)
     settings = Settings(
@@ -60,5 +59,5 @@ async def test_server_tells_by_itself_once_whoever_leads(tmp_path, database_url,
 
 async def _for_ever(watch: AlertMonitor) -> None:
     while True:
-        await watch.once()
+        await watch.run_once()
         await asyncio.sleep(0.05)

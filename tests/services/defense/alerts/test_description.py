@@ -24,7 +24,10 @@ async def test_every_operation_is_described_with_tier_and_fitting_examples(house
     for path, method, operation in operations(document):
         if path not in PATHS:
             continue
-        assert operation["x-price"] == {"model": "plan", "requests": 1, "minimum_tier": "enterprise"}
+        entitlement = path.split("/")[2]
+        assert operation["x-price"] == {
+            "model": "plan", "requests": 1, "minimum_tier": "enterprise", "entitlement": entitlement
+        }  # fmt: skip
         assert {"400", "401", "403", "429"} <= set(operation["responses"]), f"{method} {path}"
         for media in operation.get("requestBody", {}).get("content", {}).values():
             validator(document, media["schema"]).validate(media["example"])

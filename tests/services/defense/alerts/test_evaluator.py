@@ -5,22 +5,28 @@ from itertools import product
 
 import pytest
 
-from tollhouse.services.defense.alerts.aggregates import Board
-from tollhouse.services.defense.alerts.evaluation_result import Told, Verdict, is_due
-from tollhouse.services.defense.alerts.evaluator import MOST_EVENTS, Active, Ages, Evaluator
-from tollhouse.services.defense.alerts.event_samples import Mark
+from tollhouse.services.defense.alerts.aggregates import Aggregates, EventSample
+from tollhouse.services.defense.alerts.evaluator import (
+    MOST_EVENTS,
+    ActiveAlert,
+    EvaluationResult,
+    Evaluator,
+    LastNotification,
+    LastSuccess,
+    is_due,
+)
 from tollhouse.services.defense.alerts.metrics import BINS, deviations, spike
 from tollhouse.services.defense.alerts.rule import SEVERITY, AlertFilters, Rule
 from tollhouse.services.defense.countries import find_country
 
 COUNTRIES = ("Ethiopia", "Kenya", "Sudan")
 CATEGORIES = ("Battles", "Protests")
-NOW = Ages(0.0)
+NOW = LastSuccess(0.0)
 ALL_READ = [True] * BINS
 
 
 def mark(chance, minute):
-    return Mark(
+    return EventSample(
         category=chance.choice(CATEGORIES),
         country_code=find_country(chance.choice(COUNTRIES)).alpha2,
         severity_tier=chance.choice(list(SEVERITY)),
@@ -28,7 +34,7 @@ def mark(chance, minute):
         significance=round(chance.random(), 4),
         minute=minute,
         story_id=chance.choice([None, "story_a", "story_b"]),
-        battle=None,
+        entry=None,
     )
 
 
@@ -43,7 +49,7 @@ def some_rules(chance, number):
         )
         operator, hours = chance.choice([">=", "<", "=="]), chance.choice([1, 2, 6, 23, 24])
         rule = Rule(chance.choice(metrics), filters, operator, chance.randint(0, 9), hours, 60)
-        yield Active(f"alert_{index}", 1, "", "", rule, 0.0)
+        yield ActiveAlert(f"alert_{index}", 1, "", "", rule, 0.0)
 
 
 def from_scratch(rule, marks, as_of, naming, read):
@@ -58,7 +64,7 @@ def from_scratch(rule, marks, as_of, naming, read):
             and (filters.entity is None or one.story_id in naming.get(filters.entity, ()))
         )
 
-    def within(first, last) -> list[Mark]:
+    def within(first, last) -> list[EventSample]:
         return [one for one in marks.values() if is_meant(one) and as_of - last < one.minute <= as_of - first]
 
     minutes = 60 * rule.window_hours
@@ -84,7 +90,7 @@ def test_values_followed_by_change_are_those_from_scratch(seed):
     chance, evaluator = random.Random(seed), Evaluator()
     marks, naming, as_of, values = {}, {}, 1_000_000, {}
     for active in some_rules(chance, 60):
-        evaluator.set_rule(active)
+        evaluator.set_alert(active)
     for _ in range(40):
         as_of += 15 * chance.choice([0, 0, 1, 1, 4, 40])
         changed = {}
@@ -101,15 +107,15 @@ def test_values_followed_by_change_are_those_from_scratch(seed):
             naming = {entity: frozenset(chance.choice(names)) for entity in ("entity_a", "entity_b")}
         if chance.random() < 0.2:
             for active in chance.sample(list(some_rules(chance, 60)), 5):
-                evaluator.set_rule(active)
+                evaluator.set_alert(active)
         read = [chance.random() < 0.8 for _ in range(BINS)] if chance.random() < 0.2 else [True] * BINS
-        evaluator.take(changed, as_of, str(as_of), read)
-        evaluator.name_stories(naming)
-        chosen, evaluator.touched = evaluator.touched, set()
-        values |= {identity: verdict.value for identity, verdict in evaluator.evaluated(chosen, NOW).items()}
+        evaluator.apply(changed, as_of, str(as_of), read)
+        evaluator.set_stories_naming(naming)
+        chosen, evaluator.affected = evaluator.affected, set()
+        values |= {identity: verdict.value for identity, verdict in evaluator.evaluate(chosen, NOW).items()}
         expected = {
             identity: from_scratch(active.rule, marks, as_of, naming, read)
-            for identity, active in evaluator.rules.items()
+            for identity, active in evaluator.alerts.items()
         }
         assert values == expected
     assert any(values.values())
@@ -119,36 +125,36 @@ def test_change_touches_only_rules_that_could_count_it():
     chance, evaluator = random.Random(1), Evaluator()
     for category, country in product([None, *CATEGORIES], [None, *COUNTRIES]):
         rule = Rule("event_count", AlertFilters(category=category, country=country), ">=", 1, 24, 60)
-        evaluator.set_rule(Active(f"{category} {country}", 1, "", "", rule, 0.0))
-    evaluator.touched = set()
+        evaluator.set_alert(ActiveAlert(f"{category} {country}", 1, "", "", rule, 0.0))
+    evaluator.affected = set()
     one = mark(chance, 1_000)
-    one = Mark(
+    one = EventSample(
         **{**{name: getattr(one, name) for name in one.__struct_fields__}, "category": "Battles", "country_code": "KE"}
     )
-    evaluator.take({"e1": one}, 1_000, "a", ALL_READ)
-    assert evaluator.touched == {"None None", "Battles None", "None Kenya", "Battles Kenya"}
+    evaluator.apply({"e1": one}, 1_000, "a", ALL_READ)
+    assert evaluator.affected == {"None None", "Battles None", "None Kenya", "Battles Kenya"}
 
 
 def test_delivery_holds_the_heaviest_twenty():
     chance, evaluator = random.Random(2), Evaluator()
     rule = Rule("fatalities", AlertFilters(), ">=", 1, 24, 60)
-    evaluator.take({f"e{number}": mark(chance, 10_000 - number) for number in range(200)}, 10_000, "a", ALL_READ)
-    shown = evaluator.telling(rule)
-    deaths = [evaluator.board.marks[identity].fatalities for identity in shown]
+    evaluator.apply({f"e{number}": mark(chance, 10_000 - number) for number in range(200)}, 10_000, "a", ALL_READ)
+    shown = evaluator.events_behind(rule)
+    deaths = [evaluator.aggregates.samples[identity].fatalities for identity in shown]
     assert len(shown) == MOST_EVENTS
     assert deaths == sorted(deaths, reverse=True)
     assert deaths[0] == 7
 
 
 def test_board_that_was_emptied_holds_nothing():
-    chance, board = random.Random(3), Board()
+    chance, aggregates = random.Random(3), Aggregates()
     for number in range(50):
-        board.put(f"e{number}", mark(chance, number))
+        aggregates.put(f"e{number}", mark(chance, number))
     for number in range(50):
-        board.put(f"e{number}", None)
-    assert not board.marks
-    assert list(board.ids((None, None, None), None)) == []
-    assert sum(board.histogram((None, None, None)).counts) == 0
+        aggregates.put(f"e{number}", None)
+    assert not aggregates.samples
+    assert list(aggregates.ids((None, None, None))) == []
+    assert sum(aggregates.histogram((None, None, None)).counts) == 0
 
 
 @pytest.mark.parametrize(
@@ -188,12 +194,12 @@ RULE = Rule("event_count", AlertFilters(), ">=", 1, 24, 60)
 @pytest.mark.parametrize(
     ("verdict", "told", "now", "due"),
     [
-        (Verdict(1, True, "a"), Told(), 0.0, True),
-        (Verdict(0, False, "a"), Told(), 0.0, False),
-        (Verdict(None, False, "a"), Told(), 0.0, False),
-        (Verdict(1, True, "a"), Told(0.0, "a"), 99_999.0, False),
-        (Verdict(1, True, "b"), Told(0.0, "a"), 3_599.0, False),
-        (Verdict(1, True, "b"), Told(0.0, "a"), 3_600.0, True),
+        (EvaluationResult(1, True, "a"), LastNotification(), 0.0, True),
+        (EvaluationResult(0, False, "a"), LastNotification(), 0.0, False),
+        (EvaluationResult(None, False, "a"), LastNotification(), 0.0, False),
+        (EvaluationResult(1, True, "a"), LastNotification(0.0, "a"), 99_999.0, False),
+        (EvaluationResult(1, True, "b"), LastNotification(0.0, "a"), 3_599.0, False),
+        (EvaluationResult(1, True, "b"), LastNotification(0.0, "a"), 3_600.0, True),
     ],
 )
 def test_rule_is_due(verdict, told, now, due):

@@ -36,9 +36,9 @@ async def delivered(house, hook, now=None):
 async def test_alert_is_told_signed_with_its_events(house, hook):
     made = await house.make(hook.url(), filters={"country": "ETH", "category": "Battles"}, threshold=3)
     await house.put(record(1), record(2), record(3, country="Kenya"), record(4, category="Protests"))
-    assert await house.watch.once() == 0
+    assert await house.watch.run_once() == 0
     await house.put(record(5, deaths=30))
-    assert await house.watch.once() == 1
+    assert await house.watch.run_once() == 1
     await delivered(house, hook)
     told = hook.taken[0]
     body = Webhook(made["secret"]).verify(told.body, told.headers)
@@ -62,9 +62,9 @@ async def test_same_window_state_is_told_once_however_often_it_is_looked_at(hous
     await house.make(hook.url(), cooldown_minutes=1)
     await house.put(record(1), record(2))
     now = clock.seconds()
-    assert [await house.watch.once(now + HOUR * hours) for hours in range(4)] == [1, 0, 0, 0]
+    assert [await house.watch.run_once(now + HOUR * hours) for hours in range(4)] == [1, 0, 0, 0]
     # Another process, or the same one started again.
-    assert await AlertMonitor(house.database, recorded=None, plans=["enterprise"]).once(now + 9 * HOUR) == 0
+    assert await AlertMonitor(house.database, recorded=None, plans=["enterprise"]).run_once(now + 9 * HOUR) == 0
     assert len(await delivered(house, hook)) == 1
 
 
@@ -72,11 +72,11 @@ async def test_rule_that_stays_true_is_told_again_after_its_cool_down_of_what_is
     await house.make(hook.url(), cooldown_minutes=60)
     now = clock.seconds()
     await house.put(record(1), record(2))
-    assert await house.watch.once(now) == 1
+    assert await house.watch.run_once(now) == 1
     await house.put(record(3, NOON + SLOT), slot=NOON + SLOT)
-    assert await house.watch.once(now + 15 * MINUTE) == 0
-    assert await house.watch.once(now + 59 * MINUTE) == 0
-    assert await house.watch.once(now + 60 * MINUTE) == 1
+    assert await house.watch.run_once(now + 15 * MINUTE) == 0
+    assert await house.watch.run_once(now + 59 * MINUTE) == 0
+    assert await house.watch.run_once(now + 60 * MINUTE) == 1
     assert {body["data"]["value"] for body in await delivered(house, hook)} == {2, 3}
 
 
@@ -84,32 +84,32 @@ async def test_rule_comes_true_again_after_it_was_not(house, hook):
     await house.make(hook.url(), window_hours=1, cooldown_minutes=60)
     now = clock.seconds()
     await house.put(record(1), record(2))
-    assert await house.watch.once(now) == 1
+    assert await house.watch.run_once(now) == 1
     later = NOON + timedelta(hours=1)
     # Nothing new came; what had come has left the window.
     await house.put(slot=later)
-    assert await house.watch.once(now + 61 * MINUTE) == 0
+    assert await house.watch.run_once(now + 61 * MINUTE) == 0
     await house.put(record(3, later + SLOT), record(4, later + SLOT), slot=later + SLOT)
-    assert await house.watch.once(now + 62 * MINUTE) == 1
+    assert await house.watch.run_once(now + 62 * MINUTE) == 1
 
 
 async def test_few_events_are_noticed_when_events_leave_the_window(house, hook):
     made = await house.make(hook.url(), operator="<", threshold=2, window_hours=2)
     await house.put(record(1), record(2), record(3, country="Kenya"))
-    assert await house.watch.once() == 0
+    assert await house.watch.run_once() == 0
     await house.put(slot=NOON + timedelta(hours=1))
-    assert await house.watch.once() == 0
+    assert await house.watch.run_once() == 0
     await house.put(slot=NOON + timedelta(hours=2))
-    assert await house.watch.once() == 1
+    assert await house.watch.run_once() == 1
     assert (await house.alert(made["id"]))["state"]["value"] == 0
 
 
 async def test_removed_event_counts_no_more(house, hook):
     made = await house.make(hook.url(), threshold=3)
     await house.put(record(1), record(2))
-    await house.watch.once()
+    await house.watch.run_once()
     await house.remove(record(1))
-    await house.watch.once()
+    await house.watch.run_once()
     assert (await house.alert(made["id"]))["state"] == {
         "status": "not_met", "value": 1, "since": (await house.alert(made["id"]))["state"]["since"],
         "last_triggered_at": None,
@@ -119,26 +119,26 @@ async def test_removed_event_counts_no_more(house, hook):
 async def test_changed_rule_starts_anew_under_its_new_version(house, hook):
     made = await house.make(hook.url(), cooldown_minutes=600)
     await house.put(record(1), record(2), record(3))
-    assert await house.watch.once() == 1
+    assert await house.watch.run_once() == 1
     await house.ask("PATCH", f"/api/alerts/{made['id']}", {"threshold": 3})
-    assert await house.watch.once() == 1
+    assert await house.watch.run_once() == 1
     assert {body["data"]["version"] for body in await delivered(house, hook)} == {1, 2}
 
 
 async def test_renamed_rule_is_not_told_a_second_time(house, hook):
     made = await house.make(hook.url())
     await house.put(record(1), record(2))
-    assert await house.watch.once() == 1
+    assert await house.watch.run_once() == 1
     await house.ask("PATCH", f"/api/alerts/{made['id']}", {"name": "War", "cooldown_minutes": 5})
-    assert await house.watch.once(clock.seconds() + HOUR) == 0
+    assert await house.watch.run_once(clock.seconds() + HOUR) == 0
     assert (await house.alert(made["id"]))["state"]["status"] == "met"
 
 
 async def test_alert_made_when_it_is_true_already_is_told_at_once(house, hook):
     await house.put(record(1), record(2))
-    assert await house.watch.once() == 0
+    assert await house.watch.run_once() == 0
     await house.make(hook.url())
-    assert await house.watch.once() == 1
+    assert await house.watch.run_once() == 1
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ async def test_alert_made_when_it_is_true_already_is_told_at_once(house, hook):
 async def test_metric_has_its_value(house, hook, members, value):
     made = await house.make(hook.url(), **members)
     await house.put(record(1, deaths=5), record(2), record(3, category="Protests", country="Kenya", deaths=2))
-    told = await house.watch.once()
+    told = await house.watch.run_once()
     state = (await house.alert(made["id"]))["state"]
     assert state["value"] == value
     assert state["status"] == ("no_data" if value is None else "met" if told else "not_met")
@@ -174,7 +174,7 @@ async def test_gap_score_is_the_briefs(house, hook):
     battles = [record(n, title="Drone strike" if n % 2 else "Shelling") for n in range(40)]
     made = await house.make(hook.url(), metric="brief:gap_score.uas_cca", threshold=0.01)
     await house.put(*battles)
-    assert await house.watch.once() == 1
+    assert await house.watch.run_once() == 1
     gaps = capability_gaps(bundled_lines(), [to_event(one, 1, None) for one in battles])
     expected = next(gap.gap_score for gap in gaps if gap.area == CATEGORIES["uas_cca"])
     assert expected > 0
@@ -187,11 +187,11 @@ async def test_spike_is_seen_against_the_hours_before(house, hook):
     for hour in range(1, 11):
         await house.put(slot=NOON - timedelta(hours=hour))
     await house.put(*usual, *(record(n) for n in range(5)))
-    assert await house.watch.once() == 0
+    assert await house.watch.run_once() == 0
     # Five where four are usual: one more than usual, over the root of 4 x (1 + 1/10).
     assert (await house.alert(made["id"]))["state"]["value"] == 0.48
     await house.put(*(record(100 + n) for n in range(20)))
-    assert await house.watch.once() == 1
+    assert await house.watch.run_once() == 1
 
 
 async def test_entity_is_known_by_id_name_and_alias_and_after_a_merger(house, hook):
@@ -200,12 +200,12 @@ async def test_entity_is_known_by_id_name_and_alias_and_after_a_merger(house, ho
     wanted = ["entity_00000000000000aa", "nato", "atlantic alliance", "entity_00000000000000bb", "Warsaw Pact"]
     made = [await house.make(hook.url(), filters={"entity": text}) for text in wanted]
     await house.put(*events)
-    assert await house.watch.once() == 0
+    assert await house.watch.run_once() == 0
     async with house.database.writing() as connection:
         pair = {"entity_00000000000000bb": nato["id"]}
         await news.write_successors(connection, "provider", "merged", pair, "20260310120000")
     await house.tell_story(1, events[:2], [nato])
-    assert await house.watch.once() == 4
+    assert await house.watch.run_once() == 4
     values = [(await house.alert(one["id"]))["state"]["value"] for one in made]
     assert values == [2, 2, 2, 2, 0]
     bodies = await delivered(house, hook)
@@ -215,9 +215,9 @@ async def test_entity_is_known_by_id_name_and_alias_and_after_a_merger(house, ho
 async def test_more_voices_make_an_event_worse_and_the_alert_true(house, hook):
     await house.make(hook.url(), metric="max_severity", threshold="high")
     await house.put(record(1), record(2))
-    assert await house.watch.once() == 0
+    assert await house.watch.run_once() == 0
     await house.tell_story(1, [record(1)], [], voices=3)
-    assert await house.watch.once() == 1
+    assert await house.watch.run_once() == 1
 
 
 async def test_stale_feed_is_told_once_an_outage(house, hook):
@@ -225,13 +225,13 @@ async def test_stale_feed_is_told_once_an_outage(house, hook):
     made = await house.make(hook.url(), metric="staleness_minutes", threshold=60, cooldown_minutes=5)
     await house.put(record(1, fresh), slot=fresh)
     begun = fresh.timestamp()
-    assert await house.watch.once(begun + 10 * MINUTE) == 0
-    assert [await house.watch.once(begun + minute * MINUTE) for minute in (58, 60, 66, 90, 119)] == [0, 1, 0, 0, 0]
+    assert await house.watch.run_once(begun + 10 * MINUTE) == 0
+    assert [await house.watch.run_once(begun + minute * MINUTE) for minute in (58, 60, 66, 90, 119)] == [0, 1, 0, 0, 0]
     assert (await house.alert(made["id"]))["state"]["value"] == 119
     assert hook.told == []
     await house.put(slot=fresh + timedelta(minutes=120))
-    assert await house.watch.once(begun + 121 * MINUTE) == 0
-    assert await house.watch.once(begun + 182 * MINUTE) == 1
+    assert await house.watch.run_once(begun + 121 * MINUTE) == 0
+    assert await house.watch.run_once(begun + 182 * MINUTE) == 1
     bodies = await delivered(house, hook)
     assert {body["data"]["value"] for body in bodies} == {60, 62}
     assert bodies[0]["data"]["events"] == []
@@ -241,8 +241,8 @@ async def test_stale_source_is_told(house, hook):
     await house.put(record(1))
     await source_health.succeeded(house.database, "gdelt events")
     await house.make(hook.url(), metric="staleness_minutes", threshold=30, filters={"source": "gdelt events"})
-    assert await house.watch.once() == 0
-    assert await house.watch.once(clock.seconds() + 31 * MINUTE) == 1
+    assert await house.watch.run_once() == 0
+    assert await house.watch.run_once(clock.seconds() + 31 * MINUTE) == 1
 
 
 async def test_two_processes_at_once_tell_once(house, hook):
@@ -250,7 +250,7 @@ async def test_two_processes_at_once_tell_once(house, hook):
         await house.make(hook.url(f"/{number}"))
     await house.put(record(1), record(2))
     watches = [AlertMonitor(house.database, recorded=None, plans=["enterprise"]) for _ in range(2)]
-    told = await asyncio.gather(*(watch.once() for watch in watches))
+    told = await asyncio.gather(*(watch.run_once() for watch in watches))
     assert sum(told) == 30
     await delivered(house, hook)
     assert sorted(told.path for told in hook.taken) == sorted(f"/{number}" for number in range(30))
@@ -262,20 +262,21 @@ async def test_alert_of_a_key_that_lost_its_tier_is_silent_until_it_has_it_again
     key_id = (await house.context.keys.holder(house.key)).key_id
     await house.context.keys.set_tier(key_id, "free")
     now = clock.seconds()
-    assert await house.watch.once(now) == 0
+    assert await house.watch.run_once(now) == 0
     await house.context.keys.set_tier(key_id, "enterprise")
-    assert await house.watch.once(now + 61) == 1
+    assert await house.watch.run_once(now + 61) == 1
 
 
 DYING = """
 import asyncio, sys
 from tollhouse import failpoints
 from tollhouse.config.settings import Settings
-from tollhouse.services.defense.alerts.monitor import Watch
+from tollhouse.services.defense.alerts.monitor import AlertMonitor
 from tollhouse.storage.database import open_database
 
 failpoints.arm(sys.argv[2])
-asyncio.run(Watch(open_database(Settings(database_url=sys.argv[1])), recorded=None).once())
+database = open_database(Settings(database_url=sys.argv[1]))
+asyncio.run(AlertMonitor(database, recorded=None, plans=["enterprise"]).run_once())
 """
 
 
@@ -287,14 +288,14 @@ async def test_process_that_dies_while_telling_neither_loses_nor_doubles(house, 
     process = await asyncio.to_thread(subprocess.run, arguments, timeout=60, check=False)
     assert process.returncode == 137
     assert await delivered(house, hook) == []
-    assert [await house.watch.once(), await house.watch.once()] == [1, 0]
+    assert [await house.watch.run_once(), await house.watch.run_once()] == [1, 0]
     assert len(await delivered(house, hook)) == 1
 
 
 async def test_failed_look_is_made_up_for(house, hook, monkeypatch):
     await house.make(hook.url())
     await house.put(record(1))
-    await house.watch.once()
+    await house.watch.run_once()
     await house.put(record(2))
 
     async def fail(*_: object) -> None:
@@ -303,8 +304,8 @@ async def test_failed_look_is_made_up_for(house, hook, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(house.watch, "_write", fail)
         with pytest.raises(OSError, match="disk"):
-            await house.watch.once()
-    assert await house.watch.once() == 0, "it was told before the write failed"
+            await house.watch.run_once()
+    assert await house.watch.run_once() == 0, "it was told before the write failed"
     assert len(await delivered(house, hook)) == 1
 
 
@@ -317,7 +318,7 @@ async def test_recording_makes_an_alert_true_once(house, hook, settings):
     never = await house.make(hook.url("/never"), filters={"country": "Tuvalu"}, threshold=1_000)
     stale = await house.make(hook.url("/stale"), metric="staleness_minutes", threshold=60)
     now = clock.seconds()
-    assert [await watch.once(now + HOUR * hours) for hours in range(5)] == [1, 0, 0, 0, 0]
+    assert [await watch.run_once(now + HOUR * hours) for hours in range(5)] == [1, 0, 0, 0, 0]
     (body,) = await delivered(house, hook)
     assert body["data"]["alert_id"] == made["id"]
     assert body["data"]["window"] == {"from": "2020-11-14T11:00:00Z", "to": "2020-11-15T11:00:00Z", "hours": 24}

@@ -16,7 +16,7 @@ async def deliveries(house, alert, query=""):
 async def test_owner_is_told_that_an_endpoint_fails_and_replay_works_after_a_day(house, hook):
     made = await house.make(hook.url())
     await house.put(record(1), record(2))
-    assert await house.watch.once() == 1
+    assert await house.watch.run_once() == 1
     hook.mode = "error"
     start = clock.seconds()
     for hours in range(25):
@@ -48,7 +48,7 @@ async def test_owner_is_told_that_an_endpoint_fails_and_replay_works_after_a_day
 async def test_what_was_given_up_on_is_parked_and_counted_until_it_is_replayed(house, hook):
     made = await house.make(hook.url())
     await house.put(record(1), record(2))
-    await house.watch.once()
+    await house.watch.run_once()
     hook.mode = "error"
     start = clock.seconds()
     for hours in range(0, 24 * 5, 2):
@@ -76,7 +76,7 @@ async def test_disabled_endpoint_is_told_and_enabled_by_naming_its_url(house, ho
     assert (await house.ask("POST", replay)).status_code == 400
     # What it misses while it is disabled waits for it.
     await house.put(record(1), record(2))
-    assert await house.watch.once() == 1
+    assert await house.watch.run_once() == 1
     hook.mode = "ok"
     changed = (await house.ask("PATCH", f"/api/alerts/{made['id']}", {"url": hook.url()})).json()
     assert changed["endpoint"]["status"] == "active"

@@ -87,7 +87,7 @@ async def test_preview_agrees_with_what_was_told_live(house, hook):
     for hour, number in enumerate([1, 1, 0, 2, 1, 0, 0, 4]):
         at = NOON + STEP * hour
         await house.put(*(record(f"{hour}-{n}", at) for n in range(number)), slot=at)
-        if await house.watch.once(now + 3_600.0 * hour):
+        if await house.watch.run_once(now + 3_600.0 * hour):
             told.append(at.strftime("%Y-%m-%dT%H:%M:%SZ"))
     foretold = await preview(house, window_hours=2, threshold=2, cooldown_minutes=60)
     assert [fired["at"] for fired in foretold["fired"]] == told

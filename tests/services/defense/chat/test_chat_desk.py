@@ -27,7 +27,6 @@ from tollhouse.http.server import Server
 from tollhouse.http.service import Service
 from tollhouse.questions.token_budget import TOKENS_PER_UNIT
 from tollhouse.services.defense.brief.feed import BriefFeed
-from tollhouse.services.defense.chat.declaration import chat_operation
 from tollhouse.services.defense.chat.endpoints import ChatEndpoints, open_chat
 from tollhouse.services.defense.chat.snapshot import Snapshots
 from tollhouse.services.defense.chat.types import ChatRequest
@@ -76,7 +75,7 @@ async def serving(folder: Path, **values: object):
             context, Snapshots(context.database, events, news, BriefFeed(context.database, events, news))
         )
         router = Router()
-        router.mount(Service("defense", "", "", "", [chat_operation(desk)], None, {}), "")
+        router.mount(Service("defense", "", "", "", [desk.endpoint()], None, {}), "")
         gate = Server(settings, Admission(context), router, {})
         tiers = ("free", "pro", "enterprise")
         keys = {tier: (await context.keys.create(f"{tier}@example.org", tier)).text for tier in tiers}

@@ -1,1 +1,1 @@
-"""Kill criteria: named rules over the live data that tell an endpoint when they come true."""
+"""Alerts: rules over the live data that call a webhook when their condition is met."""

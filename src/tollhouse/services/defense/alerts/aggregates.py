@@ -1,115 +1,160 @@
-"""The marks of 48 hours laid out by what filters go by, so that a change finds its rules and a rule its events."""
+"""Event samples of the last 48 hours, indexed by what rules filter by most: category, country and severity tier."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from itertools import product
 
-from tollhouse.services.defense.alerts.event_samples import Mark
-from tollhouse.services.defense.alerts.metrics import BINS, MINUTES_PER_BIN, Histogram, empty
-from tollhouse.services.defense.alerts.rule import SEVERITY, Key
-from tollhouse.services.defense.events.event import Category, SeverityTier
+from msgspec import Struct
 
-# What every event of a group has in common; any of a rule's keys means whole groups of them.
+from tollhouse.services.defense.alerts.metrics import BINS, MINUTES_PER_BIN, Histogram, empty_histogram
+from tollhouse.services.defense.alerts.rule import SEVERITY, Key
+from tollhouse.services.defense.events.event import Category, EventEntry, SeverityTier
+
+# What all events of a group have in common. A rule's key selects whole cells.
 Cell = tuple[Category, str, SeverityTier]
 
-# By minute, how many events and how many dead: what a cell of thousands of events is added up from.
+# By minute, the number of events and of deaths, so that a cell of thousands of events is added up quickly.
 _Sums = dict[int, tuple[int, int]]
 
 
-class Board:
-    """Marks by id. `as_of` is the minute at which windows end."""
+class EventSample(Struct, frozen=True, gc=False):
+    """An event as rules see it. `minute` is when it was last reported, in minutes since 1970.
+
+    `entry` is the whole event: always for battles, whose words the brief's gap scores read, and for other events only
+    while a rule has a filter that the other fields cannot answer.
+    """
+
+    category: Category
+    country_code: str
+    severity_tier: SeverityTier
+    fatalities: int
+    significance: float
+    minute: int
+    story_id: str | None
+    entry: EventEntry | None
+
+    @property
+    def cell(self) -> Cell:
+        """The group of the event."""
+        return self.category, self.country_code, self.severity_tier
+
+
+SampleTest = Callable[[EventSample], bool]
+
+
+def build_sample(entry: EventEntry, *, keep_entry: bool = False) -> EventSample:
+    """The sample of a served event."""
+    event = entry.event
+    return EventSample(
+        category=event.category,
+        country_code=entry.country_code,
+        severity_tier=event.metrics.severity_tier,
+        fatalities=event.fatalities,
+        significance=event.metrics.significance,
+        minute=to_minute(entry.reported_at),
+        story_id=event.story_id,
+        entry=entry if keep_entry or event.category == "Battles" else None,
+    )
+
+
+def to_minute(moment: datetime) -> int:
+    """A moment in whole minutes since 1970."""
+    return int(moment.timestamp()) // 60
+
+
+class Aggregates:
+    """The samples by event id, and their sums by cell. Windows end at the minute `as_of`."""
 
     def __init__(self) -> None:
         self.as_of = 0
-        self.marks: dict[str, Mark] = {}
-        self._cells: dict[Cell, set[str]] = {}
+        self.samples: dict[str, EventSample] = {}
+        self._ids: dict[Cell, set[str]] = {}
         self._sums: dict[Cell, _Sums] = {}
-        self._within: dict[Key, set[Cell]] = {}
+        self._cells: dict[Key, set[Cell]] = {}
         self._by_minute: dict[int, set[str]] = {}
 
-    def put(self, identity: str, mark: Mark | None) -> set[Cell]:
-        """Lay a mark out anew, or take it away; the cells that this touches."""
-        touched = set()
-        before = self.marks.pop(identity, None)
+    def put(self, event_id: str, sample: EventSample | None) -> set[Cell]:
+        """Replace an event's sample, or remove it with None. Returns the cells that changed."""
+        changed = set()
+        before = self.samples.pop(event_id, None)
         if before is not None:
-            touched.add(before.cell)
-            self._leave(identity, before)
-        if mark is not None:
-            touched.add(mark.cell)
-            self.marks[identity] = mark
-            self._enter(identity, mark)
-        return touched
+            changed.add(before.cell)
+            self._remove(event_id, before)
+        if sample is not None:
+            changed.add(sample.cell)
+            self.samples[event_id] = sample
+            self._add(event_id, sample)
+        return changed
 
     def move(self, as_of: int, hours: Iterable[int]) -> set[Cell]:
-        """Let windows end at `as_of`; the cells of which something left a window of one of these lengths."""
+        """Move the end of windows to `as_of`. Returns the cells with events that entered or left a window.
+
+        `hours` are the lengths of the windows.
+        """
         before, self.as_of = self.as_of, as_of
         low, high = min(before, as_of), max(before, as_of)
         bounds = [(low - 60 * each, high - 60 * each) for each in (0, *hours)]
         minutes = {minute for minute in self._by_minute if any(low < minute <= high for low, high in bounds)}
-        return {self.marks[identity].cell for minute in minutes for identity in self._by_minute[minute]}
+        return {self.samples[event_id].cell for minute in minutes for event_id in self._by_minute[minute]}
 
-    def ids(self, key: Key, stories: Collection[str] | None) -> Iterator[str]:
-        """The events a key means, of these stories alone where any are named."""
-        for cell in self._within.get(key, ()):
-            if stories is None:
-                yield from self._cells[cell]
+    def ids(self, key: Key, test: SampleTest | None = None) -> Iterator[str]:
+        """The events that a key selects and that pass the test."""
+        for cell in self._cells.get(key, ()):
+            if test is None:
+                yield from self._ids[cell]
             else:
-                yield from (one for one in self._cells[cell] if self.marks[one].story_id in stories)
+                yield from (event_id for event_id in self._ids[cell] if test(self.samples[event_id]))
 
-    def histogram(self, key: Key, stories: Collection[str] | None = None) -> Histogram:
-        """The events a key means, by age."""
-        made = empty()
-        for cell in self._within.get(key, ()):
-            severity = SEVERITY[cell[2]]
-            for minute, (count, deaths) in self._sums_of(cell, stories).items():
+    def histogram(self, key: Key, test: SampleTest | None = None) -> Histogram:
+        """The events that a key selects and that pass the test, by age."""
+        histogram = empty_histogram()
+        for cell in self._cells.get(key, ()):
+            severity, sums = SEVERITY[cell[2]], self._sums[cell]
+            if test is not None:
+                sums = {}
+                for sample in (self.samples[event_id] for event_id in self._ids[cell]):
+                    if test(sample):
+                        _add_to(sums, sample, 1)
+            for minute, (count, deaths) in sums.items():
                 age = (self.as_of - minute) // MINUTES_PER_BIN
                 if 0 <= age < BINS:
-                    made.counts[age] += count
-                    made.deaths[age] += deaths
-                    made.worst[age] = max(made.worst[age], severity)
-        return made
+                    histogram.counts[age] += count
+                    histogram.deaths[age] += deaths
+                    histogram.worst[age] = max(histogram.worst[age], severity)
+        return histogram
 
-    def _sums_of(self, cell: Cell, stories: Collection[str] | None) -> _Sums:
-        if stories is None:
-            return self._sums[cell]
-        sums: _Sums = {}
-        for identity in self._cells[cell]:
-            mark = self.marks[identity]
-            if mark.story_id in stories:
-                _add(sums, mark, 1)
-        return sums
+    def _add(self, event_id: str, sample: EventSample) -> None:
+        cell = sample.cell
+        if cell not in self._ids:
+            self._ids[cell], self._sums[cell] = set(), {}
+            for key in keys_of_cell(cell):
+                self._cells.setdefault(key, set()).add(cell)
+        self._ids[cell].add(event_id)
+        _add_to(self._sums[cell], sample, 1)
+        self._by_minute.setdefault(sample.minute, set()).add(event_id)
 
-    def _enter(self, identity: str, mark: Mark) -> None:
-        cell = mark.cell
-        if cell not in self._cells:
-            self._cells[cell], self._sums[cell] = set(), {}
-            for key in keys_of(cell):
-                self._within.setdefault(key, set()).add(cell)
-        self._cells[cell].add(identity)
-        _add(self._sums[cell], mark, 1)
-        self._by_minute.setdefault(mark.minute, set()).add(identity)
-
-    def _leave(self, identity: str, mark: Mark) -> None:
-        cell = mark.cell
-        self._cells[cell].discard(identity)
-        _add(self._sums[cell], mark, -1)
-        if not self._cells[cell]:
-            del self._cells[cell], self._sums[cell]
-            for key in keys_of(cell):
-                self._within[key].discard(cell)
-        self._by_minute[mark.minute].discard(identity)
-        if not self._by_minute[mark.minute]:
-            del self._by_minute[mark.minute]
+    def _remove(self, event_id: str, sample: EventSample) -> None:
+        cell = sample.cell
+        self._ids[cell].discard(event_id)
+        _add_to(self._sums[cell], sample, -1)
+        if not self._ids[cell]:
+            del self._ids[cell], self._sums[cell]
+            for key in keys_of_cell(cell):
+                self._cells[key].discard(cell)
+        self._by_minute[sample.minute].discard(event_id)
+        if not self._by_minute[sample.minute]:
+            del self._by_minute[sample.minute]
 
 
-def _add(sums: _Sums, mark: Mark, number: int) -> None:
-    count, deaths = sums.get(mark.minute, (0, 0))
+def _add_to(sums: _Sums, sample: EventSample, number: int) -> None:
+    count, deaths = sums.get(sample.minute, (0, 0))
     if count + number:
-        sums[mark.minute] = (count + number, deaths + number * mark.fatalities)
+        sums[sample.minute] = (count + number, deaths + number * sample.fatalities)
     else:
-        del sums[mark.minute]
+        del sums[sample.minute]
 
 
-def keys_of(cell: Cell) -> Iterator[Key]:
-    """Every key that means the events of a cell."""
+def keys_of_cell(cell: Cell) -> Iterator[Key]:
+    """Every key that selects a cell."""
     category, country, tier = cell
     return product((category, None), (country, None), (tier, None))

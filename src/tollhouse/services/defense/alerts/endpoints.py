@@ -1,7 +1,8 @@
-"""Where the holder of a key makes, changes, tests and watches alerts."""
+"""Endpoints under /api/alerts: create, list, preview, change, delete and test alerts; list and replay deliveries."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,32 +13,33 @@ from tollhouse.accounts import store as access_store
 from tollhouse.admission.context import AppContext
 from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import Request
+from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
+from tollhouse.http.terms import key_with
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store
-from tollhouse.services.defense.alerts.backtest import AlertPreview, Previewing
-from tollhouse.services.defense.alerts.monitor import active_of
-from tollhouse.services.defense.alerts.notifications import SERVICE, TEST, TYPES, telling
-from tollhouse.services.defense.alerts.requests import (
-    AlertPatch,
-    AlertRequest,
-    DeliveriesQuery,
-    PreviewRequest,
-    changed_rule,
-    refused,
-    rule_of,
-)
-from tollhouse.services.defense.alerts.responses import (
+from tollhouse.services.defense.alerts.alert import (
     Alert,
     AlertCreated,
     AlertDeleted,
     AlertsList,
     DeliveriesList,
-    alert_of,
-    members_of,
-    rule_in,
+    alert_from_row,
+    rule_from_row,
 )
-from tollhouse.services.defense.alerts.rule import STALENESS, Rule
+from tollhouse.services.defense.alerts.backtest import AlertPreview, Backtester
+from tollhouse.services.defense.alerts.monitor import EVENT_TYPES, SERVICE, TEST, active_alert, notification
+from tollhouse.services.defense.alerts.rule import (
+    STALENESS,
+    AlertPatch,
+    AlertRequest,
+    DeliveriesQuery,
+    PreviewRequest,
+    Rule,
+    build_rule,
+    patch_rule,
+)
+from tollhouse.services.defense.events.filter import invalid_member
+from tollhouse.services.defense.examples import id_parameter
 from tollhouse.storage.database import Transaction
 from tollhouse.webhooks import outbox
 from tollhouse.webhooks.target_validation import TargetRefused
@@ -45,74 +47,92 @@ from tollhouse.webhooks.webhooks import Delivery
 
 MOST_ALERTS_PER_KEY = 100
 
+_EXAMPLE_ID = "alert_3f2a9c0d1b4e5f607182"
+_EXAMPLE_BODY = {
+    "name": "Fighting in Ethiopia",
+    "metric": "event_count",
+    "filters": {"category": "Battles", "country": "Ethiopia"},
+    "operator": ">=",
+    "threshold": 10,
+    "window_hours": 24,
+    "url": "https://example.com/hook",
+    "cooldown_minutes": 60,
+}
+_EXAMPLE_RULE = {name: value for name, value in _EXAMPLE_BODY.items() if name not in {"name", "url"}}
+
 
 class AlertEndpoints:
-    """The operations under `/api/alerts`. A key sees its own alerts alone."""
+    """The endpoints under `/api/alerts`. A key sees only its own alerts."""
 
     def __init__(self, context: AppContext) -> None:
         self._database = context.database
         self._subscriptions = context.webhooks.subscriptions
         self._deliveries = context.webhooks.deliveries
-        self._previewing = Previewing(context.database, recorded=context.settings.recorded)
+        self._backtester = Backtester(context.database, recorded=context.settings.recorded)
 
     async def create(self, request: Request[None, AlertRequest]) -> AlertCreated:
-        """Make an alert. Raises Problem `invalid-body`."""
+        """Create an alert. Raises Problem `invalid-body` or `invalid-request`."""
         key_id, body = _key_id(request), request.body
-        rule = rule_of(body)
-        url = await self._vetted(body.url)
-        now, identity = clock.seconds(), f"alert_{secrets.token_hex(10)}"
+        rule = build_rule(body)
+        url = await self._validate_url(body.url)
+        now, alert_id = clock.seconds(), f"alert_{secrets.token_hex(10)}"
         async with self._database.writing(lock="alerts") as transaction:
             await _check_source(transaction, rule)
-            await _check_number(transaction, key_id)
+            if await store.count_alerts(transaction, key_id) >= MOST_ALERTS_PER_KEY:
+                detail = f"This key has {MOST_ALERTS_PER_KEY} alerts, the maximum. Delete one first."
+                raise Problem("invalid-request", detail, limit=MOST_ALERTS_PER_KEY)
             holder = await access_store.key_by_id(transaction, key_id)
-            made = await self._subscriptions.add(transaction, SERVICE, url, holder.email, TYPES)
+            subscription = await self._subscriptions.add(transaction, SERVICE, url, holder.email, EVENT_TYPES)
             await store.insert_alert(
                 transaction,
-                id=identity,
+                id=alert_id,
                 key_id=key_id,
                 name=body.name,
                 version=1,
                 rule=msgspec.json.encode(rule),
-                endpoint_id=made.endpoint.id,
+                endpoint_id=subscription.endpoint.id,
                 created_at=now,
                 changed_at=now,
                 stated_at=now,
             )
-            row = await _row(transaction, key_id, identity)
-        return AlertCreated(**members_of(alert_of(row, 0)), secret=made.secret)
+            alert = alert_from_row(await _row(transaction, key_id, alert_id), 0)
+        members = {name: getattr(alert, name) for name in alert.__struct_fields__}
+        return AlertCreated(**members, secret=subscription.secret)
 
-    async def listed(self, request: Request[None, None]) -> AlertsList:
-        """Every alert of the key."""
+    async def list(self, request: Request[None, None]) -> AlertsList:
+        """All alerts of the key."""
         async with self._database.reading() as connection:
-            alerts = await _alerts(connection, await store.alerts_of(connection, _key_id(request)))
+            rows = await store.alerts_of_key(connection, _key_id(request))
+            parked = await store.parked_counts(connection, [row.endpoint_id for row in rows])
+        alerts = [alert_from_row(row, parked.get(row.endpoint_id, 0)) for row in rows]
         return AlertsList(alerts, len(alerts), MOST_ALERTS_PER_KEY)
 
     async def one(self, request: Request[None, None]) -> Alert:
         """One alert. Raises Problem `not-found`."""
         async with self._database.reading() as connection:
-            return await _known(connection, request)
+            return await _alert(connection, request)
 
     async def change(self, request: Request[None, AlertPatch]) -> Alert:
-        """Change what is given. Raises Problem `not-found` or `invalid-body`."""
-        patch, key_id, identity = request.body, _key_id(request), request.path["id"]
+        """Change the given members. Raises Problem `not-found` or `invalid-body`."""
+        patch, key_id, alert_id = request.body, _key_id(request), request.path["id"]
         async with self._database.reading() as connection:
-            changed_rule(rule_in(await _row(connection, key_id, identity)), patch)
-        url = None if patch.url is UNSET else await self._vetted(patch.url)
+            patch_rule(rule_from_row(await _row(connection, key_id, alert_id)), patch)
+        url = None if patch.url is UNSET else await self._validate_url(patch.url)
         async with self._database.writing(lock="alerts") as transaction:
-            row = await _row(transaction, key_id, identity)
-            rule = changed_rule(rule_in(row), patch)
+            row = await _row(transaction, key_id, alert_id)
+            rule = patch_rule(rule_from_row(row), patch)
             await _check_source(transaction, rule)
             if url is not None:
                 await self._subscriptions.change(transaction, row.endpoint_id, vetted_url=url)
-                # Who says where to call wants to be called, whatever the receiver answered before.
+                # Setting a URL enables an endpoint that a 410 disabled.
                 await self._subscriptions.enable(transaction, row.endpoint_id)
-            values = _changes(row, rule, row.name if patch.name is UNSET else patch.name, url)
+            values = _changed_columns(row, rule, row.name if patch.name is UNSET else patch.name, url)
             if values:
-                await store.change_alert(transaction, identity, **values)
-            return await _known(transaction, request)
+                await store.change_alert(transaction, alert_id, **values)
+            return await _alert(transaction, request)
 
     async def delete(self, request: Request[None, None]) -> AlertDeleted:
-        """Forget an alert and its endpoint. Raises Problem `not-found`."""
+        """Delete an alert and its endpoint. Raises Problem `not-found`."""
         async with self._database.writing(lock="alerts") as transaction:
             row = await _row(transaction, _key_id(request), request.path["id"])
             await self._subscriptions.remove(transaction, row.endpoint_id)
@@ -120,92 +140,189 @@ class AlertEndpoints:
         return AlertDeleted(deleted=True, id=row.id)
 
     async def test(self, request: Request[None, None]) -> Delivery:
-        """Send a delivery of type `alert.test`, whatever the rule came to. Raises Problem `not-found`."""
+        """Send a delivery of type `alert.test`, whatever the rule's result. Raises Problem `not-found`."""
         async with self._database.writing() as transaction:
             row = await _row(transaction, _key_id(request), request.path["id"])
-            data = telling(active_of(row), row.value, clock.seconds())
+            data = notification(active_alert(row), row.value, clock.seconds())
             event_id = f"alt_test_{secrets.token_hex(12)}"
             await outbox.put(transaction, SERVICE, TEST, data, row.id, event_id, to=row.endpoint_id)
         newest = await self._deliveries.listed(row.endpoint_id)
         return next(delivery for delivery in newest if delivery.event_id == event_id)
 
     async def deliveries(self, request: Request[DeliveriesQuery, None]) -> DeliveriesList:
-        """What was sent to the alert's endpoint, and what came of it. Raises Problem `not-found`."""
+        """The deliveries to the alert's endpoint. Raises Problem `not-found`."""
         async with self._database.reading() as connection:
             row = await _row(connection, _key_id(request), request.path["id"])
-        found = await self._deliveries.listed(row.endpoint_id, request.query.state, request.query.limit)
-        return DeliveriesList(found, len(found))
+        deliveries = await self._deliveries.listed(row.endpoint_id, request.query.state, request.query.limit)
+        return DeliveriesList(deliveries, len(deliveries))
 
     async def replay(self, request: Request[None, None]) -> Delivery:
-        """Send a delivery again, from its first try on. Raises Problem `not-found` or `invalid-request`."""
+        """Send a delivery again from its first attempt. Raises Problem `not-found` or `invalid-request`."""
         async with self._database.writing() as transaction:
             row = await _row(transaction, _key_id(request), request.path["id"])
             if row.disabled_at is not None:
-                raise Problem(
-                    "invalid-request", "The endpoint is disabled: PATCH the alert's `url` to enable it again."
-                )
+                raise Problem("invalid-request", "The endpoint is disabled. PATCH the alert's `url` to enable it.")
             try:
                 return await self._deliveries.replay(transaction, request.path["delivery_id"], row.endpoint_id)
             except ValueError:
-                raise Problem("not-found", "This alert has no delivery of this id.") from None
+                raise Problem("not-found", "This alert has no delivery with this id.") from None
 
     async def preview(self, request: Request[None, PreviewRequest]) -> AlertPreview:
-        """Run a rule over stored history, sending nothing. Raises Problem `invalid-body`."""
-        rule = rule_of(request.body)
+        """Run a rule over stored history without sending anything. Raises Problem `invalid-body`."""
+        rule = build_rule(request.body)
         if rule.filters.source is not None:
-            raise refused("filters.source", "What single sources did is not kept; leave `source` out of a preview.")
-        return await self._previewing.preview(rule, request.body.hours)
+            raise invalid_member("filters.source", "A preview has no history of single sources. Remove `source`.")
+        return await self._backtester.preview(rule, request.body.hours)
 
-    async def _vetted(self, url: str) -> str:
+    async def _validate_url(self, url: str) -> str:
         try:
             return await self._subscriptions.vetted(url)
         except TargetRefused as error:
-            raise refused("url", f"This address may not be called: {error}.") from None
+            raise invalid_member("url", f"`url` must not be called: {error}.") from None
+
+    def endpoints(self) -> Sequence[Endpoint]:
+        """The endpoints under `/api/alerts`."""
+        build: Callable[..., Endpoint] = partial(Endpoint, terms=key_with("alerts"), tag="alerts")
+        build_for_one: Callable[..., Endpoint] = partial(
+            build,
+            path_parameters=id_parameter("alert", _EXAMPLE_ID, digits=20),
+            problems=("not-found",),
+            sample=Example(path={"id": "$ALERT_ID"}),
+        )
+        return [
+            build(
+                id="createAlert",
+                method="POST",
+                path="/api/alerts",
+                summary="Create an alert",
+                description="The rule is evaluated immediately and after every change of the data. `secret` verifies "
+                "deliveries (Standard Webhooks) and is shown only in this response.",
+                handler=self.create,
+                body=AlertRequest,
+                responses={JSON: AlertCreated},
+                problems=("invalid-request",),
+                examples={"body": _EXAMPLE_BODY},
+                sample=Example(body={**_EXAMPLE_BODY, "url": "$HOOK_URL"}),
+            ),
+            build(
+                id="listAlerts",
+                method="GET",
+                path="/api/alerts",
+                summary="List the key's alerts",
+                description="Each with its last result and the state of its endpoint.",
+                handler=self.list,
+                responses={JSON: AlertsList},
+            ),
+            build(
+                id="previewAlert",
+                method="POST",
+                path="/api/alerts/preview",
+                summary="Preview when a rule would have fired",
+                description="Runs a rule over stored history, one window per slot, and sends nothing.",
+                handler=self.preview,
+                body=PreviewRequest,
+                responses={JSON: AlertPreview},
+                problems=("upstream-unavailable",),
+                examples={"body": {**_EXAMPLE_RULE, "hours": 72}},
+            ),
+            build_for_one(
+                id="getAlert",
+                method="GET",
+                path="/api/alerts/{id}",
+                summary="Get one alert",
+                handler=self.one,
+                responses={JSON: Alert},
+            ),
+            build_for_one(
+                id="changeAlert",
+                method="PATCH",
+                path="/api/alerts/{id}",
+                summary="Change an alert",
+                description="Changes the given members and increases `version`. A rule with another condition starts "
+                "anew. Setting `url` enables an endpoint that was disabled.",
+                handler=self.change,
+                body=AlertPatch,
+                responses={JSON: Alert},
+                examples={"body": {"threshold": 25}},
+            ),
+            build_for_one(
+                id="deleteAlert",
+                method="DELETE",
+                path="/api/alerts/{id}",
+                summary="Delete an alert",
+                description="Pending deliveries are cancelled.",
+                handler=self.delete,
+                responses={JSON: AlertDeleted},
+            ),
+            build_for_one(
+                id="testAlert",
+                method="POST",
+                path="/api/alerts/{id}/test",
+                summary="Send a test delivery",
+                description="A delivery of type `alert.test` with the rule's last value.",
+                handler=self.test,
+                responses={JSON: Delivery},
+            ),
+            build_for_one(
+                id="listAlertDeliveries",
+                method="GET",
+                path="/api/alerts/{id}/deliveries",
+                summary="List an alert's deliveries",
+                handler=self.deliveries,
+                query=DeliveriesQuery,
+                responses={JSON: DeliveriesList},
+            ),
+            build_for_one(
+                id="replayAlertDelivery",
+                method="POST",
+                path="/api/alerts/{id}/deliveries/{delivery_id}/replay",
+                summary="Replay a delivery",
+                description="Sends it again from the first attempt. A delivery in progress is left unchanged.",
+                handler=self.replay,
+                path_parameters={
+                    **id_parameter("alert", _EXAMPLE_ID, digits=20),
+                    **id_parameter("dlv", "dlv_9a8b7c6d5e4f30211203", digits=20, name="delivery_id"),
+                },
+                responses={JSON: Delivery},
+                problems=("not-found", "invalid-request"),
+                sample=Example(path={"id": "$ALERT_ID", "delivery_id": "$DELIVERY_ID"}),
+            ),
+        ]
 
 
 def _key_id(request: Request[Any, Any]) -> str:
-    assert isinstance(request.caller, KeyCaller), "the terms let nobody else in"
+    assert isinstance(request.caller, KeyCaller), "the terms admit only keys"
     return request.caller.key_id
 
 
-async def _row(connection: Transaction, key_id: str, identity: str) -> Any:
-    rows = await store.alerts_of(connection, key_id, identity)
+async def _row(connection: Transaction, key_id: str, alert_id: str) -> Any:
+    rows = await store.alerts_of_key(connection, key_id, alert_id)
     if not rows:
-        raise Problem("not-found", "This key has no alert of this id.")
+        raise Problem("not-found", "This key has no alert with this id.")
     return rows[0]
 
 
-async def _known(connection: Transaction, request: Request[Any, Any]) -> Alert:
+async def _alert(connection: Transaction, request: Request[Any, Any]) -> Alert:
     row = await _row(connection, _key_id(request), request.path["id"])
-    return (await _alerts(connection, [row]))[0]
-
-
-async def _alerts(connection: Transaction, rows: Sequence[Any]) -> list[Alert]:
-    parked = await store.parked_for(connection, [row.endpoint_id for row in rows])
-    return [alert_of(row, parked.get(row.endpoint_id, 0)) for row in rows]
-
-
-async def _check_number(transaction: Transaction, key_id: str) -> None:
-    if await store.number_of(transaction, key_id) >= MOST_ALERTS_PER_KEY:
-        detail = f"This key has {MOST_ALERTS_PER_KEY} alerts, and no key may have more. Delete one first."
-        raise Problem("invalid-request", detail, limit=MOST_ALERTS_PER_KEY)
+    parked = await store.parked_counts(connection, [row.endpoint_id])
+    return alert_from_row(row, parked.get(row.endpoint_id, 0))
 
 
 async def _check_source(connection: Transaction, rule: Rule) -> None:
     if rule.metric == STALENESS and rule.filters.source is not None:
         known = [row.source for row in await events_store.list_health(connection)]
         if rule.filters.source not in known:
-            raise refused("filters.source", "This server follows no source of that name.", known)
+            raise invalid_member("filters.source", "This server has no source of that name.", known)
 
 
-def _changes(row: Any, rule: Rule, name: str, url: str | None) -> dict[str, object]:
-    """The columns that a change gives other values; none where nothing is changed."""
-    before = rule_in(row)
+def _changed_columns(row: Any, rule: Rule, name: str, url: str | None) -> dict[str, object]:
+    """The columns that a change updates; empty when nothing changes."""
+    before = rule_from_row(row)
     if rule == before and name == row.name and url in {None, row.url}:
         return {}
     now = clock.seconds()
     values = {"version": row.version + 1, "rule": msgspec.json.encode(rule), "name": name, "changed_at": now}
-    if rule.asks_the_same(before):
+    if rule.has_same_condition(before):
         return values
     return values | {
         "stated_at": now,

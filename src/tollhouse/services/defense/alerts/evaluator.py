@@ -1,32 +1,58 @@
-"""Every rule in memory beside the board: which ones a change can touch, and what they come to."""
+"""Evaluation of alert rules in memory: which rules a change affects, and the value of each."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from tollhouse.services.defense.alerts.aggregates import Board, Cell, keys_of
-from tollhouse.services.defense.alerts.brief_figures import (
+from tollhouse.services.defense.alerts.aggregates import Aggregates, Cell, EventSample, SampleTest, keys_of_cell
+from tollhouse.services.defense.alerts.metrics import (
+    BINS,
     HOURS,
     BriefFigures,
+    Histogram,
+    brief_figure,
     counted_key,
     counted_value,
-    figure_of,
+    measure,
 )
-from tollhouse.services.defense.alerts.evaluation_result import Verdict
-from tollhouse.services.defense.alerts.event_samples import Mark
-from tollhouse.services.defense.alerts.metrics import BINS, Histogram, measured
 from tollhouse.services.defense.alerts.rule import BRIEF, SEVERITY, STALENESS, Key, Rule
 from tollhouse.services.defense.brief.production import Line
 from tollhouse.services.defense.events.event import Event
+from tollhouse.services.defense.events.filter import EventFilter, event_tests
 
 MOST_EVENTS = 20
 
 
-class Ages(Struct, frozen=True):
-    """Since when nothing new has come, in seconds since 1970: from the feed's provider, and from each source.
+class EvaluationResult(Struct, frozen=True):
+    """The value of a rule. `window_state` identifies the data behind it: each state is notified at most once."""
 
-    `feed` is None where nothing ever came, `is_recorded` where nothing is to come.
+    value: float | None
+    is_met: bool
+    window_state: str
+
+
+class LastNotification(Struct, frozen=True):
+    """When a rule last notified, in seconds since 1970, and of which window state; None if it never did."""
+
+    at: float | None = None
+    window_state: str | None = None
+
+
+def is_due(rule: Rule, result: EvaluationResult, last: LastNotification, now: float) -> bool:
+    """Whether to notify now: the rule is met, its window state was not notified, and the cooldown is over.
+
+    So a rule notifies when it becomes met. While it stays met it notifies once per cooldown, if the window moved or the
+    value changed; a rule that becomes met again within the cooldown waits for its end.
+    """
+    cooldown_ends = 0.0 if last.at is None else last.at + 60 * rule.cooldown_minutes
+    return result.is_met and result.window_state != last.window_state and now >= cooldown_ends
+
+
+class LastSuccess(Struct, frozen=True):
+    """When data last arrived, in seconds since 1970: from the feed's provider, and from each source.
+
+    `feed` is None if nothing ever arrived. `is_recorded`: the feed is a recording.
     """
 
     now: float
@@ -35,8 +61,8 @@ class Ages(Struct, frozen=True):
     is_recorded: bool = False
 
 
-class Active(Struct, frozen=True):
-    """An alert as it is evaluated. `stated_at` is when its criterion was last changed, in seconds since 1970."""
+class ActiveAlert(Struct, frozen=True):
+    """An alert under evaluation. `stated_at` is when its condition last changed, in seconds since 1970."""
 
     id: str
     version: int
@@ -47,174 +73,187 @@ class Active(Struct, frozen=True):
 
 
 class Evaluator:
-    """Rules by id, and those of them that were touched since they were last evaluated."""
+    """The alerts by id, and the ids of those `affected` by changes since their last evaluation."""
 
     def __init__(self) -> None:
-        self.board = Board()
-        self.rules: dict[str, Active] = {}
-        self.touched: set[str] = set()
-        self._read: Sequence[bool] = [True] * BINS
+        self.aggregates = Aggregates()
+        self.alerts: dict[str, ActiveAlert] = {}
+        self.affected: set[str] = set()
         self.window_name = ""
+        self._read: Sequence[bool] = [True] * BINS
         self._by_key: dict[Key, set[str]] = {}
         self._by_entity: dict[str, set[str]] = {}
+        self._by_kind: dict[str, set[str]] = {"spike": set(), BRIEF: set(), STALENESS: set()}
+        self._unindexed: dict[str, EventFilter] = {}
+        self._needing_entries: set[str] = set()
         self._hours: Counter[int] = Counter()
-        self._of_kind: dict[str, set[str]] = {"spike": set(), BRIEF: set(), STALENESS: set()}
-        self._naming: dict[str, frozenset[str]] = {}
+        self._stories_naming: dict[str, frozenset[str]] = {}
         self._figures: BriefFigures | None = None
 
-    def set_rule(self, active: Active) -> None:
-        """Take a rule in, new or changed."""
-        self.drop_rule(active.id)
-        self.rules[active.id] = active
-        self.touched.add(active.id)
-        rule = active.rule
-        if (key := _indexed(rule)) is not None:
-            self._by_key.setdefault(key, set()).add(active.id)
+    def set_alert(self, alert: ActiveAlert) -> None:
+        """Add or replace an alert."""
+        self.drop_alert(alert.id)
+        self.alerts[alert.id] = alert
+        self.affected.add(alert.id)
+        rule = alert.rule
+        if (key := _index_key(rule)) is not None:
+            self._by_key.setdefault(key, set()).add(alert.id)
         self._hours[rule.window_hours] += 1
         if rule.filters.entity:
-            self._by_entity.setdefault(rule.filters.entity, set()).add(active.id)
-        if (kind := _kind(rule)) in self._of_kind:
-            self._of_kind[kind].add(active.id)
+            self._by_entity.setdefault(rule.filters.entity, set()).add(alert.id)
+        if (unindexed := rule.unindexed) is not None:
+            self._unindexed[alert.id] = unindexed
+            if unindexed != EventFilter(entity=unindexed.entity):
+                self._needing_entries.add(alert.id)
+        if (kind := _kind(rule)) in self._by_kind:
+            self._by_kind[kind].add(alert.id)
 
-    def drop_rule(self, identity: str) -> None:
-        """Forget a rule."""
-        self.touched.discard(identity)
-        active = self.rules.pop(identity, None)
-        if active is None:
+    def drop_alert(self, alert_id: str) -> None:
+        """Remove an alert."""
+        self.affected.discard(alert_id)
+        alert = self.alerts.pop(alert_id, None)
+        if alert is None:
             return
-        rule = active.rule
-        if (key := _indexed(rule)) is not None:
-            self._by_key[key].discard(identity)
+        rule = alert.rule
+        if (key := _index_key(rule)) is not None:
+            self._by_key[key].discard(alert_id)
         self._hours[rule.window_hours] -= 1
         if rule.filters.entity:
-            self._by_entity[rule.filters.entity].discard(identity)
+            self._by_entity[rule.filters.entity].discard(alert_id)
             if not self._by_entity[rule.filters.entity]:
                 del self._by_entity[rule.filters.entity]
-        if (kind := _kind(rule)) in self._of_kind:
-            self._of_kind[kind].discard(identity)
+        self._unindexed.pop(alert_id, None)
+        self._needing_entries.discard(alert_id)
+        if (kind := _kind(rule)) in self._by_kind:
+            self._by_kind[kind].discard(alert_id)
 
     @property
     def entities(self) -> Collection[str]:
-        """The entities that rules name."""
+        """The entities that rules filter by."""
         return self._by_entity.keys()
 
+    @property
+    def needs_entries(self) -> bool:
+        """Whether a rule has a filter that only whole events can answer."""
+        return bool(self._needing_entries)
+
     def of_kind(self, kind: str) -> set[str]:
-        """The rules on `spike`, BRIEF or STALENESS."""
-        return self._of_kind[kind]
+        """The alerts on `spike`, BRIEF or STALENESS."""
+        return self._by_kind[kind]
 
-    def take(self, changed: Mapping[str, Mark | None], as_of: int, window_name: str, read: Sequence[bool]) -> None:
-        """Take in what changed, None for an event that left.
+    def apply(
+        self, changed: Mapping[str, EventSample | None], as_of: int, window_name: str, read: Sequence[bool]
+    ) -> None:
+        """Apply changed events, None for a removed one.
 
-        Windows end at the minute `as_of`; `read` are the quarters of an hour before it that the provider was read in.
+        Windows end at the minute `as_of`; `read` says for each quarter-hour before it whether the provider was read.
         """
         is_later = window_name != self.window_name
         if is_later or read != self._read:
-            self.touched |= self._of_kind["spike"]
+            self.affected |= self._by_kind["spike"]
             self._read = read
         cells: set[Cell] = set()
         if is_later:
-            hours = [hours for hours, rules in self._hours.items() if rules]
-            cells |= self.board.move(as_of, hours)
+            hours = [hours for hours, alerts in self._hours.items() if alerts]
+            cells |= self.aggregates.move(as_of, hours)
             self.window_name = window_name
-        for identity, mark in changed.items():
-            cells |= self.board.put(identity, mark)
-        for key in {key for cell in cells for key in keys_of(cell)}:
-            self.touched |= self._by_key.get(key, set())
+        for event_id, sample in changed.items():
+            cells |= self.aggregates.put(event_id, sample)
+        for key in {key for cell in cells for key in keys_of_cell(cell)}:
+            self.affected |= self._by_key.get(key, set())
         if is_later or changed:
-            self.touched |= self._of_kind[BRIEF]
+            self.affected |= self._by_kind[BRIEF]
 
-    def name_stories(self, naming: Mapping[str, frozenset[str]]) -> None:
-        """Say which stories name each entity that rules name."""
+    def set_stories_naming(self, naming: Mapping[str, frozenset[str]]) -> None:
+        """Set the ids of the stories that name each entity of `entities`."""
         for entity, stories in naming.items():
-            if stories != self._naming.get(entity):
-                self.touched |= self._by_entity.get(entity, set())
-        self._naming = dict(naming)
+            if stories != self._stories_naming.get(entity):
+                self.affected |= self._by_entity.get(entity, set())
+        self._stories_naming = dict(naming)
 
-    def take_lines(self, lines: Sequence[Line]) -> None:
-        """Take in other procurement lines for the brief."""
+    def set_lines(self, lines: Sequence[Line]) -> None:
+        """Set the procurement lines of the brief."""
         self._figures = BriefFigures(lines)
-        self.touched |= self._of_kind[BRIEF]
+        self.affected |= self._by_kind[BRIEF]
 
-    def evaluated(self, chosen: Iterable[str], ages: Ages) -> dict[str, Verdict]:
-        """What these rules come to now."""
-        verdicts: dict[str, Verdict] = {}
-        counted: dict[tuple[Key, str | None], list[Active]] = {}
-        figures: dict[str, list[Active]] = {}
-        for active in (self.rules[identity] for identity in chosen if identity in self.rules):
-            rule = active.rule
-            key = _counted(rule)
+    def evaluate(self, alert_ids: Iterable[str], last_success: LastSuccess) -> dict[str, EvaluationResult]:
+        """The results of these alerts. Alerts that count the same events share one histogram."""
+        results: dict[str, EvaluationResult] = {}
+        counted: dict[tuple[Key, EventFilter | None], list[ActiveAlert]] = {}
+        figures: dict[str, list[ActiveAlert]] = {}
+        for alert in (self.alerts[alert_id] for alert_id in alert_ids if alert_id in self.alerts):
+            rule = alert.rule
+            key = counted_key(brief_figure(rule.metric)) if _kind(rule) == BRIEF else rule.key
             if rule.metric == STALENESS:
-                verdicts[active.id] = _stale(active, ages)
+                results[alert.id] = _staleness(alert, last_success)
             elif key is None:
-                figures.setdefault(figure_of(rule.metric), []).append(active)
+                figures.setdefault(brief_figure(rule.metric), []).append(alert)
             else:
-                counted.setdefault((key, rule.filters.entity), []).append(active)
-        for (key, entity), rules in counted.items():
-            histogram = self.board.histogram(key, self._stories(entity))
-            verdicts |= {active.id: self._verdict(active.rule, self._value(active.rule, histogram)) for active in rules}
-        for figure, rules in figures.items():
+                counted.setdefault((key, self._unindexed.get(alert.id)), []).append(alert)
+        for (key, unindexed), alerts in counted.items():
+            histogram = self.aggregates.histogram(key, self._sample_test(unindexed))
+            results |= {alert.id: self._result(alert.rule, self._value(alert.rule, histogram)) for alert in alerts}
+        for figure, alerts in figures.items():
             value = self._figures.value(figure, self._battles) if self._figures else None
-            verdicts |= {active.id: self._verdict(active.rule, value) for active in rules}
-        return verdicts
+            results |= {alert.id: self._result(alert.rule, value) for alert in alerts}
+        return results
 
-    def telling(self, rule: Rule) -> list[str]:
-        """The ids of at most MOST_EVENTS of the events a rule was measured by, those that weigh most in it first."""
+    def events_behind(self, rule: Rule) -> list[str]:
+        """The ids of at most MOST_EVENTS events that a rule counts, those that matter most to its metric first."""
         if _kind(rule) in {BRIEF, STALENESS}:
             return []
-        since = self.board.as_of - 60 * rule.window_hours
-        marks = self.board.marks
-        found = self.board.ids(rule.key, self._stories(rule.filters.entity))
-        meant = [identity for identity in found if since < marks[identity].minute <= self.board.as_of]
-        return sorted(meant, key=lambda identity: (*weight(rule, marks[identity]), identity))[:MOST_EVENTS]
+        since, samples = self.aggregates.as_of - 60 * rule.window_hours, self.aggregates.samples
+        ids = self.aggregates.ids(rule.key, self._sample_test(rule.unindexed))
+        inside = [event_id for event_id in ids if since < samples[event_id].minute <= self.aggregates.as_of]
+        return sorted(inside, key=lambda event_id: (*event_order(rule, samples[event_id]), event_id))[:MOST_EVENTS]
 
-    def _stories(self, entity: str | None) -> frozenset[str] | None:
-        return None if entity is None else self._naming.get(entity, frozenset())
+    def _sample_test(self, unindexed: EventFilter | None) -> SampleTest | None:
+        if unindexed is None:
+            return None
+        stories = self._stories_naming.get(unindexed.entity or "", frozenset())
+        if unindexed == EventFilter(entity=unindexed.entity):
+            return lambda sample: sample.story_id in stories
+        tests = event_tests(unindexed, stories)
+        return lambda sample: sample.entry is not None and all(test(sample.entry) for test in tests)
 
     def _value(self, rule: Rule, histogram: Histogram) -> float | None:
         if not self.window_name:
             return None
         if _kind(rule) == BRIEF:
             return counted_value(histogram)
-        return measured(rule.metric, histogram, rule.window_hours, self._read)
+        return measure(rule.metric, histogram, rule.window_hours, self._read)
 
     def _battles(self) -> list[Event]:
-        since = self.board.as_of - 60 * HOURS
-        marks = (self.board.marks[identity] for identity in self.board.ids(("Battles", None, None), None))
-        return [mark.battle for mark in marks if mark.battle and since < mark.minute <= self.board.as_of]
+        since, as_of = self.aggregates.as_of - 60 * HOURS, self.aggregates.as_of
+        samples = (self.aggregates.samples[event_id] for event_id in self.aggregates.ids(("Battles", None, None)))
+        return [sample.entry.event for sample in samples if sample.entry and since < sample.minute <= as_of]
 
-    def _verdict(self, rule: Rule, value: float | None) -> Verdict:
-        return Verdict(value, rule.is_met(value), f"{self.window_name}:{value!r}")
-
-
-def weight(rule: Rule, mark: Mark) -> tuple[float, float]:
-    """What orders the events of a delivery: what the metric is about, then significance; the heaviest first."""
-    first = {"fatalities": mark.fatalities, "max_severity": SEVERITY[mark.severity_tier]}.get(rule.metric, 0)
-    return -first, -mark.significance
+    def _result(self, rule: Rule, value: float | None) -> EvaluationResult:
+        return EvaluationResult(value, rule.is_met(value), f"{self.window_name}:{value!r}")
 
 
-def _stale(active: Active, ages: Ages) -> Verdict:
-    """A source that never answered is as stale as the rule is old; a recording does not age."""
-    source = active.rule.filters.source
-    if source is None and ages.is_recorded:
-        return Verdict(0, active.rule.is_met(0), "recorded")
-    since = ages.feed if source is None else ages.sources.get(source)
-    since = active.stated_at if since is None else since
-    value = round(max(0.0, ages.now - since) / 60, 1)
-    # Whatever the value grows to, one outage is one state.
-    return Verdict(value, active.rule.is_met(value), f"since:{since:.0f}")
+def event_order(rule: Rule, sample: EventSample) -> tuple[float, float]:
+    """The sort key of the events of a delivery: what the metric is about, then significance, largest first."""
+    first = {"fatalities": sample.fatalities, "max_severity": SEVERITY[sample.severity_tier]}.get(rule.metric, 0)
+    return -first, -sample.significance
+
+
+def _staleness(alert: ActiveAlert, last_success: LastSuccess) -> EvaluationResult:
+    """A source that never succeeded is as stale as the rule is old. A recording is never stale."""
+    source = alert.rule.filters.source
+    if source is None and last_success.is_recorded:
+        return EvaluationResult(0, alert.rule.is_met(0), "recorded")
+    since = last_success.feed if source is None else last_success.sources.get(source)
+    since = alert.stated_at if since is None else since
+    value = round(max(0.0, last_success.now - since) / 60, 1)
+    # One outage is one state, whatever the value grows to.
+    return EvaluationResult(value, alert.rule.is_met(value), f"since:{since:.0f}")
 
 
 def _kind(rule: Rule) -> str:
     return BRIEF if rule.metric.startswith(BRIEF) else rule.metric
 
 
-def _counted(rule: Rule) -> Key | None:
-    """The events that a rule counts, None where it counts none."""
-    if rule.metric == STALENESS:
-        return None
-    return counted_key(figure_of(rule.metric)) if _kind(rule) == BRIEF else rule.key
-
-
-def _indexed(rule: Rule) -> Key | None:
-    """The events whose changes touch the rule; figures of the brief are touched by every change."""
+def _index_key(rule: Rule) -> Key | None:
+    """The events whose changes affect the rule; every change affects rules on the brief."""
     return None if _kind(rule) in {BRIEF, STALENESS} else rule.key

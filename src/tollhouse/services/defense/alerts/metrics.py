@@ -1,39 +1,46 @@
-"""Metrics of events counted by quarters of an hour: how many, how deadly, how severe, how far out of the usual."""
+"""The values of alert metrics: figures of events by quarter-hour, spikes, and figures of the defense brief."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import sqrt
 from statistics import median
 
+import msgspec
 from msgspec import Struct
+
+from tollhouse.services.defense.alerts.rule import BRIEF, Key
+from tollhouse.services.defense.brief.capability import capability_gaps, gap_score
+from tollhouse.services.defense.brief.demand import demand, naming_events, unmet_request
+from tollhouse.services.defense.brief.production import CATEGORIES, Line, bundled_lines, production_summary
+from tollhouse.services.defense.events.event import Event
 
 MINUTES_PER_BIN = 15
 BINS_PER_HOUR = 4
 HELD_HOURS = 48
 BINS = HELD_HOURS * BINS_PER_HOUR
 
-# A normal distribution's standard deviation is so many times its median deviation.
+# The ratio of a normal distribution's standard deviation to its median absolute deviation.
 _MAD_TO_DEVIATION = 1.4826
-# News varies by that part of itself from one window to the next without anything being out of the usual.
+# The share by which news usually varies from one window to the next.
 _USUAL_VARIATION = 0.1
-# A window of which so little was read says nothing about a whole one.
+# A window of which a smaller share was read is not compared.
 _LEAST_READ_SHARE = 0.25
 
 
 class Histogram(Struct, frozen=True):
-    """Events by age in quarters of an hour, the youngest first. `worst` is the highest severity, 0 for no event."""
+    """Events by age in quarters of an hour, youngest first. `worst` is the highest severity, 0 without events."""
 
     counts: list[int]
     deaths: list[int]
     worst: list[int]
 
 
-def empty() -> Histogram:
-    """No event."""
+def empty_histogram() -> Histogram:
+    """A histogram of no events."""
     return Histogram([0] * BINS, [0] * BINS, [0] * BINS)
 
 
-def measured(metric: str, histogram: Histogram, hours: int, read: Sequence[bool]) -> float | None:
-    """The value of one of COUNTED_METRICS over the last `hours`; `read` are the quarters the provider was read in.
+def measure(metric: str, histogram: Histogram, hours: int, read: Sequence[bool]) -> float | None:
+    """The value of one of COUNTED_METRICS over the last `hours`; `read` says which quarter-hours have a slot.
 
     None where there is nothing to compare with.
     """
@@ -48,15 +55,15 @@ def measured(metric: str, histogram: Histogram, hours: int, read: Sequence[bool]
 
 
 def spike(counts: Sequence[int], read: Sequence[bool], hours: int) -> float | None:
-    """How many deviations the window's count lies above the usual one, negative below it, to two decimals.
+    """How many deviations the window's count lies above the usual count, to two decimals; negative below it.
 
-        usual     = median of the counts of the whole windows of that length before this one, within 48 hours,
-                    each scaled to as much reading as this window had
+        usual     = median of the counts of the full windows of that length before this one, within 48 hours,
+                    each scaled to the number of slots read in this window
         deviation = the largest of 1, sqrt(usual x (1 + 1/n)), 1.4826 x median deviation, usual / 10
 
-    for n windows before. The first term keeps single events from being spikes, the second is chance alone (Poisson) and
-    how little n windows say about the usual. A window of which less than a quarter as much was read is left out; None
-    without any, or where nothing was read of this one.
+    for n previous windows. The first term keeps single events from being spikes; the second is the Poisson deviation,
+    widened for small n. Windows with less than a quarter as many slots are left out. None without previous windows, or
+    when no slot of this window was read.
     """
     bins = hours * BINS_PER_HOUR
     here = sum(read[:bins])
@@ -71,10 +78,77 @@ def spike(counts: Sequence[int], read: Sequence[bool], hours: int) -> float | No
 
 
 def deviations(count: float, before: Sequence[float]) -> float | None:
-    """`spike` of a count and the scaled counts before it."""
+    """`spike` for a count and the scaled counts of previous windows."""
     if not before:
         return None
     usual = median(before)
     spread = _MAD_TO_DEVIATION * median(abs(other - usual) for other in before)
     chance = sqrt(usual * (1 + 1 / len(before)))
     return round((count - usual) / max(1.0, chance, spread, _USUAL_VARIATION * usual), 2)
+
+
+HOURS = 24
+
+_COUNTED_FIGURES: dict[str, Key] = {
+    "battle_events_24h": ("Battles", None, None),
+    "events_24h": (None, None, None),
+    "by_category.Battles": ("Battles", None, None),
+    "by_category.Protests": ("Protests", None, None),
+    "by_category.Political": ("Political", None, None),
+    "by_category.Economic": ("Economic", None, None),
+    "by_severity.low": (None, None, "low"),
+    "by_severity.medium": (None, None, "medium"),
+    "by_severity.high": (None, None, "high"),
+    "by_severity.critical": (None, None, "critical"),
+}
+
+_GAP = "gap_score."
+_MOST_CACHED_NAMES = 100_000
+
+
+def brief_figure(metric: str) -> str:
+    """The figure of the brief that a metric names."""
+    return metric.removeprefix(BRIEF)
+
+
+def counted_key(figure: str) -> Key | None:
+    """The events that a figure of the brief counts, None for a figure that is not a count."""
+    return _COUNTED_FIGURES.get(figure)
+
+
+def counted_value(histogram: Histogram) -> float:
+    """The count of the brief's 24 hours."""
+    return sum(histogram.counts[: HOURS * BINS_PER_HOUR])
+
+
+class BriefFigures:
+    """The figures of the brief that are not counts, for the procurement `lines` that it is built from."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._total = production_summary(lines).total_market_value_b
+        self._supply = {gap.area: gap.supply.score for gap in capability_gaps(lines, [])}
+        self._lines = lines
+        self._is_named: dict[tuple[str, str, str], bool] = {}
+
+    def value(self, figure: str, battles: Callable[[], Sequence[Event]]) -> float | None:
+        """A figure of the window that holds these battles; None where it was not measured."""
+        if not figure.startswith(_GAP):
+            return self._total
+        area, events = figure.removeprefix(_GAP), battles()
+        lines = [line for line in self._lines if line.area == area]
+        naming = [(event, [""]) for event in events if self._names_area(area, event)]
+        unmet = unmet_request(sum(line.fy2026_k for line in lines), sum(line.fy2027_k for line in lines))
+        return gap_score(demand(naming, events, unmet).score, self._supply[CATEGORIES[area]])
+
+    def _names_area(self, area: str, event: Event) -> bool:
+        key = (area, event.title, event.subcategory)
+        if key not in self._is_named:
+            if len(self._is_named) >= _MOST_CACHED_NAMES:
+                self._is_named.clear()
+            self._is_named[key] = bool(naming_events(area, [event]))
+        return self._is_named[key]
+
+
+def production_lines(packed: bytes) -> Sequence[Line]:
+    """The operator's procurement lines, or the bundled ones."""
+    return msgspec.json.decode(packed, type=tuple[Line, ...]) if packed else bundled_lines()

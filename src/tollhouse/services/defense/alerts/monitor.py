@@ -1,8 +1,9 @@
-"""The background leader's watch over the alerts: what changed, which rules that touches, whom to tell."""
+"""The background task that evaluates alerts when data changes and notifies their endpoints."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -13,16 +14,19 @@ from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store
-from tollhouse.services.defense.alerts.entity_stories import EntityNames
-from tollhouse.services.defense.alerts.evaluation_result import Told, Verdict, is_due
-from tollhouse.services.defense.alerts.evaluator import Active, Ages, Evaluator
-from tollhouse.services.defense.alerts.event_samples import FollowedMarks, Mark, minute_of
-from tollhouse.services.defense.alerts.metrics import BINS, MINUTES_PER_BIN
-from tollhouse.services.defense.alerts.notifications import SERVICE, triggered
+from tollhouse.services.defense.alerts.aggregates import EventSample, build_sample, to_minute
+from tollhouse.services.defense.alerts.evaluator import (
+    ActiveAlert,
+    EvaluationResult,
+    Evaluator,
+    LastNotification,
+    LastSuccess,
+    is_due,
+)
+from tollhouse.services.defense.alerts.metrics import BINS, MINUTES_PER_BIN, production_lines
 from tollhouse.services.defense.alerts.rule import STALENESS, Rule
-from tollhouse.services.defense.analysis.history import Served, entry_of, served
-from tollhouse.services.defense.brief.production import Line, bundled_lines
 from tollhouse.services.defense.events.event import Event
+from tollhouse.services.defense.events.history import ServedPool, SyncedEvents, served_pool, stories_naming
 from tollhouse.services.defense.ingest.batches import slot_before, slot_time
 from tollhouse.services.defense.store import EVENTS_FEED, FATALITIES_FEED, NEWS_FEED, WIDEST_WINDOW
 from tollhouse.storage.database import Database, Transaction
@@ -30,18 +34,45 @@ from tollhouse.webhooks import outbox
 
 log = logger("alerts")
 
-LOOK_EVERY_SECONDS = 1.0
-STALENESS_EVERY_SECONDS = 60.0
-ASK_AGAIN_SECONDS = 60.0
-# Few enough that a transaction stays short, each with up to 20 events.
-TOLD_AT_ONCE = 100
-WRITTEN_AT_ONCE = 1_000
+SERVICE = "defense"
+TRIGGERED = "alert.triggered"
+TEST = "alert.test"
+EVENT_TYPES = (TRIGGERED, TEST)
+
+POLL_SECONDS = 1.0
+STALENESS_SECONDS = 60.0
+# When to check again whether a key that may not have alerts may have them.
+ENTITLEMENT_SECONDS = 60.0
+# Each notification carries up to 20 events: few enough for a short transaction.
+NOTIFICATIONS_PER_TRANSACTION = 100
+WRITES_PER_TRANSACTION = 1_000
 
 _FEEDS = (EVENTS_FEED, NEWS_FEED, FATALITIES_FEED)
 
 
-class _Kept(Struct, frozen=True):
-    """What is stored of an alert's last evaluation."""
+class AlertWindow(Struct, frozen=True, rename={"since": "from", "until": "to"}):
+    """The time that a value covers, RFC 3339 in UTC: after `from`, up to `to`."""
+
+    since: str
+    until: str
+    hours: int
+
+
+class AlertNotification(Struct, frozen=True):
+    """The `data` of a delivery. `value` is null in a test of an alert that was not evaluated yet."""
+
+    alert_id: str
+    name: str
+    version: int
+    metric: str
+    value: float | None
+    threshold: float
+    window: AlertWindow
+    events: list[Event]
+
+
+class _StoredResult(Struct, frozen=True):
+    """The result of an alert's last evaluation as stored. `since` is when `is_met` last changed."""
 
     is_met: bool
     value: float | None
@@ -49,249 +80,276 @@ class _Kept(Struct, frozen=True):
 
 
 class AlertMonitor:
-    """The alerts of one server. `recorded` as the events feed has it; `plans` are those that include alerts."""
+    """Evaluates the alerts of one server. `recorded` as in EventsFeed; `plans` are those that include alerts."""
 
     def __init__(self, database: Database, *, recorded: bool | None, plans: Collection[str]) -> None:
         self._database = database
         self._plans = plans
         self._recorded = recorded
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
-        """Hold nothing: the next look reads and evaluates everything. What was told stands in the database."""
+    def _reset(self) -> None:
+        """Drop the state in memory: the next run reads and evaluates everything. Notifications are in the database."""
         self._evaluator = Evaluator()
-        self._marks = FollowedMarks()
-        self._entities = EntityNames()
-        self._served: Served | None = None
-        self._rules_at = 0
-        self._feeds_at: list[int] | None = None
+        self._has_entries = False
+        self._samples: SyncedEvents[EventSample] = SyncedEvents(
+            lambda entry: build_sample(entry, keep_entry=self._has_entries)
+        )
+        self._naming: dict[str, frozenset[str]] = {}
+        self._served: ServedPool | None = None
+        self._alerts_revision = 0
+        self._feed_revisions: list[int] | None = None
         self._lines: bytes | None = None
-        self._aged_at = 0.0
-        self._kept: dict[str, _Kept] = {}
-        self._told: dict[str, Told] = {}
-        self._met: dict[str, Verdict] = {}
-        self._ask_again_at: dict[str, float] = {}
+        self._staleness_at = 0.0
+        self._stored: dict[str, _StoredResult] = {}
+        self._notified: dict[str, LastNotification] = {}
+        self._met: dict[str, EvaluationResult] = {}
+        self._not_before: dict[str, float] = {}
 
-    async def work(self) -> None:
-        """Watch for ever."""
+    async def run(self) -> None:
+        """Evaluate alerts until cancelled."""
         while True:
             try:
-                await self.once()
+                await self.run_once()
             except Problem as problem:
-                log.warning("alerts not evaluated", detail=problem.detail)
-            await asyncio.sleep(LOOK_EVERY_SECONDS)
+                log.warning("alert evaluation failed", detail=problem.detail)
+            await asyncio.sleep(POLL_SECONDS)
 
-    async def once(self, now: float | None = None) -> int:
-        """Evaluate what changed since the last time and tell what is due at `now`; how many alerts that was."""
+    async def run_once(self, now: float | None = None) -> int:
+        """Evaluate what changed since the last run and send the notifications due at `now`; returns their number."""
         try:
-            return await self._once(clock.seconds() if now is None else now)
+            return await self._run_once(clock.seconds() if now is None else now)
         except BaseException:
-            self._forget()
+            self._reset()
             raise
 
-    async def _once(self, now: float) -> int:
+    async def _run_once(self, now: float) -> int:
         evaluator = self._evaluator
         async with self._database.reading() as connection:
-            await self._look_at_rules(connection)
-            if not evaluator.rules:
+            await self._sync_alerts(connection)
+            if not evaluator.alerts:
                 return 0
-            await self._look_at_feeds(connection)
-            ages = await self._ages(connection, now)
-        chosen, evaluator.touched = evaluator.touched, set()
-        verdicts = await asyncio.to_thread(evaluator.evaluated, chosen, ages)
-        for identity, verdict in verdicts.items():
-            if verdict.is_met:
-                self._met[identity] = verdict
+            await self._sync_feeds(connection)
+            last_success = await self._last_success(connection, now)
+        affected, evaluator.affected = evaluator.affected, set()
+        results = await asyncio.to_thread(evaluator.evaluate, affected, last_success)
+        for alert_id, result in results.items():
+            if result.is_met:
+                self._met[alert_id] = result
             else:
-                self._met.pop(identity, None)
-        told = await self._tell(now)
-        await self._write(verdicts, now)
-        return told
+                self._met.pop(alert_id, None)
+        due = sorted(
+            alert_id
+            for alert_id, result in self._met.items()
+            if is_due(evaluator.alerts[alert_id].rule, result, self._notified[alert_id], now)
+            and now >= self._not_before.get(alert_id, 0.0)
+        )
+        notified = 0
+        for start in range(0, len(due), NOTIFICATIONS_PER_TRANSACTION):
+            notified += await self._notify(due[start : start + NOTIFICATIONS_PER_TRANSACTION], now)
+        await self._write(results, now)
+        return notified
 
-    async def _look_at_rules(self, connection: Transaction) -> None:
+    async def _sync_alerts(self, connection: Transaction) -> None:
         number = await events_store.revision(connection, store.ALERTS)
-        if number == self._rules_at:
+        if number == self._alerts_revision:
             return
-        ids = await store.ids_if_removed(connection, self._rules_at)
+        ids = await store.ids_if_removed(connection, self._alerts_revision)
         if ids is not None:
-            for identity in self._evaluator.rules.keys() - ids:
-                self._drop(identity)
-        for row in await store.changed_since(connection, self._rules_at):
+            for alert_id in self._evaluator.alerts.keys() - ids:
+                self._drop(alert_id)
+        for row in await store.changed_since(connection, self._alerts_revision):
             self._drop(row.id)
-            self._evaluator.set_rule(active_of(row))
-            self._told[row.id] = Told(row.told_at, row.told_state)
-            self._kept[row.id] = _Kept(row.is_met, row.value, row.is_met_since)
-        self._rules_at = number
+            self._evaluator.set_alert(active_alert(row))
+            self._notified[row.id] = LastNotification(row.told_at, row.told_state)
+            self._stored[row.id] = _StoredResult(row.is_met, row.value, row.is_met_since)
+        self._alerts_revision = number
 
-    def _drop(self, identity: str) -> None:
-        self._evaluator.drop_rule(identity)
-        for held in (self._told, self._kept, self._met, self._ask_again_at):
-            held.pop(identity, None)
+    def _drop(self, alert_id: str) -> None:
+        self._evaluator.drop_alert(alert_id)
+        for by_alert in (self._notified, self._stored, self._met, self._not_before):
+            by_alert.pop(alert_id, None)
 
-    async def _look_at_feeds(self, connection: Transaction) -> None:
-        evaluator, feeds_at = self._evaluator, [await events_store.revision(connection, feed) for feed in _FEEDS]
-        if feeds_at != self._feeds_at:
-            self._entities.forget()
-            now_served = await served(connection, recorded=self._recorded)
-            if now_served is not None:
-                await self._take(connection, now_served)
-            self._served, self._feeds_at = now_served, feeds_at
+    async def _sync_feeds(self, connection: Transaction) -> None:
+        evaluator, current = self._evaluator, [await events_store.revision(connection, feed) for feed in _FEEDS]
+        if evaluator.needs_entries and not self._has_entries:
+            # The samples so far lack what the new rule filters by.
+            self._has_entries, self._feed_revisions = True, None
+            self._samples.clear()
+        if current != self._feed_revisions:
+            self._naming = {}
+            self._served = await served_pool(connection, recorded=self._recorded)
+            if self._served is not None:
+                await self._sync_samples(connection, self._served)
+            self._feed_revisions = current
         if self._served is not None:
-            wanted, stories = evaluator.entities, self._marks.stories
-            evaluator.name_stories(await self._entities.naming(connection, self._served.pool, wanted, stories))
+            if not self._naming.keys() >= set(evaluator.entities):
+                self._naming = await stories_naming(
+                    connection, self._served.pool, list(evaluator.entities), self._samples.stories
+                )
+            evaluator.set_stories_naming(self._naming)
 
-    async def _take(self, connection: Transaction, now_served: Served) -> None:
-        evaluator, marks = self._evaluator, self._marks
-        seen = await marks.look(connection, now_served)
-        after = slot_before(now_served.newest, WIDEST_WINDOW)
-        slots = await store.slots_after(connection, now_served.pool, after)
-        await self._look_at_lines(connection)
-        as_of = minute_of(now_served.as_of)
-        changed: Mapping[str, Mark | None] = {
-            identity: marks.marks.get(identity) for identity in (*seen.changed, *seen.gone)
-        }
-        window_name = f"{now_served.pool}:{now_served.newest}"
-        if window_name != evaluator.window_name:
-            # Still true, but of a window that has moved.
-            evaluator.touched |= self._met.keys()
-        await asyncio.to_thread(evaluator.take, changed, as_of, window_name, read_bins(slots, as_of))
-
-    async def _look_at_lines(self, connection: Transaction) -> None:
+    async def _sync_samples(self, connection: Transaction, served: ServedPool) -> None:
+        evaluator, samples = self._evaluator, self._samples
+        after = slot_before(served.newest, WIDEST_WINDOW)
+        changes = await samples.sync(connection, served, after)
+        slots = await store.slots_after(connection, served.pool, after)
         packed = await events_store.read_document_body(connection, events_store.PRODUCTION_LINES) or b""
         if packed != self._lines:
-            self._evaluator.take_lines(production_lines(packed))
+            evaluator.set_lines(production_lines(packed))
             self._lines = packed
+        as_of = to_minute(served.as_of)
+        changed: dict[str, EventSample | None] = {event_id: samples.items.get(event_id) for event_id in changes.changed}
+        changed |= dict.fromkeys(evaluator.aggregates.samples.keys() - samples.items.keys())
+        window_name = f"{served.pool}:{served.newest}"
+        if window_name != evaluator.window_name:
+            # Rules that are still met are now met in another window.
+            evaluator.affected |= self._met.keys()
+        await asyncio.to_thread(evaluator.apply, changed, as_of, window_name, read_bins(slots, as_of))
 
-    async def _ages(self, connection: Transaction, now: float) -> Ages:
-        stale = self._evaluator.of_kind(STALENESS)
-        if now - self._aged_at >= STALENESS_EVERY_SECONDS:
-            self._aged_at = now
-            self._evaluator.touched |= stale
-        if stale.isdisjoint(self._evaluator.touched):
-            return Ages(now)
-        sources = {row.source: _seconds(row.last_success_at) for row in await events_store.list_health(connection)}
+    async def _last_success(self, connection: Transaction, now: float) -> LastSuccess:
+        on_staleness = self._evaluator.of_kind(STALENESS)
+        if now - self._staleness_at >= STALENESS_SECONDS:
+            self._staleness_at = now
+            self._evaluator.affected |= on_staleness
+        if on_staleness.isdisjoint(self._evaluator.affected):
+            return LastSuccess(now)
+        sources = {
+            row.source: row.last_success_at and datetime.fromisoformat(row.last_success_at).timestamp()
+            for row in await events_store.list_health(connection)
+        }
         if self._served is None:
-            return Ages(now, None, sources)
-        return Ages(now, self._served.as_of.timestamp(), sources, self._served.pool == "local")
+            return LastSuccess(now, None, sources)
+        return LastSuccess(now, self._served.as_of.timestamp(), sources, self._served.pool == "local")
 
-    async def _tell(self, now: float) -> int:
-        rules = self._evaluator.rules
-        due = sorted(
-            identity
-            for identity, verdict in self._met.items()
-            if is_due(rules[identity].rule, verdict, self._told[identity], now)
-            and now >= self._ask_again_at.get(identity, 0.0)
-        )
-        told = 0
-        for start in range(0, len(due), TOLD_AT_ONCE):
-            told += await self._tell_some(due[start : start + TOLD_AT_ONCE], now)
-        return told
-
-    async def _tell_some(self, due: Sequence[str], now: float) -> int:
-        """Decision, state and outbox entry land together, or not at all."""
-        rules = [self._evaluator.rules[identity] for identity in due]
-        ids = {active.id: self._evaluator.telling(active.rule) for active in rules}
-        events = await self._events({identity for found in ids.values() for identity in found})
+    async def _notify(self, due: Sequence[str], now: float) -> int:
+        """Claim and queue these notifications. Claim, result and outbox entry are one transaction."""
+        alerts = [self._evaluator.alerts[alert_id] for alert_id in due]
+        event_ids = {alert.id: self._evaluator.events_behind(alert.rule) for alert in alerts}
+        events = await self._events({event_id for ids in event_ids.values() for event_id in ids})
         async with self._database.writing() as transaction:
             entitled = await store.entitled(transaction, due, self._plans)
-            claimed = [one for one in rules if one.id in entitled and await self._claim(transaction, one, now)]
+            claimed = [one for one in alerts if one.id in entitled and await self._claim(transaction, one, now)]
             failpoints.reach("alert.claimed")
-            found = [
-                triggered(
-                    one,
-                    self._met[one.id],
-                    self._until(one.rule, now),
-                    [events[each] for each in ids[one.id] if each in events],
-                )
-                for one in claimed
-            ]
-            await outbox.put_all(transaction, SERVICE, found)
-            tellings = await store.tellings(transaction, due)
+            entries = []
+            for one in claimed:
+                # Staleness is measured at the present, everything else at the end of the window.
+                is_now = one.rule.metric == STALENESS or self._served is None
+                as_of = now if is_now or self._served is None else self._served.as_of.timestamp()
+                shown = [events[event_id] for event_id in event_ids[one.id] if event_id in events]
+                entries.append(triggered_event(one, self._met[one.id], as_of, shown))
+            await outbox.put_all(transaction, SERVICE, entries)
+            notified = await store.notifications(transaction, due)
             failpoints.reach("alert.put")
-        for identity, row in tellings.items():
-            self._told[identity] = Told(row.told_at, row.told_state)
-        # Whose key may not be told now is asked about again in a while.
-        self._ask_again_at |= {one.id: now + ASK_AGAIN_SECONDS for one in rules if one.id not in entitled}
+        for alert_id, row in notified.items():
+            self._notified[alert_id] = LastNotification(row.told_at, row.told_state)
+        self._not_before |= {one.id: now + ENTITLEMENT_SECONDS for one in alerts if one.id not in entitled}
         for one in claimed:
-            self._kept[one.id] = self._after(one.id, self._met[one.id], now)
+            self._stored[one.id] = self._stored_after(one.id, self._met[one.id], now)
             log.info("alert triggered", alert=one.id, version=one.version, metric=one.rule.metric)
         return len(claimed)
 
-    async def _claim(self, transaction: Transaction, active: Active, now: float) -> bool:
-        verdict = self._met[active.id]
-        not_after = now - 60 * active.rule.cooldown_minutes
-        claim = store.Claim(active.id, active.version, verdict.window_state, now, not_after)
-        is_ours = await store.claim_telling(transaction, claim)
-        if is_ours:
-            await store.write_values(transaction, [_row(active, self._after(active.id, verdict, now))])
-        return is_ours
+    async def _claim(self, transaction: Transaction, alert: ActiveAlert, now: float) -> bool:
+        """Whether this process is the one to notify of the alert's window state."""
+        result = self._met[alert.id]
+        not_after = now - 60 * alert.rule.cooldown_minutes
+        claim = store.Claim(alert.id, alert.version, result.window_state, now, not_after)
+        is_claimed = await store.claim_notification(transaction, claim)
+        if is_claimed:
+            await store.write_results(transaction, [_row(alert, self._stored_after(alert.id, result, now))])
+        return is_claimed
 
-    def _until(self, rule: Rule, now: float) -> float:
-        """Where the window of a value ends: staleness is measured at the present."""
-        return now if rule.metric == STALENESS or self._served is None else self._served.as_of.timestamp()
-
-    async def _events(self, ids: Iterable[str]) -> dict[str, Event]:
+    async def _events(self, event_ids: Iterable[str]) -> dict[str, Event]:
         if self._served is None:
             return {}
         events: dict[str, Event] = {}
-        marks = self._marks
         async with self._database.reading() as connection:
-            pool, wanted = self._served.pool, sorted(ids)
-            async for rows in events_store.rows_by_id(connection, events_store.EVENTS, pool, wanted):
-                events |= {identity: entry_of(body, marks.told, marks.counted).event for identity, _, body in rows}
+            pool, ids = self._served.pool, sorted(event_ids)
+            async for rows in events_store.rows_by_id(connection, events_store.EVENTS, pool, ids):
+                events |= {event_id: self._samples.entry(body).event for event_id, _, body in rows}
         return events
 
-    def _after(self, identity: str, verdict: Verdict, now: float) -> _Kept:
-        kept = self._kept[identity]
-        is_same = kept.since is not None and kept.is_met == verdict.is_met
-        return _Kept(verdict.is_met, verdict.value, kept.since if is_same else now)
+    def _stored_after(self, alert_id: str, result: EvaluationResult, now: float) -> _StoredResult:
+        before = self._stored[alert_id]
+        is_same = before.since is not None and before.is_met == result.is_met
+        return _StoredResult(result.is_met, result.value, before.since if is_same else now)
 
-    async def _write(self, verdicts: Mapping[str, Verdict], now: float) -> None:
-        """Keep what changed of what rules came to, for their owners' eyes."""
+    async def _write(self, results: Mapping[str, EvaluationResult], now: float) -> None:
+        """Store the results that changed, which the alerts' owners read."""
         changed = {}
-        for identity, verdict in verdicts.items():
-            kept = self._after(identity, verdict, now)
-            if kept != self._kept[identity]:
-                changed[identity] = kept
-        rows = [_row(self._evaluator.rules[identity], kept) for identity, kept in sorted(changed.items())]
-        for start in range(0, len(rows), WRITTEN_AT_ONCE):
+        for alert_id, result in results.items():
+            stored = self._stored_after(alert_id, result, now)
+            if stored != self._stored[alert_id]:
+                changed[alert_id] = stored
+        rows = [_row(self._evaluator.alerts[alert_id], stored) for alert_id, stored in sorted(changed.items())]
+        for start in range(0, len(rows), WRITES_PER_TRANSACTION):
             async with self._database.writing() as transaction:
-                await store.write_values(transaction, rows[start : start + WRITTEN_AT_ONCE])
-        self._kept |= changed
+                await store.write_results(transaction, rows[start : start + WRITES_PER_TRANSACTION])
+        self._stored |= changed
 
 
-def active_of(row: Any) -> Active:
-    """A stored alert as it is evaluated."""
+def active_alert(row: Any) -> ActiveAlert:
+    """The alert of a stored row."""
     rule = msgspec.json.decode(row.rule, type=Rule)
-    return Active(row.id, row.version, row.name, row.endpoint_id, rule, row.stated_at)
-
-
-def production_lines(packed: bytes) -> Sequence[Line]:
-    """The operator's procurement lines, the bundled ones where there are none."""
-    return msgspec.json.decode(packed, type=tuple[Line, ...]) if packed else bundled_lines()
+    return ActiveAlert(row.id, row.version, row.name, row.endpoint_id, rule, row.stated_at)
 
 
 def read_bins(slots: Iterable[str], as_of: int) -> list[bool]:
-    """Which quarters of an hour before the minute `as_of` have a slot."""
+    """For each quarter-hour before the minute `as_of`, whether it has a slot."""
     read = [False] * BINS
     for slot in slots:
         moment = slot_time(slot)
-        assert moment is not None, "a slot's name is a moment"
-        age = (as_of - minute_of(moment)) // MINUTES_PER_BIN
+        assert moment is not None, "a slot is named by its time"
+        age = (as_of - to_minute(moment)) // MINUTES_PER_BIN
         if 0 <= age < BINS:
             read[age] = True
     return read
 
 
-def _row(active: Active, kept: _Kept) -> dict[str, object]:
+def window_ending(as_of: float, hours: int) -> AlertWindow:
+    """The window of that many hours up to a moment, in seconds since 1970."""
+    until = clock.at(as_of)
+    return AlertWindow(clock.iso(until - timedelta(hours=hours)), clock.iso(until), hours)
+
+
+def notification(
+    alert: ActiveAlert, value: float | None, as_of: float, events: Sequence[Event] = ()
+) -> AlertNotification:
+    """The notification of an alert whose value was measured at that moment."""
+    rule = alert.rule
+    return AlertNotification(
+        alert_id=alert.id,
+        name=alert.name,
+        version=alert.version,
+        metric=rule.metric,
+        value=None if value is None else to_integer(value),
+        threshold=to_integer(rule.threshold),
+        window=window_ending(as_of, rule.window_hours),
+        events=list(events),
+    )
+
+
+def triggered_event(
+    alert: ActiveAlert, result: EvaluationResult, as_of: float, events: Sequence[Event]
+) -> outbox.Event:
+    """The outbox event, with one id for each alert, version and window state."""
+    state = f"{alert.id}:{alert.version}:{result.window_state}"
+    event_id = f"alt_{sha256(state.encode()).hexdigest()[:32]}"
+    return outbox.Event(
+        TRIGGERED, notification(alert, result.value, as_of, events), alert.id, event_id, alert.endpoint_id
+    )
+
+
+def to_integer(value: float) -> float:
+    """A whole number as an integer, so that JSON shows 3 and not 3.0."""
+    return int(value) if value == int(value) else value
+
+
+def _row(alert: ActiveAlert, stored: _StoredResult) -> dict[str, object]:
     return {
-        "b_id": active.id,
-        "b_version": active.version,
-        "b_is_met": kept.is_met,
-        "b_value": kept.value,
-        "b_since": kept.since,
+        "b_id": alert.id,
+        "b_version": alert.version,
+        "b_is_met": stored.is_met,
+        "b_value": stored.value,
+        "b_since": stored.since,
     }
-
-
-def _seconds(moment: str | None) -> float | None:
-    return None if moment is None else datetime.fromisoformat(moment).timestamp()

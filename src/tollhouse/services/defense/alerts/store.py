@@ -1,4 +1,4 @@
-"""Alerts as rows: the rules of each key, what they last came to, when they were last told. Moments are since 1970."""
+"""The table of alerts: rules, results and notifications. Times are seconds since 1970."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -21,8 +21,7 @@ from sqlalchemy import (
 )
 
 from tollhouse.accounts.store import api_key
-from tollhouse.services.defense.news.store import successor
-from tollhouse.services.defense.store import CHUNK, bump_revision, gdelt_slot, mark_removed, removed_at
+from tollhouse.services.defense.store import bump_revision, gdelt_slot, mark_removed, removed_at
 from tollhouse.storage.database import Transaction, metadata
 from tollhouse.webhooks.store import delivery, endpoint
 
@@ -60,68 +59,68 @@ _ENDPOINT = (
 
 
 async def insert_alert(transaction: Transaction, **values: object) -> None:
-    """Keep a new alert."""
+    """Insert an alert."""
     number = await bump_revision(transaction, ALERTS)
     await transaction.execute(alert.insert().values(is_met=False, revision=number, **values))
 
 
-async def change_alert(transaction: Transaction, identity: str, **values: object) -> None:
-    """Alter an alert."""
+async def change_alert(transaction: Transaction, alert_id: str, **values: object) -> None:
+    """Update an alert."""
     number = await bump_revision(transaction, ALERTS)
-    await transaction.execute(update(alert).where(alert.c.id == identity).values(revision=number, **values))
+    await transaction.execute(update(alert).where(alert.c.id == alert_id).values(revision=number, **values))
 
 
-async def delete_alert(transaction: Transaction, identity: str) -> None:
-    """Forget an alert."""
+async def delete_alert(transaction: Transaction, alert_id: str) -> None:
+    """Delete an alert."""
     await mark_removed(transaction, ALERTS, await bump_revision(transaction, ALERTS))
-    await transaction.execute(delete(alert).where(alert.c.id == identity))
+    await transaction.execute(delete(alert).where(alert.c.id == alert_id))
 
 
-async def alerts_of(connection: Transaction, key_id: str, identity: str | None = None) -> list[Any]:
-    """The key's alerts with their endpoint's url and health, oldest first; or the one of this id."""
+async def alerts_of_key(connection: Transaction, key_id: str, alert_id: str | None = None) -> list[Any]:
+    """The key's alerts with their endpoint's URL and health, oldest first; with `alert_id`, only that one."""
     query = (
         select(alert, *_ENDPOINT)
         .join(endpoint, endpoint.c.id == alert.c.endpoint_id)
         .where(alert.c.key_id == key_id)
         .order_by(alert.c.created_at, alert.c.id)
     )
-    if identity is not None:
-        query = query.where(alert.c.id == identity)
+    if alert_id is not None:
+        query = query.where(alert.c.id == alert_id)
     return list(await connection.execute(query))
 
 
-async def parked_for(connection: Transaction, endpoint_ids: Collection[str]) -> dict[str, int]:
-    """How many deliveries are parked for each of these endpoints, where any are."""
+async def parked_counts(connection: Transaction, endpoint_ids: Collection[str]) -> dict[str, int]:
+    """The number of parked deliveries of each of these endpoints that has any."""
     query = (
         select(delivery.c.endpoint_id, func.count())
         .where(delivery.c.endpoint_id.in_(endpoint_ids), delivery.c.state == "parked")
         .group_by(delivery.c.endpoint_id)
     )
-    return {identity: int(number) for identity, number in await connection.execute(query)}
+    return {endpoint_id: int(number) for endpoint_id, number in await connection.execute(query)}
 
 
-async def number_of(connection: Transaction, key_id: str) -> int:
-    """How many alerts the key has."""
+async def count_alerts(connection: Transaction, key_id: str) -> int:
+    """The number of alerts of the key."""
     query = select(func.count()).where(alert.c.key_id == key_id)
     return int((await connection.execute(query)).scalar_one())
 
 
 async def changed_since(connection: Transaction, number: int) -> list[Any]:
-    """The alerts that were made or altered after that revision."""
+    """The alerts that were created or changed after that revision."""
     return list(await connection.execute(select(alert).where(alert.c.revision > number)))
 
 
 async def ids_if_removed(connection: Transaction, number: int) -> set[str] | None:
-    """The ids of all alerts where any was removed after that revision, else None."""
+    """The ids of all alerts if any was deleted after that revision, else None."""
     if await removed_at(connection, ALERTS) <= number:
         return None
     return set((await connection.execute(select(alert.c.id))).scalars())
 
 
-async def write_values(transaction: Transaction, rows: Sequence[Mapping[str, object]]) -> None:
-    """Keep what rules came to, each with the members b_id, b_version, b_is_met, b_value and b_since.
+async def write_results(transaction: Transaction, rows: Sequence[Mapping[str, object]]) -> None:
+    """Store results, each with the members b_id, b_version, b_is_met, b_value and b_since.
 
-    What a later version came to is left alone.
+    The result of a later version is left as it is.
     """
     query = (
         update(alert)
@@ -133,7 +132,7 @@ async def write_values(transaction: Transaction, rows: Sequence[Mapping[str, obj
 
 
 class Claim(Struct, frozen=True):
-    """To tell at `at` what stands behind a window state of a version, if nothing was told after `not_after`."""
+    """A notification at `at` of a version's window state, allowed if the last one was not after `not_after`."""
 
     id: str
     version: int
@@ -142,20 +141,20 @@ class Claim(Struct, frozen=True):
     not_after: float
 
 
-async def claim_telling(transaction: Transaction, claim: Claim) -> bool:
-    """Say that it is told; False where it was already, within the cool-down, or the alert is another by now."""
+async def claim_notification(transaction: Transaction, claim: Claim) -> bool:
+    """Record the notification. False if it was recorded before, a cooldown runs, or the alert has changed."""
     query = update(alert).where(
         alert.c.id == claim.id,
         alert.c.version == claim.version,
         or_(alert.c.told_state.is_(None), alert.c.told_state != claim.window_state),
         or_(alert.c.told_at.is_(None), alert.c.told_at <= claim.not_after),
     )
-    told = await transaction.execute(query.values(told_at=claim.at, told_state=claim.window_state))
-    return told.rowcount == 1
+    result = await transaction.execute(query.values(told_at=claim.at, told_state=claim.window_state))
+    return result.rowcount == 1
 
 
-async def tellings(connection: Transaction, ids: Collection[str]) -> dict[str, Any]:
-    """When each of these alerts was last told, and what of, as told_at and told_state."""
+async def notifications(connection: Transaction, ids: Collection[str]) -> dict[str, Any]:
+    """The last notification of each of these alerts, as the columns told_at and told_state."""
     query = select(alert.c.id, alert.c.told_at, alert.c.told_state).where(alert.c.id.in_(ids))
     return {row.id: row for row in await connection.execute(query)}
 
@@ -170,19 +169,7 @@ async def entitled(connection: Transaction, ids: Collection[str], plans: Collect
     return set((await connection.execute(query)).scalars())
 
 
-async def successors(connection: Transaction, pool: str, ids: Collection[str]) -> dict[str, str]:
-    """What each of these ids was merged into, where it was."""
-    found: dict[str, str] = {}
-    listed = sorted(ids)
-    for start in range(0, len(listed), CHUNK):
-        query = select(successor.c.id, successor.c.successor).where(
-            successor.c.pool == pool, successor.c.kind == "merged", successor.c.id.in_(listed[start : start + CHUNK])
-        )
-        found |= {row.id: row.successor for row in await connection.execute(query)}
-    return found
-
-
 async def slots_after(connection: Transaction, pool: str, after: str) -> list[str]:
-    """The slots read of a pool after that moment, oldest first."""
+    """The slots of a pool after that moment, oldest first."""
     query = select(gdelt_slot.c.slot).where(gdelt_slot.c.pool == pool, gdelt_slot.c.slot > after)
     return list((await connection.execute(query.order_by(gdelt_slot.c.slot))).scalars())

@@ -1,1 +1,1 @@
-"""Counts over stored events that callers put together themselves."""
+"""Analysis: counts of stored events, grouped and filtered by the caller."""

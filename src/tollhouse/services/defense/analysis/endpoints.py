@@ -1,8 +1,10 @@
-"""Where the holder of a key has events counted, and keeps queries to run again."""
+"""Endpoints under /api/analysis: count events by group; save, list, run and delete queries."""
 
 import asyncio
+import csv
+import io
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -13,47 +15,55 @@ from tollhouse import clock
 from tollhouse.admission.context import AppContext
 from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import JSON, Request, Response
+from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response
+from tollhouse.http.terms import key_with
 from tollhouse.services.defense.analysis import store
-from tollhouse.services.defense.analysis.grouping import Counted, Tally, table
-from tollhouse.services.defense.analysis.history import Served, entries_after, served, stories_after
-from tollhouse.services.defense.analysis.request import (
+from tollhouse.services.defense.analysis.queries import (
     AnalysisQuery,
     AnalysisRequest,
+    GroupFigures,
+    GroupSums,
     RunQuery,
     SavedRequest,
-    check,
-    refused,
-    tests,
-    told,
+    check_request,
 )
-from tollhouse.services.defense.events.query import Entry
-from tollhouse.services.defense.events.window import Source
+from tollhouse.services.defense.events.event import EventEntry, FeedSource
+from tollhouse.services.defense.events.filter import EventTest, applied_filters, event_tests, invalid_member
+from tollhouse.services.defense.events.history import (
+    ServedPool,
+    entries_after,
+    served_pool,
+    stories_after,
+    stories_naming,
+)
+from tollhouse.services.defense.examples import id_parameter
 from tollhouse.services.defense.store import EVENTS_FEED, FATALITIES_FEED, NEWS_FEED, revision
 from tollhouse.storage.database import Transaction
 
 CSV = "text/csv"
 FORMATS = {"json": JSON, "csv": CSV}
+TERMS = key_with("analysis")
+TAG = "analysis"
 
 MOST_EVENTS = 500_000
 MOST_GROUPS = 200_000
 MOST_QUERIES_PER_KEY = 100
-AT_ONCE = 2
-KEPT_ANSWERS = 64
+CONCURRENT_ANALYSES = 2
+MOST_CACHED_RESULTS = 64
 
-_FIGURES = ("count", "fatalities", "significance_sum", "significance_mean", "significance_max")
+_EXAMPLE = {"group_by": ["country", "category"], "filters": {"severity_tier": "high"}, "hours": 24, "limit": 20}
 
 
 class AnalysisResult(Struct, frozen=True):
-    """The groups, largest first. Each has a member for each dimension, `entity_name` beside `entity`, and its figures.
+    """The groups, largest first. Each has a member per dimension, `entity_name` beside `entity`, and its figures.
 
-    `events` were counted in `total_groups` groups; with `entity` an event counts once for each that its story names.
+    `events` were counted in `total_groups` groups. Grouped by `entity`, an event counts once per entity of its story.
     """
 
     group_by: list[str]
     hours: int
     as_of: str
-    source: Source
+    source: FeedSource
     events: int
     total_groups: int
     is_truncated: bool
@@ -62,7 +72,7 @@ class AnalysisResult(Struct, frozen=True):
 
 
 class SavedQuery(Struct, frozen=True):
-    """A query kept to be run again."""
+    """A saved query."""
 
     id: str
     name: str
@@ -71,7 +81,7 @@ class SavedQuery(Struct, frozen=True):
 
 
 class SavedQueries(Struct, frozen=True):
-    """Every query the key has saved, oldest first."""
+    """All saved queries of the key, oldest first."""
 
     queries: list[SavedQuery]
     count: int
@@ -79,122 +89,201 @@ class SavedQueries(Struct, frozen=True):
 
 
 class QueryDeleted(Struct, frozen=True):
-    """The query is gone."""
+    """The query was deleted."""
 
     deleted: Literal[True]
     id: str
 
 
+class _EntityName(Struct, frozen=True):
+    """The name of a stored entity."""
+
+    name: str
+
+
 class AnalysisEndpoints:
-    """The operations under `/api/analysis`. A key sees its own saved queries alone."""
+    """The endpoints under `/api/analysis`. A key sees only its own saved queries."""
 
     def __init__(self, context: AppContext) -> None:
         self._database = context.database
         self._recorded = context.settings.recorded
-        self._turns = asyncio.Semaphore(AT_ONCE)
-        self._kept: dict[tuple[bytes, tuple[int, ...]], AnalysisResult] = {}
+        self._slots = asyncio.Semaphore(CONCURRENT_ANALYSES)
+        self._cache: dict[tuple[bytes, tuple[int, ...]], AnalysisResult] = {}
 
     async def analyse(self, request: Request[AnalysisQuery, AnalysisRequest]) -> Response:
-        """`POST /api/analysis`. Raises Problem `invalid-body`, or `upstream-unavailable` with nothing stored."""
-        return _encoded(await self._result(request.body), request.body, request.media_type)
+        """`POST /api/analysis`. Raises Problem `invalid-body`, or `upstream-unavailable` when nothing is stored."""
+        return _encode(await self._result(request.body), request.media_type)
 
     async def run(self, request: Request[RunQuery, None]) -> Response:
         """Run a saved query. Raises Problem `not-found`."""
         async with self._database.reading() as connection:
-            saved = _saved(await _row(connection, request))
-        return _encoded(await self._result(saved.query), saved.query, request.media_type)
+            row = await store.query_by_id(connection, _key_id(request), request.path["id"])
+        if row is None:
+            raise _not_found()
+        return _encode(await self._result(_saved(row).query), request.media_type)
 
     async def save(self, request: Request[None, SavedRequest]) -> SavedQuery:
-        """Keep a query. Raises Problem `invalid-body` or `invalid-request`."""
-        check(request.body.query)
-        key_id, identity = _key_id(request), f"query_{secrets.token_hex(10)}"
+        """Save a query. Raises Problem `invalid-body` or `invalid-request`."""
+        check_request(request.body.query)
+        key_id, query_id = _key_id(request), f"query_{secrets.token_hex(10)}"
         async with self._database.writing(lock="analysis") as transaction:
-            if await store.number_of(transaction, key_id) >= MOST_QUERIES_PER_KEY:
-                detail = (
-                    f"This key has saved {MOST_QUERIES_PER_KEY} queries, and no key may save more. Delete one first."
-                )
+            if await store.count_queries(transaction, key_id) >= MOST_QUERIES_PER_KEY:
+                detail = f"This key has {MOST_QUERIES_PER_KEY} saved queries, the maximum. Delete one first."
                 raise Problem("invalid-request", detail, limit=MOST_QUERIES_PER_KEY)
-            packed = msgspec.json.encode(request.body.query)
             await store.insert_query(
                 transaction,
-                id=identity,
+                id=query_id,
                 key_id=key_id,
                 name=request.body.name,
-                query=packed,
+                query=msgspec.json.encode(request.body.query),
                 created_at=clock.seconds(),
             )
-            return _saved(await store.query_by_id(transaction, key_id, identity))
+            return _saved(await store.query_by_id(transaction, key_id, query_id))
 
-    async def listed(self, request: Request[None, None]) -> SavedQueries:
-        """Every query the key has saved."""
+    async def list(self, request: Request[None, None]) -> SavedQueries:
+        """All saved queries of the key."""
         async with self._database.reading() as connection:
-            found = [_saved(row) for row in await store.queries_of(connection, _key_id(request))]
-        return SavedQueries(found, len(found), MOST_QUERIES_PER_KEY)
+            queries = [_saved(row) for row in await store.queries_of_key(connection, _key_id(request))]
+        return SavedQueries(queries, len(queries), MOST_QUERIES_PER_KEY)
 
     async def delete(self, request: Request[None, None]) -> QueryDeleted:
-        """Forget a saved query. Raises Problem `not-found`."""
+        """Delete a saved query. Raises Problem `not-found`."""
         async with self._database.writing() as transaction:
             if not await store.delete_query(transaction, _key_id(request), request.path["id"]):
-                raise _unknown()
+                raise _not_found()
         return QueryDeleted(deleted=True, id=request.path["id"])
 
-    async def _result(self, asked: AnalysisRequest) -> AnalysisResult:
-        check(asked)
-        async with self._turns, self._database.reading() as connection:
-            seen = tuple([await revision(connection, feed) for feed in (EVENTS_FEED, NEWS_FEED, FATALITIES_FEED)])
-            key = (msgspec.json.encode(asked), seen)
-            if key not in self._kept:
-                now = await served(connection, recorded=self._recorded)
-                if now is None:
-                    raise Problem("upstream-unavailable", "Nothing is stored that could be counted.", upstream="gdelt")
-                result = await _analysed(connection, now, asked)
-                if len(self._kept) >= KEPT_ANSWERS:
-                    self._kept.clear()
-                self._kept[key] = result
-            return self._kept[key]
+    async def _result(self, query: AnalysisRequest) -> AnalysisResult:
+        check_request(query)
+        async with self._slots, self._database.reading() as connection:
+            current = tuple([await revision(connection, feed) for feed in (EVENTS_FEED, NEWS_FEED, FATALITIES_FEED)])
+            key = (msgspec.json.encode(query), current)
+            if key not in self._cache:
+                served = await served_pool(connection, recorded=self._recorded)
+                if served is None:
+                    raise Problem("upstream-unavailable", "No events are stored yet.", upstream="gdelt")
+                result = await _analyse(connection, served, query)
+                if len(self._cache) >= MOST_CACHED_RESULTS:
+                    self._cache.clear()
+                self._cache[key] = result
+            return self._cache[key]
+
+    def endpoints(self) -> Sequence[Endpoint]:
+        """The endpoints of the analysis."""
+        path_parameters = id_parameter("query", "query_3f2a9c0d1b4e5f607182", digits=20)
+        result: dict[str, Any] = {JSON: AnalysisResult, CSV: {"type": "string"}}
+        return [
+            Endpoint(
+                id="analyse",
+                method="POST",
+                path="/api/analysis",
+                summary="Count events by group",
+                description="Groups events by one or two of country, category, day and entity, with counts, deaths "
+                "and significance. Takes the filters of the events feed.",
+                handler=self.analyse,
+                terms=TERMS,
+                query=AnalysisQuery,
+                body=AnalysisRequest,
+                responses=result,
+                formats=FORMATS,
+                problems=("upstream-unavailable",),
+                tag=TAG,
+                examples={"body": _EXAMPLE},
+            ),
+            Endpoint(
+                id="saveAnalysisQuery",
+                method="POST",
+                path="/api/analysis/queries",
+                summary="Save a query",
+                handler=self.save,
+                terms=TERMS,
+                body=SavedRequest,
+                responses={JSON: SavedQuery},
+                tag=TAG,
+                examples={"body": {"name": "Most severe by country", "query": _EXAMPLE}},
+            ),
+            Endpoint(
+                id="listAnalysisQueries",
+                method="GET",
+                path="/api/analysis/queries",
+                summary="List the key's saved queries",
+                handler=self.list,
+                terms=TERMS,
+                responses={JSON: SavedQueries},
+                tag=TAG,
+            ),
+            Endpoint(
+                id="runAnalysisQuery",
+                method="POST",
+                path="/api/analysis/queries/{id}/run",
+                summary="Run a saved query",
+                handler=self.run,
+                terms=TERMS,
+                query=RunQuery,
+                path_parameters=path_parameters,
+                responses=result,
+                formats=FORMATS,
+                problems=("upstream-unavailable",),
+                tag=TAG,
+                sample=Example(path={"id": "$QUERY_ID"}),
+            ),
+            Endpoint(
+                id="deleteAnalysisQuery",
+                method="DELETE",
+                path="/api/analysis/queries/{id}",
+                summary="Delete a saved query",
+                handler=self.delete,
+                terms=TERMS,
+                path_parameters=path_parameters,
+                responses={JSON: QueryDeleted},
+                tag=TAG,
+                sample=Example(path={"id": "$QUERY_ID"}),
+            ),
+        ]
 
 
-async def _analysed(connection: Transaction, now: Served, asked: AnalysisRequest) -> AnalysisResult:
-    after = now.as_of - timedelta(hours=asked.hours)
-    stories = await stories_after(connection, now.pool, after)
-    tally, wanted, looked_at = Tally(asked.group_by, stories), tests(asked.filters), 0
-    async for entries in entries_after(connection, now.pool, after, stories):
-        looked_at += len(entries)
-        await asyncio.to_thread(_add, tally, entries, wanted)
-        _check_work(looked_at, tally)
-    counted = await asyncio.to_thread(tally.counted, asked.order_by)
-    shown = counted[: asked.limit]
+async def _analyse(connection: Transaction, served: ServedPool, query: AnalysisRequest) -> AnalysisResult:
+    after = served.as_of - timedelta(hours=query.hours)
+    stories = await stories_after(connection, served.pool, after)
+    entity, naming = query.filters.entity, frozenset[str]()
+    if entity is not None:
+        naming = (await stories_naming(connection, served.pool, [entity], stories.values()))[entity]
+    sums, tests, event_count = GroupSums(query.group_by, stories), event_tests(query.filters, naming), 0
+    async for entries in entries_after(connection, served.pool, after, stories):
+        event_count += len(entries)
+        await asyncio.to_thread(_add, sums, entries, tests)
+        if event_count > MOST_EVENTS:
+            raise invalid_member("hours", f"These hours hold more than {MOST_EVENTS} events. Use fewer hours.")
+        if len(sums) > MOST_GROUPS:
+            detail = f"This query has more than {MOST_GROUPS} groups. Add a filter or use fewer dimensions."
+            raise invalid_member("group_by", detail)
+    groups = await asyncio.to_thread(sums.groups, query.order_by)
+    shown = groups[: query.limit]
     return AnalysisResult(
-        group_by=list(asked.group_by),
-        hours=asked.hours,
-        as_of=clock.iso(now.as_of),
-        source="live" if now.pool == "provider" else "recorded",
-        events=tally.events,
-        total_groups=len(counted),
-        is_truncated=len(shown) < len(counted),
-        applied_filters=told(asked.filters),
-        groups=await _named(connection, now, asked, shown),
+        group_by=[*query.group_by],
+        hours=query.hours,
+        as_of=clock.iso(served.as_of),
+        source="live" if served.pool == "provider" else "recorded",
+        events=sums.events,
+        total_groups=len(groups),
+        is_truncated=len(shown) < len(groups),
+        applied_filters=applied_filters(query.filters),
+        groups=await _rows(connection, served, query, shown),
     )
 
 
-def _add(tally: Tally, entries: Sequence[tuple[str, Entry]], wanted: Sequence[Callable[[Entry], bool]]) -> None:
-    tally.add(entry.event for _, entry in entries if all(test(entry) for test in wanted))
+def _add(sums: GroupSums, entries: Sequence[tuple[str, EventEntry]], tests: Sequence[EventTest]) -> None:
+    sums.add(entry.event for _, entry in entries if all(test(entry) for test in tests))
 
 
-def _check_work(looked_at: int, tally: Tally) -> None:
-    if looked_at > MOST_EVENTS:
-        raise refused("hours", f"These hours hold more than {MOST_EVENTS} events. Ask for fewer.")
-    if len(tally) > MOST_GROUPS:
-        raise refused("group_by", f"This makes more than {MOST_GROUPS} groups. Filter more, or group by less.")
-
-
-async def _named(
-    connection: Transaction, now: Served, asked: AnalysisRequest, shown: Sequence[Counted]
+async def _rows(
+    connection: Transaction, served: ServedPool, query: AnalysisRequest, shown: Sequence[GroupFigures]
 ) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = [dict(zip(asked.group_by, one.group, strict=True)) for one in shown]
-    if "entity" in asked.group_by:
-        packed = await store.entities_of(connection, now.pool, sorted({row["entity"] for row in rows}))
-        names = {identity: msgspec.json.decode(body, type=_Named).name for identity, body in packed.items()}
+    """The groups as the response has them, with the names of entities."""
+    rows: list[dict[str, Any]] = [dict(zip(query.group_by, one.group, strict=True)) for one in shown]
+    if "entity" in query.group_by:
+        packed = await store.entities_by_id(connection, served.pool, sorted({row["entity"] for row in rows}))
+        names = {entity_id: msgspec.json.decode(body, type=_EntityName).name for entity_id, body in packed.items()}
         for row in rows:
             row["entity_name"] = names.get(row["entity"])
     for row, one in zip(rows, shown, strict=True):
@@ -202,38 +291,26 @@ async def _named(
     return rows
 
 
-class _Named(Struct, frozen=True):
-    """Of an entity as stored, its name."""
-
-    name: str
-
-
-def _encoded(result: AnalysisResult, asked: AnalysisRequest, media_type: str) -> Response:
+def _encode(result: AnalysisResult, media_type: str) -> Response:
     if media_type != CSV:
         return Response(msgspec.json.encode(result), cache_control="no-store")
-    names = ["entity_name"] if "entity" in asked.group_by else []
-    columns = [*asked.group_by, *names, *_FIGURES]
-    rows = [
-        {**row, **{f"significance_{name}": it for name, it in row["significance"].items()}} for row in result.groups
-    ]
-    body = table([{name: row[name] for name in columns} for row in rows], columns)
-    return Response(body, f"{CSV}; charset=utf-8", cache_control="no-store")
+    figures = ("count", "fatalities", "significance_sum", "significance_mean", "significance_max")
+    columns = [*result.group_by, *(["entity_name"] if "entity" in result.group_by else []), *figures]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, extrasaction="ignore")
+    writer.writeheader()
+    for row in result.groups:
+        writer.writerow({**row, **{f"significance_{name}": value for name, value in row["significance"].items()}})
+    return Response(out.getvalue().encode(), f"{CSV}; charset=utf-8", cache_control="no-store")
 
 
 def _key_id(request: Request[Any, Any]) -> str:
-    assert isinstance(request.caller, KeyCaller), "the terms let nobody else in"
+    assert isinstance(request.caller, KeyCaller), "the terms admit only keys"
     return request.caller.key_id
 
 
-async def _row(connection: Transaction, request: Request[Any, Any]) -> Any:
-    row = await store.query_by_id(connection, _key_id(request), request.path["id"])
-    if row is None:
-        raise _unknown()
-    return row
-
-
-def _unknown() -> Problem:
-    return Problem("not-found", "This key has saved no query of this id.")
+def _not_found() -> Problem:
+    return Problem("not-found", "This key has no saved query with this id.")
 
 
 def _saved(row: Any) -> SavedQuery:

@@ -1,4 +1,4 @@
-"""Saved analysis queries as rows, and the names of entities that groups are called by."""
+"""Saved analysis queries as rows, and the entities that name groups."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,36 +21,36 @@ analysis_query = Table(
 
 
 async def insert_query(transaction: Transaction, **values: object) -> None:
-    """Keep a query."""
+    """Insert a saved query."""
     await transaction.execute(analysis_query.insert().values(**values))
 
 
-async def queries_of(connection: Transaction, key_id: str) -> list[Any]:
+async def queries_of_key(connection: Transaction, key_id: str) -> list[Any]:
     """The key's queries, oldest first."""
     query = select(analysis_query).where(analysis_query.c.key_id == key_id)
     return list(await connection.execute(query.order_by(analysis_query.c.created_at, analysis_query.c.id)))
 
 
-async def query_by_id(connection: Transaction, key_id: str, identity: str) -> Any:
+async def query_by_id(connection: Transaction, key_id: str, query_id: str) -> Any:
     """The key's query of this id, or None."""
-    query = select(analysis_query).where(analysis_query.c.key_id == key_id, analysis_query.c.id == identity)
+    query = select(analysis_query).where(analysis_query.c.key_id == key_id, analysis_query.c.id == query_id)
     return (await connection.execute(query)).one_or_none()
 
 
-async def number_of(connection: Transaction, key_id: str) -> int:
-    """How many queries the key has saved."""
+async def count_queries(connection: Transaction, key_id: str) -> int:
+    """The number of queries that the key has saved."""
     query = select(func.count()).where(analysis_query.c.key_id == key_id)
     return int((await connection.execute(query)).scalar_one())
 
 
-async def delete_query(transaction: Transaction, key_id: str, identity: str) -> bool:
-    """Forget a query; False when there was none."""
-    query = delete(analysis_query).where(analysis_query.c.key_id == key_id, analysis_query.c.id == identity)
+async def delete_query(transaction: Transaction, key_id: str, query_id: str) -> bool:
+    """Delete a query; False when there was none."""
+    query = delete(analysis_query).where(analysis_query.c.key_id == key_id, analysis_query.c.id == query_id)
     return (await transaction.execute(query)).rowcount == 1
 
 
-async def entities_of(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
-    """The packed entities of these ids, as far as they are stored."""
+async def entities_by_id(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
+    """The packed entities with these ids, where they are stored."""
     found: dict[str, bytes] = {}
     for start in range(0, len(ids), CHUNK):
         query = select(entity.c.id, entity.c.body).where(

@@ -48,7 +48,7 @@ class Supply(Struct, frozen=True):
     fy2026_b: float
     lines: int
     basis: str
-    quantity_history: quantity_history.History
+    history: quantity_history.History
 
 
 class CapabilityGap(Struct, frozen=True):
@@ -106,7 +106,7 @@ def _supply(lines: Sequence[Line], fy2025_k: int, fy2026_k: int) -> Supply:
         fy2026_b=billions(fy2026_k),
         lines=len(lines),
         basis=SUPPLY_BASIS,
-        quantity_history=quantity_history.history([rate for _, rate in quantity_history.historic_rates(lines)]),
+        history=quantity_history.history([rate for _, rate in quantity_history.historic_rates(lines)]),
     )
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from tollhouse.admission.context import AppContext
 from tollhouse.caller import Caller, KeyCaller, WalletCaller
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import Request, Response
+from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
+from tollhouse.http.terms import AGENT_CALL_MICROS, key_with
 from tollhouse.logs import logger
 from tollhouse.metering.windows import Windows
 from tollhouse.questions.conversation import Conversations, open_conversations
@@ -32,6 +34,26 @@ log = logger("chat")
 EVENT_STREAM = "text/event-stream"
 
 _SECRET_NAME = "defense-conversation"  # noqa: S105
+
+_EXAMPLE_REQUEST: dict[str, Any] = {"prompt": "How many battles were there in Rwanda?"}
+_EXAMPLE_REPLY: dict[str, Any] = {
+    "response": "None: the feeds hold 0 battle events in Rwanda. "
+    "Window: the 24 hours up to 2020-11-15 11:00 UTC (a recording).",
+    "model": "extractive",
+    "citations": [],
+    "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+    "conversation_id": "conv_gm0d7n0Cq2YH6rEXAMPLE",
+}
+_EVENTS: dict[str, Any] = {
+    "type": "object",
+    "description": "Server-sent events, each like this: `delta` (`text` to append), `retract` (cut the text back to "
+    "`length` characters), and at the end `done` (the whole answer) or `error` (`code`, `status`, `detail`).",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"enum": ["delta", "retract", "done", "error"]},
+        "data": {"type": "string", "contentMediaType": "application/json", "description": "The event as JSON"},
+    },
+}
 
 ChatCall = Request[None, ChatRequest]
 
@@ -161,6 +183,28 @@ class ChatEndpoints:
         except Exception:
             await self._meter.release(reservation)
             raise
+
+    def endpoint(self) -> Endpoint:
+        """The endpoint of the chat."""
+        return Endpoint(
+            id="chat",
+            method="POST",
+            path="/chat",
+            summary="Ask about the last 24 hours in plain words",
+            description=(
+                "Every figure comes from a query over the feeds, and every claim cites its stories or events: `[1]` "
+                "points at the first of `citations`. `x-plans` lists the questions a day of each plan. A "
+                "question that the feeds cannot answer is told so. `stream` answers as server-sent events."
+            ),
+            handler=self.chat,
+            terms=key_with("chat", agent_price_micros=AGENT_CALL_MICROS),
+            body=ChatRequest,
+            responses={JSON: ChatReply, EVENT_STREAM: _EVENTS},
+            problems=("upstream-unavailable", "quota-exceeded"),
+            tag="chat",
+            is_tool=True,
+            examples={"body": _EXAMPLE_REQUEST, JSON: _EXAMPLE_REPLY},
+        )
 
 
 async def _begun(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

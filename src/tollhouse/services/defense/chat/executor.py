@@ -14,7 +14,7 @@ from tollhouse.services.defense.chat.result import (
     events_references,
     story_reference,
 )
-from tollhouse.services.defense.chat.selection import events_meant, stories_meant
+from tollhouse.services.defense.chat.selection import select_events, select_stories
 from tollhouse.services.defense.chat.snapshot import Snapshot
 from tollhouse.services.defense.events.event import Event
 from tollhouse.services.defense.news.entity import Entity
@@ -34,19 +34,19 @@ def _count(picture: Snapshot, query: Query) -> Finding:
 
 
 def _counted(picture: Snapshot, filters: Filters) -> Figure:
-    events = events_meant(picture, filters)
+    events = select_events(picture, filters)
     return Figure("events", len(events), "events", events_references(events))
 
 
 def _list(picture: Snapshot, query: Query) -> Finding:
-    events = events_meant(picture, query.filters)
+    events = select_events(picture, query.filters)
     count = Figure("events", len(events), "events")
     return Finding(query, (count,), _event_rows(_ordered(picture, events, query)[: query.limit]))
 
 
 def _ordered(picture: Snapshot, events: list[Event], query: Query) -> list[Event]:
     if query.order == "recent":
-        return sorted(events, key=lambda event: picture.reported_at.get(event.id, picture.begins), reverse=True)
+        return sorted(events, key=lambda event: picture.reported_at[event.id], reverse=True)
     if query.order == "fatalities":
         return sorted(events, key=lambda event: -event.fatalities)
     return events
@@ -54,7 +54,7 @@ def _ordered(picture: Snapshot, events: list[Event], query: Query) -> list[Event
 
 def _breakdown(picture: Snapshot, query: Query) -> Finding:
     groups: dict[str, list[Event]] = {}
-    for event in events_meant(picture, query.filters):
+    for event in select_events(picture, query.filters):
         if name := _PARTS[query.by](event):
             groups.setdefault(name, []).append(event)
     largest = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
@@ -80,7 +80,7 @@ def _share(picture: Snapshot, query: Query) -> Finding:
 
 
 def _deaths(picture: Snapshot, query: Query) -> Finding:
-    events = events_meant(picture, query.filters)
+    events = select_events(picture, query.filters)
     told = [event for event in events if event.fatalities_basis != "not_reported"]
     deadliest = sorted((event for event in told if event.fatalities), key=lambda event: -event.fatalities)
     highest = deadliest[0].fatalities if deadliest else 0 if told else None
@@ -94,8 +94,8 @@ def _deaths(picture: Snapshot, query: Query) -> Finding:
 
 
 def _about(picture: Snapshot, query: Query) -> Finding:
-    events = events_meant(picture, query.filters)
-    stories = stories_meant(picture, query.filters)
+    events = select_events(picture, query.filters)
+    stories = select_stories(picture, query.filters)
     kinds = Counter(event.category for event in events)
     figures = [Figure("events", len(events), "events")]
     figures += [
@@ -107,7 +107,7 @@ def _about(picture: Snapshot, query: Query) -> Finding:
 
 
 def _stories(picture: Snapshot, query: Query) -> Finding:
-    stories = stories_meant(picture, query.filters)
+    stories = select_stories(picture, query.filters)
     if not stories and query.filters.words:
         # Nothing holds all the words: what holds most of the rare ones, and it is said so.
         near = [picture.story_by_id[found] for found in picture.texts.best(query.filters.words, query.limit)]
@@ -116,12 +116,12 @@ def _stories(picture: Snapshot, query: Query) -> Finding:
 
 
 def _story_count(picture: Snapshot, query: Query) -> Finding:
-    stories = stories_meant(picture, query.filters)
+    stories = select_stories(picture, query.filters)
     return Finding(query, (Figure("stories", len(stories), "stories", tuple(map(story_reference, stories))),))
 
 
 def _publishers(picture: Snapshot, query: Query) -> Finding:
-    stories = stories_meant(picture, query.filters)
+    stories = select_stories(picture, query.filters)
     if not stories and query.filters.words:
         stories = [picture.story_by_id[found] for found in picture.texts.best(query.filters.words, 1)]
     heard: dict[str, list[Reference]] = {}
@@ -139,7 +139,7 @@ def _publishers(picture: Snapshot, query: Query) -> Finding:
 def _entities(picture: Snapshot, query: Query) -> Finding:
     chosen = [e for e in picture.holdings.entities if query.entity_type in (None, e.type)]
     if query.filters != Filters():
-        told = {story.id for story in stories_meant(picture, query.filters)}
+        told = {story.id for story in select_stories(picture, query.filters)}
         chosen = [entity for entity in chosen if not told.isdisjoint(entity.story_ids)]
     return Finding(query, tuple(_mentions(picture, entity) for entity in chosen[: query.limit]))
 

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from tollhouse.services.defense.chat.parser import Sentence
 from tollhouse.services.defense.chat.query_types import EVERYTHING, Filters, Query
+from tollhouse.services.defense.events.filter import RULES
 
 SHORT = 4
 
@@ -62,4 +63,6 @@ def _united(before: Filters, now: Filters) -> Filters:
         united = replace(united, severity_tier=now.severity_tier)
     if now.day or now.since or now.until:
         united = replace(united, day=now.day, since=now.since, until=now.until)
-    return united
+    # Filters that a question states by number, such as `min_sources`.
+    numbers = {name: value for name in RULES if RULES[name].question and (value := getattr(now, name)) is not None}
+    return replace(united, **numbers)

@@ -29,6 +29,7 @@ def filters_of(sentence: Sentence) -> Filters:
         day=moments.day,
         since=moments.since,
         until=moments.until,
+        **sentence.filters,
     )
 
 

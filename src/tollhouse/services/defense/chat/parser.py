@@ -2,6 +2,7 @@
 
 import re
 from functools import cached_property
+from typing import Any
 
 from msgspec import Struct
 
@@ -9,6 +10,7 @@ from tollhouse.services.defense.chat.snapshot import Snapshot
 from tollhouse.services.defense.chat.story_index import plain
 from tollhouse.services.defense.chat.time_expressions import Moments, moments_in
 from tollhouse.services.defense.chat.vocabulary import LONGEST_PHRASE, Kind, Meaning, Vocabulary
+from tollhouse.services.defense.events.filter import filters_in_question
 
 MOST_WORDS = 200
 MOST_CORRECTED = 12
@@ -31,9 +33,10 @@ class Token(Struct, frozen=True):
 class Sentence:
     """The tokens of a question in their order, and its times."""
 
-    def __init__(self, tokens: list[Token], moments: Moments) -> None:
+    def __init__(self, tokens: list[Token], moments: Moments, filters: dict[str, Any]) -> None:
         self.tokens = tokens
         self.moments = moments
+        self.filters = filters
 
     @cached_property
     def ideas(self) -> frozenset[str]:
@@ -55,7 +58,8 @@ class Sentence:
 
 def read(text: str, picture: Snapshot, vocabulary: Vocabulary) -> Sentence:
     """Read a question against one picture; what stands after its first words is left aside."""
-    moments = moments_in(text.casefold(), picture.as_of)
+    filters, rest = filters_in_question(text.casefold())
+    moments = moments_in(rest, picture.as_of)
     left = set(_WORD.findall(moments.text))
     words = [word for word in _WORD.findall(text)[:MOST_WORDS] if word.casefold() in left]
     is_shouted = text.isupper()
@@ -64,7 +68,7 @@ def read(text: str, picture: Snapshot, vocabulary: Vocabulary) -> Sentence:
         token, taken = _longest(words, vocabulary, is_shouted=is_shouted)
         tokens.append(token)
         del words[:taken]
-    return Sentence(_corrected(tokens, vocabulary), moments)
+    return Sentence(_corrected(tokens, vocabulary), moments, filters)
 
 
 def _longest(words: list[str], vocabulary: Vocabulary, *, is_shouted: bool) -> tuple[Token, int]:

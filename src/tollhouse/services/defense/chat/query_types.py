@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tollhouse.services.defense.entities.mention import EntityType
-from tollhouse.services.defense.events.event import Category, SeverityTier
+from tollhouse.services.defense.events.filter import EventFilter
 
 Operation = Literal[
     "count",
@@ -35,23 +35,19 @@ USUAL_ROWS = 5
 MOST_ROWS = 25
 
 
-class Filters(Struct, frozen=True, omit_defaults=True):
-    """Which events or stories are meant. Countries are names; `world` is a part of the world; `words` all stand in it.
+class Filters(EventFilter, frozen=True, kw_only=True):
+    """The event filter, where `entity` is an id, and the conditions that only questions state.
 
-    `since` and `until` compare the moment of the report, strictly after and up to; `day` compares `event_date`.
+    `countries` are names, of which one must fit; `world` is a part of the world. `words` must all occur, in
+    singular or plural. `since` and `until` compare the time of the report, `day` compares `event_date`.
     """
 
     countries: tuple[str, ...] = ()
     world: str | None = None
-    region: str | None = None
-    category: Category | None = None
     subcategory: str | None = None
-    severity_tier: SeverityTier | None = None
     day: date | None = None
-    since: datetime | None = None
     until: datetime | None = None
     words: tuple[str, ...] = ()
-    entity: str | None = None
 
 
 EVERYTHING = Filters()

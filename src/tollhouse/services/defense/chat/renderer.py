@@ -6,6 +6,7 @@ from tollhouse.questions.citations import Citations
 from tollhouse.services.defense.chat.query_types import Filters
 from tollhouse.services.defense.chat.result import Figure, Finding, Row
 from tollhouse.services.defense.chat.snapshot import Snapshot
+from tollhouse.services.defense.events.filter import RULES
 
 NAMED = 25
 
@@ -39,6 +40,10 @@ def described(picture: Snapshot, filters: Filters, count: float | None = None, *
         entity = picture.entity_by_id.get(filters.entity)
         named = f"that name {entity.name if entity else filters.entity}"
         after.append(named if of == STORIES else f"in stories {named}")
+    # The other filters are worded in this order of their own.
+    worded = ("category", "severity_tier", "country", "region", "q", "since")
+    values = ((rule, getattr(filters, name)) for name, rule in RULES.items() if name not in worded)
+    after += [rule.phrase(value) for rule, value in values if value is not None]
     after += _places_and_times(filters)
     return " ".join(part for part in (*before, of[0] if count == 1 else of[1], *after) if part)
 

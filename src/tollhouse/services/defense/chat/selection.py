@@ -1,72 +1,42 @@
-"""Which events and stories a query means."""
+"""The events and stories that pass a query's filters."""
 
 from collections.abc import Callable
 
-from tollhouse.services.defense.chat.query_types import Filters
+from msgspec.structs import replace
+
+from tollhouse.services.defense.chat.query_types import EVERYTHING, Filters
 from tollhouse.services.defense.chat.snapshot import PARTS_OF_THE_WORLD, Snapshot
 from tollhouse.services.defense.chat.story_index import stems
 from tollhouse.services.defense.events.event import Event
+from tollhouse.services.defense.events.filter import EventTest, event_tests
 from tollhouse.services.defense.stories.story import Story
 
-EventTest = Callable[[Event], bool]
 StoryTest = Callable[[Story], bool]
 
 
-def events_meant(picture: Snapshot, filters: Filters) -> list[Event]:
+def select_events(snapshot: Snapshot, filters: Filters) -> list[Event]:
     """The events that pass every filter, in the feed's order."""
-    found = list(picture.events)
-    for test in _event_tests(picture, filters):
-        found = [event for event in found if test(event)]
-    return found
-
-
-def stories_meant(picture: Snapshot, filters: Filters) -> list[Story]:
-    """The stories that pass every filter, most significant first; words stand in the title, summary or headlines."""
-    found = list(picture.holdings.stories)
-    for test in _story_tests(picture, filters):
-        found = [story for story in found if test(story)]
-    return found
-
-
-def _event_tests(picture: Snapshot, filters: Filters) -> list[EventTest]:
-    tests: list[EventTest] = []
-    if filters.category:
-        tests.append(lambda event: event.category == filters.category)
+    entity = snapshot.entity_by_id.get(filters.entity or "")
+    tests: list[EventTest] = event_tests(filters, frozenset(entity.story_ids if entity else ()))
     if filters.subcategory:
-        tests.append(lambda event: event.subcategory == filters.subcategory)
-    if filters.severity_tier:
-        tests.append(lambda event: event.metrics.severity_tier == filters.severity_tier)
+        tests.append(lambda entry: entry.event.subcategory == filters.subcategory)
     if filters.countries:
-        tests.append(lambda event: event.geo.country in filters.countries)
+        tests.append(lambda entry: entry.event.geo.country in filters.countries)
     if filters.world:
-        tests.append(lambda event: PARTS_OF_THE_WORLD.get(event.geo.country) == filters.world)
-    if filters.region:
-        tests.append(lambda event: event.geo.region == filters.region)
+        tests.append(lambda entry: PARTS_OF_THE_WORLD.get(entry.event.geo.country) == filters.world)
     if filters.day:
-        tests.append(lambda event: event.event_date == filters.day)
-    if filters.words:
-        wanted = {word for text in filters.words for word in stems(text)}
-        tests.append(lambda event: wanted <= set(stems(event.title)))
-    if filters.entity:
-        entity = picture.entity_by_id.get(filters.entity)
-        told = set(entity.story_ids) if entity else set()
-        tests.append(lambda event: event.story_id in told)
-    return [*tests, *_time_tests(picture, filters)]
-
-
-def _time_tests(picture: Snapshot, filters: Filters) -> list[EventTest]:
-    tests: list[EventTest] = []
-    reported, never = picture.reported_at, picture.begins
-    if filters.since:
-        since = filters.since
-        tests.append(lambda event: reported.get(event.id, never) > since)
+        tests.append(lambda entry: entry.event.event_date == filters.day)
     if filters.until:
         until = filters.until
-        tests.append(lambda event: reported.get(event.id, picture.as_of) <= until)
-    return tests
+        tests.append(lambda entry: entry.reported_at <= until)
+    if filters.words:
+        words = {word for text in filters.words for word in stems(text)}
+        tests.append(lambda entry: words <= set(stems(entry.event.title)))
+    return [entry.event for entry in snapshot.entries if all(test(entry) for test in tests)]
 
 
-def _story_tests(picture: Snapshot, filters: Filters) -> list[StoryTest]:
+def select_stories(snapshot: Snapshot, filters: Filters) -> list[Story]:
+    """The stories that pass every filter, most significant first; words may be in title, summary or headlines."""
     tests: list[StoryTest] = []
     if filters.category:
         tests.append(lambda story: story.category == filters.category)
@@ -81,12 +51,13 @@ def _story_tests(picture: Snapshot, filters: Filters) -> list[StoryTest]:
         until = filters.until
         tests.append(lambda story: story.first_seen <= until)
     if filters.words:
-        holding = set(picture.texts.holding_all(filters.words))
-        tests.append(lambda story: story.id in holding)
+        ids = set(snapshot.texts.holding_all(filters.words))
+        tests.append(lambda story: story.id in ids)
     if filters.entity:
         tests.append(lambda story: filters.entity in story.entities)
-    if filters.region or filters.subcategory or filters.severity_tier or filters.day:
-        # A story has none of these of its own: it is meant when one of its events is.
-        told = {event.story_id for event in events_meant(picture, filters)}
-        tests.append(lambda story: story.id in told)
-    return tests
+    rest = replace(filters, category=None, countries=(), world=None, since=None, until=None, words=(), entity=None)
+    if rest != EVERYTHING:
+        # A story has no such member of its own: it passes when one of its events does.
+        story_ids = {event.story_id for event in select_events(snapshot, filters)}
+        tests.append(lambda story: story.id in story_ids)
+    return [story for story in snapshot.holdings.stories if all(test(story) for test in tests)]

@@ -3,13 +3,14 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from operator import is_not
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tollhouse import clock
 from tollhouse.errors import Problem
@@ -18,9 +19,8 @@ from tollhouse.services.defense.brief.brief import Brief
 from tollhouse.services.defense.brief.feed import BriefFeed
 from tollhouse.services.defense.chat.story_index import Texts, plain
 from tollhouse.services.defense.countries import COUNTRIES
-from tollhouse.services.defense.events.event import Event
+from tollhouse.services.defense.events.event import Event, EventEntry, FeedSource
 from tollhouse.services.defense.events.feed import EventsFeed
-from tollhouse.services.defense.events.window import WINDOW_HOURS, Source
 from tollhouse.services.defense.ingest.source_health import SourceHealth, list_sources
 from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.news.feeds import NewsFeeds
@@ -36,8 +36,8 @@ class Holdings(Struct, frozen=True):
     """The feeds' own objects, each feed's in its own order. `as_of` ends the window of 24 hours."""
 
     as_of: datetime
-    source: Source
-    events: Sequence[Event]
+    source: FeedSource
+    entries: Sequence[EventEntry]
     stories: Sequence[Story]
     entities: Sequence[Entity]
     brief: Brief
@@ -57,23 +57,22 @@ class Snapshot:
         self.holdings = holdings
         self.freshness = Freshness()
         self.as_of = holdings.as_of
-        self.begins = holdings.as_of - timedelta(hours=WINDOW_HOURS)
-        self.events = holdings.events
         self.story_by_id = {story.id: story for story in holdings.stories}
         self.entity_by_id = {entity.id: entity for entity in holdings.entities}
         self.texts = Texts(
             (story.id, f"{story.title} {story.summary} {' '.join(article.title for article in story.articles)}")
             for story in holdings.stories
         )
-
-    @cached_property
-    def reported_at(self) -> dict[str, datetime]:
-        """When the article that reports an event was published, by the event's id."""
         published = {
-            (story.id, article.url): article.published for story in self.holdings.stories for article in story.articles
+            (story.id, article.url): article.published for story in holdings.stories for article in story.articles
         }
-        found = {event.id: published.get((event.story_id or "", event.source_urls[0])) for event in self.events}
-        return {identity: moment for identity, moment in found.items() if moment}
+        # For a question, an event was reported when its article was published.
+        self.entries = []
+        for entry in holdings.entries:
+            article = (entry.event.story_id or "", entry.event.source_urls[0])
+            self.entries.append(replace(entry, reported_at=published.get(article, entry.reported_at)))
+        self.events: Sequence[Event] = [entry.event for entry in self.entries]
+        self.reported_at = {entry.event.id: entry.reported_at for entry in self.entries}
 
     @cached_property
     def regions(self) -> dict[str, str]:
@@ -136,7 +135,7 @@ class Snapshots:
             holdings = Holdings(
                 as_of,
                 self._events.source,
-                self._events.events,
+                self._events.entries,
                 self._news.window.stories,
                 self._news.window.entities,
                 msgspec.json.decode(answer.body, type=Brief),

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from tollhouse.questions.grounding import Evidence, Exhibit
 from tollhouse.questions.model_dialogue import as_json
@@ -17,7 +16,8 @@ from tollhouse.services.defense.chat.result import Figure, Finding, Row
 from tollhouse.services.defense.chat.snapshot import Snapshot
 from tollhouse.services.defense.countries import find_country
 from tollhouse.services.defense.entities.mention import EntityType
-from tollhouse.services.defense.events.event import Category, SeverityTier
+from tollhouse.services.defense.events.event import Category
+from tollhouse.services.defense.events.filter import FILTER_FIELDS, EventFilter
 
 SHOWN_ROWS = 12
 SHOWN_CHARACTERS = 240
@@ -27,17 +27,13 @@ _Text = Annotated[str, Meta(max_length=100)]
 _Rows = Annotated[int, Meta(ge=1, le=25)]
 
 
-class EventQuestion(Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of the queries over events and stories; `country` is an English name or a code."""
+class EventQuestion(EventFilter, frozen=True, kw_only=True):
+    """Arguments of the queries over events and stories: the event filter, and what to do with the events."""
 
     query: Literal["count", "list", "breakdown", "deaths", "about", "stories", "story_count", "publishers"]
-    country: _Text | None = None
-    region: _Text | None = None
+    # Without the list of all countries, which a model need not read in every turn.
+    country: Annotated[_Text | None, Meta(description="A country's English name or code")] = None
     world: Literal["Africa", "Asia", "Europe", "Middle East", "North America", "South America", "Oceania"] | None = None
-    category: Category | None = None
-    severity_tier: SeverityTier | None = None
-    words: Annotated[_Text | None, Meta(description="Words that all stand in the title")] = None
-    entity: Annotated[_Text | None, Meta(description="Only what names this person, organization or place")] = None
     by: Literal["country", "category", "severity_tier", "subcategory", "region"] = "country"
     limit: _Rows = 5
 
@@ -126,20 +122,17 @@ class FeedTools:
         return Query(operation, Filters(category=asked.category), about=asked.about, limit=asked.limit)
 
     def _filters(self, asked: EventQuestion) -> Filters:
-        filters = Filters(
-            world=asked.world,
-            region=asked.region,
-            category=asked.category,
-            severity_tier=asked.severity_tier,
-            words=tuple(asked.words.split()) if asked.words else (),
-            entity=self._entity(asked.entity) if asked.entity else None,
-        )
-        if asked.country is None:
-            return filters
-        country = find_country(asked.country)
-        if country is None:
+        given = {name: getattr(asked, name) for name in FILTER_FIELDS}
+        country = find_country(asked.country) if asked.country else None
+        if asked.country and country is None:
             raise _Unknown(f"There is no country called {asked.country}.")
-        return replace(filters, countries=(country.name,))
+        given |= {"country": None, "q": None, "entity": self._entity(asked.entity) if asked.entity else None}
+        return Filters(
+            **given,
+            countries=(country.name,) if country else (),
+            world=asked.world,
+            words=tuple(asked.q.split()) if asked.q else (),
+        )
 
     def _entity(self, name: str) -> str:
         entity = self._picture.entity_named(name)

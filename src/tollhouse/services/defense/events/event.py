@@ -1,4 +1,4 @@
-"""What an event is: the wire form that callers read, and the record it is made from."""
+"""The types of an event: as stored, as served, and as filters see it."""
 
 from datetime import date, datetime
 from sys import intern
@@ -8,12 +8,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+WINDOW_HOURS = 24
+
 Category = Literal["Battles", "Protests", "Political", "Economic"]
 SeverityTier = Literal["critical", "high", "medium", "low"]
 FatalitiesBasis = Literal["not_reported", "headline", "ucdp", "acled"]
 TitleBasis = Literal["page", "feed", "url"]
+FeedSource = Literal["live", "recorded"]
 
-_IN_COMMON = (("", "subcategory"), ("", "country_code"), ("geo", "country"), ("geo", "region"))
+_INTERNED_FIELDS = (("", "subcategory"), ("", "country_code"), ("geo", "country"), ("geo", "region"))
 
 
 class Geo(Struct, frozen=True, gc=False):
@@ -34,7 +37,7 @@ class Metrics(Struct, frozen=True, gc=False):
 
 
 class Event(Struct, frozen=True, gc=False):
-    """One event as the feed serves it."""
+    """One event as the feed serves it. `source_count` is the number of independent publishers that report it."""
 
     id: str
     title: str
@@ -45,18 +48,27 @@ class Event(Struct, frozen=True, gc=False):
     fatalities: int
     metrics: Metrics
     source_urls: list[str]
+    source_count: int
     story_id: str | None
     fatalities_basis: FatalitiesBasis
     title_basis: TitleBasis
 
 
+class EventEntry(Struct, frozen=True, gc=False):
+    """A served event with what filters and sort orders need beside it. `country_code` is ISO 3166-1 alpha-2."""
+
+    event: Event
+    country_code: str
+    reported_at: datetime
+
+
 class EventRecord(Struct, frozen=True, gc=False):
-    """What one source URL's rows say, before anybody else's reports are weighed in.
+    """One event as stored, before its story and fatality records are applied.
 
     `country_code` is ISO 3166-1 alpha-2. `goldstein` is -10..10. `relevance` is the defense relevance, 0..1.
-    `publishers` is how many publishers the provider counted for the event's best-covered row.
-    `has_headline` is False where the title had to be composed, because nobody and not even the address gave any words.
-    `reasons` says in plain words why a field has its value, keyed by the field's name.
+    `publishers` is the provider's publisher count for the event's best-covered row.
+    `has_headline` is False where the title was composed because neither a page nor the URL gave one.
+    `reasons` explains the values of fields, keyed by field name.
     """
 
     id: str
@@ -84,9 +96,9 @@ class EventRecord(Struct, frozen=True, gc=False):
 
 
 def read_record(packed: bytes) -> EventRecord:
-    """A stored record; the words that many events have in common are in memory once. Raises msgspec.MsgspecError."""
+    """Decode a stored record; strings that many records share are interned. Raises msgspec.MsgspecError."""
     record = msgspec.json.decode(packed, type=EventRecord)
-    for part, name in _IN_COMMON:
+    for part, name in _INTERNED_FIELDS:
         owner = getattr(record, part) if part else record
         force_setattr(owner, name, intern(getattr(owner, name)))
     return record

@@ -1,6 +1,7 @@
-"""The events feed: follows the store's revisions, and answers pages and single events."""
+"""The events feed: follows the stored events and serves pages and single events."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,25 +10,39 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import Request, Response
+from tollhouse.http.endpoint import Endpoint, Example, Request, Response
 from tollhouse.http.response_writer import etag_of
+from tollhouse.http.terms import KEY_OR_AGENT
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
-from tollhouse.services.defense.brief.live_events import WHOLE
-from tollhouse.services.defense.events.event import Event, EventRecord, read_record
-from tollhouse.services.defense.events.formats import EventsPage, encoded
-from tollhouse.services.defense.events.query import EventsQuery
-from tollhouse.services.defense.events.snapshot import (
-    COUNTED_BACK,
-    FollowedEvents,
-    Windows,
-    by_country,
-    by_event,
-    weighed,
+from tollhouse.services.defense.brief.live_events import WHOLE, Coverage
+from tollhouse.services.defense.events.event import WINDOW_HOURS, Event, EventEntry, FeedSource, read_record
+from tollhouse.services.defense.events.filter import applied_filters
+from tollhouse.services.defense.events.history import (
+    FATALITIES_BACK,
+    ServedPool,
+    SyncedEvents,
+    fatalities_by_country,
+    read_story,
+    serve_record,
+    served_pool,
+    stories_naming,
+    story_by_event,
     with_fatalities,
 )
-from tollhouse.services.defense.events.window import WINDOW_HOURS, EventWindow, Source
-from tollhouse.services.defense.ingest.batches import SourceMode
+from tollhouse.services.defense.events.pages import (
+    CSV,
+    FORMATS,
+    GEOJSON,
+    JSON,
+    NDJSON,
+    EventsPage,
+    EventsQuery,
+    EventWindow,
+    encode_page,
+)
+from tollhouse.services.defense.examples import example, id_parameter
+from tollhouse.services.defense.ingest.batches import SourceMode, slot_before
 from tollhouse.services.defense.ingest.scores import reasons
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.store import EVENTS_FEED, FATALITIES_FEED, NEWS_FEED, revision
@@ -35,16 +50,30 @@ from tollhouse.storage.database import Database, Transaction
 
 log = logger("events")
 
-FOLLOW_EVERY_SECONDS = 1.0
+REFRESH_SECONDS = 1.0
 STALE_AFTER = timedelta(minutes=60)
-KEPT_ANSWERS = 2_000
+MOST_CACHED_PAGES = 2_000
+# The provider publishes every 15 minutes.
+SLOTS_PER_DAY = 96
 
 PROVIDER = "The GDELT Project"
 LICENCE = "Free for any use with citation of and a link to The GDELT Project, https://www.gdeltproject.org/"
 
+_FEATURE_COLLECTION: dict[str, Any] = {
+    "type": "object",
+    "description": "A GeoJSON FeatureCollection (RFC 7946); the page's own members stand beside `features`.",
+    "required": ["type", "features", "total", "next_cursor"],
+    "properties": {
+        "type": {"const": "FeatureCollection"},
+        "features": {"type": "array", "items": {"type": "object"}},
+        "total": {"type": "integer"},
+        "next_cursor": {"type": ["string", "null"]},
+    },
+}
+
 
 class Provenance(Struct, frozen=True):
-    """Where an event comes from and why it is described as it is. `reasons` is keyed by field."""
+    """Where an event comes from, and why its fields have their values. `reasons` is keyed by field name."""
 
     provider: str
     licence: str
@@ -63,15 +92,15 @@ class EventDetail(Event, frozen=True):
 
 
 class EventsFeed:
-    """What this process knows of the events; `recorded` True serves recordings only."""
+    """The events of the last 24 hours. With `recorded` True, only recordings are served."""
 
     def __init__(self, database: Database, *, recorded: bool | None) -> None:
         self._database = database
         self._recorded = recorded
         self._window = EventWindow([], None, "recorded")
-        self._followed = FollowedEvents()
-        self._seen: list[int] | None = None
-        self._answers: dict[tuple[EventsQuery, str, bool], Response] = {}
+        self._synced: SyncedEvents[EventEntry] = SyncedEvents(lambda entry: entry)
+        self._revisions: list[int] | None = None
+        self._pages: dict[tuple[EventsQuery, str, bool], Response] = {}
         self.pool: SourceMode = "local"
         self.previous: Sequence[Event] = []
         self.coverage = WHOLE
@@ -82,9 +111,14 @@ class EventsFeed:
         return self._window.as_of
 
     @property
-    def source(self) -> Source:
+    def source(self) -> FeedSource:
         """Whether the window is live or a recording."""
         return self._window.source
+
+    @property
+    def entries(self) -> Sequence[EventEntry]:
+        """The window's events with their filter data, most significant first."""
+        return self._window.entries
 
     @property
     def events(self) -> Sequence[Event]:
@@ -92,97 +126,40 @@ class EventsFeed:
         return self._window.events
 
     async def page(self, request: Request[EventsQuery, None]) -> Response:
-        """`GET /feeds/events`."""
+        """`GET /feeds/events`. Pages are cached until the events change."""
         key = (request.query, request.media_type, self.is_stale())
-        answer = self._answers.get(key)
-        if answer is None:
-            if len(self._answers) >= KEPT_ANSWERS:
-                self._answers.clear()
-            answer = self._answers[key] = self._composed(request.query, request.media_type)
-        return answer
+        response = self._pages.get(key)
+        if response is None:
+            pages, response = self._pages, await self._build_page(request.query, request.media_type)
+            if len(pages) >= MOST_CACHED_PAGES:
+                pages.clear()
+            pages[key] = response
+        return response
 
-    async def one(self, request: Request[None, None]) -> EventDetail:
-        """`GET /feeds/events/{id}`. Raises Problem `not-found`."""
-        identity = request.path["id"]
-        async with self._database.reading() as connection:
-            packed = await store.event_record(connection, self.pool, identity)
-            if packed is None:
-                raise Problem("not-found", "There is no event of this id.")
-            record = read_record(packed)
-            story = await news.story_by_event(connection, self.pool, identity)
-            since = (record.event_date - COUNTED_BACK).isoformat()
-            counted = by_country(await store.fatalities_since(connection, since))
-        record = with_fatalities(record, counted)
-        event, heard = weighed(record, by_event([story] if story else []))
-        members = {name: getattr(event, name) for name in event.__struct_fields__}
-        return EventDetail(**members, provenance=self._provenance(record, heard))
-
-    async def follow(self) -> None:
-        """Keep the window at the store's newest revision, for ever."""
-        while True:
-            try:
-                await self.refresh()
-            except Problem as problem:
-                log.warning("events not refreshed", detail=problem.detail)
-            await asyncio.sleep(FOLLOW_EVERY_SECONDS)
-
-    async def refresh(self) -> None:
-        """Take in what changed of the events or their stories."""
-        async with self._database.reading() as connection:
-            seen = [await revision(connection, feed) for feed in (EVENTS_FEED, NEWS_FEED, FATALITIES_FEED)]
-            if seen == self._seen:
-                return
-            pool, newest = await self._serving(connection)
-            windows = await self._looked(connection, pool, newest.slot) if newest else None
-        if windows is None:
-            self._window = EventWindow([], None, "recorded")
-        else:
-            source: Source = "live" if pool == "provider" else "recorded"
-            self._window = await asyncio.to_thread(EventWindow, windows.entries, windows.as_of, source)
-            self.previous, self.coverage = windows.previous, windows.coverage
-        self.pool, self._seen = pool, seen
-        self._answers.clear()
-        log.info("events refreshed", events=len(self._window), source=self.source)
-
-    async def _looked(self, connection: Transaction, pool: SourceMode, newest: str) -> Windows:
-        try:
-            return await self._followed.look(connection, pool, newest)
-        except BaseException:
-            self._followed.forget()
-            raise
-
-    def facts(self) -> dict[str, Any]:
-        """What health says of the feed."""
-        as_of = self._window.as_of
-        return {"events": len(self._window), "source": self._window.source, "as_of": as_of and clock.iso(as_of)}
-
-    async def _serving(self, connection: Any) -> tuple[SourceMode, Any]:
-        """The pool to serve and its newest slot: the provider's once there is any, unless recordings are wanted."""
-        if not self._recorded:
-            newest = await store.newest_slot(connection, "provider")
-            if newest is not None:
-                return "provider", newest
-        return "local", await store.newest_slot(connection, "local")
-
-    def _composed(self, query: EventsQuery, media_type: str) -> Response:
-        if self._window.as_of is None:
+    async def _build_page(self, query: EventsQuery, media_type: str) -> Response:
+        window = self._window
+        if window.as_of is None:
             raise Problem(
-                "upstream-unavailable",
-                "The events provider has not answered yet and nothing is stored.",
+                "upstream-unavailable", "The events provider has not answered yet, and nothing is stored.",
                 upstream="gdelt",
-            )
-        page = self._window.page(query)
-        body = encoded(
+            )  # fmt: skip
+        stories: frozenset[str] = frozenset()
+        if query.entity is not None:
+            async with self._database.reading() as connection:
+                named = await stories_naming(connection, self.pool, [query.entity], self._synced.stories)
+            stories = named[query.entity]
+        page = window.page(query, stories)
+        body = encode_page(
             EventsPage(
                 events=page.items,
                 count=len(page.items),
                 total=page.total,
-                as_of=clock.iso(self._window.as_of),
+                as_of=clock.iso(window.as_of),
                 window_hours=WINDOW_HOURS,
-                source=self._window.source,
+                source=window.source,
                 stale=self.is_stale(),
                 next_cursor=page.next_cursor,
-                applied_filters=query.filters(),
+                applied_filters=applied_filters(query),
             ),
             media_type,
         )
@@ -190,14 +167,20 @@ class EventsFeed:
         charset = "; charset=utf-8" if media_type == "text/csv" else ""
         return Response(body, media_type + charset, etag_of(body), links, cache_control="private, no-cache")
 
-    def is_stale(self) -> bool:
-        """Live data older than an hour; a recording does not age."""
-        if self._window.source == "recorded" or self._window.as_of is None:
-            return False
-        return clock.now() - self._window.as_of > STALE_AFTER
-
-    def _provenance(self, record: EventRecord, heard: int) -> Provenance:
-        return Provenance(
+    async def one(self, request: Request[None, None]) -> EventDetail:
+        """`GET /feeds/events/{id}`. Raises Problem `not-found`."""
+        event_id = request.path["id"]
+        async with self._database.reading() as connection:
+            packed = await store.event_record(connection, self.pool, event_id)
+            if packed is None:
+                raise Problem("not-found", "No event has this id.")
+            record = read_record(packed)
+            story = await news.story_by_event(connection, self.pool, event_id)
+            since = (record.event_date - FATALITIES_BACK).isoformat()
+            fatalities = fatalities_by_country(await store.fatalities_since(connection, since))
+        record = with_fatalities(record, fatalities)
+        event = serve_record(record, story_by_event([read_story(story)] if story else []))
+        provenance = Provenance(
             provider=PROVIDER,
             licence=LICENCE,
             is_recording=self.pool == "local",
@@ -205,5 +188,113 @@ class EventsFeed:
             source_urls=[record.url],
             first_reported_at=clock.iso(record.first_reported_at),
             last_reported_at=clock.iso(record.last_reported_at),
-            reasons=reasons(record, heard),
+            reasons=reasons(record, event.source_count),
         )
+        return EventDetail(**{name: getattr(event, name) for name in event.__struct_fields__}, provenance=provenance)
+
+    async def follow(self) -> None:
+        """Keep the window at the newest stored revision. Never returns."""
+        while True:
+            try:
+                await self.refresh()
+            except Problem as problem:
+                log.warning("events refresh failed", detail=problem.detail)
+            await asyncio.sleep(REFRESH_SECONDS)
+
+    async def refresh(self) -> None:
+        """Read what changed in the stored events, stories and fatality records."""
+        async with self._database.reading() as connection:
+            current = [await revision(connection, feed) for feed in (EVENTS_FEED, NEWS_FEED, FATALITIES_FEED)]
+            if current == self._revisions:
+                return
+            served = await served_pool(connection, recorded=self._recorded)
+            if served is None:
+                self._window, self.pool = EventWindow([], None, "recorded"), "local"
+            else:
+                await self._sync(connection, served)
+        self._revisions = current
+        # A new dict: a page that is being built now belongs to the previous window.
+        self._pages = {}
+        log.info("events refreshed", events=len(self._window), source=self.source)
+
+    async def _sync(self, connection: Transaction, served: ServedPool) -> None:
+        """Build the window of the last 24 hours, and `previous` of the 24 hours before."""
+        begin = slot_before(served.newest, timedelta(hours=WINDOW_HOURS))
+        before = slot_before(served.newest, timedelta(hours=2 * WINDOW_HOURS))
+        try:
+            await self._synced.sync(connection, served, before)
+            coverage = Coverage(
+                len(await store.slots_between(connection, served.pool, begin, served.newest)) / SLOTS_PER_DAY,
+                len(await store.slots_between(connection, served.pool, before, begin)) / SLOTS_PER_DAY,
+            )
+        except BaseException:
+            self._synced.clear()
+            raise
+
+        def split() -> tuple[EventWindow, list[Event]]:
+            items = [(self._synced.slot(event_id), entry) for event_id, entry in self._synced.items.items()]
+            entries = [entry for slot, entry in items if begin < slot <= served.newest]
+            previous = [entry.event for slot, entry in items if before < slot <= begin]
+            return EventWindow(entries, served.as_of, "live" if served.pool == "provider" else "recorded"), previous
+
+        self._window, self.previous = await asyncio.to_thread(split)
+        self.pool, self.coverage = served.pool, coverage
+
+    def facts(self) -> dict[str, Any]:
+        """The feed's part of the health response."""
+        as_of = self._window.as_of
+        return {"events": len(self._window), "source": self._window.source, "as_of": as_of and clock.iso(as_of)}
+
+    def is_stale(self) -> bool:
+        """Whether live data is older than an hour. A recording is never stale."""
+        if self._window.source == "recorded" or self._window.as_of is None:
+            return False
+        return clock.now() - self._window.as_of > STALE_AFTER
+
+    def endpoints(self) -> list[Endpoint]:
+        """The endpoints of the events feed."""
+        return [
+            Endpoint(
+                id="listEvents",
+                method="GET",
+                path="/feeds/events",
+                summary="List the events of the past 24 hours",
+                description="World events from The GDELT Project, one per source article, most significant first. "
+                "Filters combine: an event must meet all of them. `next_cursor` leads to the next page and is null on "
+                "the last one.",
+                handler=self.page,
+                terms=KEY_OR_AGENT,
+                query=EventsQuery,
+                responses={
+                    JSON: EventsPage,
+                    GEOJSON: _FEATURE_COLLECTION,
+                    CSV: {"type": "string"},
+                    NDJSON: {"type": "string", "description": "One event per line"},
+                },
+                formats=FORMATS,
+                problems=("upstream-unavailable",),
+                tag="feeds",
+                is_tool=True,
+                examples={
+                    JSON: example("events_page"),
+                    CSV: example("csv"),
+                    NDJSON: json.dumps(example("event")) + "\n",
+                },
+                sample=Example(query={"country": "Ethiopia", "severity_tier": "high", "limit": 5}),
+            ),
+            Endpoint(
+                id="getEvent",
+                method="GET",
+                path="/feeds/events/{id}",
+                summary="Get one event with its provenance",
+                description="The provider's row ids, the source URLs, and the reason for the value of each score.",
+                handler=self.one,
+                terms=KEY_OR_AGENT,
+                path_parameters=id_parameter("conflict", example("event_detail")["id"]),
+                responses={JSON: EventDetail},
+                tag="feeds",
+                is_tool=True,
+                examples={JSON: example("event_detail")},
+                sample=Example(path={"id": "$EVENT_ID"}),
+            ),
+        ]

@@ -42,16 +42,6 @@ class SyncedRows(Generic[Item]):
         """The moment that decides whether a row belongs to a window."""
         return self._moments[row_id]
 
-    @property
-    def revision(self) -> int:
-        """The revision up to which rows were read."""
-        return self._position[2] if self._position else 0
-
-    def skip_own_revision(self, number: int) -> None:
-        """Do not read this revision if it is the next one: the owner of this copy wrote it."""
-        if self._position and number == self._position[2] + 1:
-            self._position = (*self._position[:2], number)
-
     async def sync(self, connection: Transaction, pool: str, after: str) -> RowChanges:
         """Hold the rows of a pool after that moment, as the connection's snapshot has them."""
         number = await store.revision(connection, self._source.feed)

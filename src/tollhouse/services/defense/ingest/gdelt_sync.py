@@ -14,7 +14,7 @@ from tollhouse import __version__
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
-from tollhouse.services.defense.events.window import WINDOW_HOURS
+from tollhouse.services.defense.events.event import WINDOW_HOURS
 from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export, pages_of_slot, slot_before
 from tollhouse.services.defense.ingest.export_parser import unpack_export

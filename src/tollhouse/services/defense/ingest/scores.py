@@ -37,6 +37,7 @@ def to_event(record: EventRecord, publishers: int, story_id: str | None) -> Even
             round(record.confidence, 4),
         ),
         source_urls=[record.url],
+        source_count=publishers,
         story_id=story_id,
         fatalities_basis=record.fatalities_basis,
         title_basis=record.title_basis,

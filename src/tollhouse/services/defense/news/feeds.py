@@ -11,14 +11,15 @@ from msgspec import Meta, Struct
 
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import Request
+from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
+from tollhouse.http.terms import KEY_OR_AGENT
 from tollhouse.logs import logger
 from tollhouse.services.defense.entities.mention import EntityType
-from tollhouse.services.defense.events.event import Category
+from tollhouse.services.defense.events.event import WINDOW_HOURS, Category, FeedSource
 from tollhouse.services.defense.events.feed import EventsFeed
-from tollhouse.services.defense.events.query import ABOUT_COUNTRY, CountryText, ShortText, resolved_country
+from tollhouse.services.defense.events.filter import ABOUT_COUNTRY, CountryText, ShortText, require_country
 from tollhouse.services.defense.events.sync import SyncedRows
-from tollhouse.services.defense.events.window import WINDOW_HOURS, Source
+from tollhouse.services.defense.examples import example, id_parameter
 from tollhouse.services.defense.ingest.batches import SourceMode, compact
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.entity import Entity
@@ -80,7 +81,7 @@ class NewsWindow:
         if query.category is not None:
             found = (story for story in found if story.category == query.category)
         if query.country is not None:
-            name = resolved_country(query.country).name
+            name = require_country(query.country).name
             found = (story for story in found if name in story.countries)
         if query.since is not None:
             since = query.since.astimezone(UTC)
@@ -131,7 +132,7 @@ class _About(Struct, frozen=True):
     total: int
     as_of: str
     window_hours: int
-    source: Source
+    source: FeedSource
     stale: bool
     next_cursor: str | None
     applied_filters: dict[str, Any]
@@ -258,6 +259,75 @@ class NewsFeeds:
             "next_cursor": page.next_cursor,
             "applied_filters": filters(query),
         }
+
+    def endpoints(self) -> list[Endpoint]:
+        """The endpoints of the stories and entities feeds."""
+        return [
+            Endpoint(
+                id="listStories",
+                method="GET",
+                path="/feeds/stories",
+                summary="List the stories of the past 24 hours",
+                description="Groups of articles about the same event, most significant first. A story keeps its id "
+                "while it grows. `source_count` counts independent publishers: ten copies of one agency report count "
+                "once.",
+                handler=self.stories,
+                terms=KEY_OR_AGENT,
+                query=StoriesQuery,
+                responses={JSON: StoriesPage},
+                problems=("upstream-unavailable",),
+                tag="feeds",
+                is_tool=True,
+                examples={JSON: example("stories_page")},
+                sample=Example(query={"q": "peace", "limit": 5}),
+            ),
+            Endpoint(
+                id="getStory",
+                method="GET",
+                path="/feeds/stories/{id}",
+                summary="Get one story",
+                description="The id of a story that was merged into another returns its successor, with `succeeds` "
+                "set.",
+                handler=self.story,
+                terms=KEY_OR_AGENT,
+                path_parameters=id_parameter("story", example("story_detail")["id"]),
+                responses={JSON: StoryDetail},
+                tag="feeds",
+                is_tool=True,
+                examples={JSON: example("story_detail")},
+                sample=Example(path={"id": "$STORY_ID"}),
+            ),
+            Endpoint(
+                id="listEntities",
+                method="GET",
+                path="/feeds/entities",
+                summary="List the people, organizations, locations and platforms of the past 24 hours",
+                description="Names in the articles, most mentioned first.",
+                handler=self.entities,
+                terms=KEY_OR_AGENT,
+                query=EntitiesQuery,
+                responses={JSON: EntitiesPage},
+                problems=("upstream-unavailable",),
+                tag="feeds",
+                is_tool=True,
+                examples={JSON: example("entities_page")},
+                sample=Example(query={"type": "person", "limit": 5}),
+            ),
+            Endpoint(
+                id="getEntity",
+                method="GET",
+                path="/feeds/entities/{id}",
+                summary="Get one entity",
+                handler=self.entity,
+                terms=KEY_OR_AGENT,
+                path_parameters=id_parameter("entity", example("entity_detail")["id"]),
+                responses={JSON: EntityDetail},
+                tag="feeds",
+                is_tool=True,
+                examples={JSON: example("entity_detail")},
+                sample=Example(path={"id": "$ENTITY_ID"}),
+            ),
+        ]
 
 
 def _members(told: Story | Entity) -> dict[str, Any]:

@@ -187,6 +187,17 @@ async def write_feed_state(connection: Transaction, url: str, packed: bytes) -> 
     await upsert(connection, news_feed, [{"url": url, "state": packed}])
 
 
+async def successors_of(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, str]:
+    """The ids that these were merged into, for those that were."""
+    found: dict[str, str] = {}
+    for start in range(0, len(ids), CHUNK):
+        query = select(successor.c.id, successor.c.successor).where(
+            successor.c.pool == pool, successor.c.kind == "merged", successor.c.id.in_(ids[start : start + CHUNK])
+        )
+        found |= {row.id: row.successor for row in await connection.execute(query)}
+    return found
+
+
 Headline = tuple[str, TitleBasis]
 
 _BASIS: dict[ArticleSource, TitleBasis] = {"feed": "feed", "gkg": "page"}

@@ -16,7 +16,12 @@ from tollhouse.logs import logger
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.article import article_id
 from tollhouse.services.defense.events.event import EventRecord, read_record
-from tollhouse.services.defense.events.snapshot import COUNTED_BACK, Counted, by_country, with_fatalities
+from tollhouse.services.defense.events.history import (
+    FATALITIES_BACK,
+    FatalitiesByCountry,
+    fatalities_by_country,
+    with_fatalities,
+)
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.ingest.batches import SourceMode, compact, slot_time
 from tollhouse.services.defense.news import store
@@ -55,7 +60,7 @@ class ClusteringWindow:
     def __init__(self) -> None:
         self._events: SyncedRows[EventRecord] = SyncedRows(events_store.EVENTS, self._record)
         self._articles_at: int | None = None
-        self._counted: Counted = {}
+        self._counted: FatalitiesByCountry = {}
         self._counted_at: tuple[int, str] | None = None
         self._linked: set[str] = set()
         self._unlinked: set[str] = set()
@@ -73,7 +78,7 @@ class ClusteringWindow:
     async def look(self, connection: Transaction, pool: SourceMode, as_of: datetime) -> Seen:
         """Take in what changed in the 36 hours up to `as_of`."""
         after = compact(as_of - WINDOW)
-        counted_anew = await self._look_at_deaths(connection, (as_of - WINDOW - COUNTED_BACK).date().isoformat())
+        counted_anew = await self._look_at_deaths(connection, (as_of - WINDOW - FATALITIES_BACK).date().isoformat())
         events = await self._events.sync(connection, pool, after)
         self._unlinked = (self._unlinked | events.changed) - events.removed
         reports = await self._look_at_articles(connection, pool, after)
@@ -119,7 +124,7 @@ class ClusteringWindow:
         if (number, day) == self._counted_at:
             return False
         before, self._counted_at = self._counted, (number, day)
-        self._counted = by_country(await events_store.fatalities_since(connection, day))
+        self._counted = fatalities_by_country(await events_store.fatalities_since(connection, day))
         if before == self._counted:
             return False
         self._events.clear()

@@ -1,0 +1,158 @@
+"""Pages of the events feed: the query, the window of events it selects from, and the formats of a page."""
+
+import csv
+import io
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from tollhouse import clock
+from tollhouse.services.defense.events.event import Event, EventEntry, FeedSource
+from tollhouse.services.defense.events.filter import EventFilter, event_tests, title_words
+from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced
+
+JSON = "application/json"
+GEOJSON = "application/geo+json"
+CSV = "text/csv"
+NDJSON = "application/x-ndjson"
+
+FORMATS = {"json": JSON, "geojson": GEOJSON, "csv": CSV, "ndjson": NDJSON}
+
+CSV_COLUMNS = (
+    "id", "title", "event_date", "category", "subcategory", "country", "region", "latitude", "longitude",
+    "fatalities", "fatalities_basis", "significance", "severity_tier", "confidence", "story_id", "title_basis",
+    "source_urls", "source_count",
+)  # fmt: skip
+
+Sort = Literal["significance", "recent", "fatalities"]
+Format = Literal["json", "geojson", "csv", "ndjson"]
+
+_DIGITS_ONLY = str.maketrans("", "", "-:TZ")
+
+
+class EventsQuery(EventFilter, frozen=True, kw_only=True):
+    """The parameters of `GET /feeds/events`."""
+
+    limit: Annotated[int, Meta(ge=1, le=100, description="Events per page", examples=[20])] = 20
+    cursor: Annotated[Cursor | None, ABOUT_CURSOR] = None
+    sort: Annotated[Sort, Meta(description="Largest or latest first; ties are ordered by id")] = "significance"
+    format: Annotated[Format | None, Meta(description="The representation; overrides `Accept`")] = None
+
+    def link_to(self, cursor: str) -> str:
+        """This query for the page after `cursor`, as a relative reference."""
+        given = msgspec.to_builtins(replace(self, cursor=cursor))
+        pairs = {name: ",".join(map(str, value)) if name == "bbox" else value for name, value in given.items()}
+        return f"?{urlencode(pairs)}"
+
+
+class EventsPage(Struct, frozen=True):
+    """A page of the feed. `next_cursor` is null on the last page.
+
+    `stale` is true when the provider has sent nothing new for an hour.
+    """
+
+    events: list[Event]
+    count: int
+    total: int
+    as_of: str | None
+    window_hours: int
+    source: FeedSource
+    stale: bool
+    next_cursor: str | None
+    applied_filters: dict[str, Any]
+
+
+class EventWindow:
+    """The events of one revision of the feed, in every sort order. `as_of` is None when nothing is stored."""
+
+    def __init__(self, entries: Iterable[EventEntry], as_of: datetime | None, source: FeedSource) -> None:
+        self.as_of = as_of
+        self.source = source
+        self._entries: dict[Sort, list[EventEntry]] = {"significance": _ordered(entries, "significance")}
+        self.entries: Sequence[EventEntry] = self._entries["significance"]
+        self.events: Sequence[Event] = [entry.event for entry in self.entries]
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def page(self, query: EventsQuery, stories: Collection[str] = frozenset()) -> Slice[Event]:
+        """The events that pass a query; `stories` as event_tests has it. Raises Problem `invalid-parameter`."""
+        tests = event_tests(replace(query, q=None), stories)
+        if query.q is not None:
+            # The index of words gives what the test of `q` would, without reading every title.
+            titled = self._ids_with_words(query.q)
+            tests.insert(0, lambda entry: entry.event.id in titled)
+        if query.sort not in self._entries:
+            self._entries[query.sort] = _ordered(self.entries, query.sort)
+        matching = [entry for entry in self._entries[query.sort] if all(test(entry) for test in tests)]
+        page = sliced(matching, lambda entry: _position(entry, query.sort), query.cursor, query.limit)
+        return Slice([entry.event for entry in page.items], page.total, page.next_cursor)
+
+    def _ids_with_words(self, text: str) -> set[str]:
+        ids = [self._ids_by_word.get(word, set()) for word in title_words(text)]
+        return set.intersection(*ids) if ids else set()
+
+    @cached_property
+    def _ids_by_word(self) -> dict[str, set[str]]:
+        index: dict[str, set[str]] = {}
+        for event in self.events:
+            for word in title_words(event.title):
+                index.setdefault(word, set()).add(event.id)
+        return index
+
+
+def encode_page(page: EventsPage, media_type: str) -> bytes:
+    """The page in one of FORMATS."""
+    if media_type == GEOJSON:
+        # RFC 7946; the page's own members stand beside `features` as foreign members.
+        members = {name: getattr(page, name) for name in page.__struct_fields__ if name != "events"}
+        features = [_feature(event) for event in page.events]
+        return msgspec.json.encode({"type": "FeatureCollection", "features": features, **members})
+    if media_type == CSV:
+        return _csv(page.events)
+    if media_type == NDJSON:
+        return b"".join(msgspec.json.encode(event) + b"\n" for event in page.events)
+    return msgspec.json.encode(page)
+
+
+def _feature(event: Event) -> dict[str, Any]:
+    members = {name: getattr(event, name) for name in event.__struct_fields__ if name not in ("id", "geo")}
+    return {
+        "type": "Feature",
+        "id": event.id,
+        "geometry": {"type": "Point", "coordinates": [event.geo.longitude, event.geo.latitude]},
+        "properties": {**members, "country": event.geo.country, "region": event.geo.region},
+    }
+
+
+def _csv(events: list[Event]) -> bytes:
+    """RFC 4180; several source URLs are separated by spaces."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(CSV_COLUMNS)
+    for event in events:
+        nested = {**msgspec.to_builtins(event.geo), **msgspec.to_builtins(event.metrics)}
+        row = {**msgspec.to_builtins(event), **nested, "source_urls": " ".join(event.source_urls)}
+        writer.writerow(row[name] for name in CSV_COLUMNS)
+    return out.getvalue().encode()
+
+
+def _ordered(entries: Iterable[EventEntry], sort: Sort) -> list[EventEntry]:
+    return sorted(entries, key=lambda entry: _position(entry, sort))
+
+
+def _position(entry: EventEntry, sort: Sort) -> Position:
+    """The position by which an order sorts: a whole number that a cursor can carry, then the id."""
+    if sort == "significance":
+        value = round(entry.event.metrics.significance * 10_000)
+    elif sort == "recent":
+        value = int(clock.iso(entry.reported_at).translate(_DIGITS_ONLY))
+    else:
+        value = entry.event.fatalities
+    return position(value, entry.event.id)
