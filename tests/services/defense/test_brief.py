@@ -25,6 +25,7 @@ def battle(number):
         fatalities=0,
         metrics=Metrics(0.5, "low", 0.9),
         source_urls=[],
+        source_count=1,
         story_id=None,
         fatalities_basis="not_reported",
         title_basis="url",

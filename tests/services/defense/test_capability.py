@@ -21,6 +21,7 @@ def battle(title="Troops clash near the border", subcategory="Armed clash", cate
         fatalities=0,
         metrics=Metrics(0.5, "low", 0.9),
         source_urls=["https://example.com/story"],
+        source_count=1,
         story_id=None,
         fatalities_basis="not_reported",
         title_basis="url",

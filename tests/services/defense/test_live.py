@@ -17,6 +17,7 @@ def event(number=0, category="Battles", country="Ukraine", severity="low"):
         fatalities=0,
         metrics=Metrics(0.5, severity, 0.9),
         source_urls=[],
+        source_count=1,
         story_id=None,
         fatalities_basis="not_reported",
         title_basis="url",
