@@ -10,7 +10,7 @@ from tests.services.defense.test_exports import EXCERPT, zipped
 from tests.services.defense.test_gkg import line as gkg_line
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.events.event import EventRecord
-from tollhouse.services.defense.ingest.file_import import ingest_file, kind_of
+from tollhouse.services.defense.ingest.file_import import detect_kind, ingest_file
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.reported_article import ReportedArticle
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
@@ -80,7 +80,7 @@ def mention(url: str, columns: int = 16) -> bytes:
     ],
 )
 def test_kind_is_told_by_the_columns_of_the_first_line(raw, kind):
-    assert kind_of(raw) == kind
+    assert detect_kind(raw) == kind
 
 
 async def test_each_kind_is_taken_in_and_reported(take):

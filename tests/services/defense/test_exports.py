@@ -122,8 +122,8 @@ def test_zipped_and_plain_exports_unpack_to_the_same_text(method: int) -> None:
     [
         (b"x" * 11, "larger than 10 bytes"),
         (zipped(b"0" * 1_000_000), "larger than 10 bytes"),
-        (zipped(b"a", b"b"), "holds 2 files"),
-        (zipped(), "holds 0 files"),
+        (zipped(b"a", b"b"), "contains 2 files"),
+        (zipped(), "contains 0 files"),
         (zipped(b"abc", method=zipfile.ZIP_BZIP2), "compression method"),
         (zipped(b"abc")[:-8], "not a readable zip file"),
     ],

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tollhouse.html_text import one_line
-from tollhouse.services.defense.article import LONGEST_URL, Article, article_id, tidy_link
+from tollhouse.services.defense.article import LONGEST_URL, Article, article_id, clean_url
 from tollhouse.services.defense.ingest.feed_document import feed_text
 from tollhouse.services.defense.ingest.feed_parser import ParsedFeed, Reading, parse_feed, read_moment
 
@@ -136,7 +136,7 @@ def test_same_page_twice_is_one_article():
     ],
 )
 def test_link_is_tidied_or_refused(link, tidy):
-    assert tidy_link(link) == tidy
+    assert clean_url(link) == tidy
 
 
 def test_spellings_of_one_page_share_their_id():
@@ -261,8 +261,8 @@ def test_prefix_that_nobody_declared_is_survived():
 @pytest.mark.parametrize(
     "raw", [b"", b"   ", b"<!DOCTYPE html><html><body>Hello</body></html>", b"404", b"{}", b"\x00\xff"]
 )
-def test_what_is_no_feed_says_so(raw):
-    with pytest.raises(ValueError, match=r"the feed is empty|this is no feed"):
+def test_document_that_is_not_a_feed_is_refused(raw):
+    with pytest.raises(ValueError, match=r"the feed is empty|not a feed"):
         parsed(raw)
 
 

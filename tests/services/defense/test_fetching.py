@@ -245,8 +245,8 @@ async def test_feed_with_items_that_wait_is_asked_in_full_next_time(monkeypatch)
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (Reply(503, headers={"Retry-After": "3600"}), "the feed answered 503"),
-        (Reply(body=b"<html><body>Moved</body></html>"), "this is no feed: its root is <html>"),
+        (Reply(503, headers={"Retry-After": "3600"}), "the feed responded with status 503"),
+        (Reply(body=b"<html><body>Moved</body></html>"), "not a feed: the root element is <html>"),
         (Reply(body=b""), "the feed is empty"),
     ],
 )

@@ -92,8 +92,8 @@ def test_same_page_twice_is_one_record():
     ("bad", "reason"),
     [
         (b"one\ttwo", "2 columns"),
-        (line(c2="2", c4="BBC Monitoring"), "no web page"),
-        (line(c4="javascript:alert(1)"), "not an http"),
+        (line(c2="2", c4="BBC Monitoring"), "not a web page"),
+        (line(c4="javascript:alert(1)"), "no http(s) URL"),
         (line(c1="yesterday"), "is not a date"),
         (line(c17="x" * 1_000_001), "at most 1000000 expected"),
         (line(c1=b"\xff\xfe"), "is not a date"),

@@ -6,7 +6,7 @@ import pytest
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.publishers import (
-    agency_of_byline,
+    agency_in_byline,
     count_source_families,
     find_publisher,
     headline_key,
@@ -103,7 +103,7 @@ def test_wire_copy_is_known_by_its_path(path, family):
     ],
 )
 def test_wire_copy_is_known_by_its_author_line(byline, agency):
-    assert agency_of_byline(byline) == agency
+    assert agency_in_byline(byline) == agency
 
 
 def test_agency_on_its_own_site_stays_itself():

@@ -13,11 +13,10 @@ ArticleSource = Literal["feed", "gkg", "gdelt"]
 
 
 class Article(Struct, frozen=True, gc=False):
-    """One published page. `publisher` is the site's name as a reader knows it; `family` is who speaks through it.
+    """A published page. `publisher` is the site's name for readers, `family` its source family (see `publishers`).
 
-    `published` is UTC: what the page says, or when the provider first saw it where the page says nothing
-    believable. `text` is the summary or body where a feed carries one, else empty. `tone` is GDELT's -100..100.
-    `language` is ISO 639-1, empty when nobody says.
+    `published` is UTC: the page's own time if plausible, else when the provider first saw it. `text` is the summary or
+    body from a feed, else empty. `tone` is GDELT's -100..100. `language` is ISO 639-1, empty if unknown.
     """
 
     id: str
@@ -34,10 +33,10 @@ class Article(Struct, frozen=True, gc=False):
 
 LONGEST_URL = 2048
 
-# Most addresses are tidy already, and seeing that costs a tenth of taking them apart.
+# Most URLs are clean already, and checking that costs a tenth of parsing them.
 _TIDY = re.compile(r"https?://[a-z0-9][a-z0-9.-]*(?:/[\w./~%+,=!$*'()@:-]*)?", re.ASCII)
 _INVISIBLE = re.compile(r"[\x00-\x20\x7f\u200b-\u200f\u2028-\u202e\ufeff]+")
-# What campaigns, newsletters and feeds add to tell where a reader came from; none of it changes the page.
+# Tracking parameters of campaigns, newsletters and feeds; none changes the page.
 _TRACKING = re.compile(
     r"(?:utm_\w+|at_(?:medium|campaign|custom\d|bbc_team|link_\w+|format|ptr_name)|mc_[ce]id|ns_\w+|_hs(?:enc|mi)"
     r"|(?:fb|g|dcl|ms|tw|ya)clid|gclsrc|igshid|cmpid|cmp|ocid|smid|srnd|xtor|ito|ftag|ncid|tblci|mbid|taid"
@@ -47,10 +46,10 @@ _TRACKING = re.compile(
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def tidy_link(link: str, base: str = "") -> str:
-    """The absolute http(s) address behind a link, free of fragment and tracking; empty when there is none.
+def clean_url(link: str, base: str = "") -> str:
+    """The absolute http(s) URL of a link, without fragment and tracking parameters; empty if there is none.
 
-    Refused: other schemes (javascript:, data:, mailto:), user names, no host, more than LONGEST_URL characters.
+    Other schemes, user names, missing hosts and URLs longer than LONGEST_URL give an empty result.
     """
     if len(link) <= LONGEST_URL and _TIDY.fullmatch(link):
         return link
@@ -70,7 +69,7 @@ def tidy_link(link: str, base: str = "") -> str:
 
 
 def article_id(url: str) -> str:
-    """`article_` and 16 hex digits of a tidy address: the same for http and https, www. and m., and a closing slash."""
+    """`article_` and 16 hex digits: equal for http and https, www. and m., with and without a trailing slash."""
     page, _, query = url.partition("://")[2].partition("?")
     host, _, path = page.partition("/")
     key = f"{bare_host(host)}/{path.rstrip('/')}?{query}"
@@ -79,7 +78,7 @@ def article_id(url: str) -> str:
 
 @lru_cache(maxsize=16384)
 def bare_host(host: str) -> str:
-    """The host in lower case without the www., m., mobile. or amp. in front that changes nothing."""
+    """The host in lower case without leading www., m., mobile. or amp."""
     name = host.lower().strip(".")
     while True:
         first, _, rest = name.partition(".")

@@ -1,4 +1,4 @@
-"""What a country is called: by its codes, by its English name, and by what people type."""
+"""Countries by code, by English name and by alias."""
 
 import difflib
 import re
@@ -12,8 +12,7 @@ import msgspec
 class Country(msgspec.Struct, frozen=True):
     """`alpha2` and `alpha3` are ISO 3166-1 (XK and XKX for Kosovo); `region` is a part of the world.
 
-    `fips` are the FIPS 10-4 codes of GDELT's places, the main one first. `cameo` are the actor codes that differ from
-    `alpha3`.
+    `fips` are the FIPS 10-4 codes in GDELT's places, main code first. `cameo` are actor codes other than `alpha3`.
     """
 
     alpha2: str
@@ -32,7 +31,7 @@ def _read() -> tuple[Country, ...]:
 
 COUNTRIES = _read()
 
-# FIPS codes that belong to no one country: seas, undersea features, disputed islands, no man's land.
+# FIPS codes without one country: seas, undersea features, disputed islands, no man's land.
 NOWHERE = frozenset({"OS", "UF", "UU", "PF", "PG", "PJ", "NM"})
 
 _BY_FIPS = {code: country for country in COUNTRIES for code in country.fips}
@@ -53,12 +52,12 @@ def country_by_cameo(code: str) -> Country | None:
 
 @lru_cache(maxsize=4096)
 def find_country(text: str) -> Country | None:
-    """The country meant by an English name, a code or an alias, in any case, with or without accents and "the"."""
+    """The country for an English name, code or alias, ignoring case, accents and "the"."""
     return _by_key().get(_key(text))
 
 
 def near_matches(text: str, limit: int = 5) -> list[str]:
-    """Names of countries spelt like `text`, the nearest first, each country once."""
+    """Names of countries spelled like `text`, closest first."""
     names = [key for key in _by_key() if len(key) > 3]
     keys = difflib.get_close_matches(_key(text), names, n=limit * 4, cutoff=0.6)
     return list(dict.fromkeys(_by_key()[key].name for key in keys))[:limit]
@@ -66,7 +65,7 @@ def near_matches(text: str, limit: int = 5) -> list[str]:
 
 @cache
 def _by_key() -> dict[str, Country]:
-    # Names come last so that no other country's alias or code can hide one.
+    # Names come last so that no alias or code of another country replaces them.
     index = {_key(alias): country for country in COUNTRIES for alias in country.aliases}
     index |= {_key(code): country for country in COUNTRIES for code in (country.alpha3, country.alpha2)}
     return index | {_key(country.name): country for country in COUNTRIES}

@@ -1,4 +1,8 @@
-"""Publishers: outlet names, source families, and articles that copy a news agency's text."""
+"""Publishers: outlet names, source families, and articles that copy another's text.
+
+A source family is one owner's newsroom or, for a wire story, the news agency: ten papers with one Reuters story count
+once. Aggregators share the family AGGREGATOR, which counts only if there is no other.
+"""
 
 import re
 import tomllib
@@ -17,7 +21,7 @@ AGGREGATOR = "aggregator"
 
 
 class Publisher(Struct, frozen=True):
-    """`host` is without www.; `name` is the outlet's, or its registrable domain where we know none."""
+    """`host` has no www.; `name` is the outlet's name, or its registrable domain if unknown."""
 
     name: str
     host: str
@@ -52,7 +56,7 @@ def _families(table: _Table) -> dict[str, str]:
 
 
 def _marks(table: _Table, kind: str) -> dict[str, str]:
-    """Agencies by their marks of one kind, in the table's order."""
+    """Agencies by their marks of one kind, in table order."""
     return {mark: name for name, agency in table.agencies.items() for mark in getattr(agency, kind).split()}
 
 
@@ -63,24 +67,24 @@ _AGENCIES = frozenset(_TABLE.agencies)
 _PARTS, _ENDS, _PHRASES = (_marks(_TABLE, kind) for kind in ("parts", "ends", "phrases"))
 _BYLINES = {byline.casefold(): name for name, agency in _TABLE.agencies.items() for byline in agency.bylines}
 _LONG_BYLINES = {byline: name for byline, name in _BYLINES.items() if " " in byline}
-# Reuters' own article numbers, which other sites keep in their addresses: idUSKBN27U03K.
+# Reuters' article numbers, which other sites keep in their URLs: idUSKBN27U03K.
 _REUTERS_NUMBER = re.compile(r"(?<![a-z0-9])id[a-z]{2}(?:k[bc]n|[a-z]\d[a-z])[a-z0-9]{5,7}(?![a-z0-9])")
 _PORT = re.compile(r":\d*$")
 _BYLINE_ENDS = re.compile(r"[;,|/()·•]|\band\b|\bvia\b|\bwith\b")
 
 
 def find_publisher(url: str, byline: str = "") -> Publisher:
-    """Who publishes the page, and whose words it prints as far as its address and author line say."""
+    """The publisher of a page, with the agency as its family if the URL or byline names one."""
     host, _, path = url.partition("://")[2].partition("/")
     outlet = _outlet(host)
     if outlet.family in _AGENCIES:
         return outlet
-    agency = _agency_of_path("/" + path.partition("?")[0]) or agency_of_byline(byline)
+    agency = _agency_in_path("/" + path.partition("?")[0]) or agency_in_byline(byline)
     return Publisher(outlet.name, outlet.host, agency) if agency else outlet
 
 
 def registrable_domain(host: str) -> str:
-    """The part of a host that somebody registered: `bbc.co.uk` of `news.bbc.co.uk`; an IP address stays whole."""
+    """The registrable domain of a host: `bbc.co.uk` of `news.bbc.co.uk`. IP addresses stay unchanged."""
     labels = host.split(".")
     if labels[-1].isdecimal() or ":" in host:
         return host
@@ -88,8 +92,8 @@ def registrable_domain(host: str) -> str:
     return ".".join(labels[-kept:])
 
 
-def agency_of_byline(byline: str) -> str:
-    """The agency that an author line names ("Jane Doe, Associated Press", "By AFP"); empty when it names none."""
+def agency_in_byline(byline: str) -> str:
+    """The agency in a byline ("Jane Doe, Associated Press", "By AFP"); empty without one."""
     text = byline.casefold()
     if not text:
         return ""
@@ -101,19 +105,19 @@ def agency_of_byline(byline: str) -> str:
 
 
 def is_agency(family: str) -> bool:
-    """Whether the family is a news agency, whose words others print."""
+    """Whether the family is a news agency."""
     return family in _AGENCIES
 
 
 def count_source_families(families: Iterable[str]) -> int:
-    """How many independent voices these families are: each once, aggregators only where nobody else speaks."""
+    """The number of independent source families: each counts once, aggregators only if there is no other."""
     distinct = {family for family in families if family}
     return max(len(distinct - {AGGREGATOR}), min(1, len(distinct)))
 
 
 @lru_cache(maxsize=16384)
 def _outlet(netloc: str) -> Publisher:
-    """The outlet on a host, a port behind it or not, by the longest part of the host that the table knows."""
+    """The outlet on a host (with or without a port), by the longest part of the host in the table."""
     host = bare_host(_PORT.sub("", netloc))
     domain = registrable_domain(host)
     known = [".".join(host.split(".")[start:]) for start in range(host.count(".") + 1)]
@@ -121,7 +125,7 @@ def _outlet(netloc: str) -> Publisher:
     return Publisher(name, host, next((_FAMILIES[part] for part in known if part in _FAMILIES), domain))
 
 
-def _agency_of_path(path: str) -> str:
+def _agency_in_path(path: str) -> str:
     lower = (unquote(path) if "%" in path else path).lower()
     parts = lower.split("/")
     for part in parts:
@@ -136,9 +140,9 @@ def _agency_of_path(path: str) -> str:
     return "reuters" if "id" in lower and _REUTERS_NUMBER.search(lower) else ""
 
 
-# Shorter headlines ("Morning briefing") are alike by chance.
+# Shorter headlines ("Morning briefing") may be equal by chance.
 FEWEST_WORDS = 6
-# A template ("What to know today") comes back, a wire story does not.
+# Recurring headlines ("What to know today") are not copies.
 LONGEST_APART = timedelta(days=2)
 
 _SITE = re.compile(r"\s+(?:[|–—·»-]|::)\s+")  # noqa: RUF001 - the dashes that sites put before their names
@@ -146,9 +150,9 @@ _WORD = re.compile(r"\w+")
 
 
 def mark_copies(articles: Iterable[Article]) -> list[Article]:
-    """The articles in their order, those with the same headline under the family that speaks first.
+    """The articles in their order; those with the same headline get the family of the original.
 
-    That is a news agency where one is among them, else the earliest article's; aggregators never speak first.
+    The original is a news agency's article if there is one, else the earliest that is not an aggregator's.
     """
     kept = list(articles)
     groups: dict[str, list[Article]] = {}
@@ -161,7 +165,7 @@ def mark_copies(articles: Iterable[Article]) -> list[Article]:
 
 
 def headline_key(title: str) -> str:
-    """The headline's words without case, punctuation and the site's name; empty when too short to prove anything."""
+    """The headline's words without case, punctuation and site name; empty if it is too short to compare."""
     parts = _SITE.split(title)
     words = _WORD.findall(title.casefold())
     while len(parts) > 1 and len(_WORD.findall(" - ".join(parts[:-1]))) >= FEWEST_WORDS and len(parts[-1]) <= 40:

@@ -19,15 +19,15 @@ feed_revision = Table(
 )
 
 CHUNK = 500
-# Rows read at once: few enough that their packed bodies never weigh much.
+# Rows per read, to limit memory.
 PARTITION = 2_000
 
-# Rows as read: the id, the moment that windows go by, and the packed body.
+# Rows as read: id, time and packed body.
 Rows = Sequence[tuple[str, str, bytes]]
 
 
 class Source(Struct, frozen=True):
-    """Rows that a window is read from: of `feed`, in a table with pool, id and revision; names of its other columns."""
+    """A table that readers follow: its feed, and its columns for time and body. It also has pool, id and revision."""
 
     feed: str
     table: Table
@@ -36,63 +36,60 @@ class Source(Struct, frozen=True):
 
 
 async def revision(connection: Transaction, feed: str) -> int:
-    """A number that grows whenever the feed's stored content changes."""
+    """The current revision of a feed: it grows with every change of the stored content."""
     query = select(feed_revision.c.revision).where(feed_revision.c.feed == feed)
     return (await connection.execute(query)).scalar() or 0
 
 
 async def bump_revision(connection: Transaction, feed: str) -> int:
-    """Say that the feed's stored content changes; answers with the revision at which it does.
-
-    Other writers of the feed wait here until this transaction ends.
-    """
+    """Start the next revision of a feed and return it. Other writers wait here until this transaction ends."""
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
     statement = dialect.insert(feed_revision).values(feed=feed, revision=1)
-    grown = {"revision": feed_revision.c.revision + 1}
-    counted = statement.on_conflict_do_update(index_elements=["feed"], set_=grown).returning(feed_revision.c.revision)
-    number: int = (await connection.execute(counted)).scalar_one()
+    update = {"revision": feed_revision.c.revision + 1}
+    upserted = statement.on_conflict_do_update(index_elements=["feed"], set_=update).returning(feed_revision.c.revision)
+    number: int = (await connection.execute(upserted)).scalar_one()
     return number
 
 
 async def set_revision(connection: Transaction, feed: str, number: int) -> None:
-    """Keep how far somebody has followed a feed."""
+    """Store a revision, or how far a reader has followed a feed."""
     await upsert(connection, feed_revision, [{"feed": feed, "revision": number}])
 
 
 async def write_at(connection: Transaction, table: Table, rows: Sequence[Mapping[str, object]], number: int) -> None:
-    """Keep rows as changed at that revision."""
+    """Write rows as changed at a revision."""
     await upsert(connection, table, [{**row, "revision": number} for row in rows])
 
 
 async def mark_removed(connection: Transaction, feed: str, number: int) -> None:
-    """Say that rows which windows may hold were removed at that revision."""
+    """Record that rows which readers may hold were removed at a revision."""
     await set_revision(connection, _removals(feed), number)
 
 
 async def removed_at(connection: Transaction, feed: str) -> int:
-    """The revision at which rows that windows may hold were last removed."""
+    """The revision at which rows that readers may hold were last removed."""
     return await revision(connection, _removals(feed))
 
 
 def rows_after(connection: Transaction, source: Source, pool: str, moment: str) -> AsyncIterator[Rows]:
-    """All rows of a pool after that moment."""
+    """All rows of a source mode after a time."""
     return _partitions(connection, _rows(source, pool).where(source.table.c[source.moment] > moment))
 
 
 def rows_changed_since(connection: Transaction, source: Source, pool: str, number: int) -> AsyncIterator[Rows]:
-    """The rows of a pool that changed after that revision, of whatever moment."""
+    """The rows of a source mode that changed after a revision, of any time."""
     return _partitions(connection, _rows(source, pool).where(source.table.c.revision > number))
 
 
 async def rows_by_id(connection: Transaction, source: Source, pool: str, ids: Sequence[str]) -> AsyncIterator[Rows]:
-    """The rows of these ids."""
+    """The rows with these ids."""
     for start in range(0, len(ids), CHUNK):
         query = _rows(source, pool).where(source.table.c.id.in_(ids[start : start + CHUNK]))
         yield _plain((await connection.execute(query)).all())
 
 
 async def ids_after(connection: Transaction, source: Source, pool: str, moment: str) -> set[str]:
-    """The ids of all rows of a pool after that moment."""
+    """The ids of all rows of a source mode after a time."""
     table = source.table
     query = select(table.c.id).where(table.c.pool == pool, table.c[source.moment] > moment)
     return set((await connection.execute(query)).scalars())
@@ -173,32 +170,32 @@ document = Table(
     "document", metadata, Column("name", String(40), primary_key=True), Column("body", LargeBinary, nullable=False)
 )
 
-# What a revision is kept of.
+# Names of feeds with a revision, and of stored documents.
 FATALITIES_FEED = "fatalities"
 PRODUCTION_LINES = "production-lines"
 EVENTS_FEED = "events"
 ARTICLES_FEED = "articles"
 NEWS_FEED = "news"
 
-# How far back any reader looks: the day that is served, and the day before it.
+# The oldest data in any reader's window: the day that is served and the day before.
 WIDEST_WINDOW = timedelta(hours=48)
 
 EVENTS = Source(EVENTS_FEED, event, "last_slot", "record")
 
 
 async def find_slot(connection: AsyncConnection, slot: str) -> Any:
-    """The ingested slot of this name, or None."""
+    """The ingested file of this slot, or None."""
     return (await connection.execute(select(gdelt_slot).where(gdelt_slot.c.slot == slot))).one_or_none()
 
 
 async def newest_slot(connection: AsyncConnection, pool: str) -> Any:
-    """The last slot ingested into a pool, or None."""
+    """The newest file ingested in a source mode, or None."""
     query = select(gdelt_slot).where(gdelt_slot.c.pool == pool).order_by(gdelt_slot.c.slot.desc()).limit(1)
     return (await connection.execute(query)).one_or_none()
 
 
 async def slots_between(connection: AsyncConnection, pool: str, after: str, until: str) -> list[str]:
-    """The slots ingested into a pool in this half-open interval."""
+    """The slots ingested in a source mode after `after`, up to `until`."""
     query = select(gdelt_slot.c.slot).where(
         gdelt_slot.c.pool == pool, gdelt_slot.c.slot > after, gdelt_slot.c.slot <= until
     )
@@ -208,7 +205,7 @@ async def slots_between(connection: AsyncConnection, pool: str, after: str, unti
 async def rows_of_events(
     connection: AsyncConnection, pool: str, ids: Sequence[str]
 ) -> dict[str, list[tuple[str, bytes]]]:
-    """The stored rows of these events: by event, (slot, packed rows)."""
+    """The stored rows of these events, by event id: (slot, packed rows)."""
     found: dict[str, list[tuple[str, bytes]]] = {}
     for start in range(0, len(ids), CHUNK):
         chosen = event_rows.c.event_id.in_(ids[start : start + CHUNK])
@@ -221,27 +218,27 @@ async def rows_of_events(
 
 
 async def rows_of_slot(connection: AsyncConnection, slot: str) -> list[bytes]:
-    """The packed rows of a slot, an event's together."""
+    """The packed rows of a slot, one body per event."""
     return list((await connection.execute(select(event_rows.c.rows).where(event_rows.c.slot == slot))).scalars())
 
 
 async def write_slot(connection: AsyncConnection, **values: object) -> None:
-    """Say that a slot was ingested."""
+    """Record that a file was ingested."""
     await upsert(connection, gdelt_slot, [values])
 
 
 async def write_rows(connection: AsyncConnection, rows: Sequence[dict[str, object]]) -> None:
-    """Keep an event's rows of a slot."""
+    """Write rows by event and slot."""
     await upsert(connection, event_rows, rows)
 
 
 async def write_events(connection: AsyncConnection, rows: Sequence[dict[str, object]], number: int) -> None:
-    """Keep events as their rows make them at that revision."""
+    """Write events at a revision."""
     await write_at(connection, event, rows, number)
 
 
 async def remove_events(connection: AsyncConnection, pool: str, ids: Sequence[str], number: int) -> None:
-    """Drop events that their rows no longer make at that revision."""
+    """Delete events at a revision."""
     for start in range(0, len(ids), CHUNK):
         chosen = event.c.id.in_(ids[start : start + CHUNK])
         await connection.execute(delete(event).where(event.c.pool == pool, chosen))
@@ -250,7 +247,7 @@ async def remove_events(connection: AsyncConnection, pool: str, ids: Sequence[st
 
 
 async def delete_before(connection: AsyncConnection, pool: str, slot: str, *, is_seen: bool) -> None:
-    """Forget what a pool holds from before `slot`; `is_seen` where windows reach further back."""
+    """Delete data of a source mode from before `slot`. `is_seen`: readers' windows may contain it."""
     gone = await connection.execute(delete(event).where(event.c.pool == pool, event.c.last_slot < slot))
     await connection.execute(delete(event_rows).where(event_rows.c.pool == pool, event_rows.c.slot < slot))
     await connection.execute(delete(gdelt_slot).where(gdelt_slot.c.pool == pool, gdelt_slot.c.slot < slot))
@@ -259,30 +256,30 @@ async def delete_before(connection: AsyncConnection, pool: str, slot: str, *, is
 
 
 async def records_between(connection: AsyncConnection, pool: str, after: str, until: str) -> list[bytes]:
-    """The packed records of the events last reported in this half-open interval of slots."""
+    """The packed records of events last reported after `after`, up to `until`."""
     query = select(event.c.record).where(event.c.pool == pool, event.c.last_slot > after, event.c.last_slot <= until)
     return list((await connection.execute(query)).scalars())
 
 
 async def event_record(connection: AsyncConnection, pool: str, event_id: str) -> bytes | None:
-    """One event's packed record, however old."""
+    """The packed record of an event of any age."""
     query = select(event.c.record).where(event.c.pool == pool, event.c.id == event_id)
     return (await connection.execute(query)).scalar()
 
 
 async def list_health(connection: AsyncConnection) -> list[Any]:
-    """How each source did last, by name."""
+    """The health of all sources, by name."""
     return list(await connection.execute(select(source_health).order_by(source_health.c.source)))
 
 
 async def keep_health(connection: AsyncConnection, prefix: str, sources: Sequence[str]) -> None:
-    """Forget the sources whose name begins so and that are not among these: nobody asks them any more."""
+    """Delete the health of sources with this name prefix, except these."""
     begins = source_health.c.source.startswith(prefix, autoescape=True)
     await connection.execute(delete(source_health).where(begins, source_health.c.source.not_in(sources)))
 
 
 async def write_health(connection: AsyncConnection, **values: object) -> None:
-    """Keep how a source did; what is not given stays as it was."""
+    """Write the given columns of a source's health; other columns keep their values."""
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
     changed = {name: value for name, value in values.items() if name != "source"}
     statement = dialect.insert(source_health).values(**values)
@@ -290,21 +287,21 @@ async def write_health(connection: AsyncConnection, **values: object) -> None:
 
 
 async def write_fatalities(connection: AsyncConnection, rows: Sequence[dict[str, object]]) -> None:
-    """Keep records of fatalities; a later reading of one replaces the earlier."""
+    """Write fatality records; later versions replace earlier ones."""
     await upsert(connection, fatality_record, rows)
 
 
 async def fatalities_since(connection: AsyncConnection, day: str) -> list[bytes]:
-    """The packed records of fatalities that begin on that day or later."""
+    """The packed fatality records dated on a day or later."""
     query = select(fatality_record.c.body).where(fatality_record.c.date >= day).order_by(fatality_record.c.id)
     return list((await connection.execute(query)).scalars())
 
 
 async def read_document_body(connection: AsyncConnection, name: str) -> bytes | None:
-    """A packed document of the operator's."""
+    """A document uploaded by the operator."""
     return (await connection.execute(select(document.c.body).where(document.c.name == name))).scalar()
 
 
 async def write_document(connection: AsyncConnection, name: str, body: bytes) -> None:
-    """Keep a document of the operator's."""
+    """Store a document uploaded by the operator."""
     await upsert(connection, document, [{"name": name, "body": body}])

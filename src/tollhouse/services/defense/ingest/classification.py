@@ -20,7 +20,7 @@ _ECONOMIC = frozenset({"061", "071", "085", "162", "1621", "163", "1211", "1311"
 # A day has 200,000 rows and some 300 codes.
 @lru_cache(maxsize=1024)
 def cameo_category(code: str) -> Category | None:
-    """The category a code stands for by itself; None for violence, which the classifier has to judge first."""
+    """The category of a CAMEO code; None for violent codes, which need the battle classifier."""
     if code.startswith("14"):
         return "Protests"
     if code in _ECONOMIC:
@@ -29,7 +29,7 @@ def cameo_category(code: str) -> Category | None:
 
 
 def is_violence(code: str) -> bool:
-    """Whether the code claims assault (18), fighting (19) or mass violence (20); one such URL in nine is a battle."""
+    """Whether the code is assault (18), fighting (19) or mass violence (20). One such URL in nine is a battle."""
     return code.startswith(("18", "19", "20"))
 
 
@@ -39,13 +39,13 @@ def is_strike(code: str) -> bool:
 
 
 def is_riot(code: str) -> bool:
-    """Whether the protest was violent."""
+    """Whether the code is a violent protest."""
     return code.startswith("145")
 
 
 @lru_cache(maxsize=1024)
 def cameo_label(code: str) -> str:
-    """A code's label, else its base code's, else its root's; "Event" when even that is unknown."""
+    """The label of a code, of its base code or of its root code; "Event" if all are unknown."""
     labels = _labels()
     return next((labels[code[:length]] for length in (4, 3, 2) if code[:length] in labels), "Event")
 
@@ -72,22 +72,22 @@ _WORDS = frozenset({
 
 
 def relevance(category: Category, rows: Sequence[Row], title: str) -> float:
-    """0..1: 0.4 for a battle, 0.3 for an armed actor, 0.15 for each of up to two defense words in the title."""
+    """Relevance to defense, 0..1: 0.4 for a battle, 0.3 for an armed actor, 0.15 for each of up to two title words."""
     armed = any(row.actor1_type in ARMED_TYPES or row.actor2_type in ARMED_TYPES for row in rows)
     return round(_BATTLE * (category == "Battles") + _ARMED * armed + words_relevance(title), 4)
 
 
 def words_relevance(title: str) -> float:
-    """0..0.3: what the title alone says."""
+    """Relevance of a title alone, 0..0.3."""
     return _WORD * min(_MOST_WORDS, len(_WORDS.intersection(title.lower().split())))
 
 
-# What a URL is called whose rows claim violence that the classifier does not believe.
+# Subcategory of a URL whose rows are all violent but that the classifier rejects.
 UNCONFIRMED = "Unclassified report"
 
 
 class Classification(Struct, frozen=True):
-    """`supporting` are the rows of the category, the deciding one among them. `why` is for people."""
+    """`row` is the deciding row, `supporting` are all rows of its category. `why` explains the decision to readers."""
 
     category: Category
     subcategory: str
@@ -98,10 +98,10 @@ class Classification(Struct, frozen=True):
 
 
 def classify(url: str, rows: Sequence[Row]) -> Classification:
-    """The category of a URL with the given rows, at least one.
+    """Choose the category of a URL from its rows (at least one).
 
-    Battles when the classifier believes its candidates. Otherwise the code with most weight decides among the rows
-    that claim no violence. When all do, the URL is Political under UNCONFIRMED, which claims no fighting.
+    It is Battles if the classifier accepts the violent rows. Otherwise the heaviest code among the non-violent rows
+    decides. If every row is violent, the category is Political with the subcategory UNCONFIRMED.
     """
     calm = [row for row in rows if cameo_category(row.code)]
     if len(calm) == len(rows):
@@ -115,8 +115,8 @@ def classify(url: str, rows: Sequence[Row]) -> Classification:
 def _battle(candidates: list[Row], odds: float) -> Classification:
     row = _heaviest(candidates)
     why = (
-        f"{_counted(candidates)} of fighting or political violence, above all {row.code}; "
-        f"the classifier gives {odds:.2f}, at least {THRESHOLD:.2f}"
+        f"{_counted(candidates)} of fighting or political violence, mainly {row.code}; "
+        f"battle probability {odds:.2f}, threshold {THRESHOLD:.2f}"
     )
     return Classification("Battles", cameo_label(row.code), row, candidates, odds, why)
 
@@ -127,7 +127,7 @@ def _by_weight(rows: Sequence[Row], calm: list[Row], odds: float) -> Classificat
     supporting = [other for other in calm if cameo_category(other.code) == category]
     why = f"code {row.code} has the most mentions"
     if odds:
-        why += f"; the classifier gives {odds:.2f} to fighting, below {THRESHOLD:.2f}"
+        why += f"; battle probability {odds:.2f}, below the threshold {THRESHOLD:.2f}"
     confidence = category_confidence(category, rows)
     return Classification(category, cameo_label(row.code), row, supporting, confidence, why)
 
@@ -135,12 +135,12 @@ def _by_weight(rows: Sequence[Row], calm: list[Row], odds: float) -> Classificat
 def _unconfirmed(rows: Sequence[Row], odds: float) -> Classification:
     row = _heaviest(rows)
     threshold = THRESHOLD
-    why = f"all {_counted(rows)} violence, but the classifier gives {odds:.2f}, below {threshold:.2f}"
+    why = f"all codes are violent, but the battle probability {odds:.2f} is below the threshold {threshold:.2f}"
     return Classification("Political", UNCONFIRMED, row, list(rows), category_confidence("Political", rows), why)
 
 
 def _heaviest(rows: Sequence[Row]) -> Row:
-    """The best-told row of the code with most weight. A root event, told early in its text, weighs double."""
+    """The most mentioned row of the code with most mentions; root events (early in their text) count double."""
     if len(rows) == 1:
         return rows[0]
     weights: dict[str, int] = {}
@@ -150,7 +150,7 @@ def _heaviest(rows: Sequence[Row]) -> Row:
     heaviest = [row for row in rows if weights[row.code] == most]
     if len(heaviest) == 1:
         return heaviest[0]
-    # Of equals, deeds before words and the specific before the general.
+    # Break ties by intensity, then by the more specific code.
     return max(heaviest, key=lambda row: (abs(row.goldstein), row.code[2:], row.mentions, row.id))
 
 

@@ -1,4 +1,4 @@
-"""Build one event from the rows of a source URL: identity, place, reasons."""
+"""Build one event from all rows of a source URL, with its location and the reasons for every field."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ from tollhouse.services.defense.ingest.fatalities_extractor import extract_fatal
 from tollhouse.services.defense.ingest.url_title import title_from_url
 
 _COUNTRY, _US_STATE, _US_CITY, _CITY, _STATE = 1, 2, 3, 4, 5
-# What GDELT's gazetteer put for letters that it lost.
+# Characters that GDELT's gazetteer has in place of letters it could not decode.
 _LOST = frozenset("¿?\ufffd")
-# Towns of Gaza and the West Bank that GDELT's gazetteer files under Israel, too.
+# Towns of Gaza and the West Bank that GDELT's gazetteer also lists under Israel.
 _IN_PALESTINE = ("Gaza", "Khan Yunis", "Khan Younis", "Rafah", "West Bank", "Ramallah", "Hebron", "Nablus", "Jenin")
 _CITIES = frozenset({_CITY, _US_CITY})
 # "New Mexico" and "Papua New Guinea" name neither Mexico nor Guinea; "Nigeria" does not name Niger.
@@ -31,7 +31,7 @@ _PRECISION = {_COUNTRY: "country", _US_STATE: "state", _US_CITY: "city", _CITY: 
 
 
 class Location(Struct, frozen=True):
-    """`name` is how a person would say it: the city, else the region, else the country."""
+    """`name` is for readers: the city, else the region, else the country. `why` explains the choice."""
 
     geo: Geo
     country_code: str
@@ -40,10 +40,10 @@ class Location(Struct, frozen=True):
 
 
 def locate(supporting: Sequence[Row], everything: Sequence[Row], title: str) -> Location | None:
-    """The place of the rows that support the category, else of all the URL's rows; None when none has one.
+    """Choose the event's location among the supporting rows, else among all rows; None if no row has a place.
 
-    First the country: one that the title places the event in, else one that it names, else the most mentioned. Then
-    the place in it: one that the title names, else the most exact, a city before a region before the country's middle.
+    Prefer a country that the title names after "in", then one that it names elsewhere, then the most mentioned. Within
+    the country prefer a place that the title names, then a city over a region over the country's centre.
     """
     elsewhere = _placed(everything)
     rows = elsewhere if len(supporting) == len(everything) else _placed(supporting)
@@ -51,7 +51,7 @@ def locate(supporting: Sequence[Row], everything: Sequence[Row], title: str) -> 
     if len({row.geo_name for row in elsewhere}) > 1:
         named = _named(elsewhere, title.lower())
         if not any(named[row.geo_name] for row in rows):
-            # GDELT often ties the deed to a bystander's place; the headline knows better.
+            # GDELT often attaches the action to another actor's place; prefer the headline.
             rows = [row for row in elsewhere if named[row.geo_name]] or rows
     rows = rows or elsewhere
     if not rows:
@@ -68,7 +68,7 @@ def _placed(rows: Sequence[Row]) -> list[Row]:
 
 
 def _named(rows: list[Row], headline: str) -> dict[str, int]:
-    """How plainly the headline, in lower case, names each place of the rows."""
+    """The rank by which a lower-case headline names each place of the rows: see `_naming`."""
     named: dict[str, int] = {}
     for row in rows:
         if row.geo_name not in named:
@@ -92,7 +92,7 @@ def _chosen(rows: list[Row], named: Mapping[str, int]) -> Row:
 
 
 def _naming(geo_name: str, fips: str, title: str) -> int:
-    """How plainly the headline, in lower case, names the place or its country: 2 after "in", 1 elsewhere, 0 never."""
+    """2 if a lower-case headline names the place or its country after "in", 1 if it names it elsewhere, else 0."""
     found = [name for name in _names(geo_name, fips) if name in title and _is_word(name, title)]
     if not found:
         return 0
@@ -110,7 +110,7 @@ def _names(geo_name: str, fips: str) -> tuple[str, ...]:
 
 
 def _is_word(name: str, title: str) -> bool:
-    # One pattern for every name: to compile one for each costs more than the rest of an event.
+    # Match fixed patterns at the position: compiling one pattern per name costs more than the rest of an event.
     at = title.find(name)
     while at >= 0:
         if _OPENING.match(title, at) and _CLOSING.match(title, at + len(name)):
@@ -126,7 +126,7 @@ def _described(place: tuple[int, str, str, float, float], *, is_supporting: bool
     assert country is not None
     name, region = _spoken(geo_type, geo_name, country)
     geo = Geo(country.name, region, latitude, longitude)
-    source = "rows of its category" if is_supporting else "its other rows"
+    source = "rows of the category" if is_supporting else "other rows"
     return Location(geo, country.alpha2, name, f"{_PRECISION[geo_type]} {geo_name!r}, from {source}")
 
 
@@ -135,13 +135,13 @@ def _is_misplaced(geo_name: str, fips: str) -> bool:
 
 
 def _spoken(geo_type: int, geo_name: str, country: Country) -> tuple[str, str]:
-    """The place's spoken name and its region, out of GDELT's "City, Region, Country" and its shorter forms."""
+    """Name for readers and region, from GDELT's "City, Region, Country" and its shorter forms."""
     parts = [part.strip() for part in geo_name.split(",")]
     if geo_type == _COUNTRY:
         return country.name, ""
     division = parts[0] if geo_type in {_STATE, _US_STATE} else ""
     region = parts[1].rstrip("*") if len(parts) > 2 else division
-    # "Belarus (general)" is GDELT's word for an unknown region; _LOST shows a broken name.
+    # GDELT writes "Belarus (general)" for an unknown region; _LOST marks a damaged name.
     if region.endswith(")") or region == country.name or not _LOST.isdisjoint(region):
         region = ""
     spot = parts[0] or country.name
@@ -162,17 +162,17 @@ _TRACKING = re.compile(
 
 
 class Rejected(Struct, frozen=True):
-    """Why the rows of a URL make no event."""
+    """Why the rows of a URL do not make an event."""
 
     reason: RejectionReason
 
 
 def canonical_url(url: str) -> str:
-    """The form in which two addresses of one article are equal: an identity, not an address to open.
+    """Normalize a URL so that two addresses of one article are equal. The result identifies; it may not resolve.
 
-    Scheme, a leading "www.", default ports, fragment, trailing slashes, a last path part "amp" and tracking parameters
-    say nothing about the article. Everything else stays, other parameters and their order included: wrongly keeping two
-    articles apart costs a duplicate, wrongly joining them loses an event.
+    Drops the scheme, a leading "www.", default ports, the fragment, trailing slashes, a last path part "amp" and
+    tracking parameters. Keeps everything else, including the order of other parameters: a wrong split costs a
+    duplicate, a wrong merge loses an event.
     """
     match = _PARTS.match(url)
     assert match is not None
@@ -183,7 +183,7 @@ def canonical_url(url: str) -> str:
     return f"https://{host}{path}" + (f"?{'&'.join(kept)}" if kept else "")
 
 
-# A slot's pages, each asked twice: to gather its rows, and to make its event.
+# Called twice per page: to group its rows and to build its event.
 @lru_cache(maxsize=4096)
 def event_id(url: str) -> str:
     """`conflict_` and the first 16 hex digits of the canonical URL's SHA-256."""
@@ -191,9 +191,9 @@ def event_id(url: str) -> str:
 
 
 def build_event(url: str, rows: Sequence[Row], title: tuple[str, TitleBasis] | None = None) -> EventRecord | Rejected:
-    """The one event that a URL's rows tell. `rows` may come from several exports; `title` is a headline that was found.
+    """Build the event of a URL from its rows, which may come from several exports, and the page's headline if known.
 
-    Rows dated PAST_DAYS or more before their export speak of the past and are ignored.
+    Ignores rows dated PAST_DAYS or more before their export: they report the past.
     """
     fresh = [row for row in rows if _days_late(row.day, row.added) < PAST_DAYS]
     if not fresh:
@@ -252,18 +252,18 @@ def _reasons(
         "confidence": _probable(decision.confidence, decision.category),
         "title": _TITLE_REASONS[basis],
         "geo": place.why,
-        "fatalities": "no figure in the headline" if deaths is None else f"the headline says {deaths}",
+        "fatalities": "the headline gives no figure" if deaths is None else f"the headline gives {deaths}",
     }
     if by_states:
-        reasons["is_state_on_state"] = "a strike or fight between the states or armed forces of two countries"
+        reasons["is_state_on_state"] = "use of force between the governments or armed forces of two countries"
     return reasons
 
 
-_COMPOSED = "composed of what the rows say: nobody gives a headline, and the URL has no words"
+_COMPOSED = "composed from the rows: no headline is known and the URL has no words"
 _TITLE_REASONS: dict[TitleBasis, str] = {
     "page": "the page's own title",
     "feed": "the publisher's feed",
-    "url": "read from the URL: the export carries no headline",
+    "url": "derived from the URL: the export has no headline",
 }
 
 
@@ -296,7 +296,7 @@ def _is_state_on_state(row: Row) -> bool:
 
 
 def _is_state(name: str, country: str, kind: str) -> bool:
-    """Whether an actor is a country's government or forces, or bears the country's bare name."""
+    """Whether an actor is a government or armed forces, or is named only by its country."""
     if country_by_cameo(country) is None:
         return False
     return kind in {"GOV", "MIL"} or (not kind and find_country(name) is not None)

@@ -17,21 +17,21 @@ Value = TypeVar("Value")
 
 
 class Memo(dict[Key, Value]):
-    """The answers of `learn` so far: a hit is a plain dict lookup, half the cost of an lru_cache."""
+    """A cache of `compute` by argument. A hit is a plain dict lookup, half the cost of an lru_cache."""
 
-    def __init__(self, learn: Callable[[Key], Value]) -> None:
+    def __init__(self, compute: Callable[[Key], Value]) -> None:
         super().__init__()
-        self.learn = learn
+        self.compute = compute
 
     def __missing__(self, key: Key) -> Value:
         if len(self) >= MEMO_SIZE:
             self.clear()
-        value = self[key] = self.learn(key)
+        value = self[key] = self.compute(key)
         return value
 
 
 class Row(Struct, frozen=True, array_like=True):
-    """Codes stay strings (leading zeros matter); coordinates are None where the provider gives no place.
+    """A row of an export, with the columns in use. Codes are strings (leading zeros matter); coordinates may be None.
 
     `day` is YYYYMMDD of the event, `added` YYYYMMDDHHMMSS of the export. `geo_type`: 1 country, 2 US state,
     3 US city, 4 world city, 5 world state, 0 none. Countries here are FIPS 10-4 (places) or CAMEO (actors).
@@ -74,19 +74,19 @@ BLOCK_BYTES = 1 << 18
 
 _ADDRESS = re.compile(r"(?i:https?)://[^\s/?#<>\"]+[^\s<>\"\x00-\x1f\x7f]*")
 _ZIP_MARKS = (b"PK\x03\x04", b"PK\x05\x06")
-# Other methods hand out their whole output at once, so a bound on the size could not hold.
+# Other methods return their whole output at once, so its size could not be limited.
 _BOUNDED_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class BadRow(Struct, frozen=True):
-    """A line that was skipped, counted from 1, and why."""
+    """A skipped line, numbered from 1, and the reason."""
 
     line: int
     reason: str
 
 
 class ParsedExport(Struct, frozen=True):
-    """The usable rows in the file's order, each GlobalEventID once. `total` counts every line that is not empty."""
+    """The usable rows in file order, each GlobalEventID once. `total` counts all non-empty lines."""
 
     rows: list[Row]
     bad: list[BadRow]
@@ -94,7 +94,7 @@ class ParsedExport(Struct, frozen=True):
 
 
 def unpack_export(raw: bytes, cap_bytes: int) -> bytes:
-    """The export's text from plain or zipped bytes, at most `cap_bytes` long. ValueError says what is wrong."""
+    """Unpack an export from plain or zipped bytes. Raises ValueError if it is invalid or larger than `cap_bytes`."""
     if raw[:4] not in _ZIP_MARKS:
         return _within(raw, cap_bytes)
     try:
@@ -104,7 +104,7 @@ def unpack_export(raw: bytes, cap_bytes: int) -> bytes:
 
 
 def parse_export(raw: bytes) -> ParsedExport:
-    """Every usable row of an export (GDELT 2.0 Event codebook: tab-separated, no quoting, no header)."""
+    """Parse an export: tab-separated, no quoting, no header (GDELT 2.0 Event codebook)."""
     rows: dict[str, Row] = {}
     bad: list[BadRow] = []
     total = 0
@@ -122,18 +122,18 @@ def parse_export(raw: bytes) -> ParsedExport:
 
 
 def _lines(raw: bytes) -> Iterator[str]:
-    # In blocks: decoded at once, one rare letter would widen the whole text; line by line costs a third more.
+    # Decode in blocks: one non-Latin letter would widen the whole text, and decoding line by line costs a third more.
     start = 0
     while start < len(raw):
         end = raw.find(b"\n", start + BLOCK_BYTES)
         end = len(raw) if end < 0 else end
-        # splitlines would also cut at form feeds, which names may hold.
+        # Not splitlines: it also splits at form feeds, which names may contain.
         yield from raw[start:end].replace(b"\0", b"").decode("utf-8", "replace").split("\n")
         start = end + 1
 
 
 def _row(line: str) -> Row:
-    # Flat, because at 200,000 rows a second every call costs.
+    # Without helper functions: at 200,000 rows a second every call counts.
     f = line.split("\t")
     if len(f) != COLUMNS or len(line) > LONGEST_LINE:
         raise ValueError(f"{len(f)} columns in {len(line)} characters; {COLUMNS} in at most {LONGEST_LINE} expected")
@@ -184,11 +184,11 @@ def _unzip(raw: bytes, cap_bytes: int) -> bytes:
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         members = archive.infolist()
         if len(members) != 1:
-            raise ValueError(f"The zipped export holds {len(members)} files, one expected.")
+            raise ValueError(f"The zipped export contains {len(members)} files, one expected.")
         if members[0].compress_type not in _BOUNDED_METHODS:
             raise ValueError("The zipped export uses a compression method other than deflate.")
         with archive.open(members[0]) as packed:
-            # The size in the header may lie, so the bound is on what really comes out.
+            # The size in the header may be wrong, so limit the unpacked bytes.
             return _within(packed.read(cap_bytes + 1), cap_bytes)
 
 
@@ -223,7 +223,7 @@ def _place(fields: tuple[str, str, str, str, str, str]) -> tuple[int, str, str, 
     kind, name, country, adm1, latitude, longitude = fields
     if kind not in {"0", "1", "2", "3", "4", "5"}:
         raise ValueError(f"{kind[:20]!r} is not a type of place")
-    # Some rows without a place still carry remains of one, such as a lone longitude.
+    # Some rows without a place still have parts of one, such as a longitude alone.
     if kind == "0" or not (latitude or longitude):
         return int(kind), name, country, adm1, None, None
     north, east = _between(latitude, 90, "a latitude"), _between(longitude, 180, "a longitude")
@@ -247,7 +247,7 @@ def _between(text: str, bound: int, what: str) -> float:
         raise ValueError(f"{text[:20]!r} is not {what}") from None
     # NaN fails the comparison too.
     if not -bound <= number <= bound:
-        raise ValueError(f"{text[:20]} is impossible as {what}: beyond {bound}")
+        raise ValueError(f"{text[:20]} is out of range for {what}: beyond {bound}")
     return number
 
 
@@ -258,7 +258,7 @@ def _address(text: str) -> str:
     return url
 
 
-# Most fields repeat from row to row and from file to file.
+# Most values repeat within and between files.
 _DATES = Memo(_dates)
 _CODINGS = Memo(_coding)
 _PLACES = Memo(_place)

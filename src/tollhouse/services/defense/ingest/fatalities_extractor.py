@@ -1,4 +1,4 @@
-"""How many people a headline says were killed in the violence it reports."""
+"""Extract the number of people killed from a headline that reports violence."""
 
 import re
 
@@ -17,7 +17,7 @@ _NUMBER = (
     + r")(?![\w%/-]|[.,][0-9]))"
 )
 _ABOUT = r"(?:(?:at least|more than|as many as|up to|over|nearly|almost|about|around|some|another|all|its|his)\s+)?"
-# What may stand between a number and "killed": who they were. None of these words counts something else.
+# Words between a number and "killed" that show the number counts something other than victims.
 _NOT_VICTIMS = (
     r"(?!(?:injured|wounded|hurt|arrested|detained|held|missing|rescued|displaced|ago|after|before|when|since|until|in"
     r"|on|at|by|as|for|from|who|that|with|years?|yrs?|months?|weeks?|days?|hours?|minutes?|hrs?|miles?|km|times|people's"
@@ -54,7 +54,7 @@ _LEAVES = re.compile(
     re.IGNORECASE,
 )
 _RANK = re.compile(r"(?:\bno\.?|\bnumber|\bnot|\bday|\btop|\bat|\baged?|#)\s*$", re.IGNORECASE)
-# Deaths of other causes, and deaths of other days: an anniversary, a trial, a year.
+# Deaths with other causes or at other times: a disaster, an anniversary, a trial, a year.
 _OTHER_DEATHS = re.compile(
     r"\b(?:covid|coronavirus|corona|pandemic|virus|vaccines?|flu|influenza|cholera|ebola|malaria|measles|disease|epidemic"
     r"|typhoon|hurricane|cyclone|storm|tornado|earthquake|quake|tsunami|floods?|flooding|landslides?|mudslides?|avalanche"
@@ -65,14 +65,14 @@ _OTHER_DEATHS = re.compile(
     r"|\b(?:in|of|since|from) (?:1[0-9]{3}|20[0-9]{2})\b",
     re.IGNORECASE,
 )
-# Every pattern of a toll holds one of these; looking for plain text is far faster than trying the patterns.
+# Every pattern contains one of these; a plain substring check is much faster than the patterns.
 _DEATHS = ("kill", "dead", "die", "toll", "slain", "massacr", "slay", "claim", "behead", "execut", "perish")
 
 
 def extract_fatalities(title: str) -> int | None:
-    """The number of dead, or None when the headline gives no number, or gives one for something else than violence.
+    """The number of people killed, or None if the headline gives none, or gives one for something other than violence.
 
-    Words such as "dozens" are no number. A figure for an anniversary, a trial or a disaster is not this event's.
+    Vague words such as "dozens" do not count as numbers. Figures for an anniversary, a trial or a disaster are ignored.
     """
     lower = title.lower()
     if not any(mark in lower for mark in _DEATHS) or _OTHER_DEATHS.search(title):
@@ -91,6 +91,6 @@ def _toll(title: str, match: re.Match[str]) -> int | None:
     if _RANK.search(before):
         return None
     number = _WORDS.get(text) or int(text.replace(",", "") if text[0].isdecimal() else 0)
-    # A bare number of four digits in a year's range is one, "more than 2000" is not.
+    # A bare four-digit number in the range of years is a year; "more than 2000" is not.
     is_year = text.isdecimal() and 1900 <= number <= 2100 and not before.rstrip().endswith(("than", "least"))
     return None if is_year or not 0 < number <= LARGEST_TOLL else number

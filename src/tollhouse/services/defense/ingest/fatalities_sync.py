@@ -1,4 +1,4 @@
-"""Following those who count the dead: UCDP, and ACLED where the operator has an account of their own."""
+"""Sync fatality records from UCDP and ACLED, for the providers that the operator has credentials for."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,66 +21,68 @@ from tollhouse.storage.database import Database
 
 log = logger("ingest")
 
-ASK_EVERY_SECONDS = 6 * 3_600.0
+SYNC_SECONDS = 6 * 3_600.0
 RETRY_SECONDS = 900.0
-# Candidate releases lag up to a month; records older than what is kept of events can match none of them.
-LOOK_BACK = timedelta(days=40)
+# Candidate releases lag by up to a month; older records cannot match a stored event.
+LOOKBACK = timedelta(days=40)
 
-Ask = Callable[[httpx2.AsyncClient, date, date], Awaitable[FatalityRecords]]
+FetchRecords = Callable[[httpx2.AsyncClient, date, date], Awaitable[FatalityRecords]]
 
 
 async def sync_fatalities(database: Database, settings: DefenseSettings) -> None:
-    """Ask every configured provider a few times a day, for ever; without one there is nothing to do."""
+    """Fetch records from every configured provider a few times a day, until cancelled."""
     providers = configured(settings)
     for name in {"ucdp", "acled"} - set(providers):
         await source_health.keep_only(database, name, [])
     if not providers:
         await asyncio.Event().wait()
     async with httpx2.AsyncClient(headers={"User-Agent": f"tollhouse/{__version__}"}) as client:
-        await asyncio.gather(*(_follow(database, client, name, ask) for name, ask in providers.items()))
+        await asyncio.gather(*(_sync_provider(database, client, name, fetch) for name, fetch in providers.items()))
 
 
-def configured(settings: DefenseSettings) -> dict[str, Ask]:
-    """The providers the settings hold credentials for, and how each is asked."""
-    providers: dict[str, Ask] = {}
+def configured(settings: DefenseSettings) -> dict[str, FetchRecords]:
+    """The providers with credentials in the settings, and the function that fetches each one's records."""
+    providers: dict[str, FetchRecords] = {}
     if settings.ucdp_token:
-        providers["ucdp"] = partial(_ask_ucdp, settings)
+        providers["ucdp"] = partial(_fetch_ucdp, settings)
     if settings.acled_username and settings.acled_password:
-        providers["acled"] = partial(_ask_acled, settings)
+        providers["acled"] = partial(_fetch_acled, settings)
     return providers
 
 
-async def _ask_ucdp(settings: DefenseSettings, client: httpx2.AsyncClient, since: date, until: date) -> FatalityRecords:
+async def _fetch_ucdp(
+    settings: DefenseSettings, client: httpx2.AsyncClient, since: date, until: date
+) -> FatalityRecords:
     return await ucdp_records(client, settings.ucdp_token, settings.ucdp_version, since, until, api=settings.ucdp_url)
 
 
-async def _ask_acled(
+async def _fetch_acled(
     settings: DefenseSettings, client: httpx2.AsyncClient, since: date, until: date
 ) -> FatalityRecords:
     account = AcledAccount(settings.acled_username, settings.acled_password)
     return await acled_records(client, account, since, until, site=settings.acled_url)
 
 
-async def _follow(database: Database, client: httpx2.AsyncClient, name: str, ask: Ask) -> None:
+async def _sync_provider(database: Database, client: httpx2.AsyncClient, name: str, fetch: FetchRecords) -> None:
     failures = 0
     while True:
         today = clock.now().date()
         try:
-            found = await ask(client, today - LOOK_BACK, today)
-            await _keep(database, found)
+            fetched = await fetch(client, today - LOOKBACK, today)
+            await _store(database, fetched)
         except Problem as problem:
             failures += 1
-            log.warning("provider failed", source=name, detail=problem.detail, failures=failures)
+            log.warning("sync failed", source=name, detail=problem.detail, failures=failures)
             await source_health.failed(database, name, problem, failures)
-            await asyncio.sleep(min(ASK_EVERY_SECONDS, RETRY_SECONDS * 2 ** (failures - 1)))
+            await asyncio.sleep(min(SYNC_SECONDS, RETRY_SECONDS * 2 ** (failures - 1)))
         else:
             failures = 0
             await source_health.succeeded(database, name)
-            log.info("fatalities read", source=name, records=len(found.records), bad=found.bad)
-            await asyncio.sleep(ASK_EVERY_SECONDS)
+            log.info("fatalities synced", source=name, records=len(fetched.records), bad=fetched.bad)
+            await asyncio.sleep(SYNC_SECONDS)
 
 
-async def _keep(database: Database, found: FatalityRecords) -> None:
+async def _store(database: Database, fetched: FatalityRecords) -> None:
     rows: list[dict[str, object]] = [
         {
             "provider": record.provider,
@@ -88,7 +90,7 @@ async def _keep(database: Database, found: FatalityRecords) -> None:
             "date": record.date.isoformat(),
             "body": msgspec.json.encode(record),
         }
-        for record in found.records
+        for record in fetched.records
     ]
     async with database.writing(lock="ingest") as connection:
         await store.write_fatalities(connection, rows)

@@ -1,4 +1,8 @@
-"""Read feed XML."""
+"""Read the XML of a feed (RSS 0.9x, 1.0, 2.0, RDF, Atom) into entries with named fields.
+
+expat parses it and refuses all declarations, so that no entity can expand. If a document is not well-formed, each
+entry is parsed on its own, so that one stray character costs one entry.
+"""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +19,7 @@ DEEPEST = 200
 
 _ROOTS = frozenset({"rss", "rdf", "feed", "channel"})
 _ENTRIES = frozenset({"item", "entry"})
-# Namespaces by what they mean here; those of the feed dialects themselves need no prefix.
+# Prefixes by namespace; the feed formats themselves need none.
 _VOCABULARIES = {
     "http://www.w3.org/2005/Atom": "",
     "http://purl.org/atom/ns#": "",
@@ -32,7 +36,7 @@ _VOCABULARIES = {
 
 
 class Entry(Struct):
-    """One item or entry: the text of its fields by lower-case name: `title`, `dc:date`, `link`; `base` is xml:base."""
+    """One item or entry: text by lower-case field name (`title`, `dc:date`, `link`). `base` is xml:base."""
 
     fields: dict[str, str] = field(default_factory=dict)
     base: str = ""
@@ -40,7 +44,7 @@ class Entry(Struct):
 
 
 class FeedDocument(Struct):
-    """A whole feed. `broken` counts entries that could not be read, `left_out` those beyond MOST_ENTRIES."""
+    """A feed. `broken` counts malformed entries, `left_out` those beyond MOST_ENTRIES."""
 
     fields: dict[str, str] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
@@ -52,7 +56,7 @@ class FeedDocument(Struct):
 
 
 class FeedReader:
-    """Collects entries while expat walks through one document. For one use."""
+    """Collects the entries of one document from expat's events. Use each reader once."""
 
     def __init__(self) -> None:
         self.document = FeedDocument()
@@ -65,13 +69,13 @@ class FeedReader:
         self._length = 0
 
     def read(self, text: str) -> None:
-        """ExpatError when the text is not well-formed, ValueError when it is no feed."""
+        """Parse a document. Raises ExpatError if it is not well-formed, ValueError if it is not a feed."""
         parser = expat.ParserCreate("utf-8")
         parser.buffer_text = True
-        # Pretending that a DTD lies elsewhere, &nbsp; and its like are handed to us instead of ending the parse.
-        parser.UseForeignDTD(True)  # noqa: FBT003 - the only way to say it
+        # With a foreign DTD declared, expat reports &nbsp; and similar entities instead of failing.
+        parser.UseForeignDTD(True)  # noqa: FBT003 - expat takes it by position
         parser.EntityDeclHandler = _refuse_declaration
-        # A default for an attribute can be as long as the feed, and would be handed out with every element.
+        # An attribute default can be as long as the feed and would be repeated for every element.
         parser.AttlistDeclHandler = _refuse_declaration
         parser.SkippedEntityHandler = self._skipped
         parser.StartElementHandler = self._start
@@ -96,12 +100,12 @@ class FeedReader:
 
     def _root(self, local: str, attributes: dict[str, str]) -> None:
         if local.removeprefix("rdf:") not in _ROOTS:
-            raise ValueError(f"this is no feed: its root is <{local[:30]}>")
+            raise ValueError(f"not a feed: the root element is <{local[:30]}>")
         self.document.base = attributes.get("xml:base", "")
         self.document.language = attributes.get("xml:lang", "")
 
     def _is_field(self) -> bool:
-        """Whether the element is a direct child of the entry, or of the feed or its channel."""
+        """Whether the element is a direct child of an entry, the feed or its channel."""
         if self._entry is not None:
             return len(self._path) == self._entry_depth + 1
         return len(self._path) == 2 or (len(self._path) == 3 and self._path[1] == "channel")
@@ -119,17 +123,17 @@ class FeedReader:
     def _end(self, _name: str) -> None:
         depth = len(self._path)
         if self._name and self._is_field():
-            self._keep()
+            self._store_field()
         elif self._entry is not None and depth == self._entry_depth:
             self._finish_entry()
         elif self._name:
             self._text(" ")
         self._path.pop()
 
-    def _keep(self) -> None:
+    def _store_field(self) -> None:
         fields = self.document.fields if self._entry is None else self._entry.fields
         text = "".join(self._pieces).strip()
-        # The first of a name is the main one; an empty first is as good as none.
+        # Keep the first non-empty field of a name.
         if text and not fields.get(self._name):
             fields[self._name] = text
         self._name = ""
@@ -152,7 +156,7 @@ class FeedReader:
             self._text(unescape(f"&{name};"))
 
     def _local(self, name: str, attributes: dict[str, str]) -> str:
-        """The element's name in lower case with its vocabulary's usual prefix, whichever prefix the feed chose."""
+        """The element name in lower case with the usual prefix of its namespace, whichever prefix the feed uses."""
         for key, value in attributes.items():
             if key.startswith("xmlns:") and value in _VOCABULARIES and len(self._prefixes) < 100:
                 self._prefixes[key[6:]] = _VOCABULARIES[value]
@@ -164,7 +168,7 @@ class FeedReader:
 
 
 def _refuse_declaration(*_: object) -> None:
-    raise ValueError("the feed declares XML entities or attributes, which no feed needs")
+    raise ValueError("the feed declares XML entities or attributes; both are refused")
 
 
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]{0,300}\?>")
@@ -172,7 +176,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def feed_text(raw: bytes, content_type: str = "") -> str:
-    """The feed's text without XML declaration and without characters that XML 1.0 forbids."""
+    """Decode a feed, without its XML declaration and without characters that XML 1.0 forbids."""
     text = charset.decoded(raw, content_type)
     return _FORBIDDEN.sub("", _DECLARATION.sub("", text.removeprefix("\ufeff")))
 
@@ -185,22 +189,22 @@ _STRAY = re.compile(
 
 
 def read_document(text: str) -> FeedDocument:
-    """The feed's entries in its order. ValueError when it is no feed at all, or declares entities."""
+    """Read a feed's entries in their order. Raises ValueError if it is not a feed or declares entities."""
     if not text.strip():
         raise ValueError("the feed is empty")
     reader = FeedReader()
     try:
         reader.read(text)
     except expat.ExpatError:
-        return _salvaged(text, reader.document)
+        return _read_entries_alone(text, reader.document)
     return reader.document
 
 
-def _salvaged(text: str, whole: FeedDocument) -> FeedDocument:
-    """Every entry that is well-formed by itself, under the feed's fields as far as they were read."""
+def _read_entries_alone(text: str, whole: FeedDocument) -> FeedDocument:
+    """Read every entry that is well-formed by itself; `whole` has the feed's fields read so far."""
     pieces = list(_pieces(text))
     if not pieces:
-        raise ValueError("this is no feed: it is not well-formed and holds no entries")
+        raise ValueError("not a feed: it is not well-formed and has no entries")
     prefixes = dict(_NAMESPACE.findall(text[:20_000]))
     opening = "<rss " + " ".join(f"xmlns:{prefix}={value}" for prefix, value in prefixes.items()) + ">"
     document = FeedDocument(whole.fields, base=whole.base, language=whole.language, is_well_formed=False)
@@ -208,7 +212,7 @@ def _salvaged(text: str, whole: FeedDocument) -> FeedDocument:
     for piece in pieces[:MOST_ENTRIES]:
         reader = FeedReader()
         try:
-            reader.read(f"{opening}{_mended(piece)}</rss>")
+            reader.read(f"{opening}{_repaired(piece)}</rss>")
         except (expat.ExpatError, ValueError):
             document.broken += 1
         else:
@@ -217,7 +221,7 @@ def _salvaged(text: str, whole: FeedDocument) -> FeedDocument:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text of each entry, from its start tag to its end tag or, where that is missing, to the next entry."""
+    """The text of each entry, from its start tag to its end tag or, if that is missing, to the next entry."""
     starts = list(_PIECE.finditer(text))
     for start, following in zip(starts, [*starts[1:], None], strict=False):
         piece = text[start.start() : following.start() if following else len(text)]
@@ -225,6 +229,6 @@ def _pieces(text: str) -> Iterator[str]:
         yield piece if closing < 0 else f"{piece[:closing]}</{start[1]}>"
 
 
-def _mended(piece: str) -> str:
-    """Stray ampersands are escaped and references to control characters dropped, the commonest faults of all."""
+def _repaired(piece: str) -> str:
+    """Escape stray ampersands and drop references to control characters, the most common faults."""
     return _STRAY.sub(lambda stray: "&amp;" if stray[0] == "&" else "", piece)

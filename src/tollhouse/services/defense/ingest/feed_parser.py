@@ -1,4 +1,10 @@
-"""Parse feeds into articles."""
+"""Parse feeds into articles, and count the entries that are skipped.
+
+An entry's publication time is the date it states. A date up to an hour ahead counts as now (clocks differ). An entry
+dated further ahead is skipped until its time comes, so that one dated 2099 never enters; one dated before `since` is
+skipped. An entry without a readable date counts as published when fetched, but only if an earlier fetch of the feed did
+not list it; on the first fetch its age is unknown and it is skipped.
+"""
 
 import re
 from collections.abc import Collection
@@ -10,11 +16,11 @@ from urllib.parse import urljoin
 from msgspec import Struct
 
 from tollhouse.html_text import one_line, shortened
-from tollhouse.services.defense.article import Article, article_id, tidy_link
+from tollhouse.services.defense.article import Article, article_id, clean_url
 from tollhouse.services.defense.ingest.feed_document import Entry, FeedDocument, feed_text, read_document
 from tollhouse.services.defense.publishers import find_publisher
 
-# RFC 822 knows only the American names; these are the others that feeds write, where they mean one thing.
+# RFC 822 defines only American zone names; these are others that feeds use and that are unambiguous.
 _ZONES = {
     "AEDT": "+1100",
     "AEST": "+1000",
@@ -40,7 +46,7 @@ _LONGEST = 64
 
 
 def read_moment(text: str) -> datetime | None:
-    """The moment in UTC, None for what is no date. A date without a zone is taken as UTC, without a time as 00:00."""
+    """Parse RFC 822, ISO 8601 and common variants as UTC; None if unreadable. Defaults: UTC, 00:00."""
     tidy = " ".join(text[:_LONGEST].split())
     if not tidy:
         return None
@@ -82,7 +88,7 @@ _BYLINES = ("author", "dc:creator", "dc:source", "dc:rights")
 
 
 class Reading(Struct, frozen=True):
-    """The circumstances of one reading: where the feed lay (after redirects), when, and what counts as too old.
+    """The context of one fetch: the feed's URL after redirects, the time, and the oldest date to accept.
 
     `seen` are the article ids that the previous fetch listed, None before the first.
     """
@@ -95,9 +101,9 @@ class Reading(Struct, frozen=True):
 
 
 class ParsedFeed(Struct, frozen=True):
-    """The articles in the feed's order. `listed` are the ids of all entries, for the next fetch's `seen`.
+    """The articles in feed order. `listed` are the ids of all entries, for the next fetch's `seen`.
 
-    `skipped` counts entries by reason; only `broken`, `no-link` and `no-title` are the feed's fault.
+    `skipped` counts entries by reason; `broken`, `no-link` and `no-title` are faults of the feed.
     """
 
     articles: list[Article]
@@ -115,7 +121,7 @@ class _Skip(Exception):
 
 
 def parse_feed(raw: bytes, reading: Reading) -> ParsedFeed:
-    """Everything usable in an RSS, RDF or Atom feed. ValueError says why the whole is no feed."""
+    """Parse an RSS, RDF or Atom feed. Raises ValueError if the document is not a feed."""
     document = read_document(feed_text(raw, reading.content_type))
     skipped: dict[Reason, int] = {"broken": document.broken, "left-out": document.left_out}
     articles: dict[str, Article] = {}
@@ -144,7 +150,7 @@ def _article(entry: Entry, document: FeedDocument, reading: Reading, listed: set
         raise _Skip("duplicate")
     listed.add(identity)
     text = one_line(_first(entry.fields, _TEXTS), LONGEST_TEXT)
-    # RSS 2.0 lets an entry have a description alone.
+    # RSS 2.0 allows entries without a title.
     title = one_line(_first(entry.fields, _TITLES), LONGEST_TITLE) or shortened(text, 120)
     if not title:
         raise _Skip("no-title")
@@ -164,7 +170,7 @@ def _article(entry: Entry, document: FeedDocument, reading: Reading, listed: set
 
 
 def _published(fields: dict[str, str], reading: Reading, *, is_new: bool) -> datetime:
-    """When the entry was published, by the rule at the top of this file. Raises for what does not enter now."""
+    """The publication time by the rules at the top of this file. Raises _Skip if the entry does not qualify."""
     stated = read_moment(_first(fields, _DATES)) or read_moment(_first(fields, _CHANGES))
     if stated is None:
         if not is_new:
@@ -181,9 +187,9 @@ def _link(entry: Entry, document: FeedDocument, url: str) -> str:
     base = _absolute(_absolute(url, document.base), entry.base)
     for name in _LINKS:
         text = entry.fields.get(name, "")
-        # Only a link may be relative; a guid or id may be any text, and is an address only if it looks like one.
+        # Only a link may be relative; a guid or id may be any text, and counts only if it is a URL.
         if text and (name not in {"guid", "id"} or text.startswith(("http://", "https://"))):
-            link = tidy_link(text, base)
+            link = clean_url(text, base)
             if link:
                 return link
     raise _Skip("no-link")
@@ -197,7 +203,7 @@ def _absolute(url: str, base: str) -> str:
 
 
 def _language(attribute: str, fields: dict[str, str]) -> str:
-    """ISO 639-1 of `en`, `en-US` or `en_GB`; empty for anything else."""
+    """The ISO 639-1 code of `en`, `en-US` or `en_GB`; empty for anything else."""
     stated = (attribute or fields.get("language") or fields.get("dc:language") or "").strip().lower()
     primary = stated.replace("_", "-").partition("-")[0]
     return primary if len(primary) == 2 and primary.isascii() and primary.isalpha() else ""

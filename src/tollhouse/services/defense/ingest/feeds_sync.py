@@ -1,4 +1,4 @@
-"""Poll publishers' feeds."""
+"""Poll publishers' feeds when they are due, with back-off, and store their articles, state and health."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -24,12 +24,12 @@ from tollhouse.storage.database import Database
 
 SHORTEST_BACK_OFF_SECONDS = 60
 LONGEST_BACK_OFF_SECONDS = 6 * 3600
-# However long a source asks us to stay away, we look again within a day.
+# Retry within a day, whatever Retry-After a source sends.
 LONGEST_RETRY_AFTER_SECONDS = 24 * 3600
 
 
 class FeedHealth(Struct, frozen=True):
-    """One source's record. `last_error` is empty after a success; `next_attempt_at` None means at once."""
+    """The health of one feed. `last_error` is empty after a success; `next_attempt_at` None means now."""
 
     last_success: datetime | None = None
     last_error: str = ""
@@ -39,12 +39,12 @@ class FeedHealth(Struct, frozen=True):
 
 
 def is_due(health: FeedHealth, at: datetime) -> bool:
-    """Whether the source may be asked at this moment."""
+    """Whether the feed may be polled at this time."""
     return health.next_attempt_at is None or at >= health.next_attempt_at
 
 
 def after_success(health: FeedHealth, at: datetime, interval_seconds: float) -> FeedHealth:
-    """The record after an answer, 304 included; the next attempt follows after the source's own interval."""
+    """The health after a response (including 304); the next attempt is due after `interval_seconds`."""
     return replace(
         health,
         last_success=at,
@@ -55,21 +55,21 @@ def after_success(health: FeedHealth, at: datetime, interval_seconds: float) -> 
 
 
 def after_failure(health: FeedHealth, at: datetime, error: str, retry_after_seconds: float | None = None) -> FeedHealth:
-    """The record after a failure. `retry_after_seconds` is what the source asked for; it can only lengthen the wait."""
+    """The health after a failure. `retry_after_seconds` from the source can only lengthen the back-off."""
     failures = health.consecutive_failures + 1
-    asked = min(retry_after_seconds or 0.0, LONGEST_RETRY_AFTER_SECONDS)
+    requested = min(retry_after_seconds or 0.0, LONGEST_RETRY_AFTER_SECONDS)
     return replace(
         health,
         last_error=error,
         last_error_at=at,
         consecutive_failures=failures,
-        next_attempt_at=at + timedelta(seconds=max(back_off_seconds(failures), asked)),
+        next_attempt_at=at + timedelta(seconds=max(back_off_seconds(failures), requested)),
     )
 
 
 def back_off_seconds(failures: int) -> float:
-    """1, 2, 4 … minutes after the first, second, third … failure in a row, at most 6 hours. Without jitter."""
-    # Beyond 2**20 nothing changes but the size of the number.
+    """1, 2, 4 … minutes after the first, second, third … failure in a row, at most 6 hours; no jitter."""
+    # Limit the exponent: beyond 2**20 the maximum applies anyway.
     doubled = SHORTEST_BACK_OFF_SECONDS * 2.0 ** min(max(failures, 1) - 1, 20)
     return min(doubled, LONGEST_BACK_OFF_SECONDS)
 
@@ -79,7 +79,7 @@ DEADLINE_SECONDS = 30.0
 
 
 class FeedState(Struct, frozen=True):
-    """What is kept between two polls of a feed. `seen` is None until the feed has once been read."""
+    """State between two polls of a feed. `seen` is None until the feed was read once."""
 
     etag: str = ""
     last_modified: str = ""
@@ -88,21 +88,21 @@ class FeedState(Struct, frozen=True):
 
 
 class Poll(Struct, frozen=True):
-    """What came of a poll: the state to keep, and what was read, None when nothing changed or the feed failed."""
+    """The result of a poll: the new state, and the parsed feed unless it is unchanged or failed."""
 
     state: FeedState
     parsed: ParsedFeed | None = None
 
     @property
     def articles(self) -> list[Article]:
-        """The articles to take in; none when nothing changed."""
+        """The articles to import."""
         return self.parsed.articles if self.parsed else []
 
 
 async def poll(
     client: httpx2.AsyncClient, url: str, state: FeedState, since: datetime, *, interval_seconds: float
 ) -> Poll:
-    """Ask the feed once. Never raises for what a feed can do wrong: `state.health` tells."""
+    """Poll the feed once. Faults of the feed do not raise; they are in `state.health`."""
     try:
         fetched = await fetch(
             client,
@@ -125,13 +125,12 @@ async def _read(fetched: Fetched, state: FeedState, since: datetime, interval_se
     if fetched.is_unchanged:
         return Poll(FeedState(state.etag, state.last_modified, state.seen, health))
     if fetched.status != 200:
-        raise UpstreamFailure("status", f"the feed answered {fetched.status}", fetched.retry_after_seconds)
+        raise UpstreamFailure("status", f"the feed responded with status {fetched.status}", fetched.retry_after_seconds)
     reading = Reading(fetched.url, at, since, state.seen, fetched.content_type)
-    # Ten megabytes take a second, in which nobody else may be kept waiting.
+    # Ten megabytes take a second: parse in a thread.
     parsed = await asyncio.to_thread(parse_feed, fetched.body, reading)
-    # A conditional request would hide entries that wait for their time.
-    waits = "future" in parsed.skipped
-    etag, last_modified = ("", "") if waits else (fetched.etag, fetched.last_modified)
+    # A conditional request would hide the entries dated in the future.
+    etag, last_modified = ("", "") if "future" in parsed.skipped else (fetched.etag, fetched.last_modified)
     return Poll(FeedState(etag, last_modified, parsed.listed, health), parsed)
 
 
@@ -142,59 +141,55 @@ def _failed(state: FeedState, error: str, retry_after_seconds: float | None) -> 
 
 log = logger("ingest")
 
-LOOK_EVERY = timedelta(seconds=15)
-AT_ONCE = 4
-# Of a source in the health of sources.
-LONGEST_NAME = 200
+CHECK_INTERVAL = timedelta(seconds=15)
+CONCURRENT_POLLS = 4
+LONGEST_SOURCE_NAME = 200
 
 
 async def sync_feeds(database: Database, settings: DefenseSettings) -> None:
-    """Ask every feed of the settings when it is due, for ever; one that fails waits longer and keeps nobody up."""
+    """Poll every configured feed when it is due, until cancelled. A failing feed backs off and delays no other."""
     await source_health.keep_only(database, "feed ", [_source(url) for url in settings.feeds])
     async with database.reading() as connection:
         stored = await store.feed_states(connection)
     states = {url: msgspec.json.decode(stored[url], type=FeedState) for url in settings.feeds if url in stored}
-    turns = asyncio.Semaphore(AT_ONCE)
+    polls = asyncio.Semaphore(CONCURRENT_POLLS)
     async with httpx2.AsyncClient(headers={"User-Agent": f"tollhouse/{__version__}"}) as client:
 
-        async def ask(url: str) -> None:
-            async with turns:
+        async def poll_feed(url: str) -> None:
+            async with polls:
                 state = states.get(url, FeedState())
-                answer = await poll(
+                result = await poll(
                     client, url, state, clock.now() - WINDOW, interval_seconds=settings.feed_interval_seconds
                 )
-                if await _keep(database, url, answer):
-                    states[url] = answer.state
+                if await _store_poll(database, url, result):
+                    states[url] = result.state
 
         while True:
             due = [url for url in settings.feeds if is_due(states.get(url, FeedState()).health, clock.now())]
-            await asyncio.gather(*map(ask, due))
-            await asyncio.sleep(min(LOOK_EVERY.total_seconds(), settings.feed_interval_seconds))
+            await asyncio.gather(*map(poll_feed, due))
+            await asyncio.sleep(min(CHECK_INTERVAL.total_seconds(), settings.feed_interval_seconds))
 
 
-async def _keep(database: Database, url: str, answer: Poll) -> bool:
-    """Keep the items and the state; False when they cannot be, so that the next poll reads the same items again."""
+async def _store_poll(database: Database, url: str, result: Poll) -> bool:
+    """Store articles, state and health. False if that fails, so that the next poll reads the same articles again."""
     try:
-        await import_items(database, "provider", answer.articles)
+        await import_items(database, "provider", result.articles)
         async with database.writing() as connection:
-            await store.write_feed_state(connection, url, msgspec.json.encode(answer.state))
-        await _tell(database, url, answer.state)
+            await store.write_feed_state(connection, url, msgspec.json.encode(result.state))
+        health = result.state.health
+        if health.consecutive_failures:
+            error = UpstreamFailure("malformed", health.last_error)
+            await source_health.failed(database, _source(url), error, health.consecutive_failures)
+        else:
+            await source_health.succeeded(database, _source(url))
     except Problem as problem:
-        log.warning("feed not kept", url=url, detail=problem.detail)
+        log.warning("feed not stored", url=url, detail=problem.detail)
         return False
     return True
 
 
-async def _tell(database: Database, url: str, state: FeedState) -> None:
-    if state.health.consecutive_failures:
-        error = UpstreamFailure("malformed", state.health.last_error)
-        await source_health.failed(database, _source(url), error, state.health.consecutive_failures)
-    else:
-        await source_health.succeeded(database, _source(url))
-
-
 def _source(url: str) -> str:
-    """The feed's name in the health of sources."""
+    """The feed's name in source health."""
     place = urlsplit(url)
-    # The path too: a publisher has several feeds. Not the query, which may hold a subscriber's secret.
-    return f"feed {place.hostname}{place.path}"[:LONGEST_NAME]
+    # With the path, because a publisher may have several feeds; without the query, which may contain a secret.
+    return f"feed {place.hostname}{place.path}"[:LONGEST_SOURCE_NAME]

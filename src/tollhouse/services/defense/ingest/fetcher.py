@@ -1,4 +1,4 @@
-"""Bounded HTTP fetches."""
+"""HTTP requests to providers, limited in bytes, time and redirects, with one error type for every failure."""
 
 import asyncio
 import zlib
@@ -19,9 +19,9 @@ Failure = Literal["timeout", "network", "too-large", "encoding", "redirect", "ad
 
 
 class UpstreamFailure(Problem):
-    """An `upstream-unavailable` problem. `retry_after_seconds` is what the provider asked for, if it did.
+    """An `upstream-unavailable` problem with a machine-readable reason and the provider's Retry-After.
 
-    `detail` names the host at most: addresses may carry an operator's secrets.
+    `detail` names at most the host: URLs may contain an operator's secrets.
     """
 
     def __init__(self, failure: Failure, detail: str, retry_after_seconds: float | None = None) -> None:
@@ -30,7 +30,7 @@ class UpstreamFailure(Problem):
         self.retry_after_seconds = retry_after_seconds
 
 
-# What `read_body` unpacks; anything else is refused, because only zlib's output can be bounded as it comes.
+# The encodings that `read_body` decodes: only zlib's output can be limited while it is decoded.
 ACCEPT_ENCODING = "gzip, deflate"
 
 _PACKED = frozenset({"gzip", "x-gzip", "deflate"})
@@ -38,10 +38,12 @@ _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
 
 
 async def read_body(response: httpx2.Response, cap_bytes: int) -> bytes:
-    """The unpacked body of a streamed response. UpstreamFailure when it is too large or wrongly packed."""
+    """The decoded body of a streamed response. Raises UpstreamFailure if it is too large or damaged."""
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in _PACKED | {"identity", ""}:
-        raise UpstreamFailure("encoding", f"{response.url.host} answered in the encoding {encoding[:40]!r}")
+        raise UpstreamFailure(
+            "encoding", f"{response.url.host} sent the unsupported content encoding {encoding[:40]!r}"
+        )
     if (response.headers.get("content-length") or "0").isdecimal() and _announced(response) > cap_bytes:
         raise _too_large(response, cap_bytes)
     if encoding in _PACKED:
@@ -69,21 +71,21 @@ async def _unpacked(response: httpx2.Response, cap_bytes: int) -> bytes:
     async for chunk in response.aiter_raw():
         received += len(chunk)
         try:
-            # Never one byte more than it takes to see that it is too much: a bomb unpacks a thousandfold.
+            # Decode at most one byte beyond the limit: a decompression bomb expands a thousandfold.
             body += inflater.decompress(chunk, cap_bytes + 1 - len(body))
         except zlib.error as cause:
-            raise UpstreamFailure("encoding", f"{response.url.host} answered with a damaged gzip body") from cause
+            raise UpstreamFailure("encoding", f"{response.url.host} sent a damaged compressed body") from cause
         if max(len(body), received) > cap_bytes:
             raise _too_large(response, cap_bytes)
         if inflater.eof:
             break
     if received and not inflater.eof:
-        raise UpstreamFailure("encoding", f"{response.url.host} answered with a gzip body that is cut short")
+        raise UpstreamFailure("encoding", f"{response.url.host} sent a truncated compressed body")
     return bytes(body)
 
 
 def _too_large(response: httpx2.Response, cap_bytes: int) -> UpstreamFailure:
-    return UpstreamFailure("too-large", f"{response.url.host} answered with more than {cap_bytes} bytes")
+    return UpstreamFailure("too-large", f"{response.url.host} sent more than {cap_bytes} bytes")
 
 
 MOST_REDIRECTS = 5
@@ -93,7 +95,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class Fetched(Struct, frozen=True):
-    """An answer. `body` is empty unless `status` is 200 or 206; `url` is where it lay after redirects."""
+    """A response. `body` is empty unless `status` is 200 or 206; `url` is the address after redirects."""
 
     status: int
     body: bytes
@@ -105,11 +107,11 @@ class Fetched(Struct, frozen=True):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the page is still the one that `etag` and `last_modified` describe."""
+        """Whether the page still matches `etag` and `last_modified`."""
         return self.status == 304
 
 
-async def fetch(  # noqa: PLR0913 - the bounds and the conditions of one request
+async def fetch(  # noqa: PLR0913 - the limits and conditions of one request
     client: httpx2.AsyncClient,
     url: str,
     *,
@@ -119,39 +121,39 @@ async def fetch(  # noqa: PLR0913 - the bounds and the conditions of one request
     last_modified: str = "",
     last_bytes: int = 0,
 ) -> Fetched:
-    """GET, through at most MOST_REDIRECTS redirects to http(s) addresses. UpstreamFailure when no answer came.
+    """GET a page, following at most MOST_REDIRECTS redirects to http(s) addresses. Raises UpstreamFailure on failure.
 
-    `cap_bytes` bounds the body as sent and as unpacked; `deadline_seconds` the whole of it, redirects included.
-    `last_bytes` asks for the end of the page alone, which a server may grant (206) or not (200).
+    `cap_bytes` limits the body as sent and as decoded; `deadline_seconds` limits the request with its redirects.
+    `last_bytes` requests only the end of the page, which a server may grant (206) or not (200).
     """
     headers = {"If-None-Match": etag, "If-Modified-Since": last_modified}
     if last_bytes:
         headers["Range"] = f"bytes=-{last_bytes}"
     async with within_deadline(url, deadline_seconds):
         for _ in range(MOST_REDIRECTS + 1):
-            answer = await _get(client, url, {name: value for name, value in headers.items() if value}, cap_bytes)
-            if isinstance(answer, Fetched):
-                return answer
-            url = answer
+            response = await _get(client, url, {name: value for name, value in headers.items() if value}, cap_bytes)
+            if isinstance(response, Fetched):
+                return response
+            url = response
         raise UpstreamFailure("redirect", f"{_host(url)} redirected more than {MOST_REDIRECTS} times")
 
 
 @asynccontextmanager
 async def within_deadline(url: str, deadline_seconds: float) -> AsyncGenerator[None]:
-    """Turns a passed deadline and everything that can break on the way into an UpstreamFailure."""
+    """Convert a timeout and every transport error into an UpstreamFailure."""
     try:
         async with asyncio.timeout(deadline_seconds):
             yield
     except (TimeoutError, httpx2.TimeoutException) as cause:
-        raise UpstreamFailure("timeout", f"{_host(url)} did not answer within {deadline_seconds:g} seconds") from cause
+        raise UpstreamFailure("timeout", f"{_host(url)} did not respond within {deadline_seconds:g} seconds") from cause
     except httpx2.InvalidURL as cause:
-        raise UpstreamFailure("address", "the address is malformed") from cause
+        raise UpstreamFailure("address", "the URL is malformed") from cause
     except httpx2.HTTPError as cause:
         raise UpstreamFailure("network", f"{_host(url)} cannot be reached: {type(cause).__name__}") from cause
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """What Retry-After asks for (RFC 9110, 10.2.3): a number of seconds or a date; None where it asks nothing."""
+    """Seconds from a Retry-After header (RFC 9110, 10.2.3), a number or a date; None without one."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdecimal():
         return float(text[:9])
@@ -160,9 +162,9 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 
 async def _get(client: httpx2.AsyncClient, url: str, headers: dict[str, str], cap_bytes: int) -> Fetched | str:
-    """The answer, or the address to which it redirects."""
+    """The response, or the address it redirects to."""
     if urlsplit(url).scheme not in {"http", "https"}:
-        raise UpstreamFailure("address", "only http and https addresses are fetched")
+        raise UpstreamFailure("address", "only http and https URLs are fetched")
     headers = {"Accept-Encoding": ACCEPT_ENCODING, **headers}
     async with client.stream("GET", url, headers=headers, follow_redirects=False, timeout=None) as response:
         if response.status_code in _REDIRECTS:
@@ -186,7 +188,7 @@ def _target(response: httpx2.Response) -> str:
     except ValueError:
         is_allowed = False
     if not is_allowed:
-        raise UpstreamFailure("redirect", f"{response.url.host} redirected to no http(s) address")
+        raise UpstreamFailure("redirect", f"{response.url.host} redirected to an address that is not http(s)")
     return target
 
 
@@ -200,21 +202,21 @@ def _host(url: str) -> str:
 CAP_BYTES = 32 * 1024 * 1024
 DEADLINE_SECONDS = 60.0
 
-Answer = TypeVar("Answer")
+Body = TypeVar("Body")
 
 
 async def fetch_json(  # noqa: PLR0913 - the parts of one request
     client: httpx2.AsyncClient,
     url: str,
-    answer: type[Answer],
+    body_type: type[Body],
     *,
     params: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
     form: Mapping[str, str] | None = None,
-) -> Answer:
-    """The decoded answer to a GET, or to a POST when there is a form. UpstreamFailure for everything else.
+) -> Body:
+    """GET JSON, or POST if there is a form. Raises UpstreamFailure on any failure.
 
-    No redirect is followed: it would carry the operator's secret to wherever it points.
+    Redirects are not followed: they could send the operator's credentials elsewhere.
     """
     async with within_deadline(url, DEADLINE_SECONDS):
         request = client.build_request(
@@ -227,21 +229,15 @@ async def fetch_json(  # noqa: PLR0913 - the parts of one request
         )
         response = await client.send(request, stream=True, follow_redirects=False)
         async with aclosing(response):
-            _check(response)
+            status, host = response.status_code, str(response.url.host)
+            if status in {401, 403}:
+                raise UpstreamFailure("denied", f"{host} rejected the operator's credentials ({status})")
+            if status != 200:
+                raise UpstreamFailure(
+                    "status", f"{host} responded with status {status}", retry_after_seconds(response.headers)
+                )
             body = await read_body(response, CAP_BYTES)
-    return _decoded(body, answer, str(response.url.host))
-
-
-def _check(response: httpx2.Response) -> None:
-    status, host = response.status_code, response.url.host
-    if status in {401, 403}:
-        raise UpstreamFailure("denied", f"{host} refused the operator's credentials ({status})")
-    if status != 200:
-        raise UpstreamFailure("status", f"{host} answered {status}", retry_after_seconds(response.headers))
-
-
-def _decoded(body: bytes, answer: type[Answer], host: str) -> Answer:
     try:
-        return msgspec.json.decode(body, type=answer, strict=False)
+        return msgspec.json.decode(body, type=body_type, strict=False)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as cause:
-        raise UpstreamFailure("malformed", f"{host} answered with something other than the documented JSON") from cause
+        raise UpstreamFailure("malformed", f"{host} sent something other than the documented JSON") from cause

@@ -1,4 +1,4 @@
-"""Files of the provider taken in by hand: event exports, mentions and Knowledge Graph files, told by their columns."""
+"""Ingest GDELT files from disk: event exports, mentions and GKG files, recognized by their column count."""
 
 import asyncio
 from pathlib import Path
@@ -17,17 +17,17 @@ Kind = Literal["gkg", "export", "mentions"]
 _KINDS: dict[int, Kind] = {61: "export", 16: "mentions", 27: "gkg"}
 
 
-def kind_of(raw: bytes) -> Kind:
-    """What a file is, by the columns of its first line; an odd one passes for an export, which will say why."""
+def detect_kind(raw: bytes) -> Kind:
+    """The kind of a file by the columns of its first line; others count as exports, whose parser reports errors."""
     first = raw.partition(b"\n")[0]
     return _KINDS.get(first.count(b"\t") + 1, "export")
 
 
 async def ingest_file(database: Database, path: Path) -> dict[str, Any]:
-    """Take one file in and report on it. ValueError when it is none of the three, OSError when it cannot be read."""
+    """Ingest one file and return a report. Raises ValueError for other files, OSError if it cannot be read."""
     raw = await asyncio.to_thread(path.read_bytes)
     text = await asyncio.to_thread(unpack_export, raw, EXPORT_CAP_BYTES)
-    kind = kind_of(text)
+    kind = detect_kind(text)
     if kind == "export":
         return {"kind": kind, **msgspec.to_builtins(await ingest_export(database, path.name, raw, "file"))}
     if kind == "gkg":

@@ -1,4 +1,4 @@
-"""Sync with GDELT."""
+"""Sync with GDELT: fetch the newest 15-minute files every minute, catch up after an outage, back off on failure."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ from tollhouse.storage.database import Database
 
 LIST_CAP_BYTES = 64 * 1024
 FILE_CAP_BYTES = 32 * 1024 * 1024
-# A server that grants no range sends ten years of lines; more than this is refused.
+# A server without range support sends ten years of lines; more than this is refused.
 MASTER_CAP_BYTES = 256 * 1024 * 1024
 MASTER_TAIL_BYTES = 2 * 1024 * 1024
 DEADLINE_SECONDS = 60.0
@@ -36,7 +36,7 @@ _LINE = re.compile(r"([0-9]{1,12}) ([0-9a-f]{32}) (https?://\S+/([0-9]{14})\.(ex
 
 
 class ListedFile(Struct, frozen=True):
-    """One file as the provider's lists announce it."""
+    """A file as announced in GDELT's lists."""
 
     size: int
     md5: str
@@ -44,7 +44,7 @@ class ListedFile(Struct, frozen=True):
 
 
 class GdeltUpdate(Struct, frozen=True):
-    """What the provider publishes for 15 minutes: the events, and the pages they were read from, if announced."""
+    """The files of one 15-minute update: the event export, and the GKG file of its pages if announced."""
 
     name: str
     export: ListedFile
@@ -52,26 +52,26 @@ class GdeltUpdate(Struct, frozen=True):
 
 
 class GdeltClient:
-    """The provider at `base_url`. Every method raises UpstreamFailure."""
+    """A client of GDELT's file server at `base_url`. Every method raises UpstreamFailure."""
 
     def __init__(self, client: httpx2.AsyncClient, base_url: str) -> None:
         self._client = client
         self._base = base_url.rstrip("/") + "/"
 
     async def newest(self) -> GdeltUpdate:
-        """The slot that `lastupdate.txt` announces."""
+        """The update that `lastupdate.txt` announces."""
         listed = self._listed(await self._get("lastupdate.txt", LIST_CAP_BYTES))
         if not listed:
-            raise UpstreamFailure("malformed", "lastupdate.txt names no export")
+            raise UpstreamFailure("malformed", "lastupdate.txt announces no export")
         return listed[-1]
 
     async def missed(self, after: str, until: str) -> list[GdeltUpdate]:
-        """The slots between two slots, from the end of the master list, oldest first."""
+        """The updates between two slots from the end of the master list, oldest first."""
         listed = self._listed(await self._get("masterfilelist.txt", MASTER_CAP_BYTES, MASTER_TAIL_BYTES))
         return [slot for slot in listed if after < slot.name <= until]
 
     async def download(self, file: ListedFile) -> bytes:
-        """The file's bytes, of the announced size and MD5."""
+        """Download a file and verify its announced size and MD5."""
         name = _name(file)
         if file.size > FILE_CAP_BYTES:
             raise UpstreamFailure("too-large", f"{name}: announced with {file.size} bytes, more than {FILE_CAP_BYTES}")
@@ -81,35 +81,38 @@ class GdeltClient:
         return raw
 
     async def _get(self, path: str, cap_bytes: int, last_bytes: int = 0) -> bytes:
-        got = await fetch(
+        response = await fetch(
             self._client,
             self._base + path,
             cap_bytes=cap_bytes,
             deadline_seconds=DEADLINE_SECONDS,
             last_bytes=last_bytes,
         )
-        if got.status not in (200, 206):
-            raise UpstreamFailure("status", f"{path} answered {got.status}", got.retry_after_seconds)
-        return got.body
+        if response.status not in (200, 206):
+            raise UpstreamFailure("status", f"{path}: status {response.status}", response.retry_after_seconds)
+        return response.body
 
     def _listed(self, text: bytes) -> list[GdeltUpdate]:
-        """The slots whose export is announced, oldest first."""
+        """The updates whose export is announced, oldest first."""
         slots: dict[str, dict[str, ListedFile]] = {}
         for size, digest, url, slot, kind in _LINE.findall(text.decode("ascii", "replace")):
             slots.setdefault(slot, {})[kind] = ListedFile(int(size), digest, url)
-        whole = ((name, found) for name, found in sorted(slots.items()) if "export" in found)
-        return [GdeltUpdate(name, found["export"], found.get("gkg")) for name, found in whole]
+        return [
+            GdeltUpdate(slot, listed["export"], listed.get("gkg"))
+            for slot, listed in sorted(slots.items())
+            if "export" in listed
+        ]
 
 
 def _name(file: ListedFile) -> str:
-    """The file's name alone: files come from the configured place, whatever host a list names."""
+    """The file name alone: downloads use the configured host, whatever host a list names."""
     return urlsplit(file.url).path.rpartition("/")[2]
 
 
 log = logger("ingest")
 
 SOURCE = "gdelt events"
-# Of the time between two polls: 15 s at the default minute.
+# Share of the poll interval: 15 s at the default of one minute.
 FIRST_RETRY_SHARE = 0.25
 LONGEST_RETRY_SECONDS = 900.0
 SLOT = timedelta(minutes=15)
@@ -118,64 +121,64 @@ READ_SECONDS = 20.0
 
 
 async def sync_gdelt(database: Database, settings: DefenseSettings) -> None:
-    """Ingest what the provider publishes, for ever; back off while it fails, and let health tell."""
+    """Ingest GDELT's updates until cancelled; back off while it fails, and record source health."""
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     agent = {"User-Agent": f"tollhouse/{__version__}"}
     failures = 0
     caught_up_to: str | None = None
-    async with httpx2.AsyncClient(timeout=timeout, headers=agent) as client:
-        provider = GdeltClient(client, settings.gdelt_url)
+    async with httpx2.AsyncClient(timeout=timeout, headers=agent) as http:
+        client = GdeltClient(http, settings.gdelt_url)
         while True:
             try:
-                caught_up_to = await catch_up(database, provider, caught_up_to, settings.retention_days)
+                caught_up_to = await catch_up(database, client, caught_up_to, settings.retention_days)
             except (Problem, ValueError) as error:
                 failures += 1
-                log.warning("provider failed", source=SOURCE, error=str(error)[:300], failures=failures)
+                log.warning("sync failed", source=SOURCE, error=str(error)[:300], failures=failures)
                 await source_health.failed(database, SOURCE, error, failures)
-                await asyncio.sleep(max(retry_seconds(failures, settings.gdelt_poll_seconds), _asked_for(error)))
+                await asyncio.sleep(max(retry_seconds(failures, settings.gdelt_poll_seconds), _retry_after(error)))
             else:
                 failures = 0
                 await source_health.succeeded(database, SOURCE)
                 await asyncio.sleep(settings.gdelt_poll_seconds)
 
 
-async def catch_up(database: Database, provider: GdeltClient, caught_up_to: str | None, retention_days: int) -> str:
-    """Ingest every export of the window that is not stored; tells the slot up to which nothing is missing.
+async def catch_up(database: Database, client: GdeltClient, caught_up_to: str | None, retention_days: int) -> str:
+    """Ingest every update of the window that is not stored; return the slot up to which nothing is missing.
 
-    One bad export stops no other; the last one's UpstreamFailure or ValueError is raised once all have been tried.
+    A bad export does not stop the others; the last UpstreamFailure or ValueError is raised after all were tried.
     """
-    newest = await provider.newest()
-    wanted = await _wanted(database, provider, newest, caught_up_to)
+    newest = await client.newest()
+    missing = await _list_missing(database, client, newest, caught_up_to)
     refused: Exception | None = None
-    for slot in wanted:
+    for update in missing:
         try:
-            await _take(database, provider, slot)
+            await _ingest_update(database, client, update)
         except (UpstreamFailure, ValueError) as error:
-            log.warning("slot refused", slot=slot.name, error=str(error)[:300])
+            log.warning("update refused", slot=update.name, error=str(error)[:300])
             refused = error
-    if wanted:
-        await _forget_old(database, newest.name, retention_days)
+    if missing:
+        await _delete_old(database, newest.name, retention_days)
     if refused:
         raise refused
     return newest.name
 
 
 def retry_seconds(failures: int, poll_seconds: float) -> float:
-    """A quarter of the poll's pause, doubling up to 15 minutes, spread so that servers do not return at once."""
+    """A quarter of the poll interval, doubling up to 15 minutes, with 10 % jitter."""
     wait: float = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SHARE * poll_seconds * 2 ** min(failures - 1, 10))
-    return wait * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load, guards nothing
+    return wait * random.uniform(0.9, 1.1)  # noqa: S311 - jitter, not a secret
 
 
-def _asked_for(error: Exception) -> float:
-    """The pause the provider asked for, at most the longest of ours."""
-    asked = error.retry_after_seconds if isinstance(error, UpstreamFailure) else None
-    return min(asked or 0.0, LONGEST_RETRY_SECONDS)
+def _retry_after(error: Exception) -> float:
+    """The Retry-After of the provider, at most LONGEST_RETRY_SECONDS."""
+    requested = error.retry_after_seconds if isinstance(error, UpstreamFailure) else None
+    return min(requested or 0.0, LONGEST_RETRY_SECONDS)
 
 
-async def _wanted(
-    database: Database, provider: GdeltClient, newest: GdeltUpdate, caught_up_to: str | None
+async def _list_missing(
+    database: Database, client: GdeltClient, newest: GdeltUpdate, caught_up_to: str | None
 ) -> list[GdeltUpdate]:
-    """What is not stored yet, the newest first: it is what people wait for."""
+    """The updates that are not stored yet, newest first."""
     if caught_up_to == newest.name:
         return []
     if caught_up_to == slot_before(newest.name, SLOT):
@@ -183,36 +186,35 @@ async def _wanted(
     after = slot_before(newest.name, timedelta(hours=WINDOW_HOURS))
     async with database.reading() as connection:
         known = set(await store.slots_between(connection, "provider", after, newest.name))
-    listed = {slot.name: slot for slot in [*await provider.missed(after, newest.name), newest]}
+    listed = {slot.name: slot for slot in [*await client.missed(after, newest.name), newest]}
     return [listed[name] for name in sorted(listed, reverse=True) if name not in known]
 
 
-async def _take(database: Database, provider: GdeltClient, slot: GdeltUpdate) -> None:
-    """One slot: the pages' headlines first, because the events are told in their words."""
-    pages = await _pages(provider, slot) if slot.gkg else []
+async def _ingest_update(database: Database, client: GdeltClient, update: GdeltUpdate) -> None:
+    """Ingest one update; the pages come first because events use their headlines."""
+    pages = await _read_pages(client, update.name, update.gkg) if update.gkg else []
     titles: dict[str, Headline] = {
         page.article.id: (page.article.title, "page") for page in pages if page.article.title
     }
-    raw = await provider.download(slot.export)
-    await ingest_export(database, f"{slot.name}.export.CSV.zip", raw, "provider", titles)
+    raw = await client.download(update.export)
+    await ingest_export(database, f"{update.name}.export.CSV.zip", raw, "provider", titles)
     async with database.reading() as connection:
-        sources = await pages_of_slot(connection, slot.name)
+        sources = await pages_of_slot(connection, update.name)
     await import_pages(database, "provider", pages, sources)
 
 
-async def _pages(provider: GdeltClient, slot: GdeltUpdate) -> list[GkgRecord]:
-    """The slot's pages; events do without them when they cannot be had."""
-    assert slot.gkg is not None, "asked only where it is announced"
+async def _read_pages(client: GdeltClient, slot: str, file: ListedFile) -> list[GkgRecord]:
+    """The pages of a GKG file, or none if it cannot be read: events are ingested without them."""
     try:
-        raw = await provider.download(slot.gkg)
+        raw = await client.download(file)
         parsed = await asyncio.to_thread(lambda: parse_gkg(unpack_export(raw, EXPORT_CAP_BYTES)))
     except (UpstreamFailure, ValueError) as error:
-        log.warning("pages refused", slot=slot.name, error=str(error)[:300])
+        log.warning("pages refused", slot=slot, error=str(error)[:300])
         return []
     return parsed.records
 
 
-async def _forget_old(database: Database, newest: str, retention_days: int) -> None:
+async def _delete_old(database: Database, newest: str, retention_days: int) -> None:
     before = slot_before(newest, timedelta(days=retention_days))
     is_seen = before > slot_before(newest, store.WIDEST_WINDOW)
     async with database.writing(lock="ingest") as connection:

@@ -1,4 +1,7 @@
-"""GKG and mentions."""
+"""Parsers for GDELT's page files: Global Knowledge Graph (pages with names and places) and mentions of events.
+
+GKG 2.1 has 27 tab-separated columns, mentions have 16; neither has a header or quoting (GDELT codebooks).
+"""
 
 import io
 import re
@@ -8,11 +11,11 @@ from functools import lru_cache
 from msgspec import Struct
 
 from tollhouse.html_text import one_line
-from tollhouse.services.defense.article import Article, article_id, tidy_link
+from tollhouse.services.defense.article import Article, article_id, clean_url
 from tollhouse.services.defense.ingest.export_parser import BadRow
 from tollhouse.services.defense.publishers import find_publisher
 
-# GDELT writes ISO 639-2/3, articles carry ISO 639-1.
+# GDELT uses ISO 639-2 and 639-3, articles use ISO 639-1.
 _LANGUAGES = """
 afr:af amh:am ara:ar aze:az bel:be ben:bn bos:bs bul:bg cat:ca ces:cs cze:cs chi:zh zho:zh dan:da deu:de ger:de
 ell:el gre:el est:et eus:eu fas:fa per:fa fin:fi fra:fr fre:fr gle:ga glg:gl guj:gu hat:ht heb:he hin:hi hrv:hr
@@ -27,7 +30,7 @@ _SOURCE = re.compile(rb"srclc:([a-z]{3})")
 
 @lru_cache(maxsize=1024)
 def source_language(translation: bytes) -> str:
-    """ISO 639-1 of the original. A page that GDELT did not translate was in English, says its codebook."""
+    """ISO 639-1 code of the original page. Without TranslationInfo a page was in English (codebook)."""
     if not translation.strip():
         return "en"
     found = _SOURCE.search(translation)
@@ -38,7 +41,7 @@ GKG_COLUMNS = 27
 LONGEST_GKG_LINE = 1_000_000
 LONGEST_TITLE = 300
 MOST_NAMES = 100
-# Pages believed to be older than this have the wrong date, or are no news.
+# Older publication dates are wrong or do not belong to news.
 OLDEST = timedelta(days=3650)
 
 _TITLE = re.compile(rb"<PAGE_TITLE>(.*?)</PAGE_TITLE>")
@@ -47,9 +50,9 @@ _PUBLISHED = re.compile(rb"<PAGE_PRECISEPUBTIMESTAMP>(\d{14})</PAGE_PRECISEPUBTI
 
 
 class GkgPlace(Struct, frozen=True, gc=False):
-    """A place that the page names. `kind` as GDELT's geo types: 1 country, 2 US state, 3 US city, 4 city, 5 state.
+    """A place that a page names. `kind` is GDELT's geo type: 1 country, 2 US state, 3 US city, 4 city, 5 state.
 
-    `country` is FIPS 10-4; coordinates are those of the gazetteer's entry.
+    `country` is FIPS 10-4; coordinates come from GDELT's gazetteer.
     """
 
     kind: int
@@ -60,7 +63,7 @@ class GkgPlace(Struct, frozen=True, gc=False):
 
 
 class GkgRecord(Struct, frozen=True, gc=False):
-    """One page. `article.title` is empty where GDELT gives none; names are spelt as on the page, each once."""
+    """A page. `article.title` is empty if GDELT gives none; names are spelled as on the page, each once."""
 
     article: Article
     persons: tuple[str, ...]
@@ -69,7 +72,7 @@ class GkgRecord(Struct, frozen=True, gc=False):
 
 
 class ParsedGkg(Struct, frozen=True):
-    """The usable rows in the file's order, each page once. `total` counts every line that is not empty."""
+    """The usable rows in file order, each page once. `total` counts all non-empty lines."""
 
     records: list[GkgRecord]
     bad: list[BadRow]
@@ -77,11 +80,11 @@ class ParsedGkg(Struct, frozen=True):
 
 
 def parse_gkg(raw: bytes) -> ParsedGkg:
-    """Every web page of an unpacked GKG file. Rows about broadcasts and print, which have no address, count as bad."""
+    """Parse the web pages of an unpacked GKG file. Rows about broadcasts and print have no URL and count as bad."""
     records: dict[str, GkgRecord] = {}
     bad: list[BadRow] = []
     total = 0
-    # One line at a time: cut at once, a file takes its size a second time.
+    # Line by line: splitting the file would double its memory.
     for number, line in enumerate(io.BytesIO(raw), 1):
         if not line.strip(b"\r\n"):
             continue
@@ -100,14 +103,14 @@ def _record(line: bytes) -> GkgRecord:
     if len(f) != GKG_COLUMNS or len(line) > LONGEST_GKG_LINE:
         raise ValueError(f"{len(f)} columns in {len(line)} bytes; {GKG_COLUMNS} in at most {LONGEST_GKG_LINE} expected")
     if f[2] != b"1":
-        raise ValueError("the document is no web page")
+        raise ValueError("the document is not a web page")
     return GkgRecord(_article(f), _names(f[12]), _names(f[14]), _places(f[9]))
 
 
 def _article(f: list[bytes]) -> Article:
-    url = tidy_link(_text(f[4]))
+    url = clean_url(_text(f[4]))
     if not url:
-        raise ValueError("the document is not an http(s) address")
+        raise ValueError("the document has no http(s) URL")
     extras = f[26]
     publisher = find_publisher(url, _extra(_AUTHORS, extras))
     return Article(
@@ -124,7 +127,7 @@ def _article(f: list[bytes]) -> Article:
 
 
 def _text(field: bytes) -> str:
-    """UTF-8 as the codebook says, or Latin-1, which older files mix in."""
+    """Decode UTF-8, or Latin-1, which older files mix in."""
     try:
         return field.decode("utf-8")
     except UnicodeDecodeError:
@@ -137,7 +140,7 @@ def _extra(pattern: re.Pattern[bytes], extras: bytes) -> str:
 
 
 def _published(seen: bytes, extras: bytes) -> datetime:
-    """What the page says, if GDELT found it and it is believable; else the file's quarter of an hour."""
+    """The page's own publication time if GDELT gives a plausible one, else the time of the file."""
     seen_at = _moment(seen.decode("ascii", "replace"))
     found = _PUBLISHED.search(extras)
     if not found:
@@ -168,7 +171,7 @@ def _tone(text: str | bytes) -> float | None:
 
 
 def _names(field: bytes) -> tuple[str, ...]:
-    """The names of `Name,offset;Name,offset`, each once, in the order in which GDELT lists them."""
+    """The names of `Name,offset;Name,offset`, each once, in GDELT's order."""
     if not field:
         return ()
     names = {mention.rpartition(",")[0]: None for mention in _text(field).split(";")}
@@ -178,7 +181,7 @@ def _names(field: bytes) -> tuple[str, ...]:
 
 @lru_cache(maxsize=65536)
 def _place(text: bytes) -> GkgPlace | None:
-    """`kind#name#country#adm1#latitude#longitude#feature`; None for what does not fit."""
+    """Parse `kind#name#country#adm1#latitude#longitude#feature`; None if it is malformed."""
     f = _text(text).split("#")
     try:
         kind, latitude, longitude = int(f[0]), float(f[4]), float(f[5])
@@ -186,7 +189,7 @@ def _place(text: bytes) -> GkgPlace | None:
         return None
     if not (1 <= kind <= 5 and -90 <= latitude <= 90 and -180 <= longitude <= 180):
         return None
-    # In files of 2015 the country column holds another place's; the first-level code always begins with the country.
+    # In files of 2015 the country column may be another place's; ADM1 always begins with the country.
     return GkgPlace(kind, f[1], f[3][:2] or f[2], latitude, longitude)
 
 
@@ -202,9 +205,9 @@ LONGEST_MENTION = 8192
 
 
 class Mention(Struct, frozen=True, gc=False):
-    """One report of an event. `event_id` is the GlobalEventID; `source` the outlet's host, as GDELT writes it.
+    """A mention of an event on a page. `event_id` is the GlobalEventID, `source` the outlet's host as GDELT writes it.
 
-    `confidence` is 10..100, GDELT's own judgement of this extraction. `tone` is the document's, -100..100.
+    `confidence` is 10..100, GDELT's confidence in the extraction. `tone` is the page's, -100..100.
     """
 
     event_id: str
@@ -216,7 +219,7 @@ class Mention(Struct, frozen=True, gc=False):
 
 
 class ParsedMentions(Struct, frozen=True):
-    """The usable rows in the file's order. `total` counts every line that is not empty."""
+    """The usable rows in file order. `total` counts all non-empty lines."""
 
     mentions: list[Mention]
     bad: list[BadRow]
@@ -224,7 +227,7 @@ class ParsedMentions(Struct, frozen=True):
 
 
 def parse_mentions(raw: bytes) -> ParsedMentions:
-    """Every mention on a web page. Rows about broadcasts and print, which have no address, count as bad."""
+    """Parse the mentions on web pages. Rows about broadcasts and print have no URL and count as bad."""
     mentions: list[Mention] = []
     bad: list[BadRow] = []
     total = 0
@@ -248,15 +251,15 @@ def _mention(line: str) -> Mention:
     if not (f[0].isascii() and f[0].isdecimal()):
         raise ValueError("the event id is not a number")
     if f[3] != "1":
-        raise ValueError("the document is no web page")
+        raise ValueError("the document is not a web page")
     return Mention(f[0], _moment(f[2]), f[4], _address(f[5]), _confidence(f[11]), _tone(f[13]))
 
 
 @lru_cache(maxsize=16384)
 def _address(text: str) -> str:
-    url = tidy_link(text)
+    url = clean_url(text)
     if not url:
-        raise ValueError("the document is not an http(s) address")
+        raise ValueError("the document has no http(s) URL")
     return url
 
 

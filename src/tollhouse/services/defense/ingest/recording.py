@@ -1,4 +1,7 @@
-"""The bundled recording."""
+"""The bundled recording of 13 to 15 November 2020, served when no provider is configured or reachable.
+
+The package also contains the tables that ingesting it produces, packed into one file, so that a first start is quick.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -21,7 +24,7 @@ from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.services.defense.store import feed_revision
 from tollhouse.storage.database import Database, Transaction
 
-# Of each table its rows, a value for every column in the table's order.
+# Rows by table, with a value for each column in the table's order.
 Tables = Mapping[str, Sequence[Sequence[Any]]]
 
 LEVEL = 19
@@ -39,12 +42,12 @@ _TABLES = (
 
 
 async def is_untouched(connection: Transaction) -> bool:
-    """Whether nothing was ever taken in or told."""
+    """Whether nothing was ever ingested or published."""
     return (await connection.execute(select(feed_revision.c.feed).limit(1))).scalar() is None
 
 
 async def tables(connection: Transaction) -> Tables:
-    """What is stored of events and news, but for when each slot was taken in."""
+    """The stored events and news, without the times of ingestion."""
     found = {}
     for table in _TABLES:
         rows = (await connection.execute(select(table).order_by(*table.primary_key))).mappings()
@@ -52,22 +55,22 @@ async def tables(connection: Transaction) -> Tables:
     return found
 
 
-async def put(connection: Transaction, kept: Tables, ingested_at: str) -> None:
-    """Store these tables where nothing is stored."""
+async def put(connection: Transaction, rows_by_table: Tables, ingested_at: str) -> None:
+    """Write these tables into an empty store."""
     for table in _TABLES:
-        rows = [dict(zip(_columns(table.name), row, strict=True)) for row in kept[table.name]]
+        rows = [dict(zip(_columns(table.name), row, strict=True)) for row in rows_by_table[table.name]]
         if table is store.gdelt_slot:
             rows = [{**row, "ingested_at": ingested_at} for row in rows]
         await connection.execute(insert(table), rows)
 
 
-def packed(kept: Tables) -> bytes:
-    """One file of them."""
-    return zstandard.compress(msgspec.msgpack.encode(kept), LEVEL)
+def packed(rows_by_table: Tables) -> bytes:
+    """Pack tables into one file."""
+    return zstandard.compress(msgspec.msgpack.encode(rows_by_table), LEVEL)
 
 
 def unpacked(raw: bytes) -> Tables:
-    """The tables in such a file."""
+    """Unpack tables from a file."""
     return msgspec.msgpack.decode(zstandard.decompress(raw), type=dict[str, list[list[Any]]])
 
 
@@ -78,15 +81,15 @@ def _columns(name: str) -> list[str]:
 
 log = logger("ingest")
 
-# What taking the exports in and telling them stores: `tools/prepare_recording.py` writes it, a test compares the two.
+# Written by tools/prepare_recording.py; a test compares it with what ingesting the exports produces.
 PREPARED = "prepared.msgpack.zst"
 RECORDED_DAYS = 3
 
 
 async def load_recording(database: Database, settings: Settings) -> None:
-    """Take the recording in, once; without `recorded`, only into a store that is empty.
+    """Ingest the recording once; without the `recorded` setting only into an empty store.
 
-    A store where nothing ever was gets it told already. Nobody keeps less than RECORDED_DAYS of that.
+    A store that was never used gets the prepared tables, unless it retains less than RECORDED_DAYS.
     """
     exports = recorded_exports()
     async with database.turn("recording", Path(settings.data_dir)):
@@ -96,7 +99,7 @@ async def load_recording(database: Database, settings: Settings) -> None:
             is_empty = not await store.newest_slot(connection, "provider") and not await store.newest_slot(
                 connection, "local"
             )
-        if settings.section(DefenseSettings).retention_days >= RECORDED_DAYS and await _put_prepared(database):
+        if settings.section(DefenseSettings).retention_days >= RECORDED_DAYS and await _load_prepared(database):
             return
         if settings.recorded or is_empty:
             await ingest_recording(database)
@@ -110,23 +113,24 @@ async def ingest_recording(database: Database) -> None:
 
 
 def recorded_exports() -> list[Traversable]:
-    """The recording's files in the order of their slots."""
-    found = [entry for entry in recording_folder().iterdir() if entry.name.endswith(".export.CSV.zip")]
-    return sorted(found, key=lambda entry: entry.name)
+    """The files of the recording in the order of their slots."""
+    entries = recording_folder().iterdir()
+    exports = (entry for entry in entries if entry.name.endswith(".export.CSV.zip"))
+    return sorted(exports, key=lambda entry: entry.name)
 
 
 def recording_folder() -> Traversable:
-    """Where the recording's files are."""
+    """The folder of the recording."""
     return files("tollhouse.services.defense").joinpath("data", "recording")
 
 
-async def _put_prepared(database: Database) -> bool:
-    """Whether nothing was stored yet, so that the prepared recording is now."""
+async def _load_prepared(database: Database) -> bool:
+    """Load the prepared tables into a store that was never used; False if it was."""
     async with database.writing(lock="ingest") as connection:
         if not await is_untouched(connection):
             return False
         raw = await asyncio.to_thread(recording_folder().joinpath(PREPARED).read_bytes)
-        kept = await asyncio.to_thread(unpacked, raw)
-        await put(connection, kept, clock.iso(clock.now()))
-    log.info("recording stored", slots=len(kept["gdelt_slot"]))
+        prepared = await asyncio.to_thread(unpacked, raw)
+        await put(connection, prepared, clock.iso(clock.now()))
+    log.info("recording loaded", slots=len(prepared["gdelt_slot"]))
     return True

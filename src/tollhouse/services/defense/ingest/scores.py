@@ -1,28 +1,28 @@
-"""How much an event matters: significance and severity, and the arithmetic a caller may check."""
+"""Scores of an event: significance, severity tier, and the arithmetic behind them for readers."""
 
 from math import log, log10
 
 from tollhouse.services.defense.events.event import Event, EventRecord, Metrics, SeverityTier
 
 _REACH, _HARM, _RELEVANCE = 0.45, 0.35, 0.20
-# Publishers at which more of them no longer count.
+# More publishers than this add nothing.
 _SATURATED_AT = 50
 
 
 def significance(goldstein: float, fatalities: int, relevance: float, publishers: int) -> float:
-    """0..1, from how many publishers tell it, how much harm it does and how near to defense it is."""
+    """Significance, 0..1, from publishers, harm and relevance to defense."""
     weighed = _REACH * _reach(publishers) + _HARM * _harm(goldstein, fatalities) + _RELEVANCE * relevance
     return round(min(1.0, weighed), 4)
 
 
 def severity_tier(record: EventRecord, publishers: int) -> SeverityTier:
-    """The first tier whose rule holds; a category we doubt never makes an event worse than medium."""
+    """The first tier whose rule matches; at most medium if the category's confidence is below 0.5."""
     tier, _ = _tier(record, publishers)
     return tier
 
 
 def to_event(record: EventRecord, publishers: int, story_id: str | None) -> Event:
-    """The event as callers see it. `publishers` are the distinct publisher families of its story."""
+    """The event as served. `publishers` counts the distinct source families of its story."""
     return Event(
         id=record.id,
         title=record.title,
@@ -45,7 +45,7 @@ def to_event(record: EventRecord, publishers: int, story_id: str | None) -> Even
 
 
 def reasons(record: EventRecord, publishers: int) -> dict[str, str]:
-    """The record's own reasons and those of its scores, every number shown."""
+    """The record's reasons and those of its scores, with every number."""
     reach, harm = _reach(publishers), _harm(record.goldstein, record.fatalities)
     score = significance(record.goldstein, record.fatalities, record.relevance, publishers)
     tier, why = _tier(record, publishers)
@@ -77,17 +77,17 @@ def _tier(record: EventRecord, publishers: int) -> tuple[SeverityTier, str]:
 
 def _uncapped(record: EventRecord, publishers: int) -> tuple[SeverityTier, str]:
     deaths, is_battle = record.fatalities, record.category == "Battles"
-    told = f"told by {publishers} publishers"
+    reported = f"reported by {publishers} publishers"
     rules: tuple[tuple[bool, SeverityTier, str], ...] = (
         (deaths >= 25, "critical", f"{deaths} deaths, 25 or more"),
         (
             record.is_state_on_state and publishers >= 3,
             "critical",
-            f"a strike between states {told}, 3 or more",
+            f"a strike between states {reported}, 3 or more",
         ),
         (deaths >= 5, "high", f"{deaths} deaths, 5 or more"),
-        (is_battle and publishers >= 3, "high", f"a battle {told}, 3 or more"),
-        (is_battle and publishers >= 2, "medium", f"a battle {told}"),
+        (is_battle and publishers >= 3, "high", f"a battle {reported}, 3 or more"),
+        (is_battle and publishers >= 2, "medium", f"a battle {reported}"),
         (record.category == "Protests" and record.is_violent, "medium", "a violent protest"),
     )
-    return next(((tier, why) for holds, tier, why in rules if holds), ("low", "no rule for a higher tier holds"))
+    return next(((tier, why) for holds, tier, why in rules if holds), ("low", "no rule of a higher tier matches"))

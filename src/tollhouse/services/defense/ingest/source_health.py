@@ -1,4 +1,4 @@
-"""How each source of the feeds is doing, kept where every process can read it."""
+"""Health of the sources of the feeds, stored for all processes."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ LONGEST_ERROR = 300
 
 
 class SourceHealth(Struct, frozen=True):
-    """One source. Ages are whole seconds; `failures` counts the attempts failed since the last success."""
+    """The health of one source. `failures` counts failed attempts since the last success."""
 
     name: str
     status: str
@@ -27,13 +27,13 @@ class SourceHealth(Struct, frozen=True):
 
 
 async def succeeded(database: Database, source: str) -> None:
-    """The source has just answered."""
+    """Record a success of a source."""
     async with database.writing() as connection:
         await store.write_health(connection, source=source, last_success_at=clock.iso(clock.now()), failures=0)
 
 
 async def failed(database: Database, source: str, error: Exception, failures: int) -> None:
-    """The source has just failed, for the `failures`-th time in a row."""
+    """Record a failure of a source, the `failures`-th in a row."""
     text = masked(f"{type(error).__name__}: {error}".splitlines()[0])[:LONGEST_ERROR]
     async with database.writing() as connection:
         await store.write_health(
@@ -42,19 +42,19 @@ async def failed(database: Database, source: str, error: Exception, failures: in
 
 
 async def keep_only(database: Database, prefix: str, sources: Sequence[str]) -> None:
-    """Forget the sources whose name begins so and that nobody asks any more."""
+    """Delete the health of sources with this name prefix that are no longer configured."""
     async with database.writing() as connection:
         await store.keep_health(connection, prefix, sources)
 
 
 async def list_sources(database: Database) -> list[SourceHealth]:
-    """Every source that has been tried."""
+    """The health of every source that was tried."""
     async with database.reading() as connection:
         rows = await store.list_health(connection)
-    return [_read(row) for row in rows]
+    return [_from_row(row) for row in rows]
 
 
-def _read(row: Any) -> SourceHealth:
+def _from_row(row: Any) -> SourceHealth:
     age = None
     if row.last_success_at:
         age = int((clock.now() - datetime.fromisoformat(row.last_success_at)).total_seconds())

@@ -1,4 +1,4 @@
-"""How the words of a slug become a sentence: names and acronyms get their capitals, lost apostrophes come back."""
+"""Truecasing: turn the words of a slug into a sentence with capitals and apostrophes."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from tollhouse.services.defense.countries import COUNTRIES
 
-# Words of other languages: two of them, and English capitals would be wrong.
+# Words of other languages; with two of them English capitals would be wrong.
 _FOREIGN = frozenset({
     "de", "la", "el", "los", "las", "les", "des", "du", "une", "et", "der", "die", "das", "und", "il", "di", "del",
     "por", "para", "que", "con", "dans", "pour", "sur",
@@ -24,7 +24,7 @@ _SHORTENED = {
 _PARTICLES = frozenset(
     {"Factbox", "Explainer", "Breakingviews", "Timeline", "Exclusive", "Editorial", "Watch", "Opinion"}
 )
-# After these "us" is the pronoun anywhere; after the second group only at the end.
+# After these "us" is the pronoun; after the second group only at the end of the sentence.
 _BEFORE_PRONOUN = frozenset({
     "let", "lets", "let's", "tell", "tells", "give", "gives", "show", "shows", "help", "helps", "make", "makes", "both",
     "teach", "takes",
@@ -34,16 +34,16 @@ _BEFORE_LAST_PRONOUN = frozenset({
 })  # fmt: skip
 _PREFIXES = frozenset({"anti", "ex", "non"})
 _MAGNITUDES = frozenset({"billion", "million", "trillion", "percent", "magnitude", "bn"})
-# Without one of these no word is joined to another.
+# Only these words can join the previous word.
 _JOINTS = frozenset({"s", "k", "n", "ll", "re", "ve", "t", "old", "no", "No", *_PREFIXES, *_MAGNITUDES, *_SHORTENED})
-# Only words that end in these can be possessives, plurals, "us" or something with a comma or a point after it.
+# Only words with these endings can be possessives, plurals, "us" or words with punctuation.
 _INFLECTED_ENDS = frozenset("s,.")
 
 
 def sentence(words: Sequence[str], places: Iterable[str] = ()) -> str:
-    """The words as a headline in sentence case. A slug that carries capitals of its own keeps them.
+    """The words as a headline in sentence case. A slug with capitals of its own keeps them.
 
-    `places` are names the event is known to mention, in their proper case, such as "Kabul, Kabol, Afghanistan".
+    `places` are names that the event mentions, in their proper case, such as "Kabul, Kabol, Afghanistan".
     """
     if not all(map(str.islower, words)) and any(word != word.lower() != word.swapcase() for word in words[1:]):
         return _opened(_rejoined(list(words)))
@@ -58,7 +58,7 @@ def sentence(words: Sequence[str], places: Iterable[str] = ()) -> str:
 
 @lru_cache(maxsize=8192)
 def _capitals(place: str) -> dict[str, str]:
-    """The capitalised words of a place's name by their lower case."""
+    """The capitalized words of a place name by their lower case."""
     return {part.lower(): part for part in place.replace(",", "").split() if part[:1].isupper()}
 
 
@@ -119,7 +119,7 @@ def _named(words: list[str], local: dict[str, str]) -> list[str]:
 
 
 def _long_name(words: list[str], at: int, most_words: int) -> tuple[str | None, int]:
-    """The longest name of several words that begins at `at`, and where the words after it begin."""
+    """The longest name of several words that begins at `at`, and the position after it."""
     names = _names()
     for end in range(min(at + most_words, len(words)), at + 1, -1):
         name = _name(" ".join(words[at:end]), names)
@@ -129,7 +129,7 @@ def _long_name(words: list[str], at: int, most_words: int) -> tuple[str | None, 
 
 
 def _name(text: str, names: dict[str, str]) -> str | None:
-    """A name of several words, possessive or not: slugs write "al qaeda s", "al qaedas" and "al qaeda"."""
+    """A name of several words or its possessive: slugs write "al qaeda s", "al qaedas" and "al qaeda"."""
     if text in names:
         return names[text]
     stem = text.removesuffix("'s") if text.endswith("'s") else text.removesuffix("s")
@@ -154,7 +154,7 @@ def _cased(words: list[str], at: int, local: dict[str, str]) -> str:
 
 
 def _possessive(word: str, names: dict[str, str], local: dict[str, str]) -> str:
-    # Not the possessive of the first word of New York.
+    # "news" is not the possessive of "New".
     if not word.endswith("s") or word.endswith("ss") or word == "news":
         return word
     stem = word[:-1]
@@ -184,7 +184,7 @@ def _opened(words: list[str]) -> str:
 
 @cache
 def _names() -> dict[str, str]:
-    """Proper spelling by lower-case words separated by single spaces."""
+    """Proper spelling by lower-case words joined by single spaces."""
     text = files("tollhouse.services.defense").joinpath("data", "proper_names.txt").read_text(encoding="utf-8")
     countries = [
         name for country in COUNTRIES for name in (country.name, *country.aliases) if len(name) > 3 and "," not in name
@@ -194,7 +194,7 @@ def _names() -> dict[str, str]:
 
 @cache
 def _names_starting() -> dict[str, int]:
-    """By its first word, the length in words of the longest name of several words."""
+    """The word count of the longest name of several words, by its first word."""
     longest: dict[str, int] = {}
     for name in _names():
         first, *others = name.split()

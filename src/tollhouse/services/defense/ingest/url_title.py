@@ -1,4 +1,4 @@
-"""A headline from the words of a URL."""
+"""Derive a headline from a URL: the part of its path with most words, without ids, dates and section names."""
 
 import re
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ _EXTENSION = re.compile(
     r"(?:\.(?:s?html?|php|aspx?|cms|vnp|ece|jsp|cfm|stm|amp|story|item|(?:full)?article|print))+$", re.IGNORECASE
 )
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-# Begins with one certain character, so a search for it is far faster than one for _UUID.
+# Begins with a literal character, so searching for it is much faster than for _UUID.
 _UUID_MIDDLE = re.compile(r"-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-", re.IGNORECASE)
 # Apostrophes that a site escaped twice: %e2%80%99 without its percent signs, &#039; and &apos; without theirs.
 _ESCAPED_QUOTE = re.compile(r"-?e2-80-9[89]-?(?=s-|s$|t-|-)|(?<=[a-z])(?:039|apos)(?=s?(?:-|$))")
 _COMMA_ID = re.compile(r",[0-9]{6,}$")
 _GAP = re.compile(r"(?:,(?=[^\W\d])|[-_+\s~|:;!?()\[\]\"“”*=&/\\\u2013—―])+")
-# A comma after a word is worth keeping.
+# A comma after a word is kept.
 _CLOSING_EDGES = " .'\u2019\u2018"
 _EDGES = " .,'\u2019\u2018"
 _ID = re.compile(
@@ -37,7 +37,7 @@ _YEAR = re.compile(r"(?:19|20)[0-9]{2}")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_]['\u2019]?[^\W\d_]")
 
-# A part made of these alone names a section of the site.
+# A path part with only these words names a section of the site.
 _SECTIONS = frozenset({
     "a", "all", "and", "archive", "article", "articles", "arts", "asia", "at", "breaking", "business", "category",
     "community", "content", "culture", "current", "east", "economics", "economy", "education", "en", "english",
@@ -51,7 +51,7 @@ _SECTIONS = frozenset({
 })  # fmt: skip
 _LEADING = frozenset({"article", "articles", "story", "news", "detail", "post"})
 _TRAILING = frozenset({"article", "story", "html", "htm", "php", "spt", "ont", "video"})
-# Papers that append the agency or paper they took the text from.
+# Sites append the name of the agency or paper that wrote the text.
 _OUTLETS = {
     "post": [["national", "post"], ["washington", "post"]],
     "times": [["los", "angeles", "times"]],
@@ -64,7 +64,7 @@ _OUTLETS = {
     "nyt": [["nyt"]],
 }
 _COPIES = frozenset({"1", "2", "3", "4", "001", "002", "003", "004"})
-# In front of a lone number these words want it: "part 2" is no second copy of "part".
+# A number after one of these belongs to it: "part 2" is not a second copy of "part".
 _COUNTED = frozenset({
     "by", "category", "chapter", "covid", "day", "episode", "game", "group", "level", "no", "number", "of", "over",
     "part", "phase", "round", "season", "stage", "to", "top", "type", "volume", "week",
@@ -72,7 +72,7 @@ _COUNTED = frozenset({
 
 
 def headline_words(url: str) -> list[str]:
-    """The words of the headline in `url`, case and order kept; empty when no part holds at least three real words."""
+    """The words of the headline in a URL, in their case and order; empty if no part has at least three real words."""
     match = _PARTS.match(url)
     if not match:
         return []
@@ -85,7 +85,7 @@ def headline_words(url: str) -> list[str]:
     best: list[str] = []
     most = FEWEST_WORDS - 1
     for part in reversed(parts):
-        # A separator more than words: a short part cannot win.
+        # Words need separators: a short part cannot have more.
         if len(part) <= most * 2:
             continue
         words = _words(part)
@@ -96,14 +96,14 @@ def headline_words(url: str) -> list[str]:
 
 
 def real_words(words: list[str]) -> int:
-    """How many of the words hold at least two letters; scripts that write without spaces count two signs a word."""
+    """How many words have at least two letters; scripts without spaces count two characters per word."""
     if "".join(words).isascii():
         return len([word for word in words if len(word) > 1 and (word.isalpha() or _LETTERS.search(word))])
     return sum(len(_CJK.findall(word)) // 2 or bool(_LETTERS.search(word)) for word in words)
 
 
 def _without_reuters_slugline(parts: list[str]) -> list[str]:
-    # .../article/us-syria-security-idUS... is a list of topics; the headline, where there is one, is the part after it.
+    # .../article/us-syria-security-idUS... lists topics; the headline, if any, is the next part.
     if len(parts) > 1:
         return parts[-1:]
     return [] if any("-id" in part for part in parts) else parts
@@ -126,7 +126,7 @@ def _words(part: str) -> list[str]:
 
 
 def _split(part: str) -> list[str]:
-    # Nearly every slug holds nothing but letters, digits and hyphens, which splits at a tenth of the cost.
+    # Nearly all slugs have only letters, digits and hyphens; splitting those costs a tenth.
     if part.replace("-", "").isalnum():
         return part.split("-")
     return [word.lstrip(_EDGES).rstrip(_CLOSING_EDGES) for word in _GAP.split(part)]
@@ -147,7 +147,7 @@ def _trimmed(words: list[str]) -> list[str]:
     for outlet in _OUTLETS.get(words[-1].lower(), ()) if words else ():
         if len(words) > len(outlet) + 2 and [word.lower() for word in words[-len(outlet) :]] == outlet:
             return words[: -len(outlet)]
-    # The second copy of a slug gets a number.
+    # Sites number the second copy of a slug.
     if len(words) > 3 and words[-1] in _COPIES and words[-2].lower() not in _COUNTED:
         words = words[:-1]
     return words
@@ -170,9 +170,9 @@ def _without_date(words: list[str]) -> list[str]:
 
 
 def title_from_url(url: str, places: Iterable[str] = ()) -> str | None:
-    """The headline in the URL's slug, in sentence case; None when the URL holds fewer than three real words.
+    """The headline in a URL's slug, in sentence case; None if the URL has fewer than three real words.
 
-    `places` are full names of the event's places: the slug has lost their capitals.
+    `places` are full names of the event's places, used to restore capitals.
     """
     words = headline_words(url)
     return sentence(words, places) if words else None

@@ -1,7 +1,7 @@
-"""How ACLED's events become fatality records, with the operator's own account and for the operator alone.
+"""Fetch fatality records from ACLED with the operator's own account.
 
-Off unless the operator gives an account. ACLED's terms forbid passing its data on, so a record carries the figure, the
-place and the day, and neither its notes nor its sources. An operator who sells the feeds must ask ACLED for a licence.
+Off unless the operator configures an account. ACLED's terms forbid redistribution, so records contain the figure, the
+place and the day, but no notes or sources. An operator who sells the feeds needs a licence from ACLED.
 ACLED API: an OAuth password grant for a day's token, then pages of at most 5,000 from page 1 on.
 """
 
@@ -17,13 +17,13 @@ from tollhouse.services.defense.providers.fatalities import FatalityRecord, Fata
 
 SITE = "https://acleddata.com/"
 PAGE_SIZE = 5000
-# Ten million events, as for UCDP: only a server that never ends is cut off.
+# Ten million events: stops only a server whose pages never end.
 MOST_PAGES = 2000
 
 _FIELDS = "event_id_cnty|event_date|time_precision|country|latitude|longitude|geo_precision|fatalities"
-# ACLED's time precision: 1 the day, 2 the week, 3 the month.
+# ACLED's time precision: 1 day, 2 week, 3 month.
 _DAYS = {1: 1, 2: 7, 3: 30}
-# ACLED's place precision: 1 the town, 2 a part of a region, whose town stands in, 3 the region.
+# ACLED's place precision: 1 town, 2 part of a region (located at its town), 3 region.
 _WHERE = {1: 1, 2: 3, 3: 4}
 
 
@@ -43,7 +43,7 @@ class _Token(Struct, frozen=True):
 
 class _Page(Struct, frozen=True):
     data: list[dict[str, Any]]
-    # HTTP says 200 even for some refusals; the body then says otherwise.
+    # Some errors come with HTTP status 200 and are stated in the body.
     success: bool = True
     status: int = 200
 
@@ -62,19 +62,19 @@ class _Event(Struct, frozen=True):
 async def acled_records(
     client: httpx2.AsyncClient, account: AcledAccount, since: date, until: date, *, site: str = SITE
 ) -> FatalityRecords:
-    """Every event between two days, both included. UpstreamFailure when the login or any page fails."""
+    """All events between two days, inclusive. Raises UpstreamFailure if the login or any page fails."""
     token = await _login(client, account, site)
-    found = FatalityRecords([], 0)
+    records = FatalityRecords([], 0)
     for number in range(1, MOST_PAGES + 1):
         events = await _page(client, token, since, until, number, site)
-        found += parse_acled(events)
+        records += parse_acled(events)
         if len(events) < PAGE_SIZE:
             break
-    return found
+    return records
 
 
 def parse_acled(events: list[dict[str, Any]]) -> FatalityRecords:
-    """The usable ones of raw events, whose numbers ACLED writes as strings."""
+    """Convert raw events, whose numbers are strings."""
     return parse_records(events, _Event, _record)
 
 
@@ -88,7 +88,7 @@ async def _login(client: httpx2.AsyncClient, account: AcledAccount, site: str) -
     return (await fetch_json(client, f"{site}oauth/token", _Token, form=form)).access_token
 
 
-async def _page(  # noqa: PLR0913, PLR0917 - the parts of one question
+async def _page(  # noqa: PLR0913, PLR0917 - the parameters of one request
     client: httpx2.AsyncClient, token: str, since: date, until: date, number: int, site: str
 ) -> list[dict[str, Any]]:
     page = await fetch_json(
@@ -106,16 +106,16 @@ async def _page(  # noqa: PLR0913, PLR0917 - the parts of one question
         headers={"Authorization": f"Bearer {token}"},
     )
     if not page.success or page.status != 200:
-        raise UpstreamFailure("status", f"ACLED answered with status {page.status} in its body")
+        raise UpstreamFailure("status", f"ACLED responded with status {page.status} in its body")
     return page.data
 
 
 def _record(event: _Event) -> FatalityRecord:
     country = find_country(event.country)
     if country is None:
-        raise ValueError(f"{event.country[:40]!r} is no country we know")
+        raise ValueError(f"{event.country[:40]!r} is not a known country")
     if event.fatalities < 0 or not (-90 <= event.latitude <= 90 and -180 <= event.longitude <= 180):
-        raise ValueError("there is no such figure or place")
+        raise ValueError("the figure or the coordinates are out of range")
     return FatalityRecord(
         provider="acled",
         id=event.event_id_cnty,
@@ -124,7 +124,7 @@ def _record(event: _Event) -> FatalityRecord:
         country=country.alpha2,
         latitude=event.latitude,
         longitude=event.longitude,
-        # ACLED gives the most conservative of the reported figures, and no range.
+        # ACLED gives one conservative figure, no range.
         best=event.fatalities,
         high=event.fatalities,
         low=event.fatalities,

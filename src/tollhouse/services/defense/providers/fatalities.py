@@ -1,4 +1,4 @@
-"""What a provider of fatality figures reports, and which of our events a record speaks of."""
+"""Fatality records of researched providers (UCDP, ACLED), and matching them to events."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
@@ -15,7 +15,7 @@ Coded = TypeVar("Coded")
 
 DAYS_APART = timedelta(days=1)
 KM_APART = 50.0
-# Where both say which place it was, next to it is not at it.
+# For records located at the exact place.
 PRECISE_KM_APART = 25.0
 LONGEST_DAYS = 2
 
@@ -23,11 +23,11 @@ _EARTH_KM = 6371.0
 
 
 class FatalityRecord(Struct, frozen=True):
-    """One violent event as a provider's researchers coded it. `best`, `high`, `low` count deaths.
+    """A violent event as coded by a provider's researchers. `best`, `high` and `low` count deaths.
 
     `country` is ISO 3166-1 alpha-2. `days` is how many days the record covers from `date` on, 1 for one day.
     `where_precision`: 1 the place itself, 2 near it or within about 25 km, 3 the district, 4 and more a province or
-    a country, whose coordinates are a stand-in. `source_url` leads to the provider's own page, empty where it has none.
+    a country, with placeholder coordinates. `source_url` is the provider's page, empty if there is none.
     """
 
     provider: FatalityProvider
@@ -46,7 +46,7 @@ class FatalityRecord(Struct, frozen=True):
 
 
 class FatalityRecords(Struct, frozen=True):
-    """The usable ones of a provider's events, and how many others there were."""
+    """The usable records of a provider and the number of unusable ones."""
 
     records: list[FatalityRecord]
     bad: int
@@ -58,7 +58,7 @@ class FatalityRecords(Struct, frozen=True):
 def parse_records(
     events: Sequence[dict[str, Any]], kind: type[Coded], record: Callable[[Coded], FatalityRecord]
 ) -> FatalityRecords:
-    """The records of raw events, whose numbers may be written as strings; `record` raises ValueError for a bad one."""
+    """Convert raw events, whose numbers may be strings. `record` raises ValueError for an unusable event."""
     records: list[FatalityRecord] = []
     for event in events:
         try:
@@ -69,27 +69,27 @@ def parse_records(
 
 
 def match_fatalities(event: EventRecord, records: Iterable[FatalityRecord]) -> FatalityRecord | None:
-    """The one record that speaks of the event; None where none does or several might.
+    """The one record that matches an event; None if none or several match, because a wrong figure is worse than none.
 
-    It must be a violent event in the same country, at most a day away, at most KM_APART km away (PRECISE_KM_APART
-    where the record names the very place), both must be placed below the province, and no second record may fit:
-    a wrong figure is worse than none. One record can fit several events, which then tell of the same deaths.
+    The event must be violent and in the same country, at most a day and KM_APART kilometres away (PRECISE_KM_APART if
+    the record has the exact place), and both must be located more precisely than a province. A record may match
+    several events, which then report the same deaths.
     """
     if not event.is_violent or not event.geo.region:
         return None
-    fitting = [record for record in records if _fits(event, record)]
-    return fitting[0] if len({(record.provider, record.id) for record in fitting}) == 1 else None
+    matching = [record for record in records if _matches(event, record)]
+    return matching[0] if len({(record.provider, record.id) for record in matching}) == 1 else None
 
 
 def kilometres(latitude1: float, longitude1: float, latitude2: float, longitude2: float) -> float:
-    """The great-circle distance of two points given in degrees."""
+    """Great-circle distance between two points in degrees."""
     north1, north2 = radians(latitude1), radians(latitude2)
     half_north, half_east = (north2 - north1) / 2, radians(longitude2 - longitude1) / 2
     chord = sin(half_north) ** 2 + cos(north1) * cos(north2) * sin(half_east) ** 2
     return 2 * _EARTH_KM * asin(min(1.0, sqrt(chord)))
 
 
-def _fits(event: EventRecord, record: FatalityRecord) -> bool:
+def _matches(event: EventRecord, record: FatalityRecord) -> bool:
     if record.country != event.country_code or record.days > LONGEST_DAYS or record.where_precision > 3:
         return False
     last = record.date + timedelta(days=record.days - 1)

@@ -1,4 +1,4 @@
-"""How UCDP's georeferenced events (researched, CC BY 4.0, up to a month behind) become fatality records.
+"""Fetch fatality records from UCDP's georeferenced events (CC BY 4.0, up to a month behind).
 
 UCDP API: pages of at most 1,000 from page 0 on, the operator's token in a header, at most 5,000 requests a day. Cite:
 Uppsala Conflict Data Program, Department of Peace and Conflict Research, Uppsala University.
@@ -16,10 +16,10 @@ from tollhouse.services.defense.providers.fatalities import FatalityRecord, Fata
 
 API = "https://ucdpapi.pcr.uu.se/api/"
 PAGE_SIZE = 1000
-# A million events: more than UCDP has, so that only a server that never ends is cut off.
+# A million events, more than UCDP has: stops only a server whose pages never end.
 MOST_PAGES = 1000
 
-# Names that carry a former one, or that nobody else uses.
+# Names with a former name in parentheses, or used only by UCDP.
 _COUNTRIES = {
     "DR Congo (Zaire)": "CD",
     "Kingdom of eSwatini (Swaziland)": "SZ",
@@ -31,7 +31,7 @@ _COUNTRIES = {
 
 
 class UcdpPage(Struct, frozen=True):
-    """One page of the answer, its events still raw: a bad one must not cost the page."""
+    """A page of results with raw events, so that a bad event does not cost the page."""
 
     result: list[dict[str, Any]] = field(name="Result")
     pages: int = field(name="TotalPages")
@@ -51,14 +51,14 @@ class _Event(Struct, frozen=True):
     source_headline: str | None = None
 
 
-async def ucdp_records(  # noqa: PLR0913 - one question and where to put it
+async def ucdp_records(  # noqa: PLR0913 - the parameters of one request
     client: httpx2.AsyncClient, token: str, version: str, since: date, until: date, *, api: str = API
 ) -> FatalityRecords:
-    """Every event between two days, both included. `version` is a release: `26.1`, or `26.0.9` for a candidate.
+    """All events between two days, inclusive. `version` is a release: `26.1`, or `26.0.9` for a candidate.
 
-    UpstreamFailure when any page fails: part of the truth would pass for the whole.
+    Raises UpstreamFailure if any page fails, because partial results would look complete.
     """
-    found = FatalityRecords([], 0)
+    records = FatalityRecords([], 0)
     for number in range(MOST_PAGES):
         page = await fetch_json(
             client,
@@ -72,14 +72,14 @@ async def ucdp_records(  # noqa: PLR0913 - one question and where to put it
             },
             headers={"x-ucdp-access-token": token},
         )
-        found += parse_ucdp(page.result)
+        records += parse_ucdp(page.result)
         if number + 1 >= page.pages or not page.result:
             break
-    return found
+    return records
 
 
 def parse_ucdp(events: list[dict[str, Any]]) -> FatalityRecords:
-    """The usable ones of raw events, in the API's fields or in the columns of UCDP's CSV files."""
+    """Convert raw events with the API's fields or the columns of UCDP's CSV files."""
     return parse_records(events, _Event, _record)
 
 
@@ -87,9 +87,9 @@ def _record(event: _Event) -> FatalityRecord:
     # `2010-05-13T00:00:00` in the API, `2010-05-13` in the files.
     first, last = date.fromisoformat(event.date_start[:10]), date.fromisoformat(event.date_end[:10])
     if not (0 <= event.low <= event.best <= event.high and first <= last):
-        raise ValueError("the figures or the days contradict each other")
+        raise ValueError("the figures or the dates contradict each other")
     if not (-90 <= event.latitude <= 90 and -180 <= event.longitude <= 180):
-        raise ValueError("there is no such place")
+        raise ValueError("the coordinates are out of range")
     return FatalityRecord(
         provider="ucdp",
         id=str(event.id),
@@ -114,5 +114,5 @@ def _country(name: str) -> str:
         return code
     country = find_country(name) or find_country(name.partition(" (")[0])
     if country is None:
-        raise ValueError(f"{name[:40]!r} is no country we know")
+        raise ValueError(f"{name[:40]!r} is not a known country")
     return country.alpha2
