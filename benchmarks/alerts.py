@@ -22,7 +22,8 @@ from typing import Any
 
 import msgspec
 
-from tollhouse import app, logs
+from tollhouse import logs
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store
@@ -185,7 +186,7 @@ async def stored(data_dir: Path) -> dict[str, Any]:
     """The same through a watch over a database."""
     chance = random.Random(1)
     settings = Settings(data_dir=str(data_dir), background_work=False)
-    async with app.open_context(settings, answers_calls=False) as context:
+    async with open_context(settings, answers_calls=False) as context:
 
         async def ingest_recording(moments: list[datetime]) -> None:
             async with context.database.writing() as connection:

@@ -25,7 +25,7 @@ from openai import AsyncOpenAI
 
 from tests.services.defense.chat.conftest import load_recorded
 from tests.services.defense.chat.evaluating import questions
-from tollhouse import app
+from tollhouse.admission.context import open_context
 from tollhouse.caller import KeyCaller
 from tollhouse.config.settings import Settings
 from tollhouse.http.endpoint import JSON, Request
@@ -101,7 +101,7 @@ def _fake(*flags: str) -> Iterator[str]:
 async def _streamed(picture: Snapshot, folder: Path, url: str, times: int) -> dict[str, float]:
     """Milliseconds to the first token of the server, and to the first text that a caller of the chat gets."""
     settings = Settings(data_dir=str(folder), recorded=True, llm_base_url=url)
-    async with app.open_context(settings) as context:
+    async with open_context(settings) as context:
         events = EventsFeed(context.database, recorded=True)
         await events.refresh()
         news = NewsFeeds(context.database, events)

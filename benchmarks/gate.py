@@ -16,6 +16,7 @@ from time import process_time
 from typing import Any
 
 from tollhouse import app, logs
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.http.server import Server
 
@@ -88,7 +89,7 @@ async def empty(calls: int) -> float:
 
 async def measure(folder: str, *, profiled: bool) -> dict[str, Any]:
     settings = Settings(data_dir=folder, recorded=True, background_work=False)
-    async with app.open_context(settings, answers_calls=False) as context:
+    async with open_context(settings, answers_calls=False) as context:
         made = await context.keys.create("bench@example.org", "enterprise", per_minute=100_000_000)
     headers = {"host": "127.0.0.1:8000", "authorization": f"Bearer {made.text}"}
     asked = scope(PATH, b"limit=20", headers)

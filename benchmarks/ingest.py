@@ -23,7 +23,8 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from tollhouse import app, logs
+from tollhouse import logs
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.services.defense.ingest.export_parser import Row
@@ -88,7 +89,7 @@ async def ingest_recording(paths: Sequence[Path], data_dir: Path) -> dict[str, i
     """The files through the real code into a fresh store; tells rows taken and events made."""
     rows = events = 0
     settings = Settings(data_dir=str(data_dir), background_work=False)
-    async with app.open_context(settings, answers_calls=False) as context:
+    async with open_context(settings, answers_calls=False) as context:
         for path in paths:
             report = await ingest_export(context.database, path.name, path.read_bytes(), "file")
             rows, events = rows + report.rows, events + report.events

@@ -26,6 +26,7 @@ from typing import Any
 from ingest import FIRST_SLOT, ROWS, SLOTS, recorded_rows, shifted
 
 from tollhouse import app, logs
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest.batches import ingest_export
@@ -81,7 +82,7 @@ async def measure(data_dir: Path) -> dict[str, Any]:
     settings = Settings(data_dir=str(data_dir), background_work=False)
     # As a server does once it has started.
     gc.set_threshold(app.COLLECT_AFTER_OBJECTS)
-    async with app.open_context(settings, answers_calls=False) as context:
+    async with open_context(settings, answers_calls=False) as context:
         begun = perf_counter()
         for name, raw in islice(made, SLOTS):
             await ingest_export(context.database, name, raw, "file")

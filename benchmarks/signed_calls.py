@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from measuring.servers import first_answer, free_port, new_key, running, tollhouse
 
-from tollhouse import app
+from tollhouse.admission.context import open_context
 from tollhouse.client import Agent
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.types import TREASURY, Transfer, agent_account
@@ -45,7 +45,7 @@ class Load(NamedTuple):
 async def register(folder: Path) -> list[Agent]:
     """Wallets with enough credit for every round, put into the books before the server starts."""
     wallets = [Agent(number.to_bytes(32)) for number in range(1, WALLETS + 1)]
-    async with app.open_context(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as context:
+    async with open_context(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as context:
         for wallet in wallets:
             agent = await context.wallets.register(wallet.address)
             account = agent_account(agent.agent_id)
@@ -55,7 +55,7 @@ async def register(folder: Path) -> list[Agent]:
 
 async def charged(folder: Path) -> int:
     """How many calls the books say were paid. RuntimeError when they do not balance."""
-    async with app.open_context(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as context:
+    async with open_context(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as context:
         report = await context.ledger.verify()
         if not report.balanced or report.pending:
             raise RuntimeError(f"the books are off: {report}")

@@ -8,7 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tollhouse import app, logs
+from tollhouse import logs
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense.ingest import recording
 from tollhouse.services.defense.ingest.recording import PREPARED, ingest_recording
@@ -20,7 +21,7 @@ TARGET = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/record
 async def prepare(folder: Path) -> recording.Tables:
     """The tables of a store that took the recording in and told it."""
     settings = Settings(data_dir=str(folder), background_work=False)
-    async with app.open_context(settings, answers_calls=False) as context:
+    async with open_context(settings, answers_calls=False) as context:
         await ingest_recording(context.database)
         desk = StoryPublisher(context.database, settings.retention_days)
         await desk.publish_stored(folder)

@@ -1,4 +1,4 @@
-"""The one file that builds things: settings, stores, rooms, services, one ASGI application."""
+"""The composition root: settings, stores, services and accounts become one ASGI application."""
 
 import asyncio
 import contextlib
@@ -7,20 +7,22 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
-from tollhouse import clock, failpoints, logs
-from tollhouse.accounts.keys import open_key_ring
-from tollhouse.accounts.plans import Plans, open_plans
-from tollhouse.accounts.subscriptions.stripe_client import open_stripe
-from tollhouse.accounts.wallets import WalletRegistry
+from tollhouse import __version__, failpoints, logs
+from tollhouse.accounts.agent_endpoints import AgentEndpoints
+from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints
+from tollhouse.accounts.key_endpoints import KeyEndpoints
+from tollhouse.accounts.plans import Plans
 from tollhouse.admission.admission import Admission
-from tollhouse.admission.context import AppContext
+from tollhouse.admission.context import AppContext, open_context
 from tollhouse.config.loader import load
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.console.discovery import discovery_pages
 from tollhouse.console.root_routes import api_docs_pages, front_service
+from tollhouse.http.endpoint import Endpoint
 from tollhouse.http.lifespan import Application
 from tollhouse.http.mcp.endpoint import McpEndpoint
 from tollhouse.http.router import Router
@@ -28,28 +30,28 @@ from tollhouse.http.server import Server
 from tollhouse.http.service import Service, Work
 from tollhouse.http.service_endpoints import with_housekeeping
 from tollhouse.http.terms import Terms
-from tollhouse.metering.meter import Meter, TallyMeter
-from tollhouse.payments.deposits.deposits import open_deposits
-from tollhouse.payments.ledger.ledger import open_ledger
-from tollhouse.payments.pay_per_request import open_pay_per_request
 from tollhouse.services import SECTIONS, every_service, offered
-from tollhouse.storage.counters import NoCounters
-from tollhouse.storage.counters_postgres import PostgresCounters
-from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
-from tollhouse.storage.database import Database, open_database
-from tollhouse.storage.migrate import migrate
-from tollhouse.webhooks.webhooks import open_webhooks
 
 log = logs.logger("app")
 
 RETRY_LEADING_SECONDS = 2.0
 COLLECT_AFTER_OBJECTS = 20_000
-RESTART_WORK_SECONDS = 5.0
-KEEP_LEDGER_SECONDS = 60.0
+RESTART_TASK_SECONDS = 5.0
+SWEEP_LEDGER_SECONDS = 60.0
+
+_ACCOUNTS_DESCRIPTION = """Accounts of this server: API keys, wallets and paid plans. They work for every service.
+
+Create a key with `POST /api/keys/create` and send it as `Authorization: Bearer <key>`. An agent registers its wallet
+with `POST /api/agent/register`, deposits USDC and signs each call instead."""
+
+_ACCOUNTS_TAGS = {
+    "keys": "API keys and their plans",
+    "agents": "Wallets that pay for each call from their credit",
+}
 
 
 def create() -> Application:
-    """The ASGI application, from the settings in the environment: what a server's workers import."""
+    """The ASGI application, from the settings in the environment. Worker processes import it."""
     settings = load_settings()
     logs.configure(settings.log_level)
     failpoints.arm(settings.failpoint)
@@ -63,118 +65,118 @@ def load_settings(config: str | None = None, **overrides: object) -> Settings:
 
 @contextlib.asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[Server]:
-    """Everything built and running, until the block ends."""
+    """The running server with its background tasks, until the block ends."""
     async with open_context(settings) as context:
-        services = await _opened(context)
-        gate = _gate(context, services)
-        following: list[Work] = [partial(_release_what_was_left, context)]
-        following += [work for service in services for work in service.per_process_tasks]
-        tasks = [asyncio.create_task(_for_ever(work)) for work in following]
+        services = await _open_services(context)
+        accounts = _accounts(context)
+        server = _server(context, services, accounts)
+        per_process: list[Work] = [partial(_recover_ledger, context)]
+        per_process += [task for service in services for task in service.per_process_tasks]
+        tasks = [asyncio.create_task(_run_forever(task)) for task in per_process]
         if settings.background_work:
-            tasks.append(asyncio.create_task(lead(context, services)))
-        _spare_the_collector()
+            tasks.append(asyncio.create_task(lead(context, [*services, accounts])))
+        _tune_garbage_collector()
         log.info("serving", services=[service.name for service in services])
         try:
-            yield gate
+            yield server
         finally:
-            await _cancelled(tasks)
-
-
-@contextlib.asynccontextmanager
-async def open_context(settings: Settings, *, answers_calls: bool = True) -> AsyncIterator[AppContext]:
-    """The rooms every service shares, their storage migrated. Only a process that answers calls counts them."""
-    plans = open_plans(settings)
-    async with contextlib.AsyncExitStack() as stack:
-        database = open_database(settings)
-        stack.push_async_callback(database.close)
-        await migrate(database)
-        meter = _meter(settings, database) if answers_calls else TallyMeter(NoCounters())
-        stack.push_async_callback(meter.close)
-        ledger = await open_ledger(settings, database)
-        stack.push_async_callback(ledger.close)
-        keys = await open_key_ring(database, settings.key_hash_secret)
-        wallets = WalletRegistry(database, settings.agent_prefix)
-        deposits = await stack.enter_async_context(open_deposits(settings, ledger))
-        webhooks = open_webhooks(settings, database)
-        stack.push_async_callback(webhooks.close)
-        per_request = await stack.enter_async_context(open_pay_per_request(settings, database, ledger))
-        stripe = await stack.enter_async_context(open_stripe(settings))
-        yield AppContext(
-            settings,
-            plans,
-            database,
-            keys,
-            wallets,
-            meter,
-            ledger,
-            deposits,
-            webhooks,
-            per_request,
-            stripe,
-            clock.seconds(),
-        )
+            for running in tasks:
+                running.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def working(settings: Settings) -> None:
-    """The background work alone, for ever."""
+    """Run only the background work, until cancelled."""
     async with open_context(settings, answers_calls=False) as context:
-        await lead(context, await _opened(context))
+        await lead(context, [*await _open_services(context), _accounts(context)])
 
 
 async def check(settings: Settings) -> None:
-    """Refuse at once what would fail in a worker: a wrong setting, a database out of reach, a folder in use."""
+    """Raise for what would fail in a worker process: a bad setting, an unreachable database, a folder in use."""
     chosen(settings)
     async with open_context(settings):
         pass
 
 
-async def _release_what_was_left(context: AppContext) -> None:
-    """Give back what calls of dead processes, and of this one, had reserved and nobody can settle any more."""
+async def _recover_ledger(context: AppContext) -> None:
+    """Release reservations that calls of this process or of dead ones left open."""
     while True:
-        await asyncio.sleep(KEEP_LEDGER_SECONDS)
+        await asyncio.sleep(SWEEP_LEDGER_SECONDS)
         await context.ledger.recover()
 
 
-async def _forget_kept_answers(context: AppContext) -> None:
-    """Forget paid answers nobody came back for."""
+async def _sweep_ledger(context: AppContext) -> None:
+    """Delete stored responses that their payers no longer can fetch."""
     while True:
         await context.ledger.sweep()
-        await asyncio.sleep(KEEP_LEDGER_SECONDS)
+        await asyncio.sleep(SWEEP_LEDGER_SECONDS)
 
 
 async def lead(context: AppContext, services: Sequence[Service]) -> None:
-    """Do the background work in one process of all that share the database; another takes over when it ends."""
+    """Run the leader tasks in one process of all that share the database; another takes over when it ends."""
     folder = Path(context.settings.data_dir)
-    all_work: list[Work] = [partial(_forget_kept_answers, context), context.webhooks.deliver_for_ever]
-    all_work += [work for service in services for work in service.leader_tasks]
+    tasks: list[Work] = [partial(_sweep_ledger, context), context.webhooks.deliver_for_ever]
+    tasks += [task for service in services for task in service.leader_tasks]
     if context.deposits is not None:
-        all_work.append(context.deposits.watch)
+        tasks.append(context.deposits.watch)
     if context.per_request.x402 is not None:
-        all_work.append(context.per_request.x402.resolve_for_ever)
+        tasks.append(context.per_request.x402.resolve_for_ever)
     while True:
         async with context.database.leading("background-work", folder) as leads:
             if leads:
-                log.info("doing the background work")
-                await asyncio.gather(*map(_for_ever, all_work))
+                log.info("running the background tasks")
+                await asyncio.gather(*map(_run_forever, tasks))
         await asyncio.sleep(RETRY_LEADING_SECONDS)
 
 
 def chosen(settings: Settings) -> list[str]:
-    """The services to offer. Raises SettingError for one that does not exist, DeclarationError for a wrong one."""
+    """The names of the services to serve. Raises SettingError for an unknown one, DeclarationError for a bad table."""
     known = every_service(settings)
     for name in [settings.service, *settings.hosts.values()]:
         if name and name not in known:
-            raise SettingError(f"service: there is no service {name!r}; there are {', '.join(known)}")
+            raise SettingError(f"service: there is no service {name!r}; choose one of {', '.join(known)}")
     return [settings.service] if settings.service else list(offered(settings))
 
 
-async def _opened(context: AppContext) -> list[Service]:
+async def _open_services(context: AppContext) -> list[Service]:
     known = every_service(context.settings)
     return [_with_plans(await known[name](context), context.plans) for name in chosen(context.settings)]
 
 
+def _accounts(context: AppContext) -> Service:
+    """The endpoints of keys, wallets and checkout, which belong to the server."""
+    settings = context.settings
+    checkout = CheckoutEndpoints(settings, context.database, context.keys, context.meter, context.stripe)
+    endpoints = [
+        *KeyEndpoints(context.keys, context.plans, context.meter, settings.keys_per_address_per_hour).endpoints(),
+        *AgentEndpoints(settings, context.wallets, context.ledger, context.deposits, context.meter).endpoints(),
+        *checkout.endpoints(),
+    ]
+
+    async def health() -> dict[str, Any]:
+        return {"status": "ok", "version": __version__}
+
+    service = Service(
+        name="accounts",
+        title="Tollhouse: accounts",
+        version="1.0.0",
+        description=_ACCOUNTS_DESCRIPTION,
+        endpoints=endpoints,
+        health=health,
+        health_schema={"type": "object", "properties": {"status": {"enum": ["ok"]}, "version": {"type": "string"}}},
+        leader_tasks=(checkout.monitor,) if context.stripe else (),
+        tags=_ACCOUNTS_TAGS,
+    )
+    return _with_plans(service, context.plans)
+
+
+def _with_accounts(service: Service, accounts: Service) -> Service:
+    """The service with the account endpoints among its own."""
+    return replace(service, endpoints=[*service.endpoints, *accounts.endpoints], tags={**service.tags, **accounts.tags})
+
+
 def _with_plans(service: Service, plans: Plans) -> Service:
-    """The service with the cheapest plan that may call each of its endpoints named in its terms."""
+    """The service with the cheapest plan that may call each endpoint named in its terms."""
 
     def named(terms: Terms) -> Terms:
         return structs.replace(terms, minimum_tier=next(iter(plans.including(terms.entitlement)), ""))
@@ -185,74 +187,63 @@ def _with_plans(service: Service, plans: Plans) -> Service:
     return replace(service, endpoints=endpoints)
 
 
-def _meter(settings: Settings, database: Database) -> Meter:
-    if settings.redis_url:
-        try:
-            from tollhouse.metering.redis_meter import RedisMeter
-        except ModuleNotFoundError:
-            raise SettingError("redis_url: needs the extra: pip install 'tollhouse[redis]'") from None
-        return RedisMeter(settings.redis_url)
-    if not database.is_sqlite:
-        return TallyMeter(PostgresCounters(database))
-    folder = Path(settings.data_dir)
-    return TallyMeter(MemoryCounters(folder) if settings.workers == 1 else SharedFileCounters(folder))
-
-
-def _gate(context: AppContext, services: Sequence[Service]) -> Server:
-    """Every service under its prefix, or the one that was asked for at the root; some hosts have one of their own."""
+def _server(context: AppContext, services: Sequence[Service], accounts: Service) -> Server:
+    """Every service under its prefix and the accounts at the root; a service that is served alone is at the root."""
     settings = context.settings
-    prefixes = ["" if settings.service else f"/{service.name}" for service in services]
-    front = front_service(settings, context, services, prefixes)
     admission = Admission(context)
-    router = Router()
-    for service, prefix in zip(services, prefixes, strict=True):
-        _mount(router, context, admission, service, prefix)
-        if prefix:
-            router.mount(replace(front, endpoints=discovery_pages(settings, [service], [prefix])), prefix)
-    router.mount(replace(front, endpoints=[*front.endpoints, *discovery_pages(settings, services, prefixes)]), "")
-    hosts = {host.lower(): _host(context, admission, _named(services, name)) for host, name in settings.hosts.items()}
+    if settings.service:
+        router = _root_router(context, admission, services[0], accounts)
+    else:
+        router = Router()
+        prefixes = [f"/{service.name}" for service in services]
+        mounted = [_with_accounts(each, accounts) if each.has_accounts else each for each in services]
+        for service, prefix in zip(mounted, prefixes, strict=True):
+            _mount(router, context, service, prefix, [McpEndpoint(settings, admission, service, prefix).operation()])
+            for page in discovery_pages(settings, [service], [prefix]):
+                router.add(service, page, prefix)
+        _mount(router, context, accounts, "", [])
+        front = front_service(settings, context, mounted, prefixes, accounts)
+        router.mount(front, "")
+        for page in discovery_pages(settings, [*mounted, accounts], [*prefixes, ""]):
+            router.add(front, page, "")
+    by_name = {service.name: service for service in services}
+    # A host's own addresses begin at its root, whatever its name.
+    own = replace(context, settings=replace(settings, public_url=""))
+    hosts = {
+        host.lower(): _root_router(own, admission, by_name[name], accounts) for host, name in settings.hosts.items()
+    }
     return Server(settings, admission, router, hosts)
 
 
-def _host(context: AppContext, admission: Admission, service: Service) -> Router:
-    """A host of a service's own: its addresses begin at the root of that host, whatever its name."""
-    router, own = Router(), replace(context.settings, public_url="")
-    front = front_service(own, context, [service], [""])
-    _mount(router, replace(context, settings=own), admission, service, "")
-    router.mount(replace(front, endpoints=[*front.endpoints, *discovery_pages(own, [service], [""])]), "")
+def _root_router(context: AppContext, admission: Admission, service: Service, accounts: Service) -> Router:
+    """A host that serves one service at its root, with the accounts beside it."""
+    router, settings, whole = Router(), context.settings, _with_accounts(service, accounts)
+    _mount(router, context, whole, "", [McpEndpoint(settings, admission, whole, "").operation()])
+    front = front_service(settings, context, [whole], [""], None)
+    router.mount(front, "")
+    for page in discovery_pages(settings, [whole], [""]):
+        router.add(front, page, "")
     return router
 
 
-def _mount(router: Router, context: AppContext, admission: Admission, service: Service, prefix: str) -> None:
-    settings = context.settings
+def _mount(router: Router, context: AppContext, service: Service, prefix: str, pages: Sequence[Endpoint]) -> None:
     plans = [plan.described() for plan in context.plans.all]
-    base_url = f"{settings.public_url.rstrip('/')}{prefix}" or "/"
-    pages = [*api_docs_pages(), McpEndpoint(settings, admission, service, prefix).operation()]
-    router.mount(with_housekeeping(service, base_url, pages, plans), prefix)
+    base_url = f"{context.settings.public_url.rstrip('/')}{prefix}" or "/"
+    router.mount(with_housekeeping(service, base_url, [*api_docs_pages(), *pages], plans), prefix)
 
 
-def _named(services: Sequence[Service], name: str) -> Service:
-    return next(service for service in services if service.name == name)
-
-
-def _spare_the_collector() -> None:
-    """What start-up made stays for good, and a request leaves no cycles: look through young objects less often."""
+def _tune_garbage_collector() -> None:
+    """Start-up objects stay for good and requests leave no cycles: collect young objects less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER_OBJECTS)
 
 
-async def _for_ever(work: Work) -> None:
-    """Run work that should not end; when it fails, say so and start it again."""
+async def _run_forever(work: Work) -> None:
+    """Run a task that should not end; restart it when it fails."""
     while True:
         try:
             await work()
         except Exception:
-            log.exception("background work failed")
-        await asyncio.sleep(RESTART_WORK_SECONDS)
-
-
-async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+            log.exception("background task failed")
+        await asyncio.sleep(RESTART_TASK_SECONDS)

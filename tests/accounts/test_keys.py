@@ -100,7 +100,7 @@ async def test_one_email_gets_twenty_keys_however_many_ask_at_once(ring, databas
 
     async def ask(number) -> bool:
         try:
-            await (ring, other)[number % 2].create(spellings[number % 3])
+            await (ring, other)[number % 2].create(spellings[number % 3], "free")
         except Problem as problem:
             if problem.code != "too-many-keys":
                 raise

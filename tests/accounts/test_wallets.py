@@ -7,7 +7,7 @@ from sqlalchemy import delete, select
 
 from tollhouse import clock
 from tollhouse.accounts import wallets
-from tollhouse.accounts.wallet_store import agent
+from tollhouse.accounts.store import agent
 from tollhouse.accounts.wallets import WalletRegistry
 from tollhouse.caller import WalletCaller
 from tollhouse.errors import Problem

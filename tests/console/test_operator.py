@@ -8,6 +8,7 @@ import pytest
 
 from tests.http.conftest import asgi_client
 from tollhouse import app
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import REVENUE, TREASURY, Reserved, Transfer
 from tollhouse.webhooks import outbox
@@ -54,7 +55,7 @@ async def test_strangers_page_in_the_operators_browser_reads_nothing(tmp_path, s
 
 
 async def test_figures_are_those_of_the_ledger(tmp_path):
-    async with app.open_context(settings_of(tmp_path)) as context:
+    async with open_context(settings_of(tmp_path)) as context:
         await context.ledger.move(Transfer("deposit-1", TREASURY, "agent:a", 2_000_000, "deposit"))
         for number in range(3):
             reserved = await context.ledger.reserve(f"call-{number}", "agent:a", REVENUE, 10_000, "call", b"print")
@@ -83,7 +84,7 @@ async def test_figures_are_those_of_the_ledger(tmp_path):
 
 
 async def test_parked_delivery_is_sent_again_and_an_unknown_one_is_404(tmp_path):
-    async with app.open_context(settings_of(tmp_path, webhook_allow_loopback=True)) as context:
+    async with open_context(settings_of(tmp_path, webhook_allow_loopback=True)) as context:
         webhooks = context.webhooks
         vetted = await webhooks.subscriptions.vetted("http://127.0.0.1:65009/hook")
         async with context.database.writing() as transaction:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.http.conftest import asgi_client
 from tollhouse import app
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.console import page_shell
 from tollhouse.services import EVERY_SERVICE, SERVICES
@@ -93,7 +94,7 @@ async def test_single_service_has_only_its_own_pages(tmp_path, service):
 
 
 async def test_every_example_call_of_the_front_page_is_of_an_endpoint(tmp_path):
-    async with app.open_context(Settings(data_dir=str(tmp_path), recorded=False)) as context:
+    async with open_context(Settings(data_dir=str(tmp_path), recorded=False)) as context:
         services = [await make(context) for make in SERVICES.values()]
     for service in services:
         assert service.front_page

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from tollhouse import app
+from tollhouse.admission.context import open_context
 from tollhouse.cli.backup import backup, restore
 from tollhouse.cli.options import Where
 from tollhouse.config.settings import Settings
@@ -124,7 +124,7 @@ def test_with_force_what_was_there_is_moved_aside_and_nothing_is_lost(made, copy
 
 
 async def test_folder_of_a_server_that_runs_is_refused_even_with_force(copy, data_dir):
-    async with app.open_context(Settings(data_dir=str(data_dir))):
+    async with open_context(Settings(data_dir=str(data_dir))):
         with pytest.raises(ValueError, match="stop it first"):
             await asyncio.to_thread(restore, copy, force=True, where=into(data_dir))
     await asyncio.to_thread(restore, copy, force=True, where=into(data_dir))

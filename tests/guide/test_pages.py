@@ -10,6 +10,7 @@ import pytest
 from tests.guide.documents import ROOT
 from tests.http.conftest import asgi_client
 from tollhouse import app
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.console import guide
 from tollhouse.console.markdown import render
@@ -121,7 +122,7 @@ async def test_reference_tells_of_every_operation_what_it_costs_and_how_to_call_
 
 async def test_every_operation_declares_an_example_of_all_it_needs(tmp_path):
     settings = Settings(data_dir=str(tmp_path), recorded=False)
-    async with app.open_context(settings) as context:
+    async with open_context(settings) as context:
         services = [await make(context) for make in EVERY_SERVICE.values()]
     operations = [one for service in services for one in described_endpoints(service)]
     assert len(operations) > 60

@@ -11,6 +11,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from tollhouse import app
+from tollhouse.accounts.plans import open_plans
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext
 from tollhouse.config.settings import Settings
@@ -105,7 +106,8 @@ def gate(things) -> Server:
     router.mount(things, "")
     settings = Settings(request_deadline_seconds=0.2, body_limit_bytes=10_000)
     empty = dict.fromkeys((room.name for room in fields(AppContext)), None)
-    return Server(settings, Admission(AppContext(**{**empty, "settings": settings})), router, {})
+    context = AppContext(**{**empty, "settings": settings, "plans": open_plans(settings)})
+    return Server(settings, Admission(context), router, {})
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 
 from tests.http.conftest import ThingBody, asgi_client
-from tollhouse import app
 from tollhouse.admission.admission import Admission
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
@@ -79,7 +79,7 @@ class House:
 async def house(database_url, tmp_path):
     desk = Desk()
     settings = Settings(data_dir=str(tmp_path), database_url=database_url.replace("+aiosqlite", ""))
-    async with app.open_context(settings) as context:
+    async with open_context(settings) as context:
         router = Router()
         router.mount(Service("desk", "Desk", "1", "", desk.operations(), _health, {}), "/mounted")
         agent = await context.wallets.register(WALLET.address)

@@ -21,7 +21,7 @@ async def found(client, path, media_type):
 
 async def test_root_describes_every_service(server):
     catalog = json.loads(await found(server, "/.well-known/api-catalog", "application/linkset+json"))
-    assert [entry["anchor"] for entry in catalog["linkset"]] == [f"/{name}/" for name in SERVICES]
+    assert [entry["anchor"] for entry in catalog["linkset"]] == [*(f"/{name}/" for name in SERVICES), "/"]
     llms = await found(server, "/llms.txt", "text/plain")
     assert llms.startswith("# Tollhouse")
     for name in SERVICES:

@@ -6,8 +6,8 @@ from base64 import b64decode
 import pytest
 
 from tests.http.conftest import asgi_client
-from tollhouse import app
 from tollhouse.admission.admission import Admission
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
@@ -49,7 +49,7 @@ async def house(database_url, tmp_path):
         trusted_proxies="127.0.0.0/8",
         public_url="https://feeds.example.org",
     )
-    async with app.open_context(settings) as context:
+    async with open_context(settings) as context:
         router = Router()
         router.mount(Service("desk", "Desk", "1", "", OPERATIONS, _facts, {}), "/desk")
         gate = Server(settings, Admission(context), router, {})

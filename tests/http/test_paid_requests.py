@@ -9,8 +9,8 @@ import pytest
 from tests.http.conftest import asgi_client
 from tests.payments.x402.paying import OTHER, PAYER, PRICE, RELAYER, SELLER, authorization, payload, signature
 from tests.waiting import until
-from tollhouse import app
 from tollhouse.admission.admission import Admission
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
@@ -75,7 +75,7 @@ async def house(database_url, tmp_path, local_chain):
         x402_facilitator_key=RELAYER.private_key,
         public_url="https://toll.example",
     )
-    async with app.open_context(settings) as context:
+    async with open_context(settings) as context:
         operation = Endpoint("page", "GET", "/page", "A page", desk.page, free_then_paid(PRICE),
                               responses={"application/json": {}})  # fmt: skip
         router = Router()

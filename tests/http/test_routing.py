@@ -74,5 +74,6 @@ async def test_host_may_have_a_service_at_its_root(tmp_path):
 
         assert await status("/api/keys/verify", "feeds.example.org") == 401
         assert await status("/api/keys/verify", "FEEDS.example.org:8000") == 401
-        assert await status("/api/keys/verify", "other.example.org") == 404
+        assert await status("/feeds/events", "feeds.example.org") == 401
+        assert await status("/feeds/events", "other.example.org") == 404
         assert await status("/defense/api/keys/verify", "other.example.org") == 401

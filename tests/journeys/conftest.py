@@ -9,7 +9,7 @@ import pytest
 
 from tests.journeys.server import Server
 from tests.servers.shared import made_once
-from tollhouse import app
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.services import SERVICES
 
@@ -23,7 +23,7 @@ def recorded_data() -> Path:
 
 
 async def _record(folder: Path) -> None:
-    async with app.open_context(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as context:
+    async with open_context(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as context:
         await SERVICES["defense"](context)
 
 

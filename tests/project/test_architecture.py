@@ -83,7 +83,12 @@ def reads_the_clock(tree: ast.Module) -> Iterator[int]:
 
 
 def is_store(path: Path) -> bool:
-    return path.stem.split("_")[0] == "store" or "storage" in path.relative_to(SOURCE).parts
+    return (
+        path.stem == "store"
+        or path.stem.endswith("_store")
+        or path.stem.startswith("store_")
+        or "storage" in path.relative_to(SOURCE).parts
+    )
 
 
 def offences(rule: Rule, allowed: Callable[[Path], bool] = lambda _: False) -> list[str]:

@@ -1,7 +1,8 @@
 import pytest
 from msgspec import Struct
 
-from tollhouse import app, clock
+from tollhouse import clock
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.questions.conversation import LIVES_SECONDS, Conversations, open_conversations
 
@@ -68,10 +69,10 @@ def test_id_stays_small(conversations):
 
 async def test_every_server_on_a_database_goes_on_from_the_same_id(database_url, tmp_path):
     settings = Settings(data_dir=str(tmp_path), database_url=database_url.replace("+aiosqlite", "", 1))
-    async with app.open_context(settings) as context:
+    async with open_context(settings) as context:
         one = await open_conversations(context.database, "a-conversation", Memory)
         identity = one.id_of(Memory(("hello",)), "key_1")
-    async with app.open_context(settings) as context:
+    async with open_context(settings) as context:
         two = await open_conversations(context.database, "a-conversation", Memory)
         other = await open_conversations(context.database, "another-conversation", Memory)
     assert two.memory_of(identity, "key_1") == Memory(("hello",))

@@ -1,18 +1,19 @@
-"""Where an agent registers its wallet, reports a deposit and asks for its balance."""
+"""Endpoints under /api/agent: register a wallet, credit a deposit, read a balance."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 
 from tollhouse import clock
 from tollhouse.accounts.plans import MINIMUM_DEPOSIT_MICROS
 from tollhouse.accounts.wallets import Agent, WalletRegistry
-from tollhouse.admission.context import AppContext
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.evm.address import Address, parse_address
-from tollhouse.http.endpoint import Request
-from tollhouse.http.terms import AGENT_CALL_MICROS
+from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
+from tollhouse.http.terms import AGENT_CALL_MICROS, FREE
 from tollhouse.metering.meter import Meter
 from tollhouse.metering.rate_limit import count_or_refuse
 from tollhouse.metering.windows import Windows
@@ -23,7 +24,7 @@ from tollhouse.payments.ledger.ledger import Ledger
 
 SECONDS_PER_HOUR = 3_600
 SECONDS_PER_MINUTE = 60
-# Each report of a deposit asks the chain's node several questions.
+# Each deposit makes several calls to the node.
 DEPOSITS_PER_ADDRESS_PER_MINUTE = 60
 
 Wallet = Annotated[
@@ -36,7 +37,7 @@ Wallet = Annotated[
     ),
 ]
 Label = Annotated[
-    Annotated[str, Meta(max_length=100, pattern=r"^[^\x00]*$")] | None, Meta(description="What you will know it by")
+    Annotated[str, Meta(max_length=100, pattern=r"^[^\x00]*$")] | None, Meta(description="Your own name for the wallet")
 ]
 
 
@@ -48,12 +49,12 @@ class AgentRequest(Struct, frozen=True, forbid_unknown_fields=True):
     email: Annotated[
         Annotated[str, Meta(max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$")]
         | None,
-        Meta(description="Where the operator can reach you"),
+        Meta(description="The operator's way to reach you"),
     ] = None
 
 
 class SigningExample(Struct, frozen=True):
-    """One call, signed."""
+    """One signed message."""
 
     path: str
     nonce: str
@@ -61,7 +62,7 @@ class SigningExample(Struct, frozen=True):
 
 
 class Authentication(Struct, frozen=True):
-    """How to sign a call: `message_template` with path and nonce filled in, signed as EIP-191 personal_sign."""
+    """How to sign a call: fill path and nonce into `message_template` and sign it as EIP-191 personal_sign."""
 
     scheme: str
     message_template: str
@@ -70,7 +71,7 @@ class Authentication(Struct, frozen=True):
 
 
 class AgentRegistered(Struct, frozen=True):
-    """A registered wallet. `treasury_address` is null where this server takes no deposits yet."""
+    """A registered wallet. `treasury_address` is null where this server does not accept deposits."""
 
     agent_id: str
     wallet_address: str
@@ -98,7 +99,7 @@ class DepositRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DepositCredited(Struct, frozen=True):
-    """A deposit found on the chain and credited, now or before (`already_credited`)."""
+    """A deposit that is credited, by this request or an earlier one (`already_credited`)."""
 
     credited_usd: str
     balance_usd: str
@@ -108,13 +109,13 @@ class DepositCredited(Struct, frozen=True):
 
 
 class BalanceQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose balance."""
+    """The query of `GET /api/agent/balance`."""
 
     wallet_address: Wallet
 
 
 class AgentBalance(Struct, frozen=True):
-    """What a wallet has and what it did. Money is decimal USD; `reserved_usd` is held for calls in flight."""
+    """Balance and totals of a wallet, in decimal USD. `reserved_usd` is held for calls in flight."""
 
     agent_id: str
     wallet_address: str
@@ -127,20 +128,21 @@ class AgentBalance(Struct, frozen=True):
 
 
 class AgentEndpoints:
-    """The operations under `/api/agent`."""
+    """Handlers of the agent endpoints. `deposits` is None where this server does not accept any."""
 
-    def __init__(self, context: AppContext) -> None:
-        settings = context.settings
-        self._settings: Settings = settings
-        self._wallets: WalletRegistry = context.wallets
-        self._ledger: Ledger = context.ledger
-        self._deposits: Deposits | None = context.deposits
-        self._meter: Meter = context.meter
+    def __init__(
+        self, settings: Settings, wallets: WalletRegistry, ledger: Ledger, deposits: Deposits | None, meter: Meter
+    ) -> None:
+        self._settings = settings
+        self._wallets = wallets
+        self._ledger = ledger
+        self._deposits = deposits
+        self._meter = meter
         self._registrations = Windows(None, settings.keys_per_address_per_hour, SECONDS_PER_HOUR)
         self._reports = Windows(None, DEPOSITS_PER_ADDRESS_PER_MINUTE, SECONDS_PER_MINUTE)
 
     async def register(self, request: Request[None, AgentRequest]) -> AgentRegistered:
-        """Register a wallet, or tell what it was registered as. Raises Problem `invalid-body`, `rate-limited`."""
+        """Register a wallet, or return its registration. Raises Problem `invalid-body`, `rate-limited`."""
         body = request.body
         wallet = _body_address(body.wallet_address)
         agent = await self._wallets.agent_of(wallet.raw)
@@ -150,16 +152,16 @@ class AgentEndpoints:
         return self._registered(agent)
 
     async def deposit(self, request: Request[None, DepositRequest]) -> DepositCredited:
-        """Credit a transfer found on the chain. Raises Problem for whatever is not a confirmed deposit."""
+        """Credit a confirmed transfer to the treasury. Raises Problem."""
         wallet = _body_address(request.body.wallet_address)
         agent = await self._known(wallet)
         if self._deposits is None:
             raise Problem(
                 "not-configured",
-                "This server takes no deposits: its operator has not set `evm_rpc_url` and `treasury_address`.",
+                "This server does not accept deposits: `evm_rpc_url` and `treasury_address` are not configured.",
                 setting="evm_rpc_url, treasury_address",
             )
-        await count_or_refuse(self._meter, f"deposits:{request.address}", self._reports, "reports")
+        await count_or_refuse(self._meter, f"deposits:{request.address}", self._reports, "deposits")
         credited = await self._deposits.credit(agent.agent_id, agent.wallet_address, request.body.tx_hash)
         return DepositCredited(
             credited_usd=usd(credited.credited_micros),
@@ -170,7 +172,7 @@ class AgentEndpoints:
         )
 
     async def balance(self, request: Request[BalanceQuery, None]) -> AgentBalance:
-        """What the wallet can spend. Raises Problem `invalid-parameter` or `not-found`."""
+        """Return balance and totals of a wallet. Raises Problem `invalid-parameter` or `not-found`."""
         try:
             wallet = parse_address(request.query.wallet_address)
         except ValueError as error:
@@ -188,10 +190,68 @@ class AgentEndpoints:
             last_call_at=None if standing.last_call_at is None else clock.iso(clock.at(standing.last_call_at)),
         )
 
+    def endpoints(self) -> Sequence[Endpoint]:
+        """The agent endpoints."""
+        return [
+            Endpoint(
+                id="registerAgent",
+                method="POST",
+                path="/api/agent/register",
+                summary="Register a wallet as an agent",
+                description="Returns how to sign calls and where to deposit. Registering a wallet again returns the "
+                "same `agent_id`.",
+                handler=self.register,
+                terms=FREE,
+                body=AgentRequest,
+                responses={JSON: AgentRegistered},
+                problems=("rate-limited",),
+                tag="agents",
+                examples={"body": {"wallet_address": _WALLET, "label": "my agent"}, JSON: _EXAMPLE_REGISTERED},
+                sample=Example(body={"wallet_address": "$WALLET_ADDRESS", "label": "my agent"}),
+            ),
+            Endpoint(
+                id="depositCredit",
+                method="POST",
+                path="/api/agent/deposit",
+                summary="Credit a deposit",
+                description="Finds the USDC transfer from the wallet to the treasury on the chain and credits it once.",
+                handler=self.deposit,
+                terms=FREE,
+                body=DepositRequest,
+                responses={JSON: DepositCredited},
+                problems=(
+                    "not-found",
+                    "deposit-pending",
+                    "deposit-invalid",
+                    "deposit-conflict",
+                    "rate-limited",
+                    "upstream-unavailable",
+                    "not-configured",
+                ),
+                tag="agents",
+                examples={"body": {"wallet_address": _WALLET, "tx_hash": _TX_HASH}, JSON: _EXAMPLE_CREDITED},
+                sample=Example(body={"wallet_address": "$WALLET_ADDRESS", "tx_hash": "$TX_HASH"}),
+            ),
+            Endpoint(
+                id="getAgentBalance",
+                method="GET",
+                path="/api/agent/balance",
+                summary="Balance and totals of a wallet",
+                handler=self.balance,
+                terms=FREE,
+                query=BalanceQuery,
+                responses={JSON: AgentBalance},
+                problems=("not-found",),
+                tag="agents",
+                examples={JSON: _EXAMPLE_BALANCE},
+                sample=Example(query={"wallet_address": "$WALLET_ADDRESS"}),
+            ),
+        ]
+
     async def _known(self, wallet: Address) -> Agent:
         agent = await self._wallets.agent_of(wallet.raw)
         if agent is None:
-            raise Problem("not-found", "This wallet is not registered; POST /api/agent/register does that.")
+            raise Problem("not-found", "This wallet is not registered. Register it with POST /api/agent/register.")
         return agent
 
     def _registered(self, agent: Agent) -> AgentRegistered:
@@ -221,6 +281,38 @@ def _authentication(prefix: str, wallet_address: str) -> Authentication:
         },
         example=SigningExample(path=path, nonce=nonce, message=f"{prefix}:{path}:{nonce}"),
     )
+
+
+_WALLET = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+_TX_HASH = f"0x{'5c' * 32}"
+_EXAMPLE_REGISTERED: dict[str, Any] = {
+    "agent_id": "agent_3f1c9a52b7d04e66",
+    "wallet_address": _WALLET,
+    "label": "my agent",
+    "authentication": msgspec.to_builtins(_authentication("service", _WALLET)),
+    "price_per_call_usd": "0.01",
+    "minimum_deposit_usd": "1.00",
+    "network": "eip155:8453",
+    "asset": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+    "treasury_address": None,
+}
+_EXAMPLE_CREDITED = {
+    "credited_usd": "5.00",
+    "balance_usd": "5.00",
+    "tx_hash": _TX_HASH,
+    "block_number": 31337,
+    "already_credited": False,
+}
+_EXAMPLE_BALANCE = {
+    "agent_id": "agent_3f1c9a52b7d04e66",
+    "wallet_address": _WALLET,
+    "balance_usd": "4.99",
+    "reserved_usd": "0.00",
+    "deposited_usd": "5.00",
+    "spent_usd": "0.01",
+    "calls": 1,
+    "last_call_at": "2026-01-31T08:00:00Z",
+}
 
 
 def _body_address(text: str) -> Address:

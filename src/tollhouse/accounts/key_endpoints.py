@@ -1,6 +1,7 @@
-"""Where a person gets, checks, replaces and gives back an API key."""
+"""Endpoints under /api/keys: create, verify, rotate and revoke API keys."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -9,7 +10,8 @@ from tollhouse.accounts.keys import KeyRing, NewKey
 from tollhouse.accounts.plans import Limits, Plans
 from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import Request
+from tollhouse.http.endpoint import JSON, Endpoint, Request
+from tollhouse.http.terms import FREE, KEY_UNMETERED
 from tollhouse.metering.meter import Meter
 from tollhouse.metering.windows import Level, Windows
 
@@ -24,7 +26,7 @@ class KeyRequest(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$",
             max_length=254,
-            description="Where the operator can reach you. At most 20 active keys share one",
+            description="The operator's way to reach you. At most 20 active keys per email address",
             examples=["ada@example.org"],
         ),
     ]
@@ -34,12 +36,12 @@ class KeyRequest(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     label: Annotated[
         Annotated[str, Meta(max_length=100, pattern=r"^[^\x00]*$")] | None,
-        Meta(description="What you will know the key by", examples=["my agent"]),
+        Meta(description="Your own name for the key", examples=["my agent"]),
     ] = None
 
 
 class KeyIssued(Struct, frozen=True):
-    """A new key. `api_key` is shown this once; only a keyed hash of it is kept."""
+    """A new key. `api_key` is shown only in this response; the server stores a keyed hash of it."""
 
     api_key: str
     key_id: str
@@ -50,7 +52,7 @@ class KeyIssued(Struct, frozen=True):
 
 
 class WindowUse(Struct, frozen=True):
-    """One window of the plan; `limit` and `remaining` are null where it is unlimited."""
+    """Usage of one window; `limit` and `remaining` are null where it is unlimited."""
 
     limit: int | None
     used: int
@@ -59,14 +61,14 @@ class WindowUse(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """Both windows of the plan."""
+    """Usage of both windows of the plan."""
 
     day: WindowUse
     minute: WindowUse
 
 
 class KeyStatus(Struct, frozen=True):
-    """What a valid key is and what is left of its plan."""
+    """A valid key, its limits and its usage."""
 
     valid: Literal[True]
     key_id: str
@@ -78,14 +80,14 @@ class KeyStatus(Struct, frozen=True):
 
 
 class KeyRevoked(Struct, frozen=True):
-    """The key no longer opens anything."""
+    """The key is revoked."""
 
     revoked: Literal[True]
     key_id: str
 
 
 class KeyEndpoints:
-    """The operations under `/api/keys`."""
+    """Handlers of the key endpoints. A key always starts on the default plan."""
 
     def __init__(self, keys: KeyRing, plans: Plans, meter: Meter, keys_per_address_per_hour: int) -> None:
         self._keys = keys
@@ -94,7 +96,7 @@ class KeyEndpoints:
         self._per_address = Windows(None, keys_per_address_per_hour, SECONDS_PER_HOUR)
 
     async def create(self, request: Request[None, KeyRequest]) -> KeyIssued:
-        """Make a free key. Raises Problem `tier-not-self-service` or `too-many-keys`."""
+        """Create a key on the default plan. Raises Problem `tier-not-self-service` or `too-many-keys`."""
         default = self._plans.default.name
         if request.body.tier not in {None, default}:
             raise self._not_self_service(str(request.body.tier))
@@ -108,7 +110,7 @@ class KeyEndpoints:
             raise
 
     async def verify(self, request: Request[None, None]) -> KeyStatus:
-        """Say what a key is worth, using nothing of it."""
+        """Return the key's plan, limits and usage. Counts against no limit."""
         caller = _holder(request)
         verdict = await self._meter.look(caller.subject, self._plans.windows_of(caller))
         return KeyStatus(
@@ -122,14 +124,70 @@ class KeyEndpoints:
         )
 
     async def rotate(self, request: Request[None, None]) -> KeyIssued:
-        """Replace the key that asks."""
+        """Replace the key of this request by a new one."""
         return self._issued(await self._keys.rotate(_holder(request).key_id))
 
     async def revoke(self, request: Request[None, None]) -> KeyRevoked:
-        """Give the key that asks back."""
+        """Revoke the key of this request."""
         key_id = _holder(request).key_id
         await self._keys.revoke(key_id)
         return KeyRevoked(revoked=True, key_id=key_id)
+
+    def endpoints(self) -> Sequence[Endpoint]:
+        """The key endpoints."""
+        return [
+            Endpoint(
+                id="createKey",
+                method="POST",
+                path="/api/keys/create",
+                summary="Create an API key",
+                description="The key is shown only in this response. Each client address may create a limited number "
+                "of keys an hour, and each email address may have 20 active keys.",
+                handler=self.create,
+                terms=FREE,
+                body=KeyRequest,
+                responses={JSON: KeyIssued},
+                problems=("tier-not-self-service", "too-many-keys"),
+                tag="keys",
+                examples={"body": {"email": "ada@example.org", "label": "my agent"}, JSON: _EXAMPLE_ISSUED},
+            ),
+            Endpoint(
+                id="verifyKey",
+                method="GET",
+                path="/api/keys/verify",
+                summary="Verify an API key",
+                description="Returns the plan, the limits and the usage of the key. Counts against no limit.",
+                handler=self.verify,
+                terms=KEY_UNMETERED,
+                responses={JSON: KeyStatus},
+                tag="keys",
+                examples={JSON: _EXAMPLE_STATUS},
+            ),
+            Endpoint(
+                id="rotateKey",
+                method="POST",
+                path="/api/keys/rotate",
+                summary="Rotate an API key",
+                description="Returns a new key and revokes the old one. Id, plan and usage stay.",
+                handler=self.rotate,
+                terms=KEY_UNMETERED,
+                responses={JSON: KeyIssued},
+                tag="keys",
+                examples={JSON: _EXAMPLE_ISSUED},
+            ),
+            Endpoint(
+                id="revokeKey",
+                method="POST",
+                path="/api/keys/revoke",
+                summary="Revoke an API key",
+                description="The key stops working at once. This cannot be undone.",
+                handler=self.revoke,
+                terms=KEY_UNMETERED,
+                responses={JSON: KeyRevoked},
+                tag="keys",
+                examples={JSON: {"revoked": True, "key_id": _EXAMPLE["key_id"]}},
+            ),
+        ]
 
     def _issued(self, key: NewKey) -> KeyIssued:
         return issued(key, self._plans)
@@ -142,13 +200,31 @@ class KeyEndpoints:
         return Problem("invalid-body", f"`tier` must be `{default}`.", parameter="tier", allowed=[default])
 
 
+_EXAMPLE: dict[str, Any] = {
+    "key_id": "key_5f0c2a9be1d34c77",
+    "tier": "free",
+    "label": "my agent",
+    "created_at": "2026-01-31T08:00:00Z",
+    "limits": {"requests_per_day": 100, "requests_per_minute": 10},
+}
+_EXAMPLE_ISSUED = {"api_key": "th_live_shown-this-once", **_EXAMPLE}
+_EXAMPLE_STATUS = {
+    "valid": True,
+    **_EXAMPLE,
+    "usage": {
+        "day": {"limit": 100, "used": 3, "remaining": 97, "resets_at": "2026-02-01T00:00:00Z"},
+        "minute": {"limit": 10, "used": 1, "remaining": 9, "resets_at": "2026-01-31T08:01:00Z"},
+    },
+}
+
+
 def _holder(request: Request[None, None]) -> KeyCaller:
-    assert isinstance(request.caller, KeyCaller), "the terms let nobody else in"
+    assert isinstance(request.caller, KeyCaller), "the terms admit keys only"
     return request.caller
 
 
 def issued(key: NewKey, plans: Plans) -> KeyIssued:
-    """A new key as its receiver sees it."""
+    """The response that shows a new key."""
     holder = key.holder
     return KeyIssued(key.text, holder.key_id, holder.tier, holder.label, holder.created_at, plans.limits_of(holder))
 
@@ -160,7 +236,7 @@ def _use(level: Level) -> WindowUse:
 def _too_many_from(windows: Windows, wait: int) -> Problem:
     return Problem(
         "too-many-keys",
-        f"At most {windows.per_sliding} keys an hour are given to one address; the next one in {wait} s.",
+        f"Rate limit exceeded: {windows.per_sliding} keys per hour and address. Retry after {wait} s.",
         headers={"Retry-After": str(wait)},
         retry_after_seconds=wait,
         window="hour",

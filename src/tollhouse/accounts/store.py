@@ -1,4 +1,4 @@
-"""The keys as rows: who holds which tier, found by a keyed hash."""
+"""Tables of API keys, registered wallets and server secrets, and their statements."""
 
 from typing import Any
 
@@ -21,6 +21,17 @@ api_key = Table(
     Column("revoked_at", String(20)),
 )
 
+agent = Table(
+    "agent",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    # Checksummed, so that each wallet has one spelling.
+    Column("wallet_address", String(42), nullable=False, unique=True),
+    Column("label", String(100)),
+    Column("email", String(320)),
+    Column("created_at", String(20), nullable=False),
+)
+
 server_secret = Table(
     "server_secret",
     metadata,
@@ -30,23 +41,23 @@ server_secret = Table(
 
 
 async def insert_key(connection: AsyncConnection, **values: object) -> None:
-    """Keep a new key."""
+    """Insert a key."""
     await connection.execute(api_key.insert().values(**values))
 
 
 async def key_by_hash(connection: AsyncConnection, digest: bytes) -> Any:
-    """The row of the key that is not revoked and has this hash, or None."""
+    """The row of the active key with this hash, or None."""
     query = select(api_key).where(api_key.c.hash == digest, api_key.c.revoked_at.is_(None))
     return (await connection.execute(query)).one_or_none()
 
 
 async def key_by_id(connection: AsyncConnection, key_id: str) -> Any:
-    """The row of the key of this id, revoked or not, or None."""
+    """The row of the key with this id, active or revoked, or None."""
     return (await connection.execute(select(api_key).where(api_key.c.id == key_id))).one_or_none()
 
 
 async def active_keys_of(connection: AsyncConnection, email: str) -> int:
-    """How many keys of this (normalised) email are not revoked."""
+    """The number of active keys of this (normalised) email address."""
     query = select(func.count()).where(api_key.c.email == email, api_key.c.revoked_at.is_(None))
     return int((await connection.execute(query)).scalar_one())
 
@@ -57,16 +68,27 @@ async def all_keys(connection: AsyncConnection) -> list[Any]:
 
 
 async def change_key(connection: AsyncConnection, key_id: str, **values: object) -> bool:
-    """Alter a key that is not revoked; False when there is none."""
+    """Update an active key; False when there is none."""
     query = update(api_key).where(api_key.c.id == key_id, api_key.c.revoked_at.is_(None)).values(**values)
     return (await connection.execute(query)).rowcount == 1
 
 
+async def insert_agent(connection: AsyncConnection, **values: object) -> None:
+    """Insert an agent."""
+    await connection.execute(agent.insert().values(**values))
+
+
+async def agent_by_wallet(connection: AsyncConnection, wallet_address: str) -> Any:
+    """The row of the agent with this checksummed address, or None."""
+    query = select(agent).where(agent.c.wallet_address == wallet_address)
+    return (await connection.execute(query)).one_or_none()
+
+
 async def secret_named(connection: AsyncConnection, name: str) -> bytes | None:
-    """A secret this server made for itself."""
+    """A secret that this server generated, or None."""
     return (await connection.execute(select(server_secret.c.value).where(server_secret.c.name == name))).scalar()
 
 
 async def insert_secret(connection: AsyncConnection, name: str, value: bytes) -> None:
-    """Keep a new secret."""
+    """Insert a secret."""
     await connection.execute(server_secret.insert().values(name=name, value=value))

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from tollhouse import clock
-from tollhouse.accounts import wallet_store
+from tollhouse.accounts import store
 from tollhouse.caller import WalletCaller
 from tollhouse.errors import Problem
 from tollhouse.evm.address import Address, checksummed, parse_address
@@ -66,7 +66,7 @@ class WalletRegistry:
         if known is not None:
             return known
         async with self._database.reading() as connection:
-            row = await wallet_store.agent_by_wallet(connection, checksummed(address))
+            row = await store.agent_by_wallet(connection, checksummed(address))
         return None if row is None else self._remember(address, _agent(row))
 
     async def signer(self, path: str, query: str, address: str, nonce: str, signature: str) -> WalletCaller:
@@ -85,11 +85,11 @@ class WalletRegistry:
 
     async def _registered(self, address: Address, label: str | None, email: str | None) -> Agent:
         async with self._database.writing(lock=f"wallet:{address.text}") as connection:
-            row = await wallet_store.agent_by_wallet(connection, address.text)
+            row = await store.agent_by_wallet(connection, address.text)
             if row is not None:
                 return _agent(row)
             made = Agent(f"agent_{secrets.token_hex(8)}", address.text, label, clock.iso(clock.now()))
-            await wallet_store.insert_agent(
+            await store.insert_agent(
                 connection,
                 id=made.agent_id,
                 wallet_address=made.wallet_address,

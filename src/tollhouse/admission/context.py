@@ -1,24 +1,31 @@
-"""The rooms of the house that a service is built from."""
+"""The application context: settings and stores that services, admission and commands share."""
 
+import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from tollhouse import clock
-from tollhouse.accounts.keys import KeyRing
-from tollhouse.accounts.plans import Plans
-from tollhouse.accounts.subscriptions.stripe_client import StripeApi
+from tollhouse.accounts.keys import KeyRing, open_key_ring
+from tollhouse.accounts.plans import Plans, open_plans
+from tollhouse.accounts.subscriptions.stripe_client import StripeApi, open_stripe
 from tollhouse.accounts.wallets import WalletRegistry
-from tollhouse.config.settings import Settings
-from tollhouse.metering.meter import Meter
-from tollhouse.payments.deposits.deposits import Deposits
-from tollhouse.payments.ledger.ledger import Ledger
-from tollhouse.payments.pay_per_request import PayPerRequest
-from tollhouse.storage.database import Database
-from tollhouse.webhooks.webhooks import Webhooks
+from tollhouse.config.settings import SettingError, Settings
+from tollhouse.metering.meter import Meter, TallyMeter
+from tollhouse.payments.deposits.deposits import Deposits, open_deposits
+from tollhouse.payments.ledger.ledger import Ledger, open_ledger
+from tollhouse.payments.pay_per_request import PayPerRequest, open_pay_per_request
+from tollhouse.storage.counters import NoCounters
+from tollhouse.storage.counters_postgres import PostgresCounters
+from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
+from tollhouse.storage.database import Database, open_database
+from tollhouse.storage.migrate import migrate
+from tollhouse.webhooks.webhooks import Webhooks, open_webhooks
 
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """What `app.py` hands to every service. `deposits` is None where not configured."""
+    """What every service is built from. `deposits` and `stripe` are None where the settings do not configure them."""
 
     settings: Settings
     plans: Plans
@@ -34,5 +41,49 @@ class AppContext:
     started_at: float
 
     def uptime_seconds(self) -> int:
-        """Since this process began to serve."""
+        """Seconds since this process started to serve."""
         return int(clock.seconds() - self.started_at)
+
+
+@contextlib.asynccontextmanager
+async def open_context(settings: Settings, *, answers_calls: bool = True) -> AsyncIterator[AppContext]:
+    """The context over a migrated database. Only a process that answers calls counts usage. Raises SettingError."""
+    plans = open_plans(settings)
+    async with contextlib.AsyncExitStack() as stack:
+        database = open_database(settings)
+        stack.push_async_callback(database.close)
+        await migrate(database)
+        meter = _meter(settings, database) if answers_calls else TallyMeter(NoCounters())
+        stack.push_async_callback(meter.close)
+        ledger = await open_ledger(settings, database)
+        stack.push_async_callback(ledger.close)
+        deposits = await stack.enter_async_context(open_deposits(settings, ledger))
+        webhooks = open_webhooks(settings, database)
+        stack.push_async_callback(webhooks.close)
+        yield AppContext(
+            settings=settings,
+            plans=plans,
+            database=database,
+            keys=await open_key_ring(database, settings.key_hash_secret),
+            wallets=WalletRegistry(database, settings.agent_prefix),
+            meter=meter,
+            ledger=ledger,
+            deposits=deposits,
+            webhooks=webhooks,
+            per_request=await stack.enter_async_context(open_pay_per_request(settings, database, ledger)),
+            stripe=await stack.enter_async_context(open_stripe(settings)),
+            started_at=clock.seconds(),
+        )
+
+
+def _meter(settings: Settings, database: Database) -> Meter:
+    if settings.redis_url:
+        try:
+            from tollhouse.metering.redis_meter import RedisMeter
+        except ModuleNotFoundError:
+            raise SettingError("redis_url: needs the extra: pip install 'tollhouse[redis]'") from None
+        return RedisMeter(settings.redis_url)
+    if not database.is_sqlite:
+        return TallyMeter(PostgresCounters(database))
+    folder = Path(settings.data_dir)
+    return TallyMeter(MemoryCounters(folder) if settings.workers == 1 else SharedFileCounters(folder))

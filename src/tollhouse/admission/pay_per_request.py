@@ -38,10 +38,12 @@ def refused(context: AppContext, x402: X402, call: Call, outcome: VerificationFa
 
 def _required(x402: X402 | None, call: Call, resource: Resource) -> Problem:
     accepts = x402.accepts(_price(call)) if x402 else []
+    how_to_pay = "Pay for this request (x402)." if accepts else NO_PAYMENT_TAKEN
     error = ASKS_FOR_PAYMENT if accepts else NO_PAYMENT_TAKEN
     return challenge(resource, accepts, error).problem(
         "payment-required",
-        f"The free requests of your address are used up for today. {'' if accepts else NO_PAYMENT_TAKEN}".strip(),
+        f"Free allowance exceeded for this address. {how_to_pay} Other ways to pay: wallet credit, with "
+        "POST /api/agent/register, or the API key of a paid plan, with POST /api/keys/create.",
     )
 
 

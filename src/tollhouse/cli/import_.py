@@ -9,7 +9,8 @@ from typing import Annotated, Any, Protocol
 import msgspec
 from cyclopts import Parameter
 
-from tollhouse import app, logs
+from tollhouse import logs
+from tollhouse.admission.context import open_context
 from tollhouse.catalogue.importers.formats import FORMATS
 from tollhouse.cli.options import HERE, Where
 from tollhouse.config.settings import Settings
@@ -80,7 +81,7 @@ def import_(
 
     async def run() -> dict[str, Any]:
         settings = where.settings()
-        async with app.open_context(settings, answers_calls=False) as context:
+        async with open_context(settings, answers_calls=False) as context:
             return await IMPORTS[service](
                 settings,
                 context.database,

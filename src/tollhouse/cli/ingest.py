@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from cyclopts import App
 
-from tollhouse import app, logs
+from tollhouse import logs
+from tollhouse.admission.context import open_context
 from tollhouse.cli.options import HERE, Where
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.operator_exhibit import imported
@@ -46,7 +47,7 @@ async def _ingest_p1(file: Path, where: Where) -> dict[str, Any]:
     exhibit = await asyncio.to_thread(lambda: read_exhibit(file.read_bytes()))
     result = imported(exhibit, file.name, bundled_lines())
     async with (
-        app.open_context(where.settings(), answers_calls=False) as context,
+        open_context(where.settings(), answers_calls=False) as context,
         context.database.writing() as connection,
     ):
         await store.write_document(connection, store.PRODUCTION_LINES, msgspec.json.encode(result.lines))
@@ -63,7 +64,7 @@ async def _ingest_p1(file: Path, where: Where) -> dict[str, Any]:
 
 async def _ingest_all(files: tuple[Path, ...], where: Where) -> int:
     refused = 0
-    async with app.open_context(where.settings(), answers_calls=False) as context:
+    async with open_context(where.settings(), answers_calls=False) as context:
         for number, file in enumerate(files, 1):
             try:
                 report = await ingest_file(context.database, file)

@@ -8,9 +8,10 @@ from typing import Annotated
 import msgspec
 from cyclopts import App, Parameter
 
-from tollhouse import app, logs
+from tollhouse import logs
 from tollhouse.accounts.key_endpoints import issued
 from tollhouse.accounts.plans import Plans
+from tollhouse.admission.context import open_context
 from tollhouse.cli.options import HERE, Where
 
 keys = App(name="keys", help="Create, list, revoke and move keys.")
@@ -32,7 +33,7 @@ def create(
             raise ValueError(f"{name} must be at least 1")
 
     async def run() -> None:
-        async with app.open_context(where.settings(), answers_calls=False) as context:
+        async with open_context(where.settings(), answers_calls=False) as context:
             plan = _plan(context.plans, tier or context.plans.default.name)
             key = await context.keys.create(email, plan, label, per_day=per_day, per_minute=per_minute)
             print(msgspec.json.encode(issued(key, context.plans)).decode())
@@ -45,7 +46,7 @@ def list_keys(*, where: Where = HERE) -> None:
     """Print every key, one JSON object a line; never a key's text."""
 
     async def run() -> None:
-        async with app.open_context(where.settings(), answers_calls=False) as context:
+        async with open_context(where.settings(), answers_calls=False) as context:
             for key in await context.keys.listed():
                 print(json.dumps(key))
 
@@ -57,7 +58,7 @@ def revoke(key_id: str, *, where: Where = HERE) -> None:
     """Stop a key for good."""
 
     async def run() -> None:
-        async with app.open_context(where.settings(), answers_calls=False) as context:
+        async with open_context(where.settings(), answers_calls=False) as context:
             _known(await context.keys.revoke(key_id), key_id)
             print(json.dumps({"revoked": True, "key_id": key_id}))
 
@@ -69,7 +70,7 @@ def set_tier(key_id: str, tier: str, *, where: Where = HERE) -> None:
     """Move a key to another tier."""
 
     async def run() -> None:
-        async with app.open_context(where.settings(), answers_calls=False) as context:
+        async with open_context(where.settings(), answers_calls=False) as context:
             _known(await context.keys.set_tier(key_id, _plan(context.plans, tier)), key_id)
             print(json.dumps({"key_id": key_id, "tier": tier}))
 

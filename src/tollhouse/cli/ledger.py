@@ -7,7 +7,8 @@ import sys
 import msgspec
 from cyclopts import App
 
-from tollhouse import app, clock
+from tollhouse import clock
+from tollhouse.admission.context import open_context
 from tollhouse.cli.options import HERE, Where
 from tollhouse.config.settings import SettingError
 
@@ -27,7 +28,7 @@ def show(account: str = "", *, limit: int = 20, where: Where = HERE) -> None:
     """Print the newest transfers, of one account or of all, one JSON object a line."""
 
     async def run() -> None:
-        async with app.open_context(where.settings(), answers_calls=False) as context:
+        async with open_context(where.settings(), answers_calls=False) as context:
             for transfer in await context.ledger.recent(limit, account or None):
                 print(msgspec.json.encode(transfer).decode())
 
@@ -35,7 +36,7 @@ def show(account: str = "", *, limit: int = 20, where: Where = HERE) -> None:
 
 
 async def _verified(where: Where) -> dict[str, object]:
-    async with app.open_context(where.settings(), answers_calls=False) as context:
+    async with open_context(where.settings(), answers_calls=False) as context:
         report: dict[str, object] = msgspec.to_builtins(await context.ledger.verify())
         if context.deposits is not None:
             chain = await context.deposits.reconcile()
@@ -53,7 +54,7 @@ def receipts(*, limit: int = 20, where: Where = HERE) -> None:
     """Print the newest payments per request with their signed receipts, one JSON object a line."""
 
     async def run() -> None:
-        async with app.open_context(where.settings(), answers_calls=False) as context:
+        async with open_context(where.settings(), answers_calls=False) as context:
             if context.per_request.x402 is None:
                 raise SettingError("x402_pay_to: this server takes no payments per request")
             for paid in await context.per_request.x402.receipts(clock.seconds(), limit):

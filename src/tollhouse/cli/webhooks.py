@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
-from tollhouse import app, logs
+from tollhouse import logs
+from tollhouse.admission.context import open_context
 from tollhouse.cli.options import HERE, Where
 from tollhouse.services import SERVICES
 from tollhouse.storage.database import Database
@@ -157,7 +158,7 @@ def replay(
 @asynccontextmanager
 async def _opened(where: Where) -> AsyncIterator[tuple[Webhooks, Database]]:
     settings = where.settings()
-    async with app.open_context(settings, answers_calls=False) as context:
+    async with open_context(settings, answers_calls=False) as context:
         room = open_webhooks(settings, context.database)
         try:
             yield room, context.database

@@ -112,7 +112,8 @@ def _card(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
         for operation in service.endpoints
         if operation.is_described and operation.tag != "about"
     ]
-    doors = [{"url": f"{base}/mcp", "transport": "MCP"} for _, base in described]
+    tooled = [base for service, base in described if any(one.is_tool for one in service.endpoints)]
+    doors = [{"url": f"{base}/mcp", "transport": "MCP"} for base in tooled] or [{"url": root, "transport": "HTTP+JSON"}]
     card: dict[str, Any] = {
         "protocolVersion": A2A_VERSION,
         "name": "Tollhouse",

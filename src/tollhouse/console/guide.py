@@ -161,7 +161,7 @@ class Guide:
         )
 
     def _reference_text(self, service: Service) -> RenderedText:
-        return render_reference(service, f"{self._root}{self._shell.prefixes[service.name]}")
+        return render_reference(service, f"{self._root}{self._shell.prefixes.get(service.name, '')}")
 
     def _article(self, path: str, title: str, text: RenderedText, attributes: str = "") -> Response:
         main = (

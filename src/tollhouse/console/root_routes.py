@@ -30,9 +30,13 @@ _SWAGGER_POLICY = ((b"content-security-policy", _SWAGGER_ALLOWED), (b"referrer-p
 
 
 def front_service(
-    settings: Settings, context: AppContext, services: Sequence[Service], prefixes: Sequence[str]
+    settings: Settings,
+    context: AppContext,
+    services: Sequence[Service],
+    prefixes: Sequence[str],
+    accounts: Service | None,
 ) -> Service:
-    """The endpoints at the root, beside those of the services mounted under `prefixes`."""
+    """The endpoints at the root, beside those of the services under `prefixes` and of `accounts` at the root."""
     shell = build_page_shell(settings, services, prefixes)
 
     async def metrics(_request: Request[None, None]) -> Response:
@@ -41,22 +45,14 @@ def front_service(
     async def status() -> dict[str, Any]:
         return {"status": "ok"}
 
-    async def health(_request: Request[None, None]) -> Response:
-        return Response(msgspec.json.encode(await status()), cache_control="no-store")
-
     endpoints = [
         _index(settings, services, shell),
         Endpoint("getMetrics", "GET", "/metrics", "Metrics", metrics, OPERATOR,
                  responses={"text/plain": {}}, is_described=False),
         *console_pages(settings, services, shell),
-        *Guide(settings, services, shell).endpoints(),
+        *Guide(settings, [*services, *([accounts] if accounts else [])], shell).endpoints(),
         *operator_endpoints(context, services),
     ]  # fmt: skip
-    if all(prefixes):
-        health_endpoint = Endpoint(
-            "getFrontHealth", "GET", "/health", "Health", health, FREE, responses={JSON: {}}, is_described=False
-        )
-        endpoints.append(health_endpoint)
     return Service("front", "Tollhouse", __version__, "", endpoints, status, {"type": "object"})
 
 

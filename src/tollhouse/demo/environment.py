@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import httpx2
 
 from tollhouse import app
+from tollhouse.admission.context import open_context
 from tollhouse.config.loader import export
 from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain
@@ -50,7 +51,7 @@ class Stage:
 
     async def enterprise_key(self) -> str:
         """A key as the operator gives it out, with `tollhouse keys create`."""
-        async with app.open_context(self.settings, answers_calls=False) as context:
+        async with open_context(self.settings, answers_calls=False) as context:
             return (await context.keys.create(EMAIL, "enterprise", "the tour")).text
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tollhouse import app
+from tollhouse.admission.context import open_context
 from tollhouse.client import Agent, Payer
 from tollhouse.demo.environment import EMAIL, OPERATOR, Stage
 from tollhouse.demo.printer import Narrator, shortened
@@ -166,7 +166,7 @@ MARKS = {True: "✓", False: "✗"}
 async def the_books(stage: Stage, tell: Narrator) -> None:
     """Every cent twice, and the chain agrees."""
     tell.chapter("7  The books", "What `tollhouse ledger show` and `tollhouse ledger verify` say.")
-    async with app.open_context(stage.settings, answers_calls=False) as context:
+    async with open_context(stage.settings, answers_calls=False) as context:
         transfers = [*reversed(await context.ledger.recent(TRANSFERS))]
         assert context.deposits is not None, "the stage has a chain"
         assert context.per_request.x402 is not None, "the stage takes payments"

@@ -33,8 +33,12 @@ class Router:
 
     def mount(self, service: Service, prefix: str) -> None:
         """Put a service's operations under `prefix` (empty for the root)."""
-        for operation in service.endpoints:
-            self._methods(prefix + operation.path)[operation.method] = Route(service, operation, prefix)
+        for endpoint in service.endpoints:
+            self.add(service, endpoint, prefix)
+
+    def add(self, service: Service, endpoint: Endpoint, prefix: str) -> None:
+        """Add one endpoint, which counts as the service's."""
+        self._methods(prefix + endpoint.path)[endpoint.method] = Route(service, endpoint, prefix)
 
     def find(self, request: HttpRequest) -> tuple[Route, dict[str, str]]:
         """The route and its path parameters. Raises Problem `not-found` or `method-not-allowed`."""

@@ -18,6 +18,7 @@ class Service:
     `leader_tasks` run in one process of all that share a database, `per_process_tasks` in every process that serves;
     both run until the process ends.
     `pages` are for people, and `front_page` is the service's entry on the host's front page; without one it has none.
+    `has_accounts`: the account endpoints stand under the prefix of this service too, as its specification writes them.
     """
 
     name: str
@@ -32,3 +33,4 @@ class Service:
     tags: dict[str, str] = field(default_factory=dict)
     pages: Sequence[Page] = ()
     front_page: FrontPageEntry | None = None
+    has_accounts: bool = False

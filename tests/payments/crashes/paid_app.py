@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 from tollhouse import app, failpoints, logs
 from tollhouse.admission.admission import Admission
+from tollhouse.admission.context import open_context
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
 from tollhouse.http.lifespan import Application
@@ -80,7 +81,7 @@ async def _of_newest(ledger, settle, transfer_id, *rest: object) -> None:
 
 @contextlib.asynccontextmanager
 async def _serving(settings) -> AsyncIterator[Server]:
-    async with app.open_context(settings) as context:
+    async with open_context(settings) as context:
         await context.ledger.recover()
         router = Router()
         router.mount(Service("desk", "Desk", "1", "", OPERATIONS, _no_facts, {}), "")

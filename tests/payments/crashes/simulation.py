@@ -22,7 +22,7 @@ from tests.journeys.server import environment, free_port
 from tests.payments.crashes.nursery import born, stopped
 from tests.servers import shared
 from tests.servers.postgres import postgres_databases
-from tollhouse import app
+from tollhouse.admission.context import open_context
 from tollhouse.client import Agent
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.types import TREASURY, Transfer, agent_account
@@ -112,7 +112,7 @@ class Simulation:
     async def _prepare(self) -> list[Call]:
         """Register and fund the wallets: some can pay everything, some little, one nothing."""
         wallets = [Agent(self.random.randbytes(32)) for _ in range(WALLETS)]
-        async with app.open_context(self.settings, answers_calls=False) as context:
+        async with open_context(self.settings, answers_calls=False) as context:
             for number, wallet in enumerate(wallets):
                 agent = await context.wallets.register(wallet.address)
                 micros = self.random.choice((CALLS * PRICE, 15 * PRICE, 4 * PRICE - 1)) if number else 0
@@ -171,7 +171,7 @@ class Simulation:
 
     async def _audit(self, calls: list[Call]) -> list[str]:
         wrong: list[str] = []
-        async with app.open_context(self.settings, answers_calls=False) as context:
+        async with open_context(self.settings, answers_calls=False) as context:
             await context.ledger.recover()
             report = await context.ledger.verify()
             wrong += report.differences

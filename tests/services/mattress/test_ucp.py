@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.services.mattress.conftest import serving
-from tollhouse import app
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.services.mattress.ucp.endpoints import failure
@@ -262,7 +262,7 @@ def test_unknown_key_is_told_in_the_protocols_form(mattress, path, body):
 async def test_limits_and_tiers_of_keys_are_told_in_the_protocols_form(tmp_path):
     settings = {"data_dir": str(tmp_path), "recorded": False}
     async with serving(**settings) as client:
-        async with app.open_context(Settings(**settings), answers_calls=False) as context:
+        async with open_context(Settings(**settings), answers_calls=False) as context:
             free = (await context.keys.create("ada@example.org", "free")).text
             limited = (await context.keys.create("ada@example.org", "pro", per_minute=1)).text
         unlimited, first, second = [

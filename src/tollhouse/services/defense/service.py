@@ -7,9 +7,6 @@ from typing import Any
 import msgspec
 
 from tollhouse import __version__
-from tollhouse.accounts.agent_endpoints import AgentEndpoints
-from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints
-from tollhouse.accounts.key_endpoints import KeyEndpoints
 from tollhouse.admission.context import AppContext
 from tollhouse.http.service import Service, Work
 from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
@@ -18,7 +15,6 @@ from tollhouse.services.defense.analysis.endpoints import AnalysisEndpoints
 from tollhouse.services.defense.brief.feed import BriefFeed
 from tollhouse.services.defense.chat.endpoints import open_chat
 from tollhouse.services.defense.chat.snapshot import Snapshots
-from tollhouse.services.defense.declarations import operations
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest.fatalities_sync import sync_fatalities
 from tollhouse.services.defense.ingest.feeds_sync import sync_feeds
@@ -41,8 +37,6 @@ with `POST /api/agent/register`, deposits USDC and signs each call instead. Erro
 _TAGS = {
     "chat": "Questions in plain English",
     "feeds": "Events, stories, entities and the defense brief",
-    "keys": "API keys",
-    "agents": "Wallets that pay per call",
     "alerts": "Webhooks called when a condition is met",
     "analysis": "Counts of events by group",
     "about": "About this service",
@@ -62,8 +56,6 @@ async def open_defense(context: AppContext) -> Service:
     await news.refresh()
     brief = BriefFeed(context.database, events, news)
     chat = await open_chat(context, Snapshots(context.database, events, news, brief))
-    keys = KeyEndpoints(context.keys, context.plans, context.meter, settings.keys_per_address_per_hour)
-    checkout = CheckoutEndpoints(settings, context.database, context.keys, context.meter, context.stripe)
     return Service(
         name="defense",
         title="Tollhouse: defense intelligence feed",
@@ -74,27 +66,24 @@ async def open_defense(context: AppContext) -> Service:
             *events.endpoints(),
             *news.endpoints(),
             brief.endpoint(),
-            *operations(keys, AgentEndpoints(context)),
-            *checkout.endpoints(),
             *AlertEndpoints(context).endpoints(),
             *AnalysisEndpoints(context).endpoints(),
         ],
         health=partial(_health, context, events, news),
         health_schema=_HEALTH_SCHEMA,
-        leader_tasks=_leader_tasks(context, publisher, checkout),
+        leader_tasks=_leader_tasks(context, publisher),
         per_process_tasks=(events.follow, news.follow),
         tags=_TAGS,
         pages=build_pages(settings, context.plans),
         front_page=FRONT_PAGE,
+        has_accounts=True,
     )
 
 
-def _leader_tasks(context: AppContext, publisher: StoryPublisher, checkout: CheckoutEndpoints) -> list[Work]:
+def _leader_tasks(context: AppContext, publisher: StoryPublisher) -> list[Work]:
     """The background tasks of the leader. Providers are not polled when a recording is served."""
     alerts = AlertMonitor(context.database, recorded=context.settings.recorded, plans=context.plans.including("alerts"))
     tasks: list[Work] = [publisher.work, alerts.run]
-    if context.stripe:
-        tasks.append(checkout.monitor)
     if not context.settings.recorded:
         syncs = (sync_gdelt, sync_feeds, sync_fatalities)
         tasks += [partial(sync, context.database, context.settings.section(DefenseSettings)) for sync in syncs]

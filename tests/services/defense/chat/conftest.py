@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tollhouse import app
+from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense.brief.feed import BriefFeed
 from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots
@@ -30,7 +30,7 @@ class Recorded:
 async def load_recorded(folder: Path) -> Recorded:
     """What the defense service serves from its bundled recording."""
     settings = Settings(data_dir=str(folder), recorded=True)
-    async with app.open_context(settings) as context:
+    async with open_context(settings) as context:
         events = EventsFeed(context.database, recorded=True)
         await load_recording(context.database, settings)
         await StoryPublisher(context.database, settings.retention_days).publish_stored(folder)

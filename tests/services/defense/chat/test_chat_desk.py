@@ -15,9 +15,9 @@ from tests.fakes.model import Reply, fake_model
 from tests.http.conftest import asgi_client
 from tests.services.defense.chat.conftest import load_recorded
 from tests.waiting import until
-from tollhouse import app
 from tollhouse.accounts.plans import open_plans
 from tollhouse.admission.admission import Admission
+from tollhouse.admission.context import open_context
 from tollhouse.caller import KeyCaller, WalletCaller
 from tollhouse.config.settings import PlanSettings, SettingError, Settings
 from tollhouse.errors import Problem
@@ -66,7 +66,7 @@ def model():
 @asynccontextmanager
 async def serving(folder: Path, **values: object):
     settings = Settings(data_dir=str(folder), recorded=True, service="defense", **values)
-    async with app.open_context(settings) as context:
+    async with open_context(settings) as context:
         events = EventsFeed(context.database, recorded=True)
         await events.refresh()
         news = NewsFeeds(context.database, events)
