@@ -1,4 +1,4 @@
-"""The studio service alone behind the real gate, over a document that a test may edit."""
+"""The studio service alone on the real server, with a document that tests may edit."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ def studio(tmp_path):
             background_work=False,
             sections=(StudioSettings(studio_file=str(file)),),
         )
-        async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+        async with app.serving(settings) as server, asgi_client(server.answer) as client:
             yield client
 
     return start

@@ -1,4 +1,4 @@
-"""The studio's catalogue: its form, and the reading of a file that tells line and reason of what is wrong."""
+"""The studio's document: its types, and a YAML parser that reports errors with line and reason."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,8 +6,8 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct, field
 
-LARGEST_BYTES = 1_048_576
-DEEPEST = 20
+MAX_BYTES = 1_048_576
+MAX_DEPTH = 20
 
 Id = Annotated[
     str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", description="Stable; lower-case letters, digits, hyphens")
@@ -17,7 +17,7 @@ Amount = Annotated[int, Meta(ge=0, description="Whole units of the document's cu
 
 
 class DocumentError(Exception):
-    """The file is no catalogue; `line` counts from 1, 0 where none can be named."""
+    """The file is not a valid document. `line` counts from 1; 0 if unknown."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}" if line else reason)
@@ -26,7 +26,7 @@ class DocumentError(Exception):
 
 
 class Layer(Struct, frozen=True, forbid_unknown_fields=True):
-    """A layer the studio operates on, and the ids of its products."""
+    """An operating layer of the studio, with the ids of its products."""
 
     id: Id
     name: Text
@@ -35,7 +35,7 @@ class Layer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class IndicativePrice(Struct, frozen=True, forbid_unknown_fields=True):
-    """A range, not a quote; `to` is null where it is open."""
+    """A price range, not a quote. `to` is null if the range has no upper end."""
 
     lowest: Amount = field(name="from")
     highest: Amount | None = field(name="to")
@@ -43,7 +43,7 @@ class IndicativePrice(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Product(Struct, frozen=True, forbid_unknown_fields=True):
-    """Something the studio does, in one layer."""
+    """A product of the studio, in one layer."""
 
     id: Id
     name: Text
@@ -55,7 +55,7 @@ class Product(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FirstEngagement(Struct, frozen=True, forbid_unknown_fields=True):
-    """The path to the first stage of working together."""
+    """The steps to the first engagement."""
 
     stage: Literal["Block 0"]
     steps: Annotated[tuple[Text, ...], Meta(min_length=1)]
@@ -64,7 +64,7 @@ class FirstEngagement(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StudioCatalogue(Struct, frozen=True, forbid_unknown_fields=True):
-    """Operating layers, indicative products, and the path to Block 0. Prices in it are no quote."""
+    """Operating layers, products with indicative prices, and the path to Block 0. Prices are not a quote."""
 
     studio: Text
     version: Text
@@ -76,21 +76,23 @@ class StudioCatalogue(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_document(raw: bytes) -> StudioCatalogue:
-    """The catalogue in a YAML file. Raises DocumentError with the line of the first fault."""
-    root = _composed(raw)
+    """Parse the YAML file. Raises DocumentError with the line of the first error."""
+    root = _parse_yaml(raw)
     try:
         catalogue = msgspec.convert(_plain(root), StudioCatalogue)
     except msgspec.ValidationError as error:
         reason, _, where = str(error).partition(" - at `$")
         path = where.rstrip("`")
-        raise DocumentError(_line_at(root, path), f"{path.lstrip('.') or 'the document'}: {_small(reason)}") from None
+        raise DocumentError(
+            _line_at(root, path), f"{path.lstrip('.') or 'the document'}: {reason[:1].lower()}{reason[1:]}"
+        ) from None
     _check(catalogue, root)
     return catalogue
 
 
-def _composed(raw: bytes) -> yaml.Node:
-    if len(raw) > LARGEST_BYTES:
-        raise DocumentError(0, f"the file may have at most {LARGEST_BYTES} bytes")
+def _parse_yaml(raw: bytes) -> yaml.Node:
+    if len(raw) > MAX_BYTES:
+        raise DocumentError(0, f"the file may have at most {MAX_BYTES} bytes")
     try:
         root = yaml.compose(raw.decode("utf-8"), Loader=yaml.SafeLoader)
     except UnicodeDecodeError as error:
@@ -106,23 +108,19 @@ def _composed(raw: bytes) -> yaml.Node:
 
 
 def _plain(node: yaml.Node, depth: int = 0) -> Any:
-    """The node's value. Refuses what YAML allows and this file must not have: keys given twice, and deep nesting."""
-    if depth > DEEPEST:
+    """The node's value. Rejects duplicate keys and deep nesting."""
+    if depth > MAX_DEPTH:
         raise DocumentError(_line(node), "nested too deeply")
     if isinstance(node, yaml.SequenceNode):
         return [_plain(item, depth + 1) for item in node.value]
     if isinstance(node, yaml.MappingNode):
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for key, value in node.value:
-            if key.value in found:
-                raise DocumentError(_line(key), f"{key.value}: given twice")
-            found[key.value] = _plain(value, depth + 1)
-        return found
-    return _scalar(node)
-
-
-def _scalar(node: yaml.Node) -> Any:
-    """Text, a whole number or null; a date or a yes without quotes is text here, as it was written."""
+            if key.value in members:
+                raise DocumentError(_line(key), f"{key.value}: duplicate key")
+            members[key.value] = _plain(value, depth + 1)
+        return members
+    # A scalar is text, an integer or null. Unquoted dates and booleans stay text, as written.
     if node.tag == "tag:yaml.org,2002:null":
         return None
     text = str(node.value)
@@ -131,7 +129,7 @@ def _scalar(node: yaml.Node) -> Any:
 
 
 def _check(catalogue: StudioCatalogue, root: yaml.Node) -> None:
-    """What the form alone cannot say: ids are used once, and layers and products name each other."""
+    """Check that ids are unique and that layers and products reference each other."""
     layers = {layer.id: layer for layer in catalogue.operating_layers}
     products = {product.id: product for product in catalogue.products}
     _check_once([layer.id for layer in catalogue.operating_layers], "operating_layers", root)
@@ -140,13 +138,17 @@ def _check(catalogue: StudioCatalogue, root: yaml.Node) -> None:
         for place, name in enumerate(layer.products):
             path = f".operating_layers[{number}].products[{place}]"
             if name not in products:
-                raise DocumentError(_line_at(root, path), f"{path[1:]}: there is no product {name}")
+                raise DocumentError(_line_at(root, path), f"{path[1:]}: product {name} does not exist")
             if products[name].layer != layer.id:
-                raise DocumentError(_line_at(root, path), f"{path[1:]}: {name} says it is of {products[name].layer}")
+                raise DocumentError(
+                    _line_at(root, path), f"{path[1:]}: product {name} is in layer {products[name].layer}"
+                )
     for number, product in enumerate(catalogue.products):
         path = f".products[{number}]"
         if product.layer not in layers:
-            raise DocumentError(_line_at(root, f"{path}.layer"), f"{path[1:]}.layer: there is no layer {product.layer}")
+            raise DocumentError(
+                _line_at(root, f"{path}.layer"), f"{path[1:]}.layer: layer {product.layer} does not exist"
+            )
         if product.id not in layers[product.layer].products:
             raise DocumentError(_line_at(root, path), f"{path[1:]}: layer {product.layer} does not list {product.id}")
         price = product.indicative_price
@@ -159,11 +161,11 @@ def _check_once(ids: list[str], member: str, root: yaml.Node) -> None:
     for number, name in enumerate(ids):
         if name in ids[:number]:
             path = f".{member}[{number}].id"
-            raise DocumentError(_line_at(root, path), f"{path[1:]}: {name} is given twice")
+            raise DocumentError(_line_at(root, path), f"{path[1:]}: duplicate id {name}")
 
 
 def _line_at(root: yaml.Node, path: str) -> int:
-    """The line of a place such as `.products[2].layer`, or of the nearest thing around it that is there."""
+    """The line of a path such as `.products[2].layer`, or of its nearest existing parent."""
     node, line = root, _line(root)
     for part in path.replace("[", ".[").split("."):
         if not part:
@@ -186,7 +188,3 @@ def _child(node: yaml.Node, part: str) -> tuple[int, yaml.Node] | None:
 
 def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
-
-
-def _small(reason: str) -> str:
-    return reason[:1].lower() + reason[1:]

@@ -1,4 +1,4 @@
-"""The document that is served: the file as last right, taken in again when it changes, kept over restarts."""
+"""The served studio document: reloaded when its file changes, with a copy of the last valid version on disk."""
 
 import asyncio
 import contextlib
@@ -19,67 +19,72 @@ from tollhouse.services.studio.document import DocumentError, StudioCatalogue, r
 
 log = logger("studio")
 
-LOOK_EVERY_SECONDS = 1.0
+POLL_SECONDS = 1.0
 LAST_GOOD = "studio-last-good.yaml"
 
-Source = Literal["file", "last-good-copy"]
+ServedFrom = Literal["file", "last-good-copy"]
 
 
-class Fault(Struct, frozen=True):
-    """Why the newest edit is not served. `line` counts from 1, null where none can be named."""
+class EditError(Struct, frozen=True):
+    """Why the newest edit was rejected. `line` counts from 1; null if unknown."""
 
     line: int | None
     reason: str
     seen_at: str
 
 
-class Standing(Struct, frozen=True):
-    """What is served, since when, and what is wrong with the newest edit, if anything."""
+class DocumentStatus(Struct, frozen=True):
+    """Which version is served, since when, and the error in the newest edit, if any."""
 
     file: str
     version: str
-    served_from: Source
+    served_from: ServedFrom
     loaded_at: str
-    problem: Fault | None
+    problem: EditError | None
 
 
 class NoDocumentError(SettingError):
-    """There is neither a good file nor a good copy of one: nothing can be served."""
+    """Neither the file nor the copy of its last valid version can be served."""
 
 
-class Shelf:
-    """One document and what became of its edits. Raises NoDocumentError when there is nothing to serve at all."""
+class DocumentSource:
+    """The current document. Raises NoDocumentError if there is no valid version at all."""
 
     def __init__(self, file: Path, data_dir: Path) -> None:
         self._file = file
         self._copy = data_dir / LAST_GOOD
         self._stamp = _stamp(file)
-        self._problem: Fault | None = None
-        self._source: Source = "file"
+        self._problem: EditError | None = None
+        self._served_from: ServedFrom = "file"
         try:
             raw = _read(file)
-            self._put(raw, read_document(raw))
+            self._serve(read_document(raw))
+            self._save_copy(raw)
         except DocumentError as error:
-            self._refuse(error)
-            self._put_copy(error)
+            self._reject(error)
+            try:
+                self._serve(read_document(_read(self._copy)))
+            except DocumentError:
+                raise NoDocumentError(f"studio_file: {self._file}: {error}") from None
+            self._served_from = "last-good-copy"
 
     @property
-    def answer(self) -> Response:
-        """The document as it is sent."""
-        return self._answer
+    def response(self) -> Response:
+        """The document as a response."""
+        return self._response
 
-    def standing(self) -> Standing:
-        """What `/health` tells."""
-        return Standing(self._file.name, self._version, self._source, self._loaded_at, self._problem)
+    def status(self) -> DocumentStatus:
+        """The status for `/health`."""
+        return DocumentStatus(self._file.name, self._version, self._served_from, self._loaded_at, self._problem)
 
-    async def follow(self) -> None:
-        """Take the file in again whenever it changes, for ever."""
+    async def watch(self) -> None:
+        """Poll the file for changes until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_EVERY_SECONDS)
-            await asyncio.to_thread(self.look)
+            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.to_thread(self.poll)
 
-    def look(self) -> None:
-        """Take the file in if it changed; a broken one is refused and what is served stays."""
+    def poll(self) -> None:
+        """Reload the file if it changed. An invalid edit is rejected and the served version stays."""
         stamp = _stamp(self._file)
         if stamp == self._stamp:
             return
@@ -88,46 +93,35 @@ class Shelf:
             raw = _read(self._file)
             catalogue = read_document(raw)
         except DocumentError as error:
-            self._refuse(error)
+            self._reject(error)
             return
         self._problem = None
-        self._source = "file"
-        self._put(raw, catalogue)
-        log.info("studio document taken in", version=catalogue.version)
-
-    def _put(self, raw: bytes, catalogue: StudioCatalogue) -> None:
+        self._served_from = "file"
         self._serve(catalogue)
-        self._keep(raw)
-
-    def _put_copy(self, error: DocumentError) -> None:
-        """Serve the copy of the last good edit, which an earlier run kept."""
-        try:
-            self._serve(read_document(_read(self._copy)))
-        except DocumentError:
-            raise NoDocumentError(f"studio_file: {self._file}: {error}") from None
-        self._source = "last-good-copy"
+        self._save_copy(raw)
+        log.info("studio document reloaded", version=catalogue.version)
 
     def _serve(self, catalogue: StudioCatalogue) -> None:
         body = msgspec.json.encode(catalogue)
-        self._answer = Response(body, etag=etag_of(body))
+        self._response = Response(body, etag=etag_of(body))
         self._version = catalogue.version
         self._loaded_at = clock.iso(clock.now())
 
-    def _keep(self, raw: bytes) -> None:
-        """Keep a copy in one step, so that no worker ever reads half of it. Without a place for it, serving goes on."""
-        half = self._copy.with_name(f"{LAST_GOOD}.{secrets.token_hex(4)}")
+    def _save_copy(self, raw: bytes) -> None:
+        """Replace the copy atomically. Without write access the service continues without a copy."""
+        temporary = self._copy.with_name(f"{LAST_GOOD}.{secrets.token_hex(4)}")
         try:
             self._copy.parent.mkdir(parents=True, exist_ok=True)
-            half.write_bytes(raw)
-            os.replace(half, self._copy)  # noqa: PTH105
+            temporary.write_bytes(raw)
+            os.replace(temporary, self._copy)  # noqa: PTH105
         except OSError as error:
-            log.warning("no copy of the studio document kept", error=str(error))
+            log.warning("copy of the studio document not saved", error=str(error))
             with contextlib.suppress(OSError):
-                half.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
 
-    def _refuse(self, error: DocumentError) -> None:
-        self._problem = Fault(error.line or None, error.reason, clock.iso(clock.now()))
-        log.error("studio document refused", file=str(self._file), line=error.line, reason=error.reason)
+    def _reject(self, error: DocumentError) -> None:
+        self._problem = EditError(error.line or None, error.reason, clock.iso(clock.now()))
+        log.error("studio document rejected", file=str(self._file), line=error.line, reason=error.reason)
 
 
 def _read(file: Path) -> bytes:
@@ -138,9 +132,9 @@ def _read(file: Path) -> bytes:
 
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:
-    """What changes when the file does; an editor that replaces the file changes the inode."""
+    """A value that changes with the file. Editors that replace the file change its inode."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

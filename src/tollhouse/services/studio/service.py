@@ -1,4 +1,4 @@
-"""The studio service: one document, served as it was last right."""
+"""The studio service: one endpoint that serves the studio's document in its last valid version."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
 from tollhouse.services.studio.document import StudioCatalogue
-from tollhouse.services.studio.document_source import Shelf
+from tollhouse.services.studio.document_source import DocumentSource
 from tollhouse.services.studio.pages import FRONT_PAGE, PAGES
 
 INTERFACE_VERSION = "1.0.0"
@@ -35,19 +35,19 @@ class StudioSettings(Section):
 
 
 async def open_studio(context: AppContext) -> Service:
-    """The service over the rooms it is given. Raises NoDocumentError when there is nothing it could serve."""
+    """Open the service. Raises NoDocumentError if there is no valid document."""
     settings = context.settings
     file = settings.section(StudioSettings).studio_file
-    shelf = Shelf(Path(file) if file else bundled(), Path(settings.data_dir))
+    source = DocumentSource(Path(file) if file else bundled(), Path(settings.data_dir))
     return Service(
         name="studio",
         title="Tollhouse: studio catalogue",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        endpoints=[_catalogue(shelf)],
-        health=partial(_health, context, shelf),
+        endpoints=[_catalogue(source)],
+        health=partial(_health, context, source),
         health_schema=_HEALTH_SCHEMA,
-        per_process_tasks=(shelf.follow,),
+        per_process_tasks=(source.watch,),
         tags=_TAGS,
         pages=PAGES,
         front_page=FRONT_PAGE,
@@ -55,20 +55,20 @@ async def open_studio(context: AppContext) -> Service:
 
 
 def bundled() -> Path:
-    """The fictional studio that comes with the server."""
+    """The bundled document of a fictional studio."""
     with as_file(files("tollhouse.services.studio").joinpath("data", "demo-studio.yaml")) as path:
         return path
 
 
-def _catalogue(shelf: Shelf) -> Endpoint:
-    async def catalogue(_asked: Request[None, None]) -> Response:
-        return shelf.answer
+def _catalogue(source: DocumentSource) -> Endpoint:
+    async def catalogue(_request: Request[None, None]) -> Response:
+        return source.response
 
     return Endpoint(
         id="getStudioCatalogue",
         method="GET",
         path="/api/catalogue",
-        summary="The studio's catalogue",
+        summary="Get the studio's catalogue",
         description="Prices are indicative and are not a quote.",
         handler=catalogue,
         terms=FREE,
@@ -78,13 +78,13 @@ def _catalogue(shelf: Shelf) -> Endpoint:
     )
 
 
-async def _health(context: AppContext, shelf: Shelf) -> dict[str, Any]:
-    standing = shelf.standing()
+async def _health(context: AppContext, source: DocumentSource) -> dict[str, Any]:
+    status = source.status()
     return {
-        "status": "degraded" if standing.problem else "ok",
+        "status": "degraded" if status.problem else "ok",
         "version": __version__,
         "uptime_seconds": context.uptime_seconds(),
-        "document": msgspec.to_builtins(standing),
+        "document": msgspec.to_builtins(status),
     }
 
 
@@ -92,12 +92,15 @@ _HEALTH_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["status", "version", "uptime_seconds", "document"],
     "properties": {
-        "status": {"enum": ["ok", "degraded"], "description": "Degraded: the newest edit of the document was refused"},
+        "status": {
+            "enum": ["ok", "degraded"],
+            "description": "`degraded`: the newest edit of the document was rejected",
+        },
         "version": {"type": "string"},
         "uptime_seconds": {"type": "integer"},
         "document": {
             "type": "object",
-            "description": "Which document is served, since when, and line and reason of a refused edit",
+            "description": "The served version, since when, and line and reason of a rejected edit",
         },
     },
 }
