@@ -116,7 +116,7 @@ def ours(items: Sequence[Item], questions: Sequence[tuple[str, int, int]]) -> di
     engine = TantivyEngine(SHOP)
     engine.put(items)
     engine.publish()
-    engine.settle()
+    engine.merge_segments()
     built = perf_counter() - started
     grown = psutil.Process().memory_info().rss - before
     facets = ("brand", "size", "current_price")

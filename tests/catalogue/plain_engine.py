@@ -15,7 +15,7 @@ from tollhouse.catalogue.query import (
     ValueCount,
 )
 from tollhouse.catalogue.schema import Field, Schema
-from tollhouse.catalogue.tokens import FUNCTION_WORDS, query_words, stem, text_words
+from tollhouse.catalogue.tokens import STOPWORDS, query_words, stem, text_words
 
 ENOUGH = 20
 MICROS = 1_000_000
@@ -97,7 +97,7 @@ class PlainEngine:
     def _meant(self, query: CatalogueQuery) -> list[Item]:
         """Those with all words, and with fewer and fewer of them while there are not 20."""
         words = query_words(query.text or "")
-        wanted = {word.stem for word in words if word.raw not in FUNCTION_WORDS} or {word.stem for word in words}
+        wanted = {word.stem for word in words if word.raw not in STOPWORDS} or {word.stem for word in words}
         for least in range(len(wanted), 0, -1):
             found = [item for item in self._items.values() if len(wanted & self._stems(item)) >= least]
             if len(found) >= ENOUGH or least == 1 or query.every_word:

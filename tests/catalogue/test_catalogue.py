@@ -281,7 +281,7 @@ async def agree(shop):
 @pytest.mark.parametrize("batch", [3, 2_000])
 async def test_long_history_leaves_every_index_as_the_store(open_shop, tmp_path, monkeypatch, batch):
     monkeypatch.setattr(module, "BATCH", batch)
-    monkeypatch.setattr(module, "MANY", 10)
+    monkeypatch.setattr(module, "MERGE_AFTER_ROWS", 10)
     rng = random.Random(5)
     writer, reader, kept = open_shop(), open_shop(), open_shop(tmp_path)
     for step in range(12):
@@ -332,15 +332,15 @@ async def test_two_processes_with_one_folder_each_keep_their_own(open_shop, tmp_
 async def test_damaged_folder_is_made_anew_from_the_store(open_shop, tmp_path, damage):
     first = open_shop(tmp_path)
     await change(first, [cloud(f"p{n}", brand="Emma") for n in range(30)])
-    place = first._shelf._place
+    place = first._directory._path
     if damage == "items lost":
         first._engine.put([], ["p3", "p4"])
         first._engine.publish()
     first.close()
     if damage.startswith("note"):
-        (place / "standing.json").unlink()
+        (place / "revision.json").unlink()
     if damage == "note garbled":
-        (place / "standing.json").write_bytes(b"{\x00")
+        (place / "revision.json").write_bytes(b"{\x00")
     if damage == "index gone":
         shutil.rmtree(place / "index")
     if damage == "index garbled":
@@ -374,9 +374,9 @@ async def test_index_of_a_former_schema_is_deleted_once_nobody_holds_it(open_sho
     first = open_shop(tmp_path)
     await change(first, [cloud("a")])
     open_shop(tmp_path, plainer).close()
-    assert first._shelf._place.is_dir()
+    assert first._directory._path.is_dir()
     await agree(first)
-    place = first._shelf._place
+    place = first._directory._path
     first.close()
     await agree(open_shop(tmp_path, plainer))
     assert not place.exists()

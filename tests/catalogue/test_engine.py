@@ -39,7 +39,7 @@ def test_export_is_not_disturbed_by_what_is_published_meanwhile():
     first = next(exported)
     engine.put([item("new")], [f"p{n}" for n in range(20)])
     engine.publish()
-    engine.settle()
+    engine.merge_segments()
     assert [first["id"], *ids(exported)] == sorted(f"p{n}" for n in range(20))
     assert ids(engine.items(CatalogueQuery())) == ["new"]
 
@@ -57,7 +57,7 @@ def test_smallest_schema_is_answered(fields):
 
 @pytest.mark.parametrize("most", [10, 130, 199, 200])
 def test_more_equals_than_are_put_in_order_still_come_once_each(monkeypatch, most):
-    monkeypatch.setattr(search, "MOST_EQUALS", most)
+    monkeypatch.setattr(search, "MAX_SORTED_TIES", most)
     engine = TantivyEngine(SHOP)
     for start in range(4):
         stock(engine, *(item(f"p{n:03d}", "Cloud") for n in range(start, 200, 4)))
@@ -70,7 +70,7 @@ def test_settled_engine_answers_as_before():
     for start in range(10):
         stock(engine, *(item(f"p{n:03d}", "Cloud") for n in range(start, 100, 10)))
     before = engine.find(CatalogueQuery(text="cloud", limit=100))
-    engine.settle()
+    engine.merge_segments()
     assert engine.find(CatalogueQuery(text="cloud", limit=100)) == before
     assert ids(before) == [f"p{n:03d}" for n in range(100)]
     assert len(stock(engine, item("more"))) == 101
@@ -97,7 +97,7 @@ def test_common_words_are_looked_up_and_score_as_when_they_are_read_through(monk
     assert read_through.total > 30
     monkeypatch.setattr(scoring, "COMMON", 0)
     monkeypatch.setattr(scoring, "COMMON_SHARE", 0.0)
-    engine.settle()
+    engine.merge_segments()
     assert engine.find(query) == read_through
 
 

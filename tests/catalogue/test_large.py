@@ -67,7 +67,7 @@ def place(address):
 
 def test_best_of_many_items_are_found_among_few(monkeypatch):
     monkeypatch.setattr(scoring, "LARGE", 0)
-    monkeypatch.setattr(search, "FEWEST", 1)
+    monkeypatch.setattr(search, "MIN_ROWS_PER_ITEM", 1)
     engine = filled(TantivyEngine(SHOP))
     among_few = search._among_few
     monkeypatch.setattr(search, "_among_few", lambda *_: [])
@@ -83,7 +83,7 @@ def test_no_item_outside_a_choice_scores_more_than_is_said(monkeypatch):
     engine = filled(TantivyEngine(SHOP))
     engine.put([], [f"p{number:04d}" for number in range(0, 600, 4)])
     engine.publish()
-    view, matcher = engine._reading.view, engine._reading.matcher
+    view, matcher = engine._snapshot.view, engine._snapshot.matcher
     for text in ("quartz", "cloud quartz", "ember copper walnut"):
         ranking = matcher.match(text).ranking
         scores = {place(address): score for score, address in view.best(ranking.scored, 600)[1]}
@@ -99,7 +99,7 @@ def test_words_that_no_item_has_are_asked_for_in_vain(monkeypatch, text):
     expected = small.find(CatalogueQuery(text=text, facets=FACETS))
     monkeypatch.setattr(scoring, "LARGE", 0)
     monkeypatch.setattr(search, "LARGE", 0)
-    small.settle()
+    small.merge_segments()
     assert small.find(CatalogueQuery(text=text, facets=FACETS)) == expected
 
 
@@ -109,7 +109,7 @@ def test_sample_tells_only_whether_there_are_enough(monkeypatch):
     monkeypatch.setattr(index, "SAMPLED", 2)
     monkeypatch.setattr(term_matching.Matcher, "_is_common", lambda *_: True)
     engine = filled(TantivyEngine(SHOP))
-    sampled = engine._reading.view.count(engine._reading.view.sample)
+    sampled = engine._snapshot.view.count(engine._snapshot.view.sample)
     assert 200 < sampled < 400
     assert [engine.find(query) for query in questions()] == expected
 
@@ -119,7 +119,7 @@ def test_page_by_a_number_is_found_below_what_a_sample_reaches(monkeypatch, text
     monkeypatch.setattr(index, "SAMPLED", 8)
     monkeypatch.setattr(search, "SPARE", 1)
     monkeypatch.setattr(search, "LARGE", 0)
-    monkeypatch.setattr(search, "SOME_EQUALS", 3)
+    monkeypatch.setattr(search, "READ_TIES", 3)
     engine, plain = filled(TantivyEngine(SHOP)), filled(PlainEngine(SHOP))
     found = watched(monkeypatch, "_by_sample", search._by_sample)
     for sort in ("price", "-price", "rating", "-rating", "-firmness", "current_price", "brand", "-id"):
@@ -132,7 +132,7 @@ def test_page_by_a_number_is_found_below_what_a_sample_reaches(monkeypatch, text
 
 def test_interval_and_what_lies_in_it_are_counted_in_one_pass(monkeypatch):
     engine, plain = filled(TantivyEngine(SHOP), 200), filled(PlainEngine(SHOP), 200)
-    view = engine._reading.view
+    view = engine._snapshot.view
     aggregate, asked = type(view).aggregate, []
     engine.find(CatalogueQuery(text="cloud", facets=FACETS))
     monkeypatch.setattr(type(view), "aggregate", lambda *each: asked.append(each) or aggregate(*each))
@@ -145,7 +145,7 @@ def test_interval_and_what_lies_in_it_are_counted_in_one_pass(monkeypatch):
 
 @pytest.mark.parametrize("most", [2, 8, 1_000])
 def test_more_values_than_fit_beside_an_interval_are_counted_in_a_pass_of_their_own(monkeypatch, most):
-    monkeypatch.setattr(facets, "MOST_WITHIN", most)
+    monkeypatch.setattr(facets, "MAX_RANGE_BUCKETS", most)
     engine, plain = filled(TantivyEngine(SHOP)), filled(PlainEngine(SHOP))
     for _ in range(2):
         query = CatalogueQuery(between={"firmness": Range(2, None)}, facets=("brand", "size", "firmness"))
@@ -192,7 +192,7 @@ def test_shorter_ways_have_the_answers_of_looking_at_every_item(history, asked):
         patch.setattr(index, "SAMPLED", 3)
         patch.setattr(term_matching.Matcher, "_is_common", lambda *_: True)
         patch.setattr(scoring, "LARGE", 0)
-        for name, value in {"LARGE": 0, "FEWEST": 1, "SOME_EQUALS": 4, "SPARE": 1}.items():
+        for name, value in {"LARGE": 0, "MIN_ROWS_PER_ITEM": 1, "READ_TIES": 4, "SPARE": 1}.items():
             patch.setattr(search, name, value)
         fast, plain = TantivyEngine(SHOP), PlainEngine(SHOP)
         for upserts, removals in history:

@@ -1,1 +1,1 @@
-"""A searchable table of things: a schema, rows in the database, and an index that follows them."""
+"""Catalogues: a schema, items in the database, and a search index that follows them."""

@@ -1,8 +1,8 @@
-"""How well the served engine ranks products, on rated queries.
+"""Evaluation of the search ranking on rated queries.
 
 nDCG of Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques" (2002): the gain is 2^rating - 1,
-the discount log2(rank + 1), cut at 10. An unrated product counts as worthless in `ndcg10` and is passed over in
-`ndcg10_condensed` (Sakai, 2007); `judged10` says how many of the first ten were rated at all.
+the discount log2(rank + 1), cut at 10. An unrated product has gain 0 in `ndcg10` and is skipped in
+`ndcg10_condensed` (Sakai, 2007); `judged10` is the share of the first ten that is rated.
 """
 
 import csv
@@ -22,7 +22,7 @@ from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.catalogue.schema import Field, Schema
 from tollhouse.catalogue.search_engine import TantivyEngine
 
-# How any table of products is searched: the title above all, then the brand, then whatever else is said.
+# A generic product schema: title, then brand, then description and attributes.
 PRODUCTS = Schema(
     fields=(
         Field("title", "text", weight=10.0, required=True),
@@ -35,17 +35,17 @@ PRODUCTS = Schema(
     price="price",
 )
 DEPTH = 100
-# Each query is timed this often, every time by an engine that has not seen it.
+# Each query is timed this often, every time with empty caches.
 ROUNDS = 7
 
 Ratings = dict[str, dict[str, int]]
 
 
 def evaluate(products: Path, judgments: Path, progress: Callable[[str], None]) -> dict[str, float | int | None]:
-    """The members of the JSON object that `tollhouse evaluate search` prints; None where nothing is rated above 0.
+    """The figures that `tollhouse evaluate search` prints; None if no product is rated above 0.
 
-    The means are over the queries that have a product rated above 0. Times are of a first page of ten, in microseconds.
-    Lines that are no product are told to `progress` and counted as `malformed`.
+    Means are over queries with a product rated above 0. Times are for the first page of ten, in microseconds. Lines
+    that are not a product are reported to `progress` and counted as `malformed`.
     """
     rated = _ratings(judgments)
     items, malformed = _items(products, progress)
@@ -73,15 +73,15 @@ def evaluate(products: Path, judgments: Path, progress: Callable[[str], None]) -
 def scores(ranked: Sequence[str], ratings: Mapping[str, int]) -> tuple[float, float, float, float]:
     """nDCG@10, the same over rated products alone, the share of the first ten that is rated, and recall@100."""
     condensed = [identity for identity in ranked if identity in ratings]
-    wanted = {identity for identity, rating in ratings.items() if rating > 0}
+    relevant = {identity for identity, rating in ratings.items() if rating > 0}
     first = ranked[:10]
     judged = sum(identity in ratings for identity in first) / len(first) if first else 0.0
-    found = len(wanted.intersection(ranked[:DEPTH])) / len(wanted) if wanted else 0.0
-    return ndcg(ranked, ratings), ndcg(condensed, ratings), judged, found
+    recall = len(relevant.intersection(ranked[:DEPTH])) / len(relevant) if relevant else 0.0
+    return ndcg(ranked, ratings), ndcg(condensed, ratings), judged, recall
 
 
 def ndcg(ranked: Sequence[str], ratings: Mapping[str, int]) -> float:
-    """In 0..1; 0 where nothing is rated above 0."""
+    """nDCG@10 in 0..1; 0 if nothing is rated above 0."""
     ideal = _gained(sorted(ratings.values(), reverse=True))
     return _gained([ratings.get(identity, 0) for identity in ranked]) / ideal if ideal else 0.0
 
@@ -95,10 +95,7 @@ def _ranked(engine: TantivyEngine, text: str) -> list[str]:
 
 
 def _micros(engine: TantivyEngine, texts: Sequence[str]) -> tuple[int | None, int | None]:
-    """The median and the 99th percentile of a first page, over queries.
-
-    A query's time is the shortest of its rounds: whatever else the machine does only ever lengthens it.
-    """
+    """The median and the 99th percentile over queries. A query's time is the shortest of its rounds."""
     taken: dict[str, list[float]] = {text: [] for text in texts}
     for _ in range(ROUNDS):
         engine.publish()
@@ -117,7 +114,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _ratings(path: Path) -> Ratings:
-    """By query, each product's rating. Raises ValueError for a file without the three columns."""
+    """Ratings by query and product. Raises ValueError if a column is missing."""
     rated: Ratings = defaultdict(dict)
     with path.open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file)
@@ -130,22 +127,22 @@ def _ratings(path: Path) -> Ratings:
 
 def _items(path: Path, progress: Callable[[str], None]) -> tuple[list[Item], int]:
     opened: Any = gzip.open if path.suffix == ".gz" else open
-    found: list[Item] = []
+    items: list[Item] = []
     malformed = 0
     with opened(path, "rt", encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
-                found.append(_item(json.loads(line)))
-            except (ValueError, msgspec.MsgspecError, RecursionError) as fault:
+                items.append(_item(json.loads(line)))
+            except (ValueError, msgspec.MsgspecError, RecursionError) as error:
                 malformed += 1
-                progress(f"{path.name}, line {number}: skipped, {fault}")
-    return found, malformed
+                progress(f"{path.name}, line {number}: skipped, {error}")
+    return items, malformed
 
 
 def _item(read: Any) -> Item:
-    """The members that the schema knows; an empty text is none, a number for an id is its digits."""
+    """The members in the schema, without empty texts. Numeric ids become text."""
     if not isinstance(read, dict):
-        raise ValueError("is no object")  # noqa: TRY004 - told like any other malformed line
+        raise ValueError("is not an object")  # noqa: TRY004 - reported like any other malformed line
     known = {field.name for field in PRODUCTS.fields}
     item = {name: value for name, value in read.items() if name in known and value not in ("", None)}
     return prepare_item(PRODUCTS, {**item, "id": str(read.get("id", ""))})

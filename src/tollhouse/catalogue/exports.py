@@ -1,4 +1,4 @@
-"""A catalogue's items as rows of a file, for any schema: CSV of RFC 4180, and one JSON object a line."""
+"""Exports of a catalogue's items for any schema: CSV (RFC 4180) and NDJSON."""
 
 import csv
 import io
@@ -13,12 +13,12 @@ from tollhouse.catalogue.schema import Schema
 CSV = "text/csv"
 NDJSON = "application/x-ndjson"
 
-# In a spreadsheet these begin a formula, which a shop's feed has no business to run: OWASP, "CSV Injection".
+# Characters that start a formula in a spreadsheet (OWASP, "CSV Injection").
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_rows(schema: Schema, items: Iterable[Item], fields: tuple[str, ...] | None = None) -> Iterator[bytes]:
-    """A header with the names of the exported fields, then an item a row; lists with `|` between their values."""
+    """A header row, then one row per item. List values are joined with `|`."""
     names = [name for name in schema.exported if fields is None or name in {"id", *fields}]
     yield _line(names)
     for item in items:
@@ -26,7 +26,7 @@ def csv_rows(schema: Schema, items: Iterable[Item], fields: tuple[str, ...] | No
 
 
 def ndjson_rows(items: Iterable[Item]) -> Iterator[bytes]:
-    """An item a line."""
+    """One JSON object per line."""
     return (msgspec.json.encode(item) + b"\n" for item in items)
 
 

@@ -12,83 +12,85 @@ from tollhouse.catalogue.query import CatalogueQuery, Facet, HistogramBucket, Nu
 from tollhouse.catalogue.schema import Field
 from tollhouse.catalogue.search import EVERYTHING, Conditions
 
-# tantivy's own bound on what one request may hold.
-BUCKETS = 65_000
-# A pass that also tells of an interval holds its buckets three times: below the interval, in it, and above.
-MOST_WITHIN = BUCKETS // 4
-MOST_ASKED_WITHIN = 20
+# tantivy's limit of buckets per request.
+MAX_BUCKETS = 65_000
+# A pass with a range has its buckets three times: below, in and above the range.
+MAX_RANGE_BUCKETS = MAX_BUCKETS // 4
+MAX_RANGE_AGGREGATIONS = 20
 
 _WITHIN = "~"
 
-Asked = dict[str, Any]
-# By the filter that is left out, None for none.
-Passes = dict[str | None, Asked]
+Aggregations = dict[str, Any]
+# Aggregations by the filter that they ignore; None: all filters apply.
+Passes = dict[str | None, Aggregations]
 
 MAX_FACET_VALUES = 1_000
 BARS = 10
 
 _SPREAD = {"number", "money"}
-# Before a field's name, in what is asked of the index: its values or its range, and its bars.
-_OF, _FINE = "=", "+"
+# Prefixes of aggregation names: a field's values or range, and its fine histogram.
+_VALUES, _FINE = "=", "+"
 
 
 def run_passes(where: Conditions, passes: Passes) -> dict[str, Any]:
-    """What each pass tells, by the names it was asked under, which are no words: buckets have members beside them."""
-    told: dict[str, Any] = {}
+    """Run all passes; the results by aggregation name. Names are not words, since buckets have other members too."""
+    results: dict[str, Any] = {}
     interval = _joinable(where, passes)
     if interval:
-        told |= _joined(where, interval, passes[interval], passes[None])
-    for left_out, asked in passes.items():
-        if not asked.keys() <= told.keys():
-            told |= where.view.aggregate(where.without(left_out), asked)
-    return told
+        results |= _joined(where, interval, passes[interval], passes[None])
+    for ignored, aggregations in passes.items():
+        if not aggregations.keys() <= results.keys():
+            results |= where.view.aggregate(where.without(ignored), aggregations)
+    return results
 
 
 def _joinable(where: Conditions, passes: Passes) -> str | None:
-    """The filter that is an interval, and that a pass leaves out beside one under all conditions."""
-    if not 0 < len(passes.get(None, ())) <= MOST_ASKED_WITHIN or _WITHIN in where.view.counts:
+    """A range filter that one pass ignores while another pass applies all filters, so that one pass serves both."""
+    if not 0 < len(passes.get(None, ())) <= MAX_RANGE_AGGREGATIONS or _WITHIN in where.view.counts:
         return None
     return next((name for name, ends in where.intervals.items() if name in passes and _is_bucket(*ends)), None)
 
 
-def _joined(where: Conditions, name: str, asked: Asked, within: Asked) -> dict[str, Any]:
-    """What the pass without this interval tells, and where it can, what it tells of the items in the interval."""
+def _joined(where: Conditions, name: str, without: Aggregations, within: Aggregations) -> dict[str, Any]:
+    """The results of the pass without this range, and if possible those of the items in the range."""
     field = where.view.schema.by_name[name]
     bucket = {"key": _WITHIN, **_bucket_ends(field, *where.intervals[name])}
-    # How many there are, the bucket itself tells.
-    counted = {each: _limited(wanted, MOST_WITHIN // len(within)) for each, wanted in within.items() if each != TOTAL}
+    # The bucket's own count is the total.
+    counted = {
+        each: _limited(request, MAX_RANGE_BUCKETS // len(within)) for each, request in within.items() if each != TOTAL
+    }
     ranged = {"field": index.value_column(field), "ranges": [bucket]}
-    told = where.view.aggregate(where.without(name), {**asked, _WITHIN: {"range": ranged, "aggs": counted}})
-    # None where no item ever had a value.
-    found = next((each for each in told[_WITHIN]["buckets"] if each["key"] == _WITHIN), None)
-    if found and any(found[each].get("sum_other_doc_count") for each in counted):
-        # These fields have too many values, and will until something is published.
-        where.view.counts[_WITHIN] = found = None
-    if not found:
-        return told
-    return told | {each: found[each] for each in counted} | {TOTAL: {"value": found["doc_count"]}}
+    results = where.view.aggregate(where.without(name), {**without, _WITHIN: {"range": ranged, "aggs": counted}})
+    # None if no item ever had a value.
+    inside = next((each for each in results[_WITHIN]["buckets"] if each["key"] == _WITHIN), None)
+    if inside and any(inside[each].get("sum_other_doc_count") for each in counted):
+        # Too many values for one pass; remembered until the next publication.
+        where.view.counts[_WITHIN] = inside = None
+    if not inside:
+        return results
+    return results | {each: inside[each] for each in counted} | {TOTAL: {"value": inside["doc_count"]}}
 
 
 def _is_bucket(low: float | None, high: float | None) -> bool:
-    """A bucket has one end at least, and its ends are 64-bit floats in their order."""
+    """Whether the range can be a bucket: at least one end, ordered, and exact as 64-bit floats."""
     given = [end for end in (low, high) if end is not None]
     return bool(given) and given == sorted(given) and all(abs(end) < MAX_INTEGER for end in given)
 
 
 def _bucket_ends(field: Field, low: float | None, high: float | None) -> dict[str, float]:
-    """The end of a bucket does not belong to it."""
+    """The bucket's ends; its upper end is exclusive."""
     beyond = None if high is None else math.nextafter(high, math.inf) if field.type == "number" else high + 1
     return {end: value for end, value in (("from", low), ("to", beyond)) if value is not None}
 
 
-def _limited(wanted: dict[str, Any], size: int) -> dict[str, Any]:
-    return {"terms": {**wanted["terms"], "size": size, "segment_size": size}} if "terms" in wanted else wanted
+def _limited(request: dict[str, Any], size: int) -> dict[str, Any]:
+    return {"terms": {**request["terms"], "size": size, "segment_size": size}} if "terms" in request else request
 
 
 def count_facets(where: Conditions, query: CatalogueQuery) -> tuple[dict[str, Facet], int | None]:
-    """The facets a query asks for, and how many items match where that came out in passing.
+    """The requested facets, and the number of matching items if it was computed on the way (else None).
 
-    The facets of all items are counted once for each view.
+    Facets over all items are cached for each view.
     """
     if not where.is_none:
         return _counted(where, query, query.facets)
@@ -98,62 +100,63 @@ def count_facets(where: Conditions, query: CatalogueQuery) -> tuple[dict[str, Fa
 
 
 def _counted(where: Conditions, query: CatalogueQuery, names: Sequence[str]) -> tuple[dict[str, Facet], int | None]:
-    """Facets under the same conditions are counted in one pass."""
+    """Count facets; those under the same conditions share a pass."""
     fields = [where.view.schema.by_name[name] for name in names]
-    wanted: Passes = {}
+    passes: Passes = {}
     for field in fields:
-        wanted.setdefault(_own_filter(where, field), {}).update(_asked(where.view, field))
-    if None in wanted:
-        wanted[None] |= COUNT
-    answers = run_passes(where, wanted)
-    total = int(answers[TOTAL]["value"]) if TOTAL in answers else None
-    return {field.name: _facet(where, field, answers, query) for field in fields}, total
+        passes.setdefault(_own_filter(where, field), {}).update(_aggregations(where.view, field))
+    if None in passes:
+        passes[None] |= COUNT
+    replies = run_passes(where, passes)
+    total = int(replies[TOTAL]["value"]) if TOTAL in replies else None
+    return {field.name: _facet(where, field, replies, query) for field in fields}, total
 
 
 def _own_filter(where: Conditions, field: Field) -> str | None:
     return field.name if field.name in where.filters else None
 
 
-def _asked(view: View, field: Field) -> dict[str, Any]:
+def _aggregations(view: View, field: Field) -> dict[str, Any]:
     column = index.count_column(field)
     if field.type not in _SPREAD:
-        size = BUCKETS
-        return {_OF + field.name: {"terms": {"field": column, "size": size, "segment_size": size}}}
-    stats = {_OF + field.name: {"stats": {"field": column}}}
+        size = MAX_BUCKETS
+        return {_VALUES + field.name: {"terms": {"field": column, "size": size, "segment_size": size}}}
+    stats = {_VALUES + field.name: {"stats": {"field": column}}}
     fine = _fine_width(view, field)
     return stats | {_FINE + field.name: _histogram(column, fine)} if fine else stats
 
 
-def _facet(where: Conditions, field: Field, answers: dict[str, Any], query: CatalogueQuery) -> Facet:
-    answer = answers[_OF + field.name]
+def _facet(where: Conditions, field: Field, replies: dict[str, Any], query: CatalogueQuery) -> Facet:
+    reply = replies[_VALUES + field.name]
     if field.type in _SPREAD:
-        return _spread(where, field, answer, answers.get(_FINE + field.name))
-    buckets = [(bucket["key"], int(bucket["doc_count"])) for bucket in answer["buckets"]]
+        return _spread(where, field, reply, replies.get(_FINE + field.name))
+    buckets = [(bucket["key"], int(bucket["doc_count"])) for bucket in reply["buckets"]]
     if field.type in ("keyword", "keywords"):
-        values = _spelt(buckets)
+        values = _merge_spellings(buckets)
     else:
-        told = [ValueCount(bool(found) if field.type == "boolean" else int(found), n) for found, n in buckets]
-        values = sorted(told, key=_most_first)
+        counts = [ValueCount(bool(value) if field.type == "boolean" else int(value), n) for value, n in buckets]
+        values = sorted(counts, key=_most_first)
     return [*values, *sorted(_absent(field, values, query), key=_most_first)][:MAX_FACET_VALUES]
 
 
-def _spelt(buckets: list[tuple[str, int]]) -> list[ValueCount]:
-    """One value for all its spellings, under the commonest of them; those of most items first."""
+def _merge_spellings(buckets: list[tuple[str, int]]) -> list[ValueCount]:
+    """Merge spellings of a value under the most frequent one; the largest counts first."""
     total: dict[str, int] = {}
     commonest: dict[str, str] = {}
     for label, count in sorted(buckets, key=lambda bucket: (-bucket[1], bucket[0])):
-        one = key(label)
-        total[one] = total.get(one, 0) + count
-        commonest.setdefault(one, label)
-    return [ValueCount(commonest[one], -fewer) for fewer, one in sorted((-count, one) for one, count in total.items())]
+        value = key(label)
+        total[value] = total.get(value, 0) + count
+        commonest.setdefault(value, label)
+    ordered = sorted((-count, value) for value, count in total.items())
+    return [ValueCount(commonest[value], -negative) for negative, value in ordered]
 
 
 def _absent(field: Field, values: list[ValueCount], query: CatalogueQuery) -> list[ValueCount]:
-    """Chosen values that nothing has any more: a reader must still be able to take them back."""
-    wanted = query.any_of.get(field.name, ())
-    present = {comparable(field.type, str(value.value)) for value in values} if wanted else set()
+    """Filter values that no item has, with count 0, so that a page can still show and remove them."""
+    chosen_values = query.any_of.get(field.name, ())
+    present = {comparable(field.type, str(value.value)) for value in values} if chosen_values else set()
     absent: dict[Any, ValueCount] = {}
-    for chosen in wanted:
+    for chosen in chosen_values:
         compared = comparable(field.type, chosen)
         if compared not in present:
             absent.setdefault(compared, ValueCount(chosen if field.type not in ("boolean", "integer") else compared, 0))
@@ -195,9 +198,9 @@ def _histogram(column: str, width: float) -> dict[str, Any]:
 
 
 def _fine_width(view: View, field: Field) -> float:
-    """Bars so narrow that those of almost any answer are sums of them, so that no second pass is needed; 0 for none.
+    """A bar width so small that coarser histograms are sums of its bars, which saves a second pass; 0 for none.
 
-    At most some 1,000 of them make the range of all items. Parts of a unit cannot be added up exactly.
+    The range of all items has at most about 1,000 such bars. Fractions of a unit cannot be summed exactly.
     """
     name = _FINE + field.name
     if name not in view.counts:
@@ -209,8 +212,8 @@ def _fine_width(view: View, field: Field) -> float:
 
 
 def bar_width(field: Field, low: float, high: float) -> float:
-    """The smallest of 1, 2, 5, 10, 20, … units that makes at most ten bars of the range (eleven, off the grid)."""
-    least = 1.0 if field.type == "money" else 1e-9
-    wanted = max((high - low) / BARS, least)
-    power = 10.0 ** math.floor(math.log10(wanted))
-    return next(step * power for step in (1, 2, 5, 10) if step * power >= wanted * (1 - 1e-12))
+    """The smallest of 1, 2, 5, 10, 20, … units with at most ten bars (eleven if not aligned) for the range."""
+    smallest = 1.0 if field.type == "money" else 1e-9
+    width = max((high - low) / BARS, smallest)
+    power = 10.0 ** math.floor(math.log10(width))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= width * (1 - 1e-12))

@@ -25,7 +25,7 @@ from tollhouse.catalogue.items import Comparable, Item
 from tollhouse.catalogue.schema import Field, FieldType, Schema
 from tollhouse.catalogue.tokens import plain_analyzer, stemming_analyzer
 
-# A change of what is indexed or how: folders with an index of another number are made anew.
+# Increase when columns change: an index with another number is rebuilt.
 LAYOUT = 3
 
 STEMS = "s"
@@ -36,47 +36,46 @@ ANY_ROW, SAMPLE = "any", "sample"
 BODY = "body"
 STEMMED, UNSTEMMED = "stemmed", "unstemmed"
 
-# One row of so many is a sample; which, follows from the id alone.
+# One row in this many is in the sample, chosen by a hash of its id.
 SAMPLED = 128
 
 _TEXTUAL = {"keyword", "keywords"}
 _LAST_TEXT, _LAST_WHOLE, _LAST_NUMBER = "\U0010ffff", 2**63 - 1, float("inf")
 
-# A million products are held before a segment is written; no more memory is taken than they need. Each segment costs
-# every question some time of its own.
+# Enough for a million products per segment. Memory is allocated as needed; every segment makes each search slower.
 WRITER_BYTES = 900_000_000
 
 Hit = tuple[Any, Any]
 
-# Asked beside other aggregations, it tells in the same pass how many rows match.
+# An aggregation that counts the matching rows, to be run together with others.
 TOTAL = "#"
 COUNT = {TOTAL: {"value_count": {"field": "id"}}}
 
 
 def stems_column(name: str) -> str:
-    """The words of a searched field."""
+    """The column with the words of a searched field."""
     return f"t_{name}"
 
 
 def value_column(field: Field) -> str:
-    """What a filter compares: keys of keywords, numbers of the rest."""
+    """The column for filters: keys of keywords, numbers of other types."""
     return f"k_{field.name}" if field.type in _TEXTUAL else f"n_{field.name}"
 
 
 def count_column(field: Field) -> str:
-    """What a facet counts: labels of keywords as they are spelt, numbers of the rest."""
+    """The column for facets: labels of keywords, numbers of other types."""
     return f"f_{field.name}" if field.type in _TEXTUAL else f"n_{field.name}"
 
 
 def order_column(name: str, *, is_descending: bool) -> str:
-    """What an order compares."""
+    """The column for sorting."""
     if name == "id":
         return "id"
     return f"{'d' if is_descending else 'a'}_{name}"
 
 
 def build_index_schema(schema: Schema) -> IndexSchema:
-    """The index's own schema."""
+    """The tantivy schema for a catalogue's schema."""
     builder = SchemaBuilder()
     builder.add_text_field("id", fast=True, tokenizer_name="raw", index_option="basic")
     builder.add_bytes_field(BODY, stored=True)
@@ -92,7 +91,7 @@ def build_index_schema(schema: Schema) -> IndexSchema:
 
 
 def index_row(schema: Schema, item: Item) -> dict[str, Any]:
-    """An item's values by column. The item must have been prepared."""
+    """The row of a prepared item: its values by column."""
     columns: dict[str, Any] = {"id": item["id"], BODY: items.encode_item(items.visible_members(schema, item))}
     columns[ROWS] = [ANY_ROW, SAMPLE] if crc32(item["id"].encode()) % SAMPLED == 0 else ANY_ROW
     texts = {field.name: _searched_text(item.get(field.name)) for field in schema.searched}
@@ -105,14 +104,14 @@ def index_row(schema: Schema, item: Item) -> dict[str, Any]:
 
 
 def equal(schema: IndexSchema, kind: FieldType, column: str, value: Comparable) -> IndexQuery:
-    """The rows that have this value in a column."""
+    """Rows with this value in a column."""
     if isinstance(value, str):
         return IndexQuery.term_query(schema, column, value, index_option="basic")
     return between(schema, kind, column, value, value)
 
 
 def between(schema: IndexSchema, kind: FieldType, column: str, low: float | None, high: float | None) -> IndexQuery:
-    """The rows whose value in a column of numbers lies in the range, both ends included."""
+    """Rows with a number in this inclusive range in a column."""
     stored = ColumnType.Float if kind == "number" else ColumnType.Integer
     return IndexQuery.range_query(schema, column, stored, low, high)
 
@@ -140,19 +139,19 @@ def _order_columns(field: Field) -> tuple[str, ...]:
     return tuple(order_column(field.name, is_descending=down) for down in (False, True))
 
 
-def _compared_columns(field: Field, found: list[Comparable], as_written: Any) -> dict[str, Any]:
+def _compared_columns(field: Field, values: list[Comparable], as_written: Any) -> dict[str, Any]:
     columns: dict[str, Any] = {}
-    if found and (field.filtered or (field.faceted and field.type not in _TEXTUAL)):
-        columns[value_column(field)] = found
-    if found and field.faceted and field.type in _TEXTUAL:
+    if values and (field.filtered or (field.faceted and field.type not in _TEXTUAL)):
+        columns[value_column(field)] = values
+    if values and field.faceted and field.type in _TEXTUAL:
         columns[count_column(field)] = as_written if isinstance(as_written, list) else [as_written]
     for column in _order_columns(field):
-        columns[column] = _ordering(field, found[0] if found else None, is_descending=column.startswith("d_"))
+        columns[column] = _ordering(field, values[0] if values else None, is_descending=column.startswith("d_"))
     return columns
 
 
 def _ordering(field: Field, value: Comparable | None, *, is_descending: bool) -> Comparable:
-    """Numbers are negated for the descending order; text cannot be, and is read backwards."""
+    """The sort value. Numbers are negated for the descending order; text columns are read in reverse instead."""
     if field.type in _TEXTUAL:
         return ("" if is_descending else _LAST_TEXT) if value is None else value
     if value is None:
@@ -166,9 +165,9 @@ def _searched_text(value: Any) -> str:
 
 
 class CatalogueIndex:
-    """Rows are put in and become visible together at `publish`. One thread may write while others read views.
+    """Rows become visible together at `publish`. One thread may write while others read views.
 
-    In memory, or in `folder`, which is made where it is missing and must belong to this object alone.
+    In memory, or in `folder`, which is created if missing and must not be shared.
     """
 
     def __init__(self, schema: Schema, folder: Path | None = None) -> None:
@@ -176,46 +175,46 @@ class CatalogueIndex:
         self.columns = build_index_schema(schema)
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
-        # Rows lie by id in each segment, so that equals come out by id without being looked at.
+        # Segments are sorted by id, so that equal rows come in order of id.
         self._index = Index(self.columns, path=str(folder) if folder else None, sort_by_field="id")
         self._index.register_tokenizer(STEMMED, stemming_analyzer())
         self._index.register_tokenizer(UNSTEMMED, plain_analyzer())
         self._writer = self._index.writer(WRITER_BYTES, 1)
         self.view = self._newest()
-        # The ids put into an index that was empty, until they are published.
+        # Ids added to an index that was empty, until they are published.
         self._first: set[str] | None = set() if not len(self.view) else None
 
     def put(self, upserts: Iterable[Item], removals: Iterable[str] = ()) -> None:
-        """Take prepared items in, each in the place of the one with its id, and take others out."""
+        """Insert prepared items, replacing those with the same id, and remove others."""
         for identity in removals:
             self._writer.delete_documents_by_term("id", identity)
         for item in upserts:
-            self._make_room(item["id"])
+            self._remove_existing(item["id"])
             row = index_row(self.schema, item)
             self._writer.add_document(Document.from_dict(row, self.columns))
 
     def clear(self) -> None:
-        """Take everything out."""
+        """Remove everything."""
         self._writer.delete_all_documents()
         self._first = set()
 
     def publish(self) -> None:
-        """Show what was put in and taken out since the last time, all of it at once."""
+        """Make all changes since the last call visible at once."""
         self._writer.commit()
         self._first = None
         self.view = self._newest()
 
-    def settle(self) -> None:
-        """Wait until the segments have been merged: after a great many rows."""
+    def merge_segments(self) -> None:
+        """Wait until segments are merged. Useful after many rows."""
         self._writer.wait_merging_threads()
         self._writer = self._index.writer(WRITER_BYTES, 1)
         self.view = self._newest()
-        _give_back_freed_memory()
+        _release_freed_memory()
 
-    def _make_room(self, identity: str) -> None:
-        """Take out the row of this id. An index that is filled for the first time mostly has none.
+    def _remove_existing(self, identity: str) -> None:
+        """Remove the row with this id, unless this is the first fill and the id is new.
 
-        The writer keeps more than a kilobyte for each row that is to be taken out, until they are published.
+        The writer needs more than a kilobyte of memory per removal until `publish`.
         """
         if self._first is not None and identity not in self._first:
             self._first.add(identity)
@@ -228,16 +227,15 @@ class CatalogueIndex:
 
 
 class View:
-    """The rows as they were at one publication: whatever is put in later does not show in it."""
+    """An immutable snapshot of the rows at one publication."""
 
-    def __init__(self, schema: Schema, of: Any, searcher: Searcher) -> None:
+    def __init__(self, schema: Schema, columns: Any, searcher: Searcher) -> None:
         self.schema = schema
-        self.columns = of
+        self.columns = columns
         self._searcher = searcher
-        # One row of some hundred.
-        self.sample = IndexQuery.term_query(of, ROWS, SAMPLE, index_option="basic")
+        self.sample = IndexQuery.term_query(columns, ROWS, SAMPLE, index_option="basic")
         self.is_one_segment = searcher.num_segments <= 1
-        # What is counted of all rows stays as it is for as long as the view.
+        # Cached counts over all rows.
         self.counts: dict[str, Any] = {}
 
     def __len__(self) -> int:
@@ -245,39 +243,39 @@ class View:
 
     @cached_property
     def rows_ever(self) -> int:
-        """How many rows there are, those taken out since the last merge among them."""
-        return self.holders(ROWS, ANY_ROW)
+        """The number of rows, including those removed since the last merge."""
+        return self.row_count(ROWS, ANY_ROW)
 
     def count(self, query: IndexQuery) -> int:
-        """How many rows match."""
+        """The number of matching rows."""
         return int(self.aggregate(query, COUNT)[TOTAL]["value"])
 
     def best(self, query: IndexQuery, limit: int) -> tuple[int, list[Hit]]:
-        """How many rows match, and those of the highest scores; of equals in one segment the smallest ids."""
-        found: Any = self._searcher.search(query, max(limit, 1))
-        return int(found.count), found.hits[:limit]
+        """The number of matching rows, and those with the highest scores; equal ones by id within each segment."""
+        result: Any = self._searcher.search(query, max(limit, 1))
+        return int(result.count), result.hits[:limit]
 
     def first(self, query: IndexQuery, column: str, limit: int, *, backwards: bool = False) -> list[Hit]:
-        """The matching rows with the smallest values in a column, or the largest; of equals any."""
+        """The matching rows with the smallest (or largest) values in a column; equal ones in any order."""
         order = Order.Desc if backwards else Order.Asc
         return self._searcher.search(query, max(limit, 1), count=False, order_by_field=column, order=order).hits[:limit]
 
-    def aggregate(self, query: IndexQuery, wanted: dict[str, Any]) -> dict[str, Any]:
-        """What tantivy's aggregations say of the matching rows."""
-        return self._searcher.aggregate(query, wanted)
+    def aggregate(self, query: IndexQuery, request: dict[str, Any]) -> dict[str, Any]:
+        """Run tantivy aggregations over the matching rows."""
+        return self._searcher.aggregate(query, request)
 
-    def holders(self, column: str, term: str) -> int:
-        """In how many rows a word stands, rows taken out since the last merge among them."""
+    def row_count(self, column: str, term: str) -> int:
+        """The number of rows with a term, including rows removed since the last merge."""
         return int(self._searcher.doc_freq(column, term))
 
     def item(self, address: Any) -> Item:
-        """The members that are shown of the item in a row."""
+        """The visible members of the item in a row."""
         body: Any = self._searcher.doc(address).get_first(BODY)
         item: Item = msgspec.json.decode(body)
         return item
 
 
-def _give_back_freed_memory() -> None:
-    """Filling an index takes twice what it is then; glibc would keep the difference for this process."""
+def _release_freed_memory() -> None:
+    """Return freed memory to the system: filling an index needs twice its size, and glibc would keep it."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""Where an index is kept between runs, and what it last showed: a folder that one process at a time has for itself."""
+"""Directories of persistent indexes, each locked by one process at a time."""
 
 import hashlib
 import os
@@ -17,94 +17,94 @@ from tollhouse.logs import logger
 
 log = logger("catalogue")
 
-MOST_PROCESSES = 256
+MAX_PROCESSES = 256
 
 
 class IndexRevision(Struct, frozen=True):
-    """How far an index has followed its store. Another database has another epoch."""
+    """Epoch and revision that an index shows. Every database has its own epoch."""
 
     epoch: str = ""
     revision: int = 0
 
-    def leads_to(self, later: "IndexRevision") -> bool:
-        """Whether the changes since this one are enough to get there."""
+    def is_before(self, later: "IndexRevision") -> bool:
+        """Whether the later revision can be reached by applying changes."""
         return self.epoch == later.epoch and 0 < self.revision <= later.revision
 
 
 class IndexDirectory:
-    """The first numbered place under `folder` that no other process holds, for indexes of this schema alone.
+    """The first numbered directory under `folder` that no other process has locked, for this schema only.
 
-    Those of the catalogue's former schemas are deleted, unless a process still holds them.
+    Directories of former schemas are deleted unless a process has locked them.
     """
 
     def __init__(self, folder: Path, schema: Schema) -> None:
         declared = msgspec.json.encode((LAYOUT, schema), order="deterministic")
         own = folder / hashlib.sha256(declared).hexdigest()[:16]
-        self._held, self._place = _first_free(own)
-        self._note = self._place / "standing.json"
+        self._lock, self._path = _lock_first_free(own)
+        self._revision_file = self._path / "revision.json"
         for former in folder.iterdir():
             if former != own:
-                _delete(former)
+                _delete_unlocked(former)
 
     def engine(self, schema: Schema) -> TantivyEngine:
-        """The engine that is kept here; an empty one where there is none or it cannot be read."""
+        """Open the engine in this directory; an empty one if there is none or it cannot be read."""
         try:
-            return TantivyEngine(schema, self._place / "index")
-        except (ValueError, OSError) as fault:
-            log.warning("kept catalogue index cannot be read and is made anew", fault=str(fault))
-            self._note.unlink(missing_ok=True)
-            shutil.rmtree(self._place / "index", ignore_errors=True)
-            return TantivyEngine(schema, self._place / "index")
+            return TantivyEngine(schema, self._path / "index")
+        except (ValueError, OSError) as error:
+            log.warning("stored catalogue index cannot be read; rebuilding", error=str(error))
+            self._revision_file.unlink(missing_ok=True)
+            shutil.rmtree(self._path / "index", ignore_errors=True)
+            return TantivyEngine(schema, self._path / "index")
 
-    def standing(self) -> IndexRevision:
-        """What was last noted."""
+    def read_revision(self) -> IndexRevision:
+        """The last saved revision."""
         with suppress(OSError, msgspec.MsgspecError):
-            return msgspec.json.decode(self._note.read_bytes(), type=IndexRevision)
+            return msgspec.json.decode(self._revision_file.read_bytes(), type=IndexRevision)
         return IndexRevision()
 
-    def note(self, standing: IndexRevision) -> None:
-        """Note how far the index is, after it is: with an older note changes are taken in twice, which does no harm."""
-        fresh = self._note.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(standing))
-        fresh.replace(self._note)
+    def save_revision(self, revision: IndexRevision) -> None:
+        """Save the revision after the index shows it. An older one means that changes are applied again: harmless."""
+        temporary = self._revision_file.with_suffix(".new")
+        temporary.write_bytes(msgspec.json.encode(revision))
+        temporary.replace(self._revision_file)
 
     def close(self) -> None:
-        """Let another process have this place."""
-        self._held.close()
+        """Unlock the directory."""
+        self._lock.close()
 
 
-def _delete(schemas: Path) -> None:
-    """The places that nobody holds, and the folder itself where that were all."""
-    for place in schemas.iterdir():
-        held = _hold(place)
-        if held:
-            shutil.rmtree(place)
-            held.close()
+def _delete_unlocked(schemas: Path) -> None:
+    """Delete the unlocked directories, and the folder itself if it is then empty."""
+    for path in schemas.iterdir():
+        lock = _try_lock(path)
+        if lock:
+            shutil.rmtree(path)
+            lock.close()
     with suppress(OSError):
         schemas.rmdir()
 
 
-def _first_free(folder: Path) -> tuple[IO[str], Path]:
-    for number in range(MOST_PROCESSES):
-        place = folder / str(number)
-        place.mkdir(parents=True, exist_ok=True)
-        held = _hold(place)
-        if held:
-            return held, place
-    raise OSError(f"more than {MOST_PROCESSES} processes keep a catalogue index in {folder}")
+def _lock_first_free(folder: Path) -> tuple[IO[str], Path]:
+    for number in range(MAX_PROCESSES):
+        path = folder / str(number)
+        path.mkdir(parents=True, exist_ok=True)
+        lock = _try_lock(path)
+        if lock:
+            return lock, path
+    raise OSError(f"more than {MAX_PROCESSES} processes use the catalogue index in {folder}")
 
 
-def _hold(place: Path) -> IO[str] | None:
-    """The lock on a place; it dies with its process. None where another has it, or has deleted the place meanwhile."""
+def _try_lock(path: Path) -> IO[str] | None:
+    """Lock a directory until the process ends. None if another process has locked or deleted it."""
     import fcntl
 
     try:
-        held = (place / "held").open("w")
+        lock = (path / "held").open("w")
     except OSError:
         return None
     with suppress(OSError):
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(held.fileno()).st_nlink:
-            return held
-    held.close()
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock.fileno()).st_nlink:
+            return lock
+    lock.close()
     return None

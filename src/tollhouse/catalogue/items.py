@@ -12,7 +12,7 @@ import msgspec
 from tollhouse.catalogue.schema import CURRENT_PRICE, DISCOUNT, Field, FieldType, Schema
 
 MICROS = 1_000_000
-# Micros stay below 2**53: aggregations count in doubles.
+# Micros stay below 2**53: aggregations use doubles.
 MAX_MONEY = 9_000_000_000
 MAX_INTEGER = 2**53
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,15 +29,15 @@ MAX_BODY = 1_000_000
 
 
 def key(text: str) -> str:
-    """One text for all spellings that differ in case, in width, or in the space between words."""
+    """The same text for all spellings that differ in case, width or spaces."""
     if text.isascii():
-        # The same, much sooner.
+        # The same result, much faster.
         return " ".join(text.lower().split())
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
 
 
 def comparable(kind: FieldType, value: Any) -> Comparable:
-    """What a value of an item, or of a filter, is compared by. Raises ValueError when it is no value of this type."""
+    """The comparable form of a value of an item or a filter. Raises ValueError if the value does not have the type."""
     if kind in ("keyword", "keywords"):
         return key(_as_text(value))
     if kind == "boolean":
@@ -53,10 +53,9 @@ def comparable(kind: FieldType, value: Any) -> Comparable:
 
 
 def bound(kind: FieldType, value: Any, *, is_minimum: bool) -> int | float:
-    """One end of a range, in the unit of `comparable`: a minimum of 4.5 is 5 among whole numbers, a maximum 4.
+    """The comparable form of one end of a range. For integers, a minimum of 4.5 is 5 and a maximum of 4.5 is 4.
 
-    An end beyond every possible value is taken, since nothing is wrong with asking for less than a million. Raises
-    ValueError when it is neither a number nor a moment.
+    An end outside the possible values is clipped. Raises ValueError if it is neither a number nor a timestamp.
     """
     if kind == "timestamp":
         return _as_micros_since_epoch(value)
@@ -70,16 +69,16 @@ def bound(kind: FieldType, value: Any, *, is_minimum: bool) -> int | float:
 
 
 def display_number(kind: FieldType, number: float) -> float:
-    """A compared number as an item shows it."""
+    """The number that an item shows for a comparable value."""
     plain = number / MICROS if kind == "money" else number
     return int(plain) if plain == int(plain) else plain
 
 
 def _as_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("is no text")  # noqa: TRY004 - a value that does not fit, like any other
+        raise ValueError("is not text")  # noqa: TRY004 - a value that does not fit, like any other
     if not value.isascii():
-        value.encode()  # half of a surrogate pair is no text: a ValueError
+        value.encode()  # raises ValueError for a lone surrogate
     return value
 
 
@@ -95,30 +94,30 @@ def _as_micros_since_epoch(value: Any) -> int:
     try:
         moment = datetime.fromisoformat(_as_text(value))
     except ValueError:
-        raise ValueError("is no moment such as 2026-01-31T08:00:00Z") from None
+        raise ValueError("is not a timestamp such as 2026-01-31T08:00:00Z") from None
     if moment.tzinfo is None:
-        raise ValueError("is a moment without an offset from UTC, such as Z")
+        raise ValueError("has no UTC offset such as Z")
     since = moment - EPOCH
     return (since.days * 86_400 + since.seconds) * MICROS + since.microseconds
 
 
 def _as_decimal(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("is no number")  # noqa: TRY004 - as above
+        raise ValueError("is not a number")  # noqa: TRY004 - as above
     try:
         number = Decimal(str(value)) if len(str(value)) <= 40 else Decimal("nan")
     except (InvalidOperation, ValueError):
-        raise ValueError("is no number") from None
-    # An exponent of a million digits would take a minute to multiply.
+        raise ValueError("is not a number") from None
+    # A huge exponent would take minutes to multiply.
     if not number.is_finite() or abs(number.adjusted()) > 300:
-        raise ValueError("is no number that can be reckoned with")
+        raise ValueError("is not a finite number of reasonable size")
     return number
 
 
 def _as_micros(value: Any) -> int:
     if isinstance(value, float) and abs(value) <= MAX_MONEY:
         micros = round(value * MICROS)
-        # The same answer as the exact way below gives, much sooner.
+        # The same result as the exact computation below, much faster.
         if micros / MICROS == value:
             return micros
     return _bounded(_as_decimal(value) * MICROS, MAX_MONEY * MICROS)
@@ -133,7 +132,7 @@ def _bounded(number: Decimal, largest: int) -> int:
 
 
 class InvalidItem(ValueError):
-    """An item that the schema refuses; `field` names the member."""
+    """An item does not match the schema. `field` is the member."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field} {reason}")
@@ -141,38 +140,38 @@ class InvalidItem(ValueError):
 
 
 def prepare_item(schema: Schema, item: Mapping[str, Any]) -> Item:
-    """The item as it is kept: members that are null, and those the store stamps, left out. Raises InvalidItem."""
+    """Validate an item. Drops null members and timestamps that the database sets. Raises InvalidItem."""
     declared = {"id", *(field.name for field in schema.fields)}
     unknown = next((name for name in item if name not in declared), None)
     if unknown is not None:
-        raise InvalidItem(str(unknown)[:60], "is no field of this catalogue")
-    kept: Item = {"id": _identity(item.get("id"))}
+        raise InvalidItem(str(unknown)[:60], "is not a field of this catalogue")
+    result: Item = {"id": _identity(item.get("id"))}
     for field in schema.fields:
         value = item.get(field.name)
         if field.name in (schema.created, schema.updated):
             continue
         if value is not None:
-            kept[field.name] = _value(field, value)
+            result[field.name] = _value(field, value)
         elif field.required:
             raise InvalidItem(field.name, "is missing")
-    if len(encode_item(kept)) > MAX_BODY:
+    if len(encode_item(result)) > MAX_BODY:
         raise InvalidItem("the item", f"is larger than {MAX_BODY} bytes")
-    return kept
+    return result
 
 
 def encode_item(item: Item) -> bytes:
-    """An item's bytes, the same for equal items."""
+    """Encode an item; equal items have equal bytes."""
     return msgspec.json.encode(item, order="deterministic")
 
 
 def visible_members(schema: Schema, item: Item, fields: tuple[str, ...] | None = None) -> Item:
-    """The members of an item that a reader may see, in the schema's order; of `fields` where they are given."""
-    wanted = schema.exported if fields is None else [name for name in schema.exported if name in {"id", *fields}]
-    return {name: item[name] for name in wanted if name in item}
+    """The exported members of an item in the schema's order, or just those in `fields`."""
+    names = schema.exported if fields is None else [name for name in schema.exported if name in {"id", *fields}]
+    return {name: item[name] for name in names if name in item}
 
 
 def comparable_values(schema: Schema, item: Item, name: str) -> list[Comparable]:
-    """What a field is filtered, counted and ordered by: nothing where it is missing, several for a list."""
+    """The values by which a field is filtered, counted and sorted: none if it is missing, several for a list."""
     if name == CURRENT_PRICE:
         price = item_prices(schema, item)
         return [price[1]] if price else []
@@ -187,7 +186,7 @@ def comparable_values(schema: Schema, item: Item, name: str) -> list[Comparable]
 
 
 def item_prices(schema: Schema, item: Item) -> tuple[int, int] | None:
-    """The list price and the price to pay now, in micros of the currency; None without a price."""
+    """The price and the current price in micros; None without a price."""
     if schema.price is None or item.get(schema.price) is None:
         return None
     price = int(comparable("money", item[schema.price]))
@@ -213,8 +212,8 @@ def _value(field: Field, value: Any) -> Any:
         if field.type == "keyword":
             return _keyword(value)
         comparable(field.type, value)
-    except (ValueError, TypeError, RecursionError, OverflowError) as fault:
-        raise InvalidItem(field.name, str(fault)) from None
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise InvalidItem(field.name, str(error)) from None
     return _number(field, value)
 
 
@@ -232,13 +231,13 @@ def _keyword(value: Any) -> str:
 
 
 def _keywords(value: Any) -> list[str]:
-    """Each once, in whatever case: a product must not be counted twice under one value."""
+    """Without values that repeat an earlier one in another case: facets count an item once per value."""
     if not isinstance(value, list | tuple) or len(value) > MAX_LIST:
         raise ValueError(f"must be a list of at most {MAX_LIST} texts")
-    once: dict[str, str] = {}
+    distinct: dict[str, str] = {}
     for each in value:
-        once.setdefault(key(_keyword(each)), each)
-    return list(once.values())
+        distinct.setdefault(key(_keyword(each)), each)
+    return list(distinct.values())
 
 
 def _text(value: Any, longest: int) -> str:

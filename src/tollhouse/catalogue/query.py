@@ -1,4 +1,4 @@
-"""What a catalogue can be asked, and what it answers."""
+"""Queries to a catalogue, and their results."""
 
 from typing import Any
 
@@ -17,18 +17,18 @@ Value = str | int | float | bool
 
 
 class Range(Struct, frozen=True):
-    """Both ends belong to it; None leaves an end open. Of a money field in its currency's unit, not in cents."""
+    """An inclusive range; None leaves an end open. Money is in the currency's unit, not in cents."""
 
     minimum: int | float | str | None = None
     maximum: int | float | str | None = None
 
 
 class CatalogueQuery(Struct, frozen=True):
-    """`text` None asks for everything; `any_of` and `between` are by field, and all of them must hold.
+    """`text` None matches everything. `any_of` and `between` are filters by field; all of them must match.
 
-    With few items that have every word of the text, those that lack some follow, unless `every_word` forbids it.
-    `sort` is a field's name, with `-` in front for the largest first; "" is relevance where there is text, and the id
-    elsewhere. Items without the value come last either way, and equals follow their ids. `fields` None shows all.
+    If few items have every word of the text, items with some of the words follow, unless `every_word` is set. `sort` is
+    a field's name, with a leading `-` for descending order; "" is relevance with a text, else the id. Items without a
+    value come last in both orders, equal ones in order of id. `fields` None returns all members.
     """
 
     text: str | None = None
@@ -42,38 +42,38 @@ class CatalogueQuery(Struct, frozen=True):
     fields: tuple[str, ...] | None = None
 
     def check(self, schema: Schema) -> None:
-        """Raises Problem `invalid-parameter` for what this schema does not offer; `parameter` is the field's name."""
+        """Validate against a schema. Raises Problem `invalid-parameter` with the field's name as `parameter`."""
         for name, values in self.any_of.items():
             _check_offered(schema, name, name, "filtered")
             _check_values(schema.by_name[name], values)
         for name, ends in self.between.items():
             _check_offered(schema, name, name, "filtered")
-            _check_ends(schema.by_name[name], ends)
+            _check_range(schema.by_name[name], ends)
         for name in self.facets:
             _check_offered(schema, "facets", name, "faceted")
         if self.sort:
             _check_offered(schema, "sort", self.sort.removeprefix("-"), "sorted")
         for name in self.fields or ():
             if name not in schema.exported:
-                raise invalid_parameter("fields", f"There is no field {name[:60]!r}.", list(schema.exported))
+                raise invalid_parameter("fields", f"Unknown field {name[:60]!r}.", list(schema.exported))
         self._check_page()
 
     def _check_page(self) -> None:
         if not 0 <= self.limit <= MAX_LIMIT:
-            raise invalid_parameter("limit", f"The limit lies in 0..{MAX_LIMIT}.")
+            raise invalid_parameter("limit", f"`limit` must be between 0 and {MAX_LIMIT}.")
         if not 0 <= self.offset <= MAX_OFFSET:
-            raise invalid_parameter("offset", f"The offset lies in 0..{MAX_OFFSET}.")
+            raise invalid_parameter("offset", f"`offset` must be between 0 and {MAX_OFFSET}.")
 
 
 class ValueCount(Struct, frozen=True):
-    """How many items have this value, spelt as most of them spell it."""
+    """The number of items with this value, in its most frequent spelling."""
 
     value: Value
     count: int
 
 
 class HistogramBucket(Struct, frozen=True, rename={"start": "from", "end": "to"}):
-    """Items from `from` to below `to`."""
+    """The number of items from `from` up to, but not including, `to`."""
 
     start: float
     end: float
@@ -81,7 +81,7 @@ class HistogramBucket(Struct, frozen=True, rename={"start": "from", "end": "to"}
 
 
 class NumberFacet(Struct, frozen=True):
-    """The range of a number: None and no bars where no item has one. Bars without items stand between others too."""
+    """Range and histogram of a number. Without values, `min` and `max` are None and the histogram is empty."""
 
     min: float | None
     max: float | None
@@ -92,10 +92,7 @@ Facet = list[ValueCount] | NumberFacet
 
 
 class SearchResult(Struct, frozen=True):
-    """`total` is exact, each facet is counted without its own filter.
-
-    `corrected` are mistyped words and what they were taken for.
-    """
+    """One page. `total` is exact; each facet is counted without its own filter. `corrected` are typos by word."""
 
     total: int
     items: list[dict[str, Any]]
@@ -104,7 +101,7 @@ class SearchResult(Struct, frozen=True):
 
 
 class Suggestion(Struct, frozen=True, omit_defaults=True):
-    """What the text may become: an item's title with its `id`, or a value of `field` with how many have it."""
+    """A completion: an item's title with its `id`, or a value of `field` with the number of items that have it."""
 
     text: str
     id: str | None = None
@@ -116,24 +113,24 @@ def _check_offered(schema: Schema, parameter: str, name: str, ability: str) -> N
     known = schema.by_name.get(name)
     if known is None or not getattr(known, ability):
         offered = [each.name for each in schema.by_name.values() if getattr(each, ability)]
-        raise invalid_parameter(parameter, f"{name[:60]!r} cannot be {ability}.", offered)
+        raise invalid_parameter(parameter, f"Field {name[:60]!r} cannot be {ability}.", offered)
 
 
 def _check_values(field: Field, values: tuple[Value, ...]) -> None:
     if not 0 < len(values) <= MAX_VALUES:
-        raise invalid_parameter(field.name, f"From 1 to {MAX_VALUES} values may be given.")
+        raise invalid_parameter(field.name, f"`{field.name}` must have 1 to {MAX_VALUES} values.")
     for value in values:
         try:
             comparable(field.type, value)
-        except ValueError as fault:
-            raise invalid_parameter(field.name, f"The value {fault}.") from None
+        except ValueError as error:
+            raise invalid_parameter(field.name, f"A value of `{field.name}` {error}.") from None
 
 
-def _check_ends(field: Field, ends: Range) -> None:
+def _check_range(field: Field, ends: Range) -> None:
     if field.type not in RANGED:
-        raise invalid_parameter(field.name, f"{field.name} has no minimum and maximum.")
+        raise invalid_parameter(field.name, f"`{field.name}` has no range.")
     for end in (ends.minimum, ends.maximum):
         try:
             _ = None if end is None else bound(field.type, end, is_minimum=True)
-        except ValueError as fault:
-            raise invalid_parameter(field.name, f"The bound {fault}.") from None
+        except ValueError as error:
+            raise invalid_parameter(field.name, f"A bound of `{field.name}` {error}.") from None

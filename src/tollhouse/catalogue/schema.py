@@ -1,4 +1,4 @@
-"""What a catalogue holds: its fields, and how each is searched, filtered, counted and ordered."""
+"""Schema of a catalogue: its fields, and how each is searched, filtered, counted and sorted."""
 
 import re
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ RANGED = frozenset({"integer", "number", "money", "timestamp"})
 
 
 class Field(Struct, frozen=True, forbid_unknown_fields=True):
-    """One member of an item. `keywords` is a list of keywords; `json` is carried along and never looked into.
+    """One member of an item. `keywords` is a list of keywords; `json` is stored without interpretation.
 
-    `weight` above 0: its words are searched, and count that much. `filtered`: a whole value in any case, and a minimum
-    and maximum where it is a number or a moment. `exported` is False for what is indexed and never shown.
-    `money` is a number with decimals in JSON, `timestamp` RFC 3339 text with an offset.
+    A `weight` above 0 makes the field searchable with that weight. `filtered` allows filters by whole value in any
+    case, and ranges for numbers and timestamps. A field that is not `exported` is indexed but never shown. `money` is
+    a JSON number with decimals, `timestamp` is RFC 3339 text with an offset.
     """
 
     name: str
@@ -40,13 +40,12 @@ class Field(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Schema(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """A catalogue's declaration. Every item also has an `id`, text of 1 to 200 characters.
+    """The declaration of a catalogue. Every item also has an `id` of 1 to 200 characters.
 
-    With `price` (and `sale_price`) named, two fields more can be filtered, counted and ordered by: `current_price`, the
-    sale price where there is one and the price elsewhere, and `discount`, the share off in 0..1. The store itself
-    stamps `created` and `updated`. `synonyms` are groups of words or phrases that mean the same. `alike` says which
-    fields make two items similar, and how much each counts beside the words of the title. Raises ValueError for a
-    declaration that contradicts itself.
+    With `price` (and `sale_price`) there are two derived fields to filter, count and sort by: `current_price`, the sale
+    price or else the price, and `discount`, the share off in 0..1. The database sets `created` and `updated`.
+    `synonyms` are groups of words or phrases with the same meaning. `alike` are the fields that make items similar,
+    with their weights beside the words of the title. Raises ValueError for an inconsistent declaration.
     """
 
     fields: tuple[Field, ...]
@@ -59,12 +58,12 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     alike: dict[str, float] = {}
 
     def __post_init__(self) -> None:
-        for fault in self._faults():
-            raise ValueError(fault)
+        for error in self._errors():
+            raise ValueError(error)
 
     @cached_property
     def by_name(self) -> dict[str, Field]:
-        """Every field that a query may name: the declared ones, `id`, and those derived of the price."""
+        """Every field that a query may name: declared fields, `id`, and fields derived from the price."""
         derived = [Field("id", "keyword", filtered=True, sorted=True, required=True)]
         if self.price:
             derived.append(Field(CURRENT_PRICE, "money", filtered=True, faceted=True, sorted=True, exported=False))
@@ -73,26 +72,26 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def searched(self) -> tuple[Field, ...]:
-        """The fields whose words count, the weightiest first."""
+        """The searchable fields, the highest weight first."""
         return tuple(sorted((f for f in self.fields if f.weight > 0), key=lambda field: -field.weight))
 
     @cached_property
     def compared(self) -> tuple[Field, ...]:
-        """The fields that are filtered, counted or ordered by."""
+        """The fields to filter, count or sort by."""
         return tuple(field for field in self.by_name.values() if field.filtered or field.faceted or field.sorted)
 
     @cached_property
     def exported(self) -> tuple[str, ...]:
-        """The names of the members an item is shown with, `id` first."""
+        """The names of the visible members, `id` first."""
         return ("id", *(field.name for field in self.fields if field.exported))
 
-    def _faults(self) -> Iterator[str]:
+    def _errors(self) -> Iterator[str]:
         names = [field.name for field in self.fields]
-        yield from (f"the field {name} is declared twice" for name in {n for n in names if names.count(n) > 1})
+        yield from (f"field {name} is declared twice" for name in {n for n in names if names.count(n) > 1})
         for field in self.fields:
-            yield from _faults_of(field)
+            yield from _field_errors(field)
         types = {field.name: field.type for field in self.by_name.values()}
-        wanted: list[tuple[str | None, set[str]]] = [
+        required: list[tuple[str | None, set[str]]] = [
             (self.title, {"text", "keyword"}),
             (self.price, {"money"}),
             (self.sale_price, {"money"}),
@@ -100,24 +99,24 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
             (self.updated, {"timestamp"}),
             *((name, _FILTERED) for name in self.alike),
         ]
-        for name, allowed in wanted:
+        for name, allowed in required:
             if name is not None and types.get(name) not in allowed:
-                yield f"there must be a field {name} of type {' or '.join(sorted(allowed))}"
+                yield f"a field {name} is required, of type {' or '.join(sorted(allowed))}"
         if self.sale_price and not self.price:
-            yield "a sale_price needs a price"
+            yield "sale_price requires price"
 
 
-def _faults_of(field: Field) -> Iterator[str]:
+def _field_errors(field: Field) -> Iterator[str]:
     if not _NAME.fullmatch(field.name) or field.name in _DERIVED:
-        yield f"{field.name!r} cannot name a field: a name is lower-case, and {', '.join(sorted(_DERIVED))} are taken"
+        yield f"{field.name!r} is not a valid field name: use lower case, and not {', '.join(sorted(_DERIVED))}"
     claims = [
         (field.weight != 0, _SEARCHED, "searched"),
         (field.filtered, _FILTERED, "filtered"),
         (field.faceted, _FACETED, "counted"),
-        (field.sorted, _SORTED, "ordered by"),
+        (field.sorted, _SORTED, "sorted by"),
     ]
     for is_claimed, allowed, word in claims:
         if is_claimed and field.type not in allowed:
-            yield f"the field {field.name} is {field.type} and cannot be {word}"
+            yield f"field {field.name} of type {field.type} cannot be {word}"
     if not 0 <= field.weight <= 1000:
-        yield f"the weight of {field.name} lies outside 0..1000"
+        yield f"the weight of field {field.name} must be between 0 and 1000"

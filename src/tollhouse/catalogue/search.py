@@ -19,45 +19,44 @@ from tollhouse.catalogue.scoring import Ranking
 from tollhouse.catalogue.term_matching import Match, Matcher
 from tollhouse.catalogue.tokens import query_words
 
-# More items of one score come in the order of the index's segments, and by id only within each.
-MOST_EQUALS = 1_000
-# So many are read along with a page, lest a second search be needed for them; from a large catalogue, where that would
-# take longer than to read a thousand, all.
-SOME_EQUALS, LARGE = 100, 100_000
-# Of so many rows for each item that is wanted enough match, mostly. With more rows than this share of the items that
-# match it takes as long to look among few as among all.
-FEWEST, MOST_SHARE = 50, 1.5
-# Of a sample so many times as many rows are read as stand for those that are wanted.
+# Above this many items of one score, they are ordered by segment, and by id only within a segment.
+MAX_SORTED_TIES = 1_000
+# This many ties are read with a page, to save a second search. In a large catalogue a second search is slower than
+# reading more.
+READ_TIES, LARGE = 100, 100_000
+# A choice is searched if it has this many rows per requested item, and not more than this share of the matches.
+MIN_ROWS_PER_ITEM, MAX_SHARE = 50, 1.5
+# This many times more rows of a sample are read than needed on average.
 SPARE = 4
 EVERYTHING = IndexQuery.all_query()
 
-# Both ends belong to it; an end that is None is open.
+# Inclusive; None is an open end.
 Interval = tuple[float | None, float | None]
 
-# Numbers within a fifth of each other are alike.
+# Numbers that differ by at most this share are similar.
 SIMILAR_NUMBER_SHARE = 0.2
 
 
 class Conditions(Struct, frozen=True):
-    """A query as the index takes it: what the text means, the same scored, and one filter for each field.
+    """A query for the index: the matches of the text, their ranking, and one filter per field.
 
-    `intervals` are the filters that are nothing but the range of one number.
+    `intervals` are the filters that are only a range of one number.
     """
 
     view: View
-    meant: IndexQuery
+    matches: IndexQuery
     ranking: Ranking
     filters: dict[str, IndexQuery]
     intervals: dict[str, Interval]
 
     def without(self, name: str | None) -> IndexQuery:
-        """All conditions but the filter on one field, unscored."""
-        return _narrowed(self.meant, [query for field, query in self.filters.items() if field != name])
+        """All conditions except the filter on one field, unscored."""
+        return _narrowed(self.matches, [query for field, query in self.filters.items() if field != name])
 
     @property
     def is_none(self) -> bool:
         """Whether every item matches."""
-        return self.meant is EVERYTHING and not self.filters
+        return self.matches is EVERYTHING and not self.filters
 
     def count(self) -> int:
         """How many items match."""
@@ -69,12 +68,12 @@ class Conditions(Struct, frozen=True):
         return self.without(None)
 
     def ranked(self, scored: IndexQuery) -> IndexQuery:
-        """The scored items that all filters let through."""
+        """The scored items that pass all filters."""
         return _narrowed(scored, list(self.filters.values()))
 
 
 def build_conditions(view: View, query: CatalogueQuery, match: Match | None) -> Conditions:
-    """The conditions of a checked query, whose text means `match`."""
+    """The conditions of a validated query with the given matches of its text."""
     filters: dict[str, IndexQuery] = {}
     intervals: dict[str, Interval] = {}
     for name in {**query.any_of, **query.between}:
@@ -83,17 +82,17 @@ def build_conditions(view: View, query: CatalogueQuery, match: Match | None) -> 
         if name in query.any_of:
             parts.append(_any_of(view, field, query.any_of[name]))
         if name in query.between:
-            ends = _ends(field, query.between[name])
+            ends = _interval(field, query.between[name])
             parts.append(_between(view, field, ends))
             if name not in query.any_of:
                 intervals[name] = ends
         filters[name] = IndexQuery.boolean_query([(Occur.Must, part) for part in parts])
-    meant, ranking = (match.meant, match.ranking) if match else (EVERYTHING, Ranking(EVERYTHING))
-    return Conditions(view, meant, ranking, filters, intervals)
+    matches, ranking = (match.matches, match.ranking) if match else (EVERYTHING, Ranking(EVERYTHING))
+    return Conditions(view, matches, ranking, filters, intervals)
 
 
 def read_page(where: Conditions, query: CatalogueQuery, total: int | None = None) -> tuple[int, list[Item]]:
-    """How many items match, unless `total` says it already, and those of the page."""
+    """The number of matches (`total` if it is known), and the items of the page."""
     view, until = where.view, query.offset + query.limit
     if query.limit and query.text is not None and not query.sort:
         total, hits = _ranked(where, until, total)
@@ -103,13 +102,13 @@ def read_page(where: Conditions, query: CatalogueQuery, total: int | None = None
 
 
 def best_matches(view: View, matching: IndexQuery, limit: int) -> list[Item]:
-    """The items of the highest scores, equals by id."""
+    """The items with the highest scores, ties by id."""
     _, hits = _by_score(view, matching, limit)
     return [view.item(address) for address in _ordered(view, hits, 0, limit)]
 
 
 def all_matches(where: Conditions) -> Iterator[Item]:
-    """Every matching item, by id."""
+    """Every matching item ordered by id."""
     view, matching = where.view, where.all
     total = view.count(matching)
     for _, address in view.first(matching, "id", total) if total else ():
@@ -117,7 +116,7 @@ def all_matches(where: Conditions) -> Iterator[Item]:
 
 
 def _ranked(where: Conditions, until: int, total: int | None) -> tuple[int, list[Hit]]:
-    """How many items match, and the best of them."""
+    """The number of matches, and the best of them."""
     choice = where.ranking.choice
     if choice:
         total = where.count() if total is None else total
@@ -130,8 +129,8 @@ def _ranked(where: Conditions, until: int, total: int | None) -> tuple[int, list
 def _among_few(
     where: Conditions, ranking: Ranking, choice: Callable[[int], IndexQuery], until: int, total: int
 ) -> list[Hit]:
-    """The best of all items, found in a choice of them; nothing where no choice that is small surely has them."""
-    sizes = range(until * FEWEST, int(total * MOST_SHARE))
+    """The best of all items, found in a small choice of them; empty if no small choice is certain to have them."""
+    sizes = range(until * MIN_ROWS_PER_ITEM, int(total * MAX_SHARE))
     number = next((number for number, rows in enumerate(ranking.rows) if rows in sizes), None)
     while number is not None:
         _, hits = _by_score(where.view, where.ranked(choice(number)), until)
@@ -140,18 +139,18 @@ def _among_few(
         least = hits[until - 1][0]
         if least > ranking.rests[number]:
             return hits
-        # The best of a larger choice score no less.
+        # A larger choice cannot have lower best scores.
         larger = zip(ranking.rows, ranking.rests, strict=True)
         number = next((number for number, (rows, rest) in enumerate(larger) if rest < least and rows in sizes), None)
     return []
 
 
 def _by_score(view: View, matching: IndexQuery, until: int) -> tuple[int, list[Hit]]:
-    """The best hits, and with them the equals of the last one where some of those may have smaller ids."""
+    """The best hits, with all ties of the last one if some of them may have smaller ids."""
     if view.is_one_segment:
         return view.best(matching, until)
-    most = until + MOST_EQUALS + 1
-    limit = most if len(view) > LARGE else until + SOME_EQUALS
+    most = until + MAX_SORTED_TIES + 1
+    limit = most if len(view) > LARGE else until + READ_TIES
     total, hits = view.best(matching, limit)
     if limit < most and total > len(hits) and hits[-1][0] == hits[until - 1][0]:
         return view.best(matching, most)
@@ -159,37 +158,37 @@ def _by_score(view: View, matching: IndexQuery, until: int) -> tuple[int, list[H
 
 
 def _by_column(view: View, matching: IndexQuery, query: CatalogueQuery) -> list[Item]:
-    """A page ordered by a field. Equals that the page cuts through are looked up by their value, in the order of id."""
+    """A page ordered by a field. Ties across the end of a page are searched by their value, ordered by id."""
     name = query.sort.removeprefix("-") or "id"
     is_descending = query.sort.startswith("-")
     field = view.schema.by_name[name]
     column = index.order_column(name, is_descending=is_descending)
     backwards = is_descending and field.type in ("keyword", "keywords")
     until = query.offset + query.limit
-    many = until + SOME_EQUALS
+    many = until + READ_TIES
     hits = _by_sample(view, matching, field, column, many) or view.first(matching, column, many, backwards=backwards)
-    found: list[Item] = []
+    items: list[Item] = []
     at = 0
-    for value, equals in groupby(hits, key=itemgetter(0)):
-        group = list(equals)
+    for value, ties in groupby(hits, key=itemgetter(0)):
+        group = list(ties)
         start, end = max(query.offset - at, 0), until - at
         if start < len(group) and end > 0:
-            # Of the last value there may be more than were read.
+            # There may be more ties of the last value than were read.
             is_whole = at + len(group) < len(hits) or len(hits) < many
-            if len(group) > SOME_EQUALS or not is_whole:
+            if len(group) > READ_TIES or not is_whole:
                 same = index.equal(view.columns, field.type, column, value)
                 both = IndexQuery.boolean_query([(Occur.Must, matching), (Occur.Must, same)])
-                found += [view.item(address) for _, address in view.first(both, "id", end)[start:]]
+                items += [view.item(address) for _, address in view.first(both, "id", end)[start:]]
             else:
-                found += [view.item(address) for address in _ordered(view, group, start, end)]
+                items += [view.item(address) for address in _ordered(view, group, start, end)]
         at += len(group)
-    return found
+    return items
 
 
 def _by_sample(view: View, matching: IndexQuery, field: Field, column: str, limit: int) -> list[Hit]:
-    """The first rows by a column, all of them below a value that a few rows of a sample reach.
+    """The first rows by a column, read only below a bound that is estimated from a sample.
 
-    Nothing where that is not to be told beforehand, or would be no quicker.
+    Empty if there is no such bound, or if it would not be faster.
     """
     if len(view) <= LARGE or field.type not in RANGED:
         return []
@@ -204,18 +203,18 @@ def _by_sample(view: View, matching: IndexQuery, field: Field, column: str, limi
 
 
 def _ordered(view: View, hits: Sequence[Hit], start: int, end: int) -> Iterator[Any]:
-    """The addresses from `start` to `end` of hits whose equals, unless they are too many, are put in order of id."""
+    """The addresses from `start` to `end`, with ties ordered by id unless there are too many."""
     at = 0
     for _, equals in groupby(hits, key=itemgetter(0)):
         group = [address for _, address in equals]
         if at < end and at + len(group) > start:
-            in_order = _by_id(view, group) if len(group) <= MOST_EQUALS else iter(group)
+            in_order = _by_id(view, group) if len(group) <= MAX_SORTED_TIES else iter(group)
             yield from islice(in_order, max(start - at, 0), end - at)
         at += len(group)
 
 
 def _by_id(view: View, equals: Sequence[Any]) -> Iterator[Any]:
-    """Rows of one segment lie by id already; those of several are merged, reading no more ids than are needed."""
+    """Rows ordered by id. Segments are sorted already; several are merged, reading only the ids needed."""
     segments: dict[int, list[Any]] = {}
     for address in equals:
         segments.setdefault(address.segment_ord, []).append(address)
@@ -232,12 +231,12 @@ def _narrowed(query: IndexQuery, filters: Sequence[IndexQuery]) -> IndexQuery:
 
 def _any_of(view: View, field: Field, values: Sequence[Value]) -> IndexQuery:
     column = index.value_column(field) if field.name != "id" else "id"
-    found = [value if field.name == "id" else comparable(field.type, value) for value in values]
-    wanted = [index.equal(view.columns, field.type, column, value) for value in found]
-    return wanted[0] if len(wanted) == 1 else IndexQuery.boolean_query([(Occur.Should, each) for each in wanted])
+    compared = [value if field.name == "id" else comparable(field.type, value) for value in values]
+    queries = [index.equal(view.columns, field.type, column, value) for value in compared]
+    return queries[0] if len(queries) == 1 else IndexQuery.boolean_query([(Occur.Should, each) for each in queries])
 
 
-def _ends(field: Field, ends: Range) -> Interval:
+def _interval(field: Field, ends: Range) -> Interval:
     low = None if ends.minimum is None else bound(field.type, ends.minimum, is_minimum=True)
     high = None if ends.maximum is None else bound(field.type, ends.maximum, is_minimum=False)
     return low, high
@@ -250,24 +249,24 @@ def _between(view: View, field: Field, ends: Interval) -> IndexQuery:
 
 
 def get_item(view: View, identity: str) -> Item | None:
-    """The item of this id, or None."""
+    """The item with this id, or None."""
     _, hits = view.best(_this(view, identity), 1)
     return view.item(hits[0][1]) if hits else None
 
 
 def find_similar(view: View, matcher: Matcher, identity: str, limit: int) -> list[Item]:
-    """The items most like that one, the likest first; nothing for an unknown id."""
+    """The items most similar to this one; empty for an unknown id."""
     item = get_item(view, identity)
     if item is None or limit <= 0:
         return []
-    alike = [(Occur.Should, query) for query in _likenesses(view, matcher, item)]
-    if not alike:
+    similar = [(Occur.Should, query) for query in _similarity_queries(view, matcher, item)]
+    if not similar:
         return []
-    others = IndexQuery.boolean_query([*alike, (Occur.MustNot, _this(view, identity))])
+    others = IndexQuery.boolean_query([*similar, (Occur.MustNot, _this(view, identity))])
     return best_matches(view, others, limit)
 
 
-def _likenesses(view: View, matcher: Matcher, item: Item) -> Iterator[IndexQuery]:
+def _similarity_queries(view: View, matcher: Matcher, item: Item) -> Iterator[IndexQuery]:
     words = query_words(str(item.get(view.schema.title, "")))
     for stemmed in dict.fromkeys(word.stem for word in words):
         yield matcher.score(stemmed)

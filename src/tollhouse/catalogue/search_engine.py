@@ -1,4 +1,4 @@
-"""What a catalogue's index can be asked: the interface, and the one that tantivy answers."""
+"""The search engine interface of a catalogue, and its implementation with tantivy."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,48 +18,48 @@ from tollhouse.catalogue.term_matching import Matcher
 
 
 class Engine(Protocol):
-    """What holds prepared items and finds them. Every backend must pass tests/catalogue/test_conformance.py."""
+    """Stores prepared items and searches them. Every engine must pass tests/catalogue/test_conformance.py."""
 
     def put(self, upserts: Iterable[Item], removals: Iterable[str] = ()) -> None:
-        """Take items in, each in the place of the one with its id, and take others out."""
+        """Insert items, replacing those with the same id, and remove others."""
 
     def publish(self) -> None:
-        """Show what was put, all at once."""
+        """Make all changes visible at once."""
 
     def clear(self) -> None:
-        """Take everything out."""
+        """Remove everything."""
 
     def find(self, query: CatalogueQuery) -> SearchResult:
         """One page, the exact total and the facets. Raises Problem `invalid-parameter`."""
 
     def items(self, query: CatalogueQuery) -> Iterator[Item]:
-        """Every item that matches, by id, whatever the page and the order. Raises Problem `invalid-parameter`."""
+        """Every match ordered by id, ignoring page and order. Raises Problem `invalid-parameter`."""
 
     def get(self, identity: str) -> Item | None:
-        """The item of this id, or None."""
+        """The item with this id, or None."""
 
     def similar(self, identity: str, limit: int = 10) -> list[Item]:
-        """The items most like that one, itself not among them; nothing for an unknown id."""
+        """The items most similar to this one, without itself; empty for an unknown id."""
 
     def suggest(self, text: str, limit: int = 10) -> list[Suggestion]:
-        """What the text may become when it is typed on."""
+        """Completions of the text."""
 
     def __len__(self) -> int: ...
 
 
-class _Reading(Struct, frozen=True):
+class _Snapshot(Struct, frozen=True):
     view: View
     matcher: Matcher
     suggester: Suggester
 
 
 class TantivyEngine(Engine):
-    """One writer, any number of readers in other threads; a reader sees one publication as a whole."""
+    """One writer, any number of readers in other threads. A reader sees one publication consistently."""
 
     def __init__(self, schema: Schema, folder: Path | None = None) -> None:
         self._schema = schema
         self._index = CatalogueIndex(schema, folder)
-        self._reading = self._read()
+        self._snapshot = self._take_snapshot()
 
     def put(self, upserts: Iterable[Item], removals: Iterable[str] = ()) -> None:
         """As `Engine.put`."""
@@ -72,12 +72,12 @@ class TantivyEngine(Engine):
     def publish(self) -> None:
         """As `Engine.publish`."""
         self._index.publish()
-        self._reading = self._read()
+        self._snapshot = self._take_snapshot()
 
-    def settle(self) -> None:
-        """Bring the rows into the order in which they are read fastest: worth while after a great many `put`."""
-        self._index.settle()
-        self._reading = self._read()
+    def merge_segments(self) -> None:
+        """Merge index segments for faster searches. Useful after many rows."""
+        self._index.merge_segments()
+        self._snapshot = self._take_snapshot()
 
     def find(self, query: CatalogueQuery) -> SearchResult:
         """As `Engine.find`."""
@@ -89,33 +89,33 @@ class TantivyEngine(Engine):
         return SearchResult(total, items, counts, corrected)
 
     def items(self, query: CatalogueQuery) -> Iterator[Item]:
-        """As `Engine.items`; what is published meanwhile does not show."""
+        """As `Engine.items`, over one publication."""
         where, _ = self._where(query)
         found = search.all_matches(where)
         return found if query.fields is None else (shown_members(self._schema, item, query.fields) for item in found)
 
     def get(self, identity: str) -> Item | None:
         """As `Engine.get`."""
-        return search.get_item(self._reading.view, identity)
+        return search.get_item(self._snapshot.view, identity)
 
     def similar(self, identity: str, limit: int = 10) -> list[Item]:
         """As `Engine.similar`."""
-        return search.find_similar(self._reading.view, self._reading.matcher, identity, limit)
+        return search.find_similar(self._snapshot.view, self._snapshot.matcher, identity, limit)
 
     def suggest(self, text: str, limit: int = 10) -> list[Suggestion]:
         """As `Engine.suggest`."""
-        return self._reading.suggester.suggestions(text, limit)
+        return self._snapshot.suggester.suggestions(text, limit)
 
     def __len__(self) -> int:
-        return len(self._reading.view)
+        return len(self._snapshot.view)
 
-    def _read(self) -> _Reading:
+    def _take_snapshot(self) -> _Snapshot:
         view = self._index.view
         matcher = Matcher(view)
-        return _Reading(view, matcher, Suggester(view, matcher))
+        return _Snapshot(view, matcher, Suggester(view, matcher))
 
     def _where(self, query: CatalogueQuery) -> tuple[Conditions, dict[str, str]]:
         query.check(self._schema)
-        reading = self._reading
-        match = None if query.text is None else reading.matcher.match(query.text, every_word=query.every_word)
-        return search.build_conditions(reading.view, query, match), match.corrected if match else {}
+        snapshot = self._snapshot
+        match = None if query.text is None else snapshot.matcher.match(query.text, every_word=query.every_word)
+        return search.build_conditions(snapshot.view, query, match), match.corrected if match else {}

@@ -1,4 +1,4 @@
-"""The catalogues' tables: what each thing is now, at which revision it changed last, and the prices it has had."""
+"""Database tables of the catalogues: revisions, items and price history."""
 
 import secrets
 from collections.abc import Iterator, Sequence
@@ -61,49 +61,49 @@ T = TypeVar("T")
 
 
 async def read_revision(connection: Transaction, name: str) -> tuple[str, int]:
-    """The catalogue's epoch, another in each database, and its revision; ("", 0) before the first change."""
+    """The catalogue's epoch (unique per database) and revision; ("", 0) before the first change."""
     query = select(catalogue.c.epoch, catalogue.c.revision).where(catalogue.c.name == name)
     row: Any = (await connection.execute(query)).one_or_none()
     return (row.epoch, row.revision) if row else ("", 0)
 
 
 async def locked_revision(connection: Transaction, name: str) -> int:
-    """The catalogue's revision; no other transaction changes the catalogue until this one ends."""
+    """The catalogue's revision, locked against other writers until the transaction ends."""
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    begun = dialect.insert(catalogue).values(name=name, epoch=secrets.token_hex(16), revision=0)
-    await connection.execute(begun.on_conflict_do_nothing())
+    statement = dialect.insert(catalogue).values(name=name, epoch=secrets.token_hex(16), revision=0)
+    await connection.execute(statement.on_conflict_do_nothing())
     query = select(catalogue.c.revision).where(catalogue.c.name == name).with_for_update()
     return int((await connection.execute(query)).scalar_one())
 
 
 async def set_revision(connection: Transaction, name: str, revision: int) -> None:
-    """Tell those who follow that there is something new."""
+    """Set the catalogue's revision."""
     await connection.execute(update_rows(catalogue).where(catalogue.c.name == name).values(revision=revision))
 
 
 async def read_items(connection: Transaction, name: str, identities: Sequence[str]) -> dict[str, Any]:
-    """The rows of these ids, those removed among them."""
-    found: dict[str, Any] = {}
-    for some in _chunks(identities):
-        query = select(catalogue_item).where(catalogue_item.c.catalogue == name, catalogue_item.c.id.in_(some))
-        found |= {row.id: row for row in await connection.execute(query)}
-    return found
+    """The rows with these ids, including removed items."""
+    rows: dict[str, Any] = {}
+    for chunk in _chunks(identities):
+        query = select(catalogue_item).where(catalogue_item.c.catalogue == name, catalogue_item.c.id.in_(chunk))
+        rows |= {row.id: row for row in await connection.execute(query)}
+    return rows
 
 
 async def write_items(connection: Transaction, name: str, rows: Sequence[dict[str, object]]) -> None:
-    """Keep items, each in the place of the one of its id."""
-    for some in _chunks(rows):
-        await upsert(connection, catalogue_item, [{"catalogue": name, **row} for row in some])
+    """Insert items or replace those with the same id."""
+    for chunk in _chunks(rows):
+        await upsert(connection, catalogue_item, [{"catalogue": name, **row} for row in chunk])
 
 
 async def write_prices(connection: Transaction, name: str, rows: Sequence[dict[str, object]]) -> None:
-    """Keep what items cost from now on."""
-    for some in _chunks(rows):
-        await connection.execute(catalogue_price.insert(), [{"catalogue": name, **row} for row in some])
+    """Insert prices."""
+    for chunk in _chunks(rows):
+        await connection.execute(catalogue_price.insert(), [{"catalogue": name, **row} for row in chunk])
 
 
 async def read_changes(connection: Transaction, name: str, after: tuple[int, str], limit: int) -> list[Any]:
-    """The next rows after a (revision, id), in that order, those removed among them."""
+    """The next rows after a (revision, id), in that order, including removed items."""
     at = tuple_(catalogue_item.c.revision, catalogue_item.c.id)
     query = (
         select(catalogue_item)
@@ -115,19 +115,19 @@ async def read_changes(connection: Transaction, name: str, after: tuple[int, str
 
 
 async def read_prices(connection: Transaction, name: str, item_id: str) -> list[Any]:
-    """What an item has cost, the oldest price first."""
+    """The prices of an item, the oldest first."""
     query = select(catalogue_price).where(catalogue_price.c.catalogue == name, catalogue_price.c.item_id == item_id)
     return list(await connection.execute(query.order_by(catalogue_price.c.revision)))
 
 
 async def count_items(connection: Transaction, name: str) -> int:
-    """How many items there are, those removed not counted."""
+    """The number of items, without removed ones."""
     query = select(func.count()).where(catalogue_item.c.catalogue == name, catalogue_item.c.removed.is_(False))
     return int((await connection.execute(query)).scalar_one())
 
 
 async def drop(connection: Transaction, name: str) -> None:
-    """Forget a catalogue, its things and their prices."""
+    """Delete a catalogue with its items and prices."""
     for table in (catalogue_item, catalogue_price):
         await connection.execute(delete(table).where(table.c.catalogue == name))
     await connection.execute(delete(catalogue).where(catalogue.c.name == name))

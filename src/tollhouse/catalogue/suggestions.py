@@ -1,4 +1,4 @@
-"""What a text may become when it is typed on: values of the counted fields, then titles, with a typo if need be."""
+"""Completions of a text: values of counted fields, then titles, tolerating one typo."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -12,9 +12,9 @@ from tollhouse.catalogue.query import CatalogueQuery, Suggestion, ValueCount
 from tollhouse.catalogue.term_matching import Matcher
 from tollhouse.catalogue.tokens import Word, query_words, text_words
 
-# Titles of the same words are told once, so more are read than are told.
+# Equal titles are returned once, so more are read than returned.
 READ_AHEAD = 3
-MOST = 50
+MAX_SUGGESTIONS = 50
 
 
 class Suggester:
@@ -25,30 +25,30 @@ class Suggester:
         self._matcher = matcher
 
     def suggestions(self, text: str, limit: int) -> list[Suggestion]:
-        """At most `limit`, and 50: values first, then titles. Nothing for a text without a word."""
+        """At most `limit` (and 50) completions, values first. Empty for a text without a word."""
         words = query_words(text)
-        limit = max(0, min(limit, MOST))
+        limit = max(0, min(limit, MAX_SUGGESTIONS))
         if not words or not limit:
             return []
-        found = list(self._fitting(words, limit // 2))
+        values = list(self._value_suggestions(words, limit // 2))
         titles: list[Suggestion] = []
         for distance in (0, 1):
-            titles = titles or self._titles(words, limit - len(found), distance)
-            if found:
+            titles = titles or self._titles(words, limit - len(values), distance)
+            if values:
                 break
-        return [*found, *titles]
+        return [*values, *titles]
 
-    def _fitting(self, words: Sequence[Word], limit: int) -> Iterator[Suggestion]:
-        """Values of counted keywords that have these words, the last of them begun."""
+    def _value_suggestions(self, words: Sequence[Word], limit: int) -> Iterator[Suggestion]:
+        """Values of counted keywords with these words; the last word is a prefix."""
         typed = [word.raw for word in words]
-        fitting = [found for found in self._values if _begins(typed, found[0])]
-        ranked = sorted(fitting, key=lambda found: (-found[2].count, str(found[2].value)))
+        matching = [each for each in self._values if _matches_prefix(typed, each[0])]
+        ranked = sorted(matching, key=lambda each: (-each[2].count, str(each[2].value)))
         for _, name, value in ranked[:limit]:
             yield Suggestion(str(value.value), field=name, count=value.count)
 
     @cached_property
     def _values(self) -> list[tuple[list[str], str, ValueCount]]:
-        """Every value of the counted keywords: its words, its field, how many items have it."""
+        """Words, field and count of every value of the counted keywords."""
         offered = self._view.schema.by_name.values()
         names = tuple(field.name for field in offered if field.faceted and field.type in ("keyword", "keywords"))
         everything = search.build_conditions(self._view, CatalogueQuery(), None)
@@ -61,21 +61,21 @@ class Suggester:
         ]
 
     def _titles(self, words: Sequence[Word], limit: int, distance: int) -> list[Suggestion]:
-        """Titles with these words; `distance` letters of the last one may be wrong."""
-        *whole, begun = words
+        """Titles with these words; the last one may have `distance` typos."""
+        *complete, prefix = words
         view, title = self._view, self._view.schema.title
-        typed = IndexQuery.fuzzy_term_query(view.columns, index.TITLE_WORDS, begun.raw, distance=distance, prefix=True)
-        parts = [(Occur.Must, typed), (Occur.Should, self._matcher.score(begun.stem))]
-        if whole:
-            meant = self._matcher.match(" ".join(word.raw for word in whole), every_word=True)
-            parts.append((Occur.Must, meant.ranking.scored))
-        told: dict[str, Suggestion] = {}
+        typed = IndexQuery.fuzzy_term_query(view.columns, index.TITLE_WORDS, prefix.raw, distance=distance, prefix=True)
+        parts = [(Occur.Must, typed), (Occur.Should, self._matcher.score(prefix.stem))]
+        if complete:
+            match = self._matcher.match(" ".join(word.raw for word in complete), every_word=True)
+            parts.append((Occur.Must, match.ranking.scored))
+        by_title: dict[str, Suggestion] = {}
         for item in search.best_matches(view, IndexQuery.boolean_query(parts), limit * READ_AHEAD):
             if title in item:
-                told.setdefault(item[title], Suggestion(item[title], id=item["id"]))
-        return list(told.values())[:limit]
+                by_title.setdefault(item[title], Suggestion(item[title], id=item["id"]))
+        return list(by_title.values())[:limit]
 
 
-def _begins(typed: Sequence[str], words: Sequence[str]) -> bool:
-    whole, begun = typed[:-1], typed[-1]
-    return any(word.startswith(begun) for word in words) and set(whole) <= set(words)
+def _matches_prefix(typed: Sequence[str], words: Sequence[str]) -> bool:
+    *complete, prefix = typed
+    return any(word.startswith(prefix) for word in words) and set(complete) <= set(words)
