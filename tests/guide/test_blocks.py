@@ -18,8 +18,9 @@ from tests.guide.test_starts import STARTS
 from tollhouse.catalogue.importers.mapping import load_mapping
 from tollhouse.cli.main import app
 from tollhouse.config.settings import Settings
+from tollhouse.services.mattress.import_rows import ATTRIBUTES
 from tollhouse.services.mattress.retailers import OPERATORS_FILE, load_retailers
-from tollhouse.services.tables.declaration import declaration_of
+from tollhouse.services.tables.declaration import parse_declaration
 
 # A language that is not here has no test yet: write one. What is `text` nobody runs, but commands in it must exist.
 TRANSCRIPTS = {"text"}
@@ -65,9 +66,9 @@ def test_every_toml_block_is_read_by_what_it_is_for(tmp_path):
             assert load_retailers(tmp_path).get(told["retailer"][0]["id"]).name == told["retailer"][0]["name"]
         elif "columns" in told:
             (tmp_path / "mapping.toml").write_text(block.text)
-            assert load_mapping(tmp_path / "mapping.toml").columns == told["columns"]
+            assert load_mapping(tmp_path / "mapping.toml", ATTRIBUTES).columns == told["columns"]
         elif "table" in told:
-            assert declaration_of(block.text, tmp_path / "books.toml").title == told["title"]
+            assert parse_declaration(block.text, tmp_path / "books.toml").title == told["title"]
         else:
             assert msgspec.convert(told, Settings, strict=False), block
 

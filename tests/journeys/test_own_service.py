@@ -54,8 +54,8 @@ def server(start_server, home, told, chain):
 
 async def test_command_tells_what_it_guessed_and_what_comes_next(told):
     assert "books.csv: 10,000 rows to serve, 0 refused" in told
-    assert "id: ISBN; an item is named by its book_title" in told
-    assert "Then: tollhouse serve" in told
+    assert "id: ISBN; title: book_title" in told
+    assert "Review it, then run: tollhouse serve" in told
     lines = {line.split()[0]: line for line in told.splitlines() if line.strip()}
     for name, kind in (("price", "money"), ("subjects", "list"), ("published", "date"), ("in_print", "boolean")):
         assert f" {kind} " in lines[name]
@@ -71,7 +71,7 @@ async def test_second_run_refuses_to_replace_what_was_edited(told, home):
 
 @pytest.mark.parametrize(
     ("name", "file", "said"),
-    [("mattress", "books.csv", "is taken"), ("Books", "books.csv", "small letters"), ("x", "absent.csv", "absent.csv"),
+    [("mattress", "books.csv", "is taken"), ("Books", "books.csv", "lower-case"), ("x", "absent.csv", "absent.csv"),
      ("x", "books.toml", "ends in .csv")],
 )  # fmt: skip
 async def test_what_cannot_be_declared_is_said_in_one_line(home, name, file, said):
@@ -87,7 +87,7 @@ async def test_wrong_declaration_stops_the_start_and_names_its_line(tmp_path):
     (tmp_path / "services" / "odd.toml").write_text('title = "Odd"\ncolour = "red"\n')
     refused = run("serve", "--recorded", cwd=tmp_path)
     assert refused.returncode == 1
-    assert "services/odd.toml, line 2: colour: there is no such key" in refused.stderr
+    assert "services/odd.toml, line 2: colour: unknown key" in refused.stderr
 
 
 async def test_served_table_is_searched_filtered_counted_and_exported(server):

@@ -1,58 +1,82 @@
-"""`tollhouse new`: a table made into a service that the server offers from its next start on."""
+"""`tollhouse new`: generate the definition of a service from a table or a product feed."""
 
+import asyncio
 import os
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
+import msgspec
 from cyclopts import Parameter
 from rich.console import Console
-from rich.table import Table as Shown
+from rich.table import Table as RichTable
 
+from tollhouse.catalogue.importers.feed import is_address, load
+from tollhouse.catalogue.importers.formats import FORMATS, find_format
+from tollhouse.catalogue.importers.formats.csv import detect_delimiter
+from tollhouse.catalogue.importers.items import UnreadableFeed
+from tollhouse.catalogue.importers.registry import Format
 from tollhouse.cli.options import HERE, Where
+from tollhouse.config.settings import Settings
 from tollhouse.money import MICROS_PER_USD, usd
 from tollhouse.services import EVERY_SERVICE
-from tollhouse.services.tables.declaration import UNKNOWN, Declaration, declaration_of
-from tollhouse.services.tables.file_reader import Table, TableError, read_table, source_of
-from tollhouse.services.tables.names import service_fault
-from tollhouse.services.tables.rows import Fitted, fitted
-from tollhouse.services.tables.toml_writer import Front, written
-from tollhouse.services.tables.type_inference import Guess, guess
+from tollhouse.services.tables.declaration import (
+    UNKNOWN,
+    Declaration,
+    Head,
+    Source,
+    declaration_toml,
+    parse_declaration,
+    service_fault,
+)
+from tollhouse.services.tables.inference import InferredTable, infer_table
+from tollhouse.services.tables.loader import MAX_FILE_BYTES, parse_table
+from tollhouse.services.tables.rows import TableItems, items_from_rows
 
-MOST_REFUSED_SHOWN = 5
+MAX_REFUSED_SHOWN = 5
 _WIDTH = 110
 
-From = Annotated[Path, Parameter(name="--from", help="The table: .csv, .tsv, .jsonl, .ndjson or .parquet")]
-Licence = Annotated[str, Parameter(help="Under which licence the data may be passed on")]
-Origin = Annotated[str, Parameter(help="Where the data comes from")]
+_ENDINGS = ", ".join(ending for form in FORMATS.values() for ending in form.endings)
+From = Annotated[str, Parameter(name="--from", help=f"The table, a file or an address: {_ENDINGS}, or see --format")]
+FormatName = Annotated[str, Parameter(name="--format", help=f"One of {', '.join(FORMATS)}; by default, by the ending")]
+Title = Annotated[str, Parameter(help="Title of the service (default: made from its name)")]
+Licence = Annotated[str, Parameter(help="Licence under which the data may be used")]
+Origin = Annotated[str, Parameter(help="Origin of the data")]
 Price = Annotated[Decimal | None, Parameter(help="USD for a request beyond the free ones (default: x402_price_usd)")]
 Free = Annotated[int | None, Parameter(help="Free requests a day for an address (default: free_per_ip_per_day)")]
+Currency = Annotated[str, Parameter(help="Currency of prices that name none, in product feeds")]
+Site = Annotated[str, Parameter(help="Address of the shop, for relative links in product feeds")]
 
 
 def new(
-    service: Annotated[str, Parameter(help="What the service is called, and its prefix")],
+    service: Annotated[str, Parameter(help="Name of the service, and its prefix")],
     *,
     table: From,
-    title: Annotated[str, Parameter(help="What people read (default: made of the name)")] = "",
+    format_name: FormatName = "",
+    title: Title = "",
     description: str = "",
     licence: Licence = UNKNOWN,
     source: Origin = UNKNOWN,
     price_usd: Price = None,
     free_per_day: Free = None,
-    force: Annotated[bool, Parameter(negative=(), help="Replace the declaration that is there")] = False,
+    currency: Currency = "",
+    site: Site = "",
+    force: Annotated[bool, Parameter(negative=(), help="Replace an existing definition")] = False,
     where: Where = HERE,
 ) -> None:
-    """Guess what a table's columns are and write that down as a service, to be looked over and then served."""
+    """Generate a service definition from a table or a product feed. Review it, then run `tollhouse serve`."""
     settings = where.settings()
     if fault := service_fault(service, EVERY_SERVICE):
         raise ValueError(fault)
     path = Path(settings.services_dir) / f"{service}.toml"
     if path.exists() and not force:
-        raise ValueError(f"{path} is there already; --force replaces it")
+        raise ValueError(f"{path} already exists; --force replaces it")
     price = settings.x402_price_usd if price_usd is None else price_usd
     if not price.is_finite() or price * MICROS_PER_USD % 1:
         raise ValueError("--price-usd must be whole millionths of a dollar")
-    front = Front(
+    head = Head(
         title.strip() or service.replace("-", " ").capitalize(),
         description.strip(),
         licence.strip() or UNKNOWN,
@@ -60,55 +84,72 @@ def new(
         int(price * MICROS_PER_USD),
         settings.free_per_ip_per_day if free_per_day is None else free_per_day,
     )
-    found, text, rows = _declared(table, path, front)
+    form = find_format(format_name) if format_name else format_by_ending(table)
+    origin = Source(table, form.name, currency=currency.strip().upper(), site=site.strip())
+    try:
+        inferred, text, items = asyncio.run(_define(origin, form, path, head, settings))
+    except UnreadableFeed as error:
+        raise ValueError(f"{table}: {error}") from None
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
-    _tell(declaration_of(text, path), found, rows, table)
+    _print_summary(parse_declaration(text, path), inferred, items, table)
 
 
-def _declared(file: Path, path: Path, front: Front) -> tuple[Guess, str, Fitted]:
-    """The guess, the declaration's text, and what it makes of the rows. Raises ValueError."""
-    raw = file.read_bytes()
-    try:
-        source = source_of(file, raw)
-        table: Table = read_table(source, raw)
-        found = guess(table)
-    except TableError as error:
-        raise ValueError(f"{file}: {error}") from None
-    kept = type(source)(
-        _seen_from(path.parent, file), source.format, source.encoding, source.delimiter, found.id, found.title
+def format_by_ending(table: str) -> Format:
+    """The format of a file or an address by its ending. Raises ValueError when the ending is not known."""
+    ending = Path(urlsplit(table).path if is_address(table) else table).suffix.lower()
+    for form in FORMATS.values():
+        if ending in form.endings:
+            return form
+    raise ValueError(f"{table}: the format is unknown; give --format, or a file that ends in {_ENDINGS}")
+
+
+async def _define(
+    source: Source, form: Format, path: Path, head: Head, settings: Settings
+) -> tuple[InferredTable, str, TableItems]:
+    """What is inferred, the text of the definition, and the items it makes of the rows. Raises ValueError."""
+    documents = await load(
+        source.file,
+        form,
+        lambda progress: print(progress, file=sys.stderr),
+        allow_loopback=settings.webhook_allow_loopback,
+        max_bytes=MAX_FILE_BYTES,
     )
-    text = written(front, kept, found.fields)
-    return found, text, fitted(declaration_of(text, path), table)
+    if form.name == "csv":
+        source = msgspec.structs.replace(source, delimiter=detect_delimiter(documents[0].text()))
+    table = parse_table(source, documents)
+    inferred = infer_table(table)
+    location = source.file if is_address(source.file) else _relative_to(path.parent, Path(source.file))
+    source = msgspec.structs.replace(source, file=location, id=inferred.id, title=inferred.title)
+    text = declaration_toml(head, source, inferred.fields)
+    return inferred, text, items_from_rows(parse_declaration(text, path), table)
 
 
-def _seen_from(folder: Path, file: Path) -> str:
-    """The table's place as the declaration names it: from its own folder, where both lie below this one."""
+def _relative_to(folder: Path, file: Path) -> str:
+    """The file as seen from the folder, where both lie below the working directory; else its absolute path."""
     whole, here = file.resolve(), Path.cwd()
     if not (whole.is_relative_to(here) and folder.resolve().is_relative_to(here)):
         return str(whole)
     return Path(os.path.relpath(whole, folder.resolve())).as_posix()
 
 
-def _tell(declaration: Declaration, found: Guess, rows: Fitted, file: Path) -> None:
+def _print_summary(declaration: Declaration, inferred: InferredTable, items: TableItems, table: str) -> None:
     out = Console(highlight=False, markup=False, width=None if Console().is_terminal else _WIDTH)
-    out.print(f"{file}: {len(rows.items):,} rows to serve, {len(rows.refused):,} refused")
-    for each in rows.refused[:MOST_REFUSED_SHOWN]:
+    out.print(f"{table}: {len(items.items):,} rows to serve, {len(items.refused):,} refused")
+    for each in items.refused[:MAX_REFUSED_SHOWN]:
         out.print(f"  line {each.line}: {each.reason}")
-    out.print(_fields(declaration))
-    out.print(f"id: {found.id or 'made of what each row says'}; an item is named by its {found.title}")
-    for remark in found.remarks:
+    out.print(_field_table(declaration))
+    out.print(f"id: {inferred.id or 'made from the values of each row'}; title: {inferred.title}")
+    for remark in inferred.remarks:
         out.print(f"note: {remark}")
     if UNKNOWN in (declaration.licence, declaration.source):
-        out.print("note: callers are told that licence or source is unknown; --licence and --source say them")
-    out.print(
-        f"{usd(declaration.price_micros)} USD a request, after {declaration.free_per_day:,} free ones a day per address"
-    )
-    out.print(f"\nWritten to {declaration.path}: look it over. Then: tollhouse serve")
+        out.print("note: the licence or the source is unknown to callers; set --licence and --source")
+    out.print(f"{usd(declaration.price_micros)} USD a request, after {declaration.free_per_day:,} free ones a day")
+    out.print(f"\nWritten to {declaration.path}. Review it, then run: tollhouse serve")
 
 
-def _fields(declaration: Declaration) -> Shown:
-    shown = Shown(box=None, pad_edge=False, header_style="bold")
+def _field_table(declaration: Declaration) -> RichTable:
+    shown = RichTable(box=None, pad_edge=False, header_style="bold")
     for heading in ("field", "column", "type", "searched", "filter", "facet", "sort", "more"):
         shown.add_column(heading, overflow="fold")
     for name, field in declaration.fields.items():
@@ -119,9 +160,9 @@ def _fields(declaration: Declaration) -> Shown:
             f"separated by {field.separator!r}" if field.type == "list" else "",
             f"empty: {', '.join(field.empty)}" if field.empty else "",
         ]
-        claims = [field.filtered, field.faceted, field.sorted]
+        abilities = [field.filtered, field.faceted, field.sorted]
         shown.add_row(
             name, field.column or "same", field.type, f"{field.searched:g}" if field.searched else "",
-            *("yes" if claim else "" for claim in claims), "; ".join(filter(None, more)),
+            *("yes" if able else "" for able in abilities), "; ".join(filter(None, more)),
         )  # fmt: skip
     return shown

@@ -13,7 +13,7 @@ from tollhouse.services.facilitator.service import open_facilitator
 from tollhouse.services.infra.service import InfraSettings, open_infra
 from tollhouse.services.mattress.service import open_mattress
 from tollhouse.services.studio.service import StudioSettings, open_studio
-from tollhouse.services.tables.declared_tables import declared_tables
+from tollhouse.services.tables.service import declared_tables
 
 # The settings that services declare.
 SECTIONS: tuple[type[Section], ...] = (DefenseSettings, InfraSettings, StudioSettings)

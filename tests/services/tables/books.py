@@ -3,6 +3,7 @@
 import csv
 import io
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -48,5 +49,9 @@ def declare(home: Path, text: str | bytes, name: str = "books", ending: str = "c
     """Write the table and make it a service with `tollhouse new`; the declaration's file. Runs in `home`."""
     table = home / f"{name}.{ending}"
     table.write_bytes(text.encode() if isinstance(text, str) else text)
-    new(name, table=table, where=Where(data_dir=str(home / "data")), force=True, **options)
+    # The command has an event loop of its own, and tests call this from theirs.
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(
+            new, name, table=str(table), where=Where(data_dir=str(home / "data")), force=True, **options
+        ).result()
     return home / "services" / f"{name}.toml"

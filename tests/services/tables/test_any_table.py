@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from tests.services.tables.books import as_csv, declare
 from tests.services.tables.conftest import PLENTY, serving
-from tollhouse.services.tables.declaration import declaration_of
-from tollhouse.services.tables.file_reader import TableError, read_table, source_of
-from tollhouse.services.tables.rows import fitted
-from tollhouse.services.tables.toml_writer import Front, written
-from tollhouse.services.tables.type_inference import guess
+from tollhouse.catalogue.importers.documents import Document
+from tollhouse.catalogue.importers.items import UnreadableFeed
+from tollhouse.cli.new import format_by_ending
+from tollhouse.services.tables.declaration import Head, Source, declaration_toml, parse_declaration
+from tollhouse.services.tables.inference import infer_table
+from tollhouse.services.tables.loader import parse_table
+from tollhouse.services.tables.rows import items_from_rows
 
 ODD = st.text(st.characters(codec="utf-8"), max_size=12)
 CELLS = st.one_of(
@@ -32,7 +34,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ODD, inner, max_size=3),
     max_leaves=6,
 )
-FRONT = Front("Any", "", "unknown", "unknown", 1_000, PLENTY)
+HEAD = Head("Any", "", "unknown", "unknown", 1_000, PLENTY)
 MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -45,24 +47,22 @@ def tables(draw):
     return as_csv(rows, tuple(headers)).encode()
 
 
-def made_of(raw, name):
-    """The items and refusals that a file comes to, by way of the declaration that is written of it."""
-    file = Path(name)
-    source = source_of(file, raw)
-    table = read_table(source, raw)
-    found = guess(table)
-    text = written(
-        FRONT, type(source)(name, source.format, source.encoding, source.delimiter, found.id, found.title), found.fields
-    )
-    return table, fitted(declaration_of(text, Path("any.toml")), table)
+def items_of(raw, name):
+    """The table in a file, and the items by the declaration that is made from it."""
+    source = Source(name, format_by_ending(name).name)
+    table = parse_table(source, [Document(raw)])
+    inferred = infer_table(table)
+    named = Source(name, source.format, id=inferred.id, title=inferred.title)
+    text = declaration_toml(HEAD, named, inferred.fields)
+    return table, items_from_rows(parse_declaration(text, Path("any.toml")), table)
 
 
 @MANY
 @given(raw=st.one_of(tables(), st.binary(max_size=200)))
 def test_any_csv_is_served_row_by_row_or_refused_in_words(raw):
     try:
-        table, rows = made_of(raw, "any.csv")
-    except TableError:
+        table, rows = items_of(raw, "any.csv")
+    except UnreadableFeed:
         return
     assert len(rows.items) + len(rows.refused) == len(table.rows) + len(table.refused)
     assert len({item["id"] for item in rows.items}) == len(rows.items)
@@ -73,8 +73,8 @@ def test_any_csv_is_served_row_by_row_or_refused_in_words(raw):
 def test_any_json_lines_are_served_row_by_row_or_refused_in_words(lines):
     raw = "\n".join(map(json.dumps, lines)).encode()
     try:
-        table, rows = made_of(raw, "any.jsonl")
-    except TableError:
+        table, rows = items_of(raw, "any.jsonl")
+    except UnreadableFeed:
         return
     assert len(rows.items) + len(rows.refused) == len(table.rows) + len(table.refused)
 

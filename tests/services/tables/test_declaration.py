@@ -4,7 +4,7 @@ import pytest
 
 from tests.services.tables.books import books, declare
 from tollhouse.services.tables.declaration import DeclarationError, read_declaration
-from tollhouse.services.tables.declared_tables import declared_tables
+from tollhouse.services.tables.service import declared_tables
 
 GOOD = """title = "Things"
 price_usd = 0.002
@@ -39,35 +39,35 @@ def test_few_lines_are_a_declaration(tmp_path):
     path.write_text(GOOD)
     read = read_declaration(path)
     assert (read.name, read.price_micros, read.free_per_day, read.licence) == ("things", 2_000, 100, "unknown")
-    assert read.file == tmp_path / "things.csv"
+    assert read.location == str(tmp_path / "things.csv")
     assert list(read.fields) == ["name", "size"]
 
 
 @pytest.mark.parametrize(
     ("good", "bad", "told"),
     [
-        ("[table]", "[table", ": is no TOML: "),
-        ('title = "Things"\n', "", ": title: is needed"),
-        ('title = "Things"', 'title = ""', ", line 1: title: is needed: a few words"),
+        ("[table]", "[table", ": is not valid TOML: "),
+        ('title = "Things"\n', "", ": title: is required"),
+        ('title = "Things"', 'title = ""', ", line 1: title: is required: a few words"),
         ('title = "Things"', "title = 5", ", line 1: title: expected `str`, got `int`"),
-        ('title = "Things"', 'titel = "Things"\ntitle = "x"', ", line 1: titel: there is no such key; there are tit"),
+        ('title = "Things"', 'titel = "Things"\ntitle = "x"', ", line 1: titel: unknown key; known keys are tit"),
         ("price_usd = 0.002", "price_usd = 0", ", line 2: price_usd: must be above 0"),
         ("price_usd = 0.002", "price_usd = 0.00000002", ", line 2: price_usd: must be above 0"),
         ("price_usd = 0.002", 'price_usd = "nan"', ", line 2: price_usd: must be above 0"),
-        ("price_usd = 0.002", "free_per_day = -1", ", line 2: free_per_day: lies in"),
-        ('format = "csv"', 'format = "xls"', ", line 6: table.format: is none of csv, jsonl, parquet"),
+        ("price_usd = 0.002", "free_per_day = -1", ", line 2: free_per_day: must be between"),
+        ('format = "csv"', 'format = "xls"', ", line 6: table.format: must be one of csv, jsonl, jsonld, merchant-xml"),
         ('format = "csv"', 'format = "csv"\ntitle = "nothing"', ", line 7: table.title: must name a field"),
-        ('format = "csv"', 'format = "csv"\ncolour = 1', ", line 7: table.colour: there is no such key; there are f"),
-        ('format = "csv"', 'format = "csv"\ndelimiter = ""', ", line 7: table.delimiter: is one character"),
-        ('type = "text"', 'type = "words"', ", line 9: fields.name.type: is none of text, keyword, list, integer,"),
-        ('type = "text"', 'type = "text"\nfaceted = true', ", line 10: fields.name.faceted: text cannot be faceted;"),
-        ("searched = 5", "searched = -5", ", line 10: fields.name.searched: lies in 0..1000"),
+        ('format = "csv"', 'format = "csv"\ncolour = 1', ", line 7: table.colour: unknown key; known keys are f"),
+        ('format = "csv"', 'format = "csv"\ndelimiter = ""', ", line 7: table.delimiter: must be one character"),
+        ('type = "text"', 'type = "words"', ", line 9: fields.name.type: must be one of text, keyword, list, integer,"),
+        ('type = "text"', 'type = "text"\nfaceted = true', ", line 10: fields.name.faceted: text cannot be"),
+        ("searched = 5", "searched = -5", ", line 10: fields.name.searched: must be between 0 and 1000"),
         ("searched = 5", 'searched = "much"', ", line 10: fields.name.searched: expected `float`"),
-        ("searched = 5", "heavy = true", ", line 10: fields.name.heavy: there is no such key; there are type, column,"),
+        ("searched = 5", "heavy = true", ", line 10: fields.name.heavy: unknown key; known keys are type, column,"),
         ('[fields."size"]', '[fields."size (cm)"]', ", line 12: fields.size (cm): a field's name is"),
         ('[fields."size"]', "[fields.limit]", ", line 12: fields.limit: the name limit is taken"),
         ('[fields."size"]', "[fields.min_size]", ", line 12: fields.min_size: a name cannot begin with min_"),
-        (GOOD[GOOD.index("[fields.name]") :], "[fields]", ": fields: there must be from 1 to 200"),
+        (GOOD[GOOD.index("[fields.name]") :], "[fields]", ": fields: there must be between 1 and 200"),
     ],
 )  # fmt: skip
 def test_fault_names_its_line_and_its_key(tmp_path, good, bad, told):

@@ -1,8 +1,10 @@
-"""The declaration of a table's service: a TOML file, read strictly, with faults that name file, line and key."""
+"""Declarations of tables: the TOML file that makes a table a service, read strictly, and written by `tollhouse new`."""
 
+import json
 import re
 import tomllib
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
@@ -11,16 +13,42 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields as members_of
 
-from tollhouse.money import MICROS_PER_USD
-from tollhouse.services.tables.cell_values import DateFormat, DecimalMark, Kind
-from tollhouse.services.tables.names import field_fault
+from tollhouse.catalogue.importers.feed import is_address
+from tollhouse.catalogue.importers.formats import FORMATS
+from tollhouse.catalogue.importers.values import DateFormat, DecimalMark
+from tollhouse.money import MICROS_PER_USD, usd
 
 MAX_FIELDS = 200
 UNKNOWN = "unknown"
+MIN_REFRESH_SECONDS = 60
 
-TableFormat = Literal["csv", "jsonl", "parquet"]
+Kind = Literal[
+    "text", "keyword", "list", "integer", "number", "money", "date", "moment", "boolean", "url", "image", "json"
+]
 
-# What a field of each type can be besides shown.
+# The name of a catalogue in the database is up to 40 characters, with the table's shape at its end.
+MAX_SERVICE_NAME = 28
+MAX_FIELD_NAME = 40
+
+# Paths at the root of a host besides the services' prefixes. A test compares them with what is mounted there.
+ROOT_PATHS = frozenset({
+    "alerts", "api", "ask", "board", "chat", "console", "docs", "facilitator", "feeds", "guide", "health", "keys",
+    "llms", "mattresses", "mcp", "metrics", "operator", "problems", "studio-catalogue", "tables", "value-chain",
+    "wallet",
+})  # fmt: skip
+# Parameters of the endpoints, and names that the catalogue derives.
+TAKEN_FIELDS = frozenset({
+    "id", "current_price", "discount", "q", "sort", "facets", "fields", "limit", "offset", "format", "item",
+})  # fmt: skip
+# Prefixes of the parameters that limit a range.
+_ENDS = ("min_", "max_")
+
+_SERVICE = re.compile(rf"[a-z][a-z0-9-]{{0,{MAX_SERVICE_NAME - 1}}}")
+_FIELD = re.compile(rf"[a-z][a-z0-9_]{{0,{MAX_FIELD_NAME - 1}}}")
+# Letters that Unicode does not decompose.
+_SPELT = str.maketrans({"ß": "ss", "æ": "ae", "ø": "o", "đ": "d", "ł": "l", "œ": "oe", "þ": "th", "ð": "d"})
+
+# The abilities of each type of field.
 SEARCHED: frozenset[Kind] = frozenset({"text", "keyword", "list"})
 RANGED: frozenset[Kind] = frozenset({"integer", "number", "money", "date", "moment"})
 FILTERED: frozenset[Kind] = RANGED | {"keyword", "list", "boolean"}
@@ -28,16 +56,22 @@ FACETED: frozenset[Kind] = frozenset({"keyword", "list", "boolean", "integer", "
 SORTED: frozenset[Kind] = RANGED | {"keyword", "boolean"}
 
 
+_COMMENT = (
+    "# The service, and what it costs. Restart the server after a change here; a change of the table itself is loaded",
+    "# while it runs. docs/own-service.md explains every key.",
+)
+
+
 class DeclarationError(ValueError):
-    """A declaration that cannot be served; the text names the file, and where it can the line and the key."""
+    """An invalid declaration; the message names the file and, where it can, the line and the key."""
 
 
 class Field(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One member of an item. `column` is its header in the table, `label` what people read; by default its name.
 
-    `searched` above 0: its words are found, and count that much. `filtered`: by whole values, and by a minimum and a
-    maximum where it is a number or a date. A field that is not `exported` is found and filtered by, and never shown.
-    A row without a `required` value is refused. `empty` are texts that stand for nothing.
+    `searched` above 0: its words are found, with that weight. `filtered`: by whole values, and by a minimum and a
+    maximum where it is a number or a date. A field that is not `exported` is searched and filtered by, and never shown.
+    A row without a `required` value is refused. `empty` are texts that mean no value.
     """
 
     type: Kind
@@ -58,17 +92,22 @@ class Field(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Where the rows are. `id` is the column that tells them apart, `title` the field that names an item.
+    """The origin of the rows: a file or an http(s) address, in one of the import formats.
 
-    A relative `file` is looked for from the declaration's own folder.
+    A relative `file` starts from the declaration's own folder. An address is fetched every `refresh_seconds`. `id` is
+    the column that identifies rows, `title` the field that names an item. `currency` and `site` complete prices
+    without a currency and relative links in product feeds. An `encoding` that is not given is detected.
     """
 
     file: str
-    format: TableFormat
-    encoding: str = "utf-8"
+    format: str
+    encoding: str = ""
     delimiter: str = ","
     id: str = ""
     title: str = "id"
+    currency: str = ""
+    site: str = ""
+    refresh_seconds: int = 3_600
 
 
 class _Head(Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,41 +142,43 @@ class Declaration(Struct, frozen=True):
     fields: dict[str, Field]
 
     @property
-    def file(self) -> Path:
-        """The table's file."""
-        return self.path.parent / self.table.file
+    def location(self) -> str:
+        """The table's address, or the path of its file."""
+        return self.table.file if is_address(self.table.file) else str(self.path.parent / self.table.file)
 
     @property
     def fingerprint(self) -> bytes:
-        """Another for every change of how the table is read or indexed."""
+        """Changes with every change of how the table is read or indexed."""
         read = {
             name: {**msgspec.to_builtins(field), "label": "", "description": ""} for name, field in self.fields.items()
         }
-        return msgspec.json.encode([msgspec.structs.replace(self.table, file=""), list(read.items())])
+        return msgspec.json.encode(
+            [msgspec.structs.replace(self.table, file="", refresh_seconds=3_600), list(read.items())]
+        )
 
 
 def read_declaration(path: Path) -> Declaration:
-    """The service a file declares, called as the file is. Raises DeclarationError."""
+    """The service that a file declares, named after the file. Raises DeclarationError."""
     try:
         text = path.read_text("utf-8")
     except OSError as error:
         raise DeclarationError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise DeclarationError(f"{path}: is not UTF-8") from None
-    return declaration_of(text, path)
+    return parse_declaration(text, path)
 
 
-def declaration_of(text: str, path: Path) -> Declaration:
-    """The service that a text declares, as if it stood at `path`. Raises DeclarationError."""
+def parse_declaration(text: str, path: Path) -> Declaration:
+    """The service that a text declares, as if it were the file `path`. Raises DeclarationError."""
     try:
         raw = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise DeclarationError(f"{path}: is no TOML: {error}") from None
-    told = _Told(path, text)
-    head = told.converted(raw, _Head, "")
-    fields = {name: told.converted(each, Field, f"fields.{name}") for name, each in head.fields.items()}
+        raise DeclarationError(f"{path}: is not valid TOML: {error}") from None
+    document = _DeclarationText(path, text)
+    head = document.converted(raw, _Head, "")
+    fields = {name: document.converted(each, Field, f"fields.{name}") for name, each in head.fields.items()}
     for key, fault in (*_head_faults(head, fields), *_field_faults(fields)):
-        raise told.error(key, fault)
+        raise document.error(key, fault)
     return Declaration(
         name=path.stem,
         path=path,
@@ -154,17 +195,21 @@ def declaration_of(text: str, path: Path) -> Declaration:
 
 
 def _head_faults(head: _Head, fields: dict[str, Field]) -> Iterator[tuple[str, str]]:
-    """Key and reason of what contradicts itself."""
+    """Key and reason of each contradiction."""
     if not head.title.strip():
-        yield "title", "is needed: a few words"
+        yield "title", "is required: a few words"
     if not head.price_usd.is_finite() or not 0 < head.price_usd <= 1_000 or head.price_usd * MICROS_PER_USD % 1:
         yield "price_usd", "must be above 0, at most 1000, with at most 6 decimals"
     if not 0 <= head.free_per_day <= 1_000_000_000:
-        yield "free_per_day", "lies in 0..1000000000"
+        yield "free_per_day", "must be between 0 and 1000000000"
     if not 0 < len(fields) <= MAX_FIELDS:
-        yield "fields", f"there must be from 1 to {MAX_FIELDS}"
+        yield "fields", f"there must be between 1 and {MAX_FIELDS}"
+    if head.table.format not in FORMATS:
+        yield "table.format", f"must be one of {', '.join(FORMATS)}"
+    if head.table.refresh_seconds < MIN_REFRESH_SECONDS:
+        yield "table.refresh_seconds", f"must be at least {MIN_REFRESH_SECONDS}"
     if len(head.table.delimiter) != 1 or head.table.delimiter in '"\r\n':
-        yield "table.delimiter", "is one character, no quote and no line's end"
+        yield "table.delimiter", "must be one character other than a quote or a line end"
     title = fields.get(head.table.title)
     if head.table.title != "id" and (title is None or title.type not in ("text", "keyword")):
         yield "table.title", "must name a field of type text or keyword, or id"
@@ -181,15 +226,18 @@ def _field_faults(fields: dict[str, Field]) -> Iterator[tuple[str, str]]:
                   ("faceted", field.faceted, FACETED), ("sorted", field.sorted, SORTED))  # fmt: skip
         for claim, is_made, able in claims:
             if is_made and field.type not in able:
-                yield f"{key}.{claim}", f"{field.type} cannot be {claim}; these can: {', '.join(sorted(able))}"
+                yield (
+                    f"{key}.{claim}",
+                    f"{field.type} cannot be {claim}; types that can are {', '.join(sorted(able))}",
+                )
         if not 0 <= field.searched <= 1_000:
-            yield f"{key}.searched", "lies in 0..1000"
+            yield f"{key}.searched", "must be between 0 and 1000"
         if field.type == "list" and not field.separator:
             yield f"{key}.separator", "cannot be empty"
 
 
-class _Told(Struct, frozen=True):
-    """A declaration's text, to say where in it something is wrong."""
+class _DeclarationText(Struct, frozen=True):
+    """A declaration's text, to locate errors in it."""
 
     path: Path
     text: str
@@ -224,14 +272,14 @@ class _Told(Struct, frozen=True):
 
 
 def _clearer(key: str, message: str, shape: Any) -> tuple[str, str]:
-    """The key that is meant and the fault, with what is allowed."""
+    """The key at fault and the message, with what is allowed."""
     if unknown := re.search(r"unknown field `(.*)`", message):
-        return f"{key}.{unknown[1]}".lstrip("."), f"there is no such key; there are {', '.join(_keys(shape, key))}"
+        return f"{key}.{unknown[1]}".lstrip("."), f"unknown key; known keys are {', '.join(_keys(shape, key))}"
     if missing := re.search(r"missing required field `(\w+)`", message):
-        return f"{key}.{missing[1]}".lstrip("."), "is needed"
+        return f"{key}.{missing[1]}".lstrip("."), "is required"
     allowed = _allowed(shape, key.rpartition(".")[2])
     plain = f"{message[0].lower()}{message[1:]}"
-    return key or "the file", f"is none of {', '.join(allowed)}" if allowed and "enum" in message else plain
+    return key or "the file", f"must be one of {', '.join(allowed)}" if allowed and "enum" in message else plain
 
 
 def _keys(shape: Any, key: str) -> list[str]:
@@ -245,3 +293,94 @@ def _allowed(shape: Any, name: str) -> tuple[Any, ...]:
         if name in hints and get_args(hints[name]):
             return get_args(hints[name])
     return ()
+
+
+def service_fault(name: str, taken: Iterable[str]) -> str:
+    """Why a service cannot be called this, "" when it can."""
+    if not _SERVICE.fullmatch(name) or name.endswith("-"):
+        return f"a service's name is 1 to {MAX_SERVICE_NAME} lower-case letters, digits and hyphens, a letter first"
+    if name in {*taken, *ROOT_PATHS}:
+        return f"the name {name} is taken by the server itself"
+    return ""
+
+
+def field_fault(name: str) -> str:
+    """Why a field cannot be called this, "" when it can."""
+    if not _FIELD.fullmatch(name):
+        return f"a field's name is 1 to {MAX_FIELD_NAME} lower-case letters, digits and underscores, a letter first"
+    if name in TAKEN_FIELDS:
+        return f"the name {name} is taken: {', '.join(sorted(TAKEN_FIELDS))} are"
+    if name.startswith(_ENDS):
+        return f"a name cannot begin with {' or '.join(_ENDS)}: they name the ends of a range"
+    return ""
+
+
+def field_names(headers: Iterable[str]) -> Iterator[str]:
+    """A name for each header, no two alike: `Prix (€)` is `prix`, a second one `prix_2`, `最高` is `column_3`."""
+    given = set(TAKEN_FIELDS)
+    for number, header in enumerate(headers, start=1):
+        name = _plain(header) or f"column_{number}"
+        for end in _ENDS:
+            if name.startswith(end):
+                name = f"{name.removeprefix(end)}_{end.rstrip('_')}".strip("_")
+        yield _free(name, given)
+
+
+def _plain(header: str) -> str:
+    apart = unicodedata.normalize("NFKD", header).casefold().translate(_SPELT)
+    letters = "".join(sign for sign in apart if not unicodedata.combining(sign))
+    # isbn13Code and ISBN-13 code alike become words.
+    words = re.sub(r"[^a-z0-9]+", "_", letters).strip("_")
+    return (words if not words[:1].isdigit() else f"n_{words}")[: MAX_FIELD_NAME - 4].rstrip("_")
+
+
+def _free(name: str, given: set[str]) -> str:
+    found, number = name, 1
+    while found in given:
+        number += 1
+        found = f"{name[: MAX_FIELD_NAME - 4]}_{number}"
+    given.add(found)
+    return found
+
+
+class Head(Struct, frozen=True):
+    """The general part of a declaration. `price_micros` is micro-USD a request."""
+
+    title: str
+    description: str
+    licence: str
+    source: str
+    price_micros: int
+    free_per_day: int
+
+
+def declaration_toml(general: Head, table: Source, fields: dict[str, Field]) -> str:
+    """The text of a declaration that a person reads and edits."""
+    head = {
+        "title": general.title,
+        "description": general.description,
+        "licence": general.licence,
+        "source": general.source,
+        "price_usd": usd(general.price_micros),
+        "free_per_day": general.free_per_day,
+    }
+    lines = [*_COMMENT, "", *_pairs({name: value for name, value in head.items() if value != ""})]
+    lines += ["", "[table]", *_pairs(msgspec.to_builtins(table))]
+    for name, field in fields.items():
+        lines += ["", f"[fields.{name}]", *_pairs(msgspec.to_builtins(field))]
+    return "\n".join(lines) + "\n"
+
+
+def _pairs(members: dict[str, Any]) -> Iterator[str]:
+    return (f"{name} = {_value(value)}" for name, value in members.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        # JSON's escapes are TOML's, but for one character that TOML forbids.
+        return json.dumps(value.encode(errors="replace").decode(), ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return str(value) if isinstance(value, int) else f"{value:g}"

@@ -1,7 +1,7 @@
-"""A table's items: filtered, searched, counted, one by one, like one another, and all of them as a file."""
+"""Endpoints of a table: lists by filters and words, single items, similar items, suggestions, and whole-table files."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -12,52 +12,168 @@ from tollhouse.catalogue.items import Item
 from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import JSON, Request, Response
+from tollhouse.http.endpoint import JSON, Endpoint, Example, Handler, Request, Response
 from tollhouse.http.response_writer import etag_of
+from tollhouse.http.terms import Terms
+from tollhouse.services.tables.api_types import (
+    ResponseTypes,
+    SimilarQuery,
+    Suggestions,
+    SuggestQuery,
+    TableQueries,
+    applied_filters,
+)
 from tollhouse.services.tables.declaration import Declaration
-from tollhouse.services.tables.queries import Asking, SimilarQuery, SuggestQuery, applied
-from tollhouse.services.tables.responses import Suggestions
-from tollhouse.services.tables.schema import shown
+from tollhouse.services.tables.rows import visible_item
+
+_NO_ITEM = "no-item-yet"
+"""The example id of an empty table."""
 
 
 class TableEndpoints:
-    """The operations of one table."""
+    """The endpoints of one table."""
 
-    def __init__(self, declaration: Declaration, catalogue: Catalogue, asking: Asking) -> None:
+    def __init__(self, declaration: Declaration, catalogue: Catalogue) -> None:
         self._declaration = declaration
         self._catalogue = catalogue
-        self._asking = asking
-        self._kept = ResponseCache(catalogue)
+        self._queries = TableQueries(declaration)
+        self._responses = ResponseCache(catalogue)
         self._rights = {"licence": declaration.licence, "source": declaration.source}
+
+    def endpoints(self, terms: Terms, example: Item | None) -> Sequence[Endpoint]:
+        """Every endpoint in the order of the description, with an example item if there is one."""
+        types = ResponseTypes(self._declaration)
+        sample = visible_item(self._declaration, example) if example else {}
+        words = _searchable_words(self._declaration, sample)
+        counted = {"facets": self._queries.facets[0]} if self._queries.facets else {}
+        identity = {
+            "id": {
+                "description": "The item's id",
+                "example": sample.get("id", _NO_ITEM),
+                "schema": {"type": "string", "maxLength": 200},
+            }
+        }
+        endpoints = [
+            Endpoint(
+                id="listItems",
+                method="GET",
+                path="/api/items",
+                summary="List items by filters",
+                description="Text filters compare whole values in any case. A repeated filter matches any of its "
+                "values. Facets are counted as if their own filter were not set.",
+                handler=self.items,
+                terms=terms,
+                query=self._queries.items,
+                responses={JSON: types.page},
+                tag="items",
+                is_tool=True,
+                sample=Example(query={"limit": 5, **counted}),
+            ),
+            Endpoint(
+                id="searchItems",
+                method="GET",
+                path="/api/search",
+                summary="Search items by words",
+                description="Words also match with a typing error; every filter of the list works here too.",
+                handler=self.search,
+                terms=terms,
+                query=self._queries.search,
+                responses={JSON: types.search},
+                tag="items",
+                is_tool=True,
+                sample=Example(query={"q": words, "limit": 5}),
+            ),
+            Endpoint(
+                id="getItem",
+                method="GET",
+                path="/api/items/{id}",
+                summary="Get one item",
+                handler=self.one,
+                terms=terms,
+                path_parameters=identity,
+                responses={JSON: types.single},
+                tag="items",
+                is_tool=True,
+            ),
+            Endpoint(
+                id="listSimilarItems",
+                method="GET",
+                path="/api/items/{id}/similar",
+                summary="List items with a similar title and equal values",
+                handler=self.similar,
+                terms=terms,
+                query=SimilarQuery,
+                path_parameters=identity,
+                responses={JSON: types.similar},
+                tag="items",
+                is_tool=True,
+                sample=Example(query={"limit": 3}),
+            ),
+            Endpoint(
+                id="suggest",
+                method="GET",
+                path="/api/suggest",
+                summary="Complete typed words",
+                handler=self.suggest,
+                terms=terms,
+                query=SuggestQuery,
+                responses={JSON: Suggestions},
+                tag="items",
+                is_tool=True,
+                sample=Example(query={"q": words[:3]}),
+            ),
+        ]
+        text = {"type": "string"}
+        files: list[tuple[str, str, str, dict[str, Any], Handler]] = [
+            ("exportCsv", "csv", "CSV", {CSV: text}, self.as_csv),
+            ("exportNdjson", "ndjson", "JSON Lines", {NDJSON: text}, self.as_ndjson),
+            ("exportJson", "json", "one JSON document", {JSON: types.whole}, self.as_json),
+        ]
+        exports = [
+            Endpoint(
+                id=endpoint_id,
+                method="GET",
+                path=f"/api/items.{ending}",
+                summary=f"Download every item as {label}",
+                description="With filters or words, every item that matches them.",
+                handler=handler,
+                terms=terms,
+                query=self._queries.exports[ending],
+                responses=responses,
+                tag="exports",
+            )
+            for endpoint_id, ending, label, responses, handler in files
+        ]
+        return [*endpoints, *(exports if self._declaration.exports else ())]
 
     async def items(self, request: Request[Any, None]) -> Response:
         """`GET /api/items`. Raises Problem `invalid-parameter`."""
-        question = ("items", msgspec.json.encode(request.query))
-        return await self._kept.get(question, lambda: self._page(request.query))
+        key = ("items", msgspec.json.encode(request.query))
+        return await self._responses.get(key, lambda: self._page(request.query))
 
     async def search(self, request: Request[Any, None]) -> Response:
         """`GET /api/search`. Raises Problem `invalid-parameter`."""
-        question = ("search", msgspec.json.encode(request.query))
-        return await self._kept.get(question, lambda: self._page(request.query, request.query.q))
+        key = ("search", msgspec.json.encode(request.query))
+        return await self._responses.get(key, lambda: self._page(request.query, request.query.q))
 
     async def one(self, request: Request[None, None]) -> Response:
         """`GET /api/items/{id}`. Raises Problem `not-found`."""
-        return _answer({"item": self._shown(self._item(request)), **self._rights})
+        return _json_response({"item": self._visible(self._item(request)), **self._rights})
 
     async def similar(self, request: Request[SimilarQuery, None]) -> Response:
         """`GET /api/items/{id}/similar`. Raises Problem `not-found`."""
         item = self._item(request)
-        alike = [self._shown(each) for each in self._catalogue.similar(item["id"], request.query.limit)]
-        return _answer({"id": item["id"], "count": len(alike), "items": alike, **self._rights})
+        similar = [self._visible(each) for each in self._catalogue.similar(item["id"], request.query.limit)]
+        return _json_response({"id": item["id"], "count": len(similar), "items": similar, **self._rights})
 
     async def suggest(self, request: Request[SuggestQuery, None]) -> Suggestions:
         """`GET /api/suggest`."""
-        found = self._catalogue.suggest(request.query.q, request.query.limit)
-        return Suggestions(request.query.q, len(found), found)
+        suggestions = self._catalogue.suggest(request.query.q, request.query.limit)
+        return Suggestions(request.query.q, len(suggestions), suggestions)
 
     async def as_csv(self, request: Request[Any, None]) -> Response:
         """`GET /api/items.csv`. Raises Problem `invalid-parameter`."""
-        names = tuple(self._asking.members(request.query))
+        names = tuple(self._queries.members(request.query))
         schema = self._catalogue.schema
         return await self._file(
             f"{CSV}; charset=utf-8", request, lambda items: b"".join(csv_rows(schema, items, names))
@@ -70,58 +186,71 @@ class TableEndpoints:
     async def as_json(self, request: Request[Any, None]) -> Response:
         """`GET /api/items.json`. Raises Problem `invalid-parameter`."""
 
-        def whole(items: Iterator[Item]) -> bytes:
+        def encode(items: Iterator[Item]) -> bytes:
             listed = list(items)
             return msgspec.json.encode({"total": len(listed), **self._rights, "items": listed})
 
-        return await self._file(JSON, request, whole)
+        return await self._file(JSON, request, encode)
 
     async def _page(self, query: Any, words: str | None = None) -> Response:
-        names = self._asking.members(query)
-        found = await self._catalogue.search(self._asking.question(query, limit=query.limit, offset=query.offset))
-        filters = applied(query)
-        if found.corrected:
-            filters["understood"] = {"corrected": found.corrected}
+        names = self._queries.members(query)
+        result = await self._catalogue.search(
+            self._queries.catalogue_query(query, limit=query.limit, offset=query.offset)
+        )
+        filters = applied_filters(query)
+        if result.corrected:
+            filters["understood"] = {"corrected": result.corrected}
         page: dict[str, Any] = {
-            "total": found.total,
-            "count": len(found.items),
+            "total": result.total,
+            "count": len(result.items),
             "offset": query.offset,
             "limit": query.limit,
-            "items": [self._shown(item, names) for item in found.items],
+            "items": [self._visible(item, names) for item in result.items],
             "applied_filters": filters,
             **self._rights,
         }
         page |= {} if words is None else {"query": words}
-        return _answer(page | ({"facets": found.facets} if query.facets else {}))
+        return _json_response(page | ({"facets": result.facets} if query.facets else {}))
 
     async def _file(
-        self, media_type: str, request: Request[Any, None], make: Callable[[Iterator[Item]], bytes]
+        self, media_type: str, request: Request[Any, None], encode: Callable[[Iterator[Item]], bytes]
     ) -> Response:
-        """Every item that matches, made once for as long as nothing changes."""
-        question = self._asking.question(request.query)
-        names = self._asking.members(request.query)
+        """Every item that matches, encoded once until something changes."""
+        query = self._queries.catalogue_query(request.query)
+        names = self._queries.members(request.query)
 
-        async def made() -> Response:
-            # A large table takes longer to write out than the event loop should wait.
-            body = await asyncio.to_thread(lambda: make(self._every(question, names)))
+        async def make() -> Response:
+            # Encoding a large table takes longer than the event loop should wait.
+            body = await asyncio.to_thread(lambda: encode(self._every(query, names)))
             return Response(body, media_type, etag_of(body))
 
-        return await self._kept.get((media_type, msgspec.json.encode(request.query)), made)
+        return await self._responses.get((media_type, msgspec.json.encode(request.query)), make)
 
-    def _every(self, question: CatalogueQuery, names: list[str]) -> Iterator[Item]:
-        return (self._shown(item, names) for item in self._catalogue.items(question))
+    def _every(self, query: CatalogueQuery, names: list[str]) -> Iterator[Item]:
+        return (self._visible(item, names) for item in self._catalogue.items(query))
 
     def _item(self, request: Request[Any, None]) -> Item:
         item = self._catalogue.get(request.path["id"])
         if item is None:
-            raise Problem("not-found", "There is no item of this id.")
+            raise Problem("not-found", "There is no item with this id.")
         return item
 
-    def _shown(self, item: Item, names: list[str] | None = None) -> Item:
-        whole = shown(self._declaration, item)
+    def _visible(self, item: Item, names: list[str] | None = None) -> Item:
+        whole = visible_item(self._declaration, item)
         return whole if names is None else {name: whole[name] for name in names}
 
 
-def _answer(members: dict[str, Any]) -> Response:
+def _searchable_words(declaration: Declaration, sample: Item) -> str:
+    """Words that match the sample item."""
+    searched = [name for name, field in declaration.fields.items() if field.searched and field.exported]
+    for name in [declaration.table.title, *searched]:
+        value = sample.get(name)
+        text = value[0] if isinstance(value, list) and value else value
+        if name in searched and isinstance(text, str) and text.strip():
+            return " ".join(text.split()[:2])[:60]
+    return "word"
+
+
+def _json_response(members: dict[str, Any]) -> Response:
     body = msgspec.json.encode(members)
     return Response(body, etag=etag_of(body))

@@ -1,4 +1,4 @@
-"""From a table's rows to a catalogue's items: which fit the declaration, and why the others do not."""
+"""Rows of a table as items of its catalogue: the schema, the values, and why a row is refused."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -8,16 +8,79 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tollhouse.catalogue import schema as catalogue
+from tollhouse.catalogue.importers import values
+from tollhouse.catalogue.importers.items import UnreadableFeed
+from tollhouse.catalogue.importers.tables import RefusedRow, Row, Table
 from tollhouse.catalogue.items import MAX_ID, InvalidItem, Item, prepare_item
-from tollhouse.catalogue.schema import Schema
-from tollhouse.services.tables import cell_values
-from tollhouse.services.tables.declaration import Declaration, Field
-from tollhouse.services.tables.file_reader import RefusedRow, Row, Table, TableError
-from tollhouse.services.tables.schema import indexed, schema_of
+from tollhouse.catalogue.schema import FieldType, Schema
+from tollhouse.services.tables.declaration import Declaration, Field, Kind
+
+_TYPES: dict[Kind, FieldType] = {
+    "text": "text",
+    "keyword": "keyword",
+    "list": "keywords",
+    "integer": "integer",
+    "number": "number",
+    "money": "money",
+    "date": "timestamp",
+    "moment": "timestamp",
+    "boolean": "boolean",
+    "url": "text",
+    "image": "text",
+    "json": "json",
+}
+_MIDNIGHT = "T00:00:00Z"
+# The weight of an equal value for similar items, where a whole title has about 100.
+_SIMILARITY_WEIGHT = 30.0
+_MAX_SIMILARITY_FIELDS = 8
 
 
-class Fitted(Struct, frozen=True):
-    """The items of a table, prepared for its catalogue, and the rows that are none."""
+def build_schema(declaration: Declaration) -> Schema:
+    """The schema of the table's catalogue."""
+    alike = [name for name, field in declaration.fields.items() if field.filtered and field.faceted]
+    return Schema(
+        fields=tuple(_field(name, field) for name, field in declaration.fields.items()),
+        title=declaration.table.title,
+        alike=dict.fromkeys(alike[:_MAX_SIMILARITY_FIELDS], _SIMILARITY_WEIGHT),
+    )
+
+
+def catalogue_name(declaration: Declaration) -> str:
+    """The catalogue's name: another for each shape of the table, so that rows of an older shape are never read."""
+    return f"t:{declaration.name}:{blake2b(declaration.fingerprint, digest_size=4).hexdigest()}"
+
+
+def catalogue_value(kind: Kind, value: Any) -> Any:
+    """A value as the catalogue stores it: days as times."""
+    return f"{value}{_MIDNIGHT}" if kind == "date" else value
+
+
+def visible_item(declaration: Declaration, item: Item) -> dict[str, Any]:
+    """An item as callers see it: every exported field, in the order of the declaration."""
+    visible: dict[str, Any] = {"id": item["id"]}
+    for name, field in declaration.fields.items():
+        if field.exported:
+            value = item.get(name)
+            visible[name] = value.removesuffix(_MIDNIGHT) if field.type == "date" and value else value
+    return visible
+
+
+def _field(name: str, field: Field) -> catalogue.Field:
+    return catalogue.Field(
+        name,
+        _TYPES[field.type],
+        weight=field.searched,
+        filtered=field.filtered,
+        faceted=field.faceted,
+        sorted=field.sorted,
+        exported=field.exported,
+        required=field.required,
+    )
+
+
+class TableItems(Struct, frozen=True):
+    """The items of a table, prepared for its catalogue, and the refused rows."""
 
     items: list[Item]
     refused: list[RefusedRow]
@@ -25,53 +88,53 @@ class Fitted(Struct, frozen=True):
 
 class _Column(Struct, frozen=True):
     name: str
-    at: int
+    at: int | None
     field: Field
 
 
-def fitted(declaration: Declaration, table: Table) -> Fitted:
-    """Every row as an item or a refusal, by line. Raises TableError when a declared column is not there."""
+def items_from_rows(declaration: Declaration, table: Table) -> TableItems:
+    """Every row as an item or a refused row, by line. Raises UnreadableFeed when a declared column is missing."""
     columns = list(_columns(declaration, table))
     identity = _identity(declaration, table)
-    schema = schema_of(declaration)
+    schema = build_schema(declaration)
     items: dict[str, Item] = {}
     refused = list(table.refused)
-    times: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for row in table.rows:
         try:
             item = _item(schema, columns, identity, row)
         except InvalidItem as fault:
             refused.append(RefusedRow(row.line, str(fault)))
             continue
-        times[item["id"]] += 1
-        if times[item["id"]] > 1 and identity is not None:
+        counts[item["id"]] += 1
+        if counts[item["id"]] > 1 and identity is not None:
             refused.append(RefusedRow(row.line, "has the id of an earlier row"))
             continue
-        if times[item["id"]] > 1:
-            item["id"] += f"-{times[item['id']]}"
+        if counts[item["id"]] > 1:
+            item["id"] += f"-{counts[item['id']]}"
         items[item["id"]] = item
-    return Fitted(list(items.values()), sorted(refused, key=lambda each: each.line))
+    return TableItems(list(items.values()), sorted(refused, key=lambda each: each.line))
 
 
 def cell_value(field: Field, cell: Any) -> Any:
-    """A cell as its field has it, None where it says nothing. Raises ValueError."""
-    if cell_values.is_empty(cell, field.empty):
+    """The value of a cell, None for an empty one. Raises ValueError."""
+    if values.is_empty(cell, field.empty):
         return None
     return _READERS[field.type](field, cell)
 
 
 _READERS: dict[str, Callable[[Field, Any], Any]] = {
-    "text": lambda _, cell: cell_values.text_of(cell),
-    "keyword": lambda _, cell: cell_values.text_of(cell),
-    "list": lambda field, cell: cell_values.list_of(cell, field.separator) or None,
-    "integer": lambda field, cell: cell_values.integer_of(cell, field.decimal),
-    "number": lambda field, cell: cell_values.number_of(cell, field.decimal),
-    "money": lambda field, cell: cell_values.money_of(cell, field.decimal),
-    "date": lambda field, cell: cell_values.date_of(cell, field.format),
-    "moment": lambda field, cell: cell_values.moment_of(cell, field.format),
-    "boolean": lambda _, cell: cell_values.boolean_of(cell),
-    "url": lambda _, cell: cell_values.url_of(cell),
-    "image": lambda _, cell: cell_values.url_of(cell),
+    "text": lambda _, cell: values.cell_text(cell),
+    "keyword": lambda _, cell: values.cell_text(cell),
+    "list": lambda field, cell: values.parse_list(cell, field.separator) or None,
+    "integer": lambda field, cell: values.parse_integer(cell, field.decimal),
+    "number": lambda field, cell: values.parse_number(cell, field.decimal),
+    "money": lambda field, cell: values.parse_amount(cell, field.decimal),
+    "date": lambda field, cell: values.parse_date(cell, field.format),
+    "moment": lambda field, cell: values.parse_moment(cell, field.format),
+    "boolean": lambda _, cell: values.parse_boolean(cell),
+    "url": lambda _, cell: values.parse_url(cell),
+    "image": lambda _, cell: values.parse_url(cell),
     "json": lambda _, cell: cell,
 }
 
@@ -79,16 +142,16 @@ _READERS: dict[str, Callable[[Field, Any], Any]] = {
 def _columns(declaration: Declaration, table: Table) -> Iterator[_Column]:
     at = {column: number for number, column in enumerate(table.columns)}
     for name, field in declaration.fields.items():
-        if (field.column or name) not in at:
-            raise TableError(f"there is no column {field.column or name!r}, which fields.{name} is read from")
-        yield _Column(name, at[field.column or name], field)
+        if (field.column or name) not in at and not table.is_open:
+            raise UnreadableFeed(f"there is no column {field.column or name!r}, which fields.{name} is read from")
+        yield _Column(name, at.get(field.column or name), field)
 
 
 def _identity(declaration: Declaration, table: Table) -> int | None:
-    """The place of the column that tells rows apart."""
+    """The position of the column that identifies rows."""
     column = declaration.table.id
     if column and column not in table.columns:
-        raise TableError(f"there is no column {column!r}, which table.id names")
+        raise UnreadableFeed(f"there is no column {column!r}, which table.id names")
     return table.columns.index(column) if column else None
 
 
@@ -97,18 +160,18 @@ def _item(schema: Schema, columns: Sequence[_Column], identity: int | None, row:
     item: Item = {}
     for column in columns:
         try:
-            value = cell_value(column.field, row.cells[column.at])
+            value = cell_value(column.field, None if column.at is None else row.cells[column.at])
         except ValueError as fault:
             raise InvalidItem(column.name, str(fault)) from None
         if value is not None:
-            item[column.name] = indexed(column.field.type, value)
-    item["id"] = _made_id(item) if identity is None else _own_id(row.cells[identity])
+            item[column.name] = catalogue_value(column.field.type, value)
+    item["id"] = _content_id(item) if identity is None else _own_id(row.cells[identity])
     return prepare_item(schema, item)
 
 
 def _own_id(cell: Any) -> str:
     try:
-        text = cell_values.text_of(cell) if not cell_values.is_empty(cell) else ""
+        text = values.cell_text(cell) if not values.is_empty(cell) else ""
     except ValueError as fault:
         raise InvalidItem("id", str(fault)) from None
     if not text or "/" in text or text in {".", ".."} or len(text) > MAX_ID:
@@ -116,8 +179,8 @@ def _own_id(cell: Any) -> str:
     return text
 
 
-def _made_id(item: Item) -> str:
-    """Of what the row says, so that it stays the same wherever the row stands."""
+def _content_id(item: Item) -> str:
+    """An id made from the row's values, so that it stays the same wherever the row is."""
     try:
         return blake2b(msgspec.json.encode(item, order="deterministic"), digest_size=8).hexdigest()
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError, TypeError) as fault:

@@ -1,8 +1,11 @@
-"""A table as a service: its declaration read, its catalogue filled, its operations put together, and its health."""
+"""A declared table as a service."""
 
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
@@ -10,37 +13,34 @@ from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.http.service import Service
 from tollhouse.http.terms import free_then_paid
-from tollhouse.services.tables.declaration import Declaration
-from tollhouse.services.tables.declarations import operations
+from tollhouse.services.tables.declaration import Declaration, DeclarationError, read_declaration, service_fault
 from tollhouse.services.tables.endpoints import TableEndpoints
-from tollhouse.services.tables.loader import Filler, open_filler, refused_of
+from tollhouse.services.tables.loader import TableLoader, open_loader
 from tollhouse.services.tables.pages import build_front_page, build_page
-from tollhouse.services.tables.queries import Asking
-from tollhouse.services.tables.schema import shown
 
 INTERFACE_VERSION = "1.0.0"
 
-_TAGS = {"items": "What there is", "exports": "The whole table", "about": "This service"}
+_TAGS = {"items": "Items", "exports": "The whole table", "about": "This service"}
 
 
 async def open_table(declaration: Declaration, context: AppContext) -> Service:
-    """The service over the rooms it is given, with the file as it is now taken in."""
-    filler, catalogue = open_filler(declaration, context.database)
-    await filler.fill()
+    """The service of a table, loaded from its file or address."""
+    loader, catalogue = open_loader(
+        declaration, context.database, allow_loopback=context.settings.webhook_allow_loopback
+    )
+    await loader.open()
     await catalogue.refresh()
-    asking = Asking(declaration)
     first = await catalogue.search(CatalogueQuery(limit=1))
-    example = shown(declaration, first.items[0]) if first.items else {}
-    metered = free_then_paid(declaration.price_micros, declaration.free_per_day, declaration.name)
+    terms = free_then_paid(declaration.price_micros, declaration.free_per_day, declaration.name)
     return Service(
         name=declaration.name,
         title=declaration.title,
         version=INTERFACE_VERSION,
         description=_description(declaration),
-        endpoints=operations(declaration, TableEndpoints(declaration, catalogue, asking), asking, metered, example),
-        health=partial(_health, declaration, context, filler, catalogue),
+        endpoints=TableEndpoints(declaration, catalogue).endpoints(terms, first.items[0] if first.items else None),
+        health=partial(_health, declaration, context, loader, catalogue),
         health_schema=_HEALTH_SCHEMA,
-        leader_tasks=(filler.follow,),
+        leader_tasks=(loader.run,),
         per_process_tasks=(catalogue.follow,),
         tags=_TAGS,
         pages=(build_page(declaration),),
@@ -58,17 +58,17 @@ def _description(declaration: Declaration) -> str:
 
 
 async def _health(
-    declaration: Declaration, context: AppContext, filler: Filler, catalogue: Catalogue
+    declaration: Declaration, context: AppContext, loader: TableLoader, catalogue: Catalogue
 ) -> dict[str, Any]:
-    load = await filler.standing()
+    status = await loader.status()
     return {
-        "status": "degraded" if load.fault else "ok",
+        "status": "degraded" if status.fault else "ok",
         "item_count": len(catalogue),
-        "table": Path(declaration.table.file).name,
-        "loaded_at": load.loaded_at or None,
-        "fault": {"seen_at": load.seen_at, "reason": load.fault} if load.fault else None,
-        "refused_count": load.refused_count,
-        "refused": refused_of(load),
+        "table": declaration.table.file.rstrip("/").rsplit("/", 1)[-1],
+        "loaded_at": status.loaded_at or None,
+        "fault": {"seen_at": status.seen_at, "reason": status.fault} if status.fault else None,
+        "refused_count": status.refused_count,
+        "refused": msgspec.json.decode(status.refused),
         "licence": declaration.licence,
         "source": declaration.source,
         "uptime_seconds": context.uptime_seconds(),
@@ -83,16 +83,16 @@ _HEALTH_SCHEMA: dict[str, Any] = {
         "status": {"enum": ["ok", "degraded"], "description": "`degraded`: the newest edit of the table is not served"},
         "item_count": {"type": "integer"},
         "table": {"type": "string", "description": "The table's file"},
-        "loaded_at": {"type": ["string", "null"], "description": "When the edit that is served was taken in"},
+        "loaded_at": {"type": ["string", "null"], "description": "When the served edit was loaded"},
         "fault": {
             "type": ["object", "null"],
             "description": "Why the newest edit is not served",
             "properties": {"seen_at": {"type": "string"}, "reason": {"type": "string"}},
         },
-        "refused_count": {"type": "integer", "description": "Rows of the table that are left out"},
+        "refused_count": {"type": "integer", "description": "Rows of the table that are refused"},
         "refused": {
             "type": "array",
-            "description": "The first of them",
+            "description": "The first refused rows",
             "items": {
                 "type": "object",
                 "properties": {name: {"type": kind} for name, kind in (("line", "integer"), ("reason", "string"))},
@@ -104,3 +104,16 @@ _HEALTH_SCHEMA: dict[str, Any] = {
         "version": {"type": "string"},
     },
 }
+
+
+def declared_tables(folder: Path, taken: Iterable[str]) -> dict[str, Callable[[AppContext], Awaitable[Service]]]:
+    """Every table declared by a TOML file in the folder, by name; none may have one of the `taken` names.
+
+    Raises DeclarationError for the first invalid one.
+    """
+    tables: dict[str, Callable[[AppContext], Awaitable[Service]]] = {}
+    for path in sorted(folder.glob("*.toml")):
+        if fault := service_fault(path.stem, taken):
+            raise DeclarationError(f"{path}: {fault}")
+        tables[path.stem] = partial(open_table, read_declaration(path))
+    return tables

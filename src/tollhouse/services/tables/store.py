@@ -1,4 +1,4 @@
-"""What became of the newest edit of each table's file: taken in, with how many rows, or refused, and why."""
+"""The status of each table: what is served, and what is wrong with its newest edit."""
 
 from msgspec import Struct
 from sqlalchemy import Column, Integer, LargeBinary, String, Table, Text, select
@@ -20,11 +20,11 @@ table_load = Table(
 )
 
 
-class Load(Struct, frozen=True):
-    """`fingerprint` is of the file seen last and how it is read; `fault` says why that one is not served, "" if it is.
+class LoadStatus(Struct, frozen=True):
+    """`fingerprint` is of the newest content and how it is read; `fault` says why that is not served, "" if it is.
 
-    The rest tells of the edit that is served: when it was taken in ("" for never), how many rows it had, and how many
-    were refused; `refused` is JSON of the first of those. `catalogue` is the catalogue its rows are in.
+    The rest describes what is served: when it was loaded ("" for never), its number of rows and of refused rows;
+    `refused` is JSON of the first of those. `catalogue` is the catalogue that has the rows.
     """
 
     name: str
@@ -38,13 +38,13 @@ class Load(Struct, frozen=True):
     fault: str = ""
 
 
-async def load_of(connection: Transaction, name: str) -> Load | None:
-    """What is known of a table's file; None when it was never looked at."""
+async def read_status(connection: Transaction, name: str) -> LoadStatus | None:
+    """The status of a table; None before its first load."""
     query = select(table_load).where(table_load.c.name == name)
     row = (await connection.execute(query)).mappings().one_or_none()
-    return Load(**{str(name): value for name, value in row.items()}) if row else None
+    return LoadStatus(**{str(name): value for name, value in row.items()}) if row else None
 
 
-async def keep_load(connection: Transaction, load: Load) -> None:
-    """Keep this in place of what was known of the table's file."""
-    await upsert(connection, table_load, [{name: getattr(load, name) for name in load.__struct_fields__}])
+async def save_status(connection: Transaction, status: LoadStatus) -> None:
+    """Replace the status of a table."""
+    await upsert(connection, table_load, [{name: getattr(status, name) for name in status.__struct_fields__}])

@@ -29,6 +29,8 @@ def read_jsonl(documents: list[Document], context: Context) -> Table:
         first = f"; line {refused[0].line} {refused[0].reason}" if refused else ""
         raise UnreadableFeed(f"no line is a JSON object{first}")
     columns = tuple(dict.fromkeys(name for _, members in objects for name in members))
+    if not columns:
+        raise UnreadableFeed("no object has a member: there is no column in it")
     return Table(columns, [Row(line, [members.get(name) for name in columns]) for line, members in objects], refused)
 
 

@@ -8,7 +8,7 @@ from tests.services.tables.books import HEADER, as_csv, book, books, declare
 from tests.services.tables.conftest import serving
 from tollhouse.config.settings import Settings
 from tollhouse.services.tables.declaration import read_declaration
-from tollhouse.services.tables.loader import open_filler
+from tollhouse.services.tables.loader import open_loader
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
@@ -25,42 +25,42 @@ async def database(database_url, tmp_path):
 
 @pytest.fixture
 async def opened(home, database):
-    """A filler over 40 books, its catalogue, and the table's file."""
+    """A loader over 40 books, its catalogue, and the table's file."""
     declaration = read_declaration(declare(home, books(40)))
-    filler, catalogue = open_filler(declaration, database)
-    await filler.fill()
-    return filler, catalogue, home / "books.csv"
+    loader, catalogue = open_loader(declaration, database)
+    await loader.load()
+    return loader, catalogue, home / "books.csv"
 
 
-async def settled(filler):
+async def settled(loader):
     """As the background work looks: what has stayed the same between two looks is taken in."""
-    await filler.look()
-    await filler.look()
+    await loader.poll()
+    await loader.poll()
 
 
 async def test_edit_shows_and_rows_that_are_gone_are_gone(opened):
-    filler, catalogue, table = opened
+    loader, catalogue, table = opened
     assert len(catalogue) == 40
     table.write_text(as_csv([book(number) for number in range(11, 61)]))
-    await settled(filler)
+    await settled(loader)
     assert len(catalogue) == 50
     assert catalogue.get("978-0000010") is None
     assert catalogue.get("978-0000060") is not None
-    assert (await filler.standing()).row_count == 50
+    assert (await loader.status()).row_count == 50
 
 
 async def test_row_that_stays_keeps_what_it_is_and_a_changed_one_changes(opened):
-    filler, catalogue, table = opened
+    loader, catalogue, table = opened
     before = catalogue.revision
     changed = [book(number) for number in range(1, 41)]
     changed[0][8] = "attic"
     table.write_text(as_csv(changed))
-    await settled(filler)
+    await settled(loader)
     assert catalogue.revision != before
     assert catalogue.get("978-0000001")["shelf"] == "attic"
     table.write_text(as_csv(changed) + "\n")
     after = catalogue.revision
-    await settled(filler)
+    await settled(loader)
     assert catalogue.revision == after
 
 
@@ -70,61 +70,61 @@ async def test_row_that_stays_keeps_what_it_is_and_a_changed_one_changes(opened)
         ("", "no column"),
         (as_csv([book(1)], (*HEADER[:-1], "Remarks")), "there is no column 'Note'"),
         (",".join(HEADER) + "\n", "no row of it can be served"),
-        ("\x00\xff", "no column 'ISBN'"),
+        ("\x00\xff", "zero bytes"),
         (None, "cannot be read"),
     ],
 )  # fmt: skip
 async def test_broken_edit_is_noted_and_what_was_served_stays(opened, broken, reason):
-    filler, catalogue, table = opened
+    loader, catalogue, table = opened
     if broken is None:
         table.unlink()
     else:
         table.write_text(broken)
-    await settled(filler)
+    await settled(loader)
     assert len(catalogue) == 40
-    standing = await filler.standing()
-    assert reason in standing.fault
-    assert (standing.row_count, standing.loaded_at != "") == (40, True)
+    status = await loader.status()
+    assert reason in status.fault
+    assert (status.row_count, status.loaded_at != "") == (40, True)
     table.write_text(books(41))
-    await settled(filler)
-    assert (len(catalogue), (await filler.standing()).fault) == (41, "")
+    await settled(loader)
+    assert (len(catalogue), (await loader.status()).fault) == (41, "")
 
 
 async def test_half_a_file_is_not_taken_in_before_it_stays_as_it_is(opened):
-    filler, catalogue, table = opened
-    await settled(filler)
+    loader, catalogue, table = opened
+    await settled(loader)
     whole = books(80)
     table.write_text(whole[: len(whole) // 2])
-    await filler.look()
+    await loader.poll()
     table.write_text(whole)
-    await filler.look()
+    await loader.poll()
     assert len(catalogue) == 40
-    await filler.look()
+    await loader.poll()
     assert len(catalogue) == 80
 
 
 async def test_row_that_does_not_fit_is_left_out_and_told_with_its_line(opened):
-    filler, catalogue, table = opened
+    loader, catalogue, table = opened
     rows = [book(number) for number in range(1, 41)]
     rows[2][5] = "many"
     rows[4] = rows[4][:3]
     rows[5][0] = rows[6][0]
     rows[8][0] = "a/b"
     table.write_text(as_csv(rows))
-    await settled(filler)
-    standing = await filler.standing()
-    assert (len(catalogue), standing.refused_count) == (36, 4)
-    assert b'{"line":4,"reason":"pages is no number"}' in standing.refused
-    assert b'{"line":6,"reason":"has 3 cells where the header has 10"}' in standing.refused
-    assert b'{"line":8,"reason":"has the id of an earlier row"}' in standing.refused
-    assert b'{"line":10,"reason":"id must be 1 to 200 characters without a slash"}' in standing.refused
+    await settled(loader)
+    status = await loader.status()
+    assert (len(catalogue), status.refused_count) == (36, 4)
+    assert b'{"line":4,"reason":"pages is not a number"}' in status.refused
+    assert b'{"line":6,"reason":"the row has 3 cells and the header 10"}' in status.refused
+    assert b'{"line":8,"reason":"has the id of an earlier row"}' in status.refused
+    assert b'{"line":10,"reason":"id must be 1 to 200 characters without a slash"}' in status.refused
 
 
 async def test_file_that_has_not_changed_is_not_written_again(home, database):
     declaration = read_declaration(declare(home, books(40)))
     for _ in range(2):
-        filler, catalogue = open_filler(declaration, database)
-        await filler.fill()
+        loader, catalogue = open_loader(declaration, database)
+        await loader.load()
         await catalogue.refresh()
         assert len(catalogue) == 40
     assert catalogue.revision[1] == 1
@@ -132,8 +132,8 @@ async def test_file_that_has_not_changed_is_not_written_again(home, database):
 
 async def test_two_processes_that_start_at_once_fill_the_table_once(home, database):
     declaration = read_declaration(declare(home, books(40)))
-    both = [open_filler(declaration, database) for _ in range(2)]
-    await asyncio.gather(*(filler.fill() for filler, _ in both))
+    both = [open_loader(declaration, database) for _ in range(2)]
+    await asyncio.gather(*(loader.load() for loader, _ in both))
     for _, catalogue in both:
         await catalogue.refresh()
         assert (len(catalogue), catalogue.revision[1]) == (40, 1)
@@ -141,11 +141,11 @@ async def test_two_processes_that_start_at_once_fill_the_table_once(home, databa
 
 async def test_declaration_of_another_shape_begins_anew_and_leaves_nothing_behind(home, database):
     path = declare(home, books(40))
-    filler, catalogue = open_filler(read_declaration(path), database)
-    await filler.fill()
+    loader, catalogue = open_loader(read_declaration(path), database)
+    await loader.load()
     path.write_text(path.read_text().replace('type = "integer"', 'type = "number"').replace("sorted = true", ""))
-    other, changed = open_filler(read_declaration(path), database)
-    await other.fill()
+    other, changed = open_loader(read_declaration(path), database)
+    await other.load()
     assert len(changed) == 40
     assert changed.name != catalogue.name
     await catalogue.refresh()
@@ -154,10 +154,10 @@ async def test_declaration_of_another_shape_begins_anew_and_leaves_nothing_behin
 
 async def test_label_may_change_without_a_row_being_written(home, database):
     path = declare(home, books(40))
-    await open_filler(read_declaration(path), database)[0].fill()
+    await open_loader(read_declaration(path), database)[0].load()
     path.write_text(path.read_text().replace("[fields.pages]\n", '[fields.pages]\nlabel = "How thick"\n'))
-    filler, catalogue = open_filler(read_declaration(path), database)
-    await filler.fill()
+    loader, catalogue = open_loader(read_declaration(path), database)
+    await loader.load()
     assert catalogue.revision[1] == 1
 
 

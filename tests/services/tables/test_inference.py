@@ -6,22 +6,25 @@ import json
 import pytest
 
 from tests.services.tables.books import as_csv, book, books
-from tollhouse.services.tables.column_inference import Column, guess_column
-from tollhouse.services.tables.file_reader import TableError, read_table, source_of
-from tollhouse.services.tables.names import ROOT_PATHS, field_fault, field_names, service_fault
-from tollhouse.services.tables.type_inference import guess
+from tollhouse.catalogue.importers.documents import Document
+from tollhouse.catalogue.importers.formats.csv import detect_delimiter
+from tollhouse.catalogue.importers.items import UnreadableFeed
+from tollhouse.cli.new import format_by_ending
+from tollhouse.services.tables.declaration import ROOT_PATHS, Source, field_fault, field_names, service_fault
+from tollhouse.services.tables.inference import Column, infer_column, infer_table
+from tollhouse.services.tables.loader import parse_table
 
 
 def table_of(raw, name="a.csv"):
-    from pathlib import Path
-
     raw = raw.encode() if isinstance(raw, str) else raw
-    return read_table(source_of(Path(name), raw), raw)
+    form = format_by_ending(name).name
+    delimiter = detect_delimiter(Document(raw).text()) if form == "csv" else ","
+    return parse_table(Source(name, form, delimiter=delimiter), [Document(raw)])
 
 
-def guessed(*values: object, name="thing", times=1):
+def inferred(*values: object, name="thing", times=1):
     found = list(values) * times
-    return guess_column(Column(name, name, found, range(2, len(found) + 2)))
+    return infer_column(Column(name, name, found, range(2, len(found) + 2)))
 
 
 @pytest.mark.parametrize(
@@ -64,13 +67,13 @@ def guessed(*values: object, name="thing", times=1):
     ],
 )  # fmt: skip
 def test_column_is_the_narrowest_type_that_all_of_it_fits(values, name, expected):
-    field = guessed(*values, name=name).field
+    field = inferred(*values, name=name).field
     assert {key: getattr(field, key) for key in expected} == expected
 
 
 def test_few_values_are_counted_and_many_are_not():
-    assert guessed("red", "green", "blue", times=5).field.faceted
-    assert not guessed(*(f"word{number}" for number in range(600)), times=3).field.faceted
+    assert inferred("red", "green", "blue", times=5).field.faceted
+    assert not inferred(*(f"word{number}" for number in range(600)), times=3).field.faceted
 
 
 @pytest.mark.parametrize("separator", ["|", ";", ", "])
@@ -78,40 +81,40 @@ def test_several_values_in_a_cell_are_a_list(separator):
     genres = [
         separator.join(pair) for pair in (("Drama", "War"), ("Drama",), ("War", "Noir"), ("Noir", "Drama", "War"))
     ]
-    field = guessed(*genres, times=9).field
+    field = inferred(*genres, times=9).field
     assert (field.type, field.separator) == ("list", separator.strip())
 
 
 def test_comma_inside_of_few_values_is_no_list():
-    field = guessed("Procurement, Army", "Procurement, Navy", times=20).field
+    field = inferred("Procurement, Army", "Procurement, Navy", times=20).field
     assert field.type == "keyword"
 
 
 def test_column_that_nearly_fits_is_told_with_the_line_that_does_not():
-    [remark] = guessed(*(str(number) for number in range(99)), "twelve").remarks
-    assert "1 of 100 values are no number, such as 'twelve' on line 101" in remark
+    [remark] = inferred(*(str(number) for number in range(99)), "twelve").remarks
+    assert "1 of 100 values are not a number, such as 'twelve' on line 101" in remark
 
 
 def test_days_that_could_be_months_are_told():
-    assert "could be MM/DD/YYYY as well" in guessed("01/02/2024", "03/04/2024").remarks[0]
-    assert guessed("01/02/2024", "31/04/2024").remarks == ()
-    assert guessed("01/02/2024", "31/03/2024").remarks == ()
+    assert "could be MM/DD/YYYY as well" in inferred("01/02/2024", "03/04/2024").remarks[0]
+    assert inferred("01/02/2024", "31/04/2024").remarks == ()
+    assert inferred("01/02/2024", "31/03/2024").remarks == ()
 
 
 def test_identity_and_title_are_found():
-    found = guess(table_of(books(50)))
+    found = infer_table(table_of(books(50)))
     assert (found.id, found.title) == ("ISBN", "book_title")
-    repeated = guess(table_of(as_csv([book(1), book(1), book(2)])))
+    repeated = infer_table(table_of(as_csv([book(1), book(1), book(2)])))
     assert repeated.id == ""
 
 
 def test_table_of_ids_alone_keeps_its_column():
-    found = guess(table_of("id\na1\nb2\n"))
+    found = infer_table(table_of("id\na1\nb2\n"))
     assert (found.id, list(found.fields)) == ("id", ["id_2"])
 
 
 def test_table_of_numbers_alone_is_named_by_its_id():
-    assert guess(table_of("x,y\n1.5,2\n3,4.5\n")).title == "id"
+    assert infer_table(table_of("x,y\n1.5,2\n3,4.5\n")).title == "id"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +208,7 @@ def test_parquet_is_read_with_its_types():
         "tags": ["x", "y"], "raw": None, "deep": {"a": 1},
     })  # fmt: skip
     assert (second["x"], second["tags"]) == (None, [])
-    types = {name: field.type for name, field in guess(table).fields.items()}
+    types = {name: field.type for name, field in infer_table(table).fields.items()}
     assert types == {
         "name": "keyword", "n": "integer", "x": "number", "price": "money", "day": "date", "at": "moment",
         "tags": "list", "raw": "text", "deep": "json",
@@ -222,5 +225,5 @@ def test_parquet_is_read_with_its_types():
     ],
 )  # fmt: skip
 def test_table_nobody_could_serve_is_refused_in_words(raw, name):
-    with pytest.raises(TableError, match=r"\w+ \w+"):
-        guess(table_of(raw, name))
+    with pytest.raises(UnreadableFeed, match=r"\w+ \w+"):
+        infer_table(table_of(raw, name))
