@@ -96,11 +96,10 @@ def _convert(values: Mapping[str, Any], kind: type[T], declared: Mapping[str, De
 
 
 def _values(settings: Settings) -> dict[str, Any]:
-    values = msgspec.to_builtins(replace(settings, sections=()))
-    own: dict[str, Any] = {name: values[name] for name in declarations(SECTIONS)}
-    for section in settings.sections:
-        own |= msgspec.to_builtins(section)
-    return own
+    holders = [(settings, SECTIONS), *((section, (type(section),)) for section in settings.sections)]
+    return {
+        name: msgspec.to_builtins(getattr(holder, name)) for holder, kinds in holders for name in declarations(kinds)
+    }
 
 
 def _from_file(config: str | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from tollhouse.config.settings import Settings
+from tollhouse.config.settings import SettingError, Settings
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 
@@ -113,11 +113,18 @@ async def upsert(connection: Transaction, table: Table, rows: Sequence[Mapping[s
 
 
 def open_database(settings: Settings) -> Database:
-    """The database the settings name; by default the SQLite file `tollhouse.db` in `data_dir`."""
+    """The database the settings name; by default the SQLite file `tollhouse.db` in `data_dir`.
+
+    Raises SettingError without the driver of PostgreSQL.
+    """
     url = database_url(settings)
     if url.get_backend_name() == "sqlite":
         return Database(_sqlite(url))
-    return Database(create_async_engine(url, pool_size=10, max_overflow=10, pool_timeout=5, pool_pre_ping=True))
+    try:
+        engine = create_async_engine(url, pool_size=10, max_overflow=10, pool_timeout=5, pool_pre_ping=True)
+    except ModuleNotFoundError:
+        raise SettingError("database_url: needs the extra: pip install 'tollhouse[postgres]'") from None
+    return Database(engine)
 
 
 def database_url(settings: Settings) -> URL:

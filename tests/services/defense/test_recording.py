@@ -56,7 +56,7 @@ async def test_prepared_recording_is_what_its_exports_make(tmp_path):
     database = open_database(settings)
     await migrate(database)
     await ingest_exports(database)
-    desk = StoryPublisher(database, settings.retention_days)
+    desk = StoryPublisher(database, settings.section(DefenseSettings).retention_days)
     await desk.publish_stored(tmp_path)
     await desk.publish_stored(tmp_path)
     made, kept = await stored(database), prepared()
@@ -72,7 +72,7 @@ async def test_untouched_store_gets_the_prepared_recording(database, settings, t
     assert sorted(before) == [export.name[:14] for export in recorded_exports()]
     assert all(before.values()), "every slot tells when it was taken in"
     await load_recording(database, settings)
-    await StoryPublisher(database, settings.retention_days).publish_stored(tmp_path)
+    await StoryPublisher(database, settings.section(DefenseSettings).retention_days).publish_stored(tmp_path)
     assert await stored(database) == prepared(), "a second start found everything told"
     assert await slots(database) == before
 

@@ -17,6 +17,7 @@ from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest.recording import load_recording
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
+from tollhouse.services.defense.settings import DefenseSettings
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ async def load_recorded(folder: Path) -> Recorded:
     async with open_context(settings) as context:
         events = EventsFeed(context.database, recorded=True)
         await load_recording(context.database, settings)
-        await StoryPublisher(context.database, settings.retention_days).publish_stored(folder)
+        await StoryPublisher(context.database, settings.section(DefenseSettings).retention_days).publish_stored(folder)
         await events.refresh()
         news = NewsFeeds(context.database, events)
         await news.refresh()
