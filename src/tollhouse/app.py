@@ -6,6 +6,7 @@ import gc
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,8 @@ async def working(settings: Settings) -> None:
 async def check(settings: Settings) -> None:
     """Raise for what would fail in a worker process: a bad setting, an unreachable database, a folder in use."""
     chosen(settings)
+    if settings.llm_base_url and find_spec("openai") is None:
+        raise SettingError("llm_base_url: needs the extra: pip install 'tollhouse[chat]'")
     async with open_context(settings):
         pass
 
