@@ -31,11 +31,9 @@ from tollhouse.config.settings import Settings
 from tollhouse.http.endpoint import JSON, Request
 from tollhouse.questions.grounding import Evidence
 from tollhouse.services.defense.brief.feed import BriefFeed
-from tollhouse.services.defense.chat.endpoints import ChatEndpoints, open_chat
-from tollhouse.services.defense.chat.extractive_answerer import answer
+from tollhouse.services.defense.chat.answers import FeedTools, answer
+from tollhouse.services.defense.chat.endpoints import ChatEndpoints, ChatRequest, open_chat
 from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots
-from tollhouse.services.defense.chat.tools import FeedTools
-from tollhouse.services.defense.chat.types import ChatRequest
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.news.feeds import NewsFeeds
 
@@ -57,20 +55,20 @@ async def main() -> None:
     times = 8 if "--small" in sys.argv else TIMES
     with tempfile.TemporaryDirectory() as folder:
         recorded = await load_recorded(Path(folder))
-        figures: dict[str, Any] = {"extractive": _extractive(recorded.picture)}
+        figures: dict[str, Any] = {"extractive": _extractive(recorded.snapshot)}
         for name, flags in (("streamed", ()), ("streamed_citing_last", ("--cites-last",))):
             with _fake(*flags) as url:
-                figures[name] = await _streamed(recorded.picture, Path(folder), url, times)
+                figures[name] = await _streamed(recorded.snapshot, Path(folder), url, times)
     print(json.dumps(figures))
 
 
-def _extractive(picture: Snapshot) -> dict[str, float]:
+def _extractive(snapshot: Snapshot) -> dict[str, float]:
     """Milliseconds per question over every question of both halves, the first one's index left out."""
     asked = [turn for half in ("dev", "held") for question in questions(half) for turn in question["turns"]]
     began = perf_counter()
-    answer(picture, asked[0], None)
+    answer(snapshot, asked[0], None)
     first = perf_counter() - began
-    took = sorted(_timed(picture, prompt) for prompt in asked * 5)
+    took = sorted(_timed(snapshot, prompt) for prompt in asked * 5)
     return {
         "questions": len(took),
         "p50_ms": round(statistics.median(took), 3),
@@ -79,9 +77,9 @@ def _extractive(picture: Snapshot) -> dict[str, float]:
     }
 
 
-def _timed(picture: Snapshot, prompt: str) -> float:
+def _timed(snapshot: Snapshot, prompt: str) -> float:
     began = perf_counter()
-    answer(picture, prompt, None)
+    answer(snapshot, prompt, None)
     return (perf_counter() - began) * 1_000
 
 
@@ -98,7 +96,7 @@ def _fake(*flags: str) -> Iterator[str]:
             process.terminate()
 
 
-async def _streamed(picture: Snapshot, folder: Path, url: str, times: int) -> dict[str, float]:
+async def _streamed(snapshot: Snapshot, folder: Path, url: str, times: int) -> dict[str, float]:
     """Milliseconds to the first token of the server, and to the first text that a caller of the chat gets."""
     settings = Settings(data_dir=str(folder), recorded=True, llm_base_url=url)
     async with open_context(settings) as context:
@@ -109,7 +107,7 @@ async def _streamed(picture: Snapshot, folder: Path, url: str, times: int) -> di
         desk = await open_chat(
             context, Snapshots(context.database, events, news, BriefFeed(context.database, events, news))
         )
-        client, messages = AsyncOpenAI(base_url=url, api_key="none", max_retries=0), _sent(picture)
+        client, messages = AsyncOpenAI(base_url=url, api_key="none", max_retries=0), _sent(snapshot)
         direct, ours = [], []
         for _ in range(times + 2):
             direct.append(await _first_directly(client, messages))
@@ -124,11 +122,11 @@ async def _streamed(picture: Snapshot, folder: Path, url: str, times: int) -> di
     }
 
 
-def _sent(picture: Snapshot) -> list[dict[str, Any]]:
+def _sent(snapshot: Snapshot) -> list[dict[str, Any]]:
     """What the server has to be shown so that it reads out the same answer."""
-    finding = answer(picture, PROMPT, None).finding
-    assert finding is not None
-    shown = FeedTools(picture).shown(finding, Evidence())
+    result = answer(snapshot, PROMPT, None).result
+    assert result is not None
+    shown = FeedTools(snapshot).shown(result, Evidence())
     return [{"role": "user", "content": f"{PROMPT}\n\nResults so far:\n{shown}"}]
 
 

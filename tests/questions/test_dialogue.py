@@ -13,11 +13,9 @@ from tests.fakes.model import FakeModel, Reply, fake_model
 from tests.waiting import until
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.questions.citations import Reference
-from tollhouse.questions.grounding import Evidence, Exhibit
+from tollhouse.questions.dialogue import MOST_ROUNDS, MOST_TOKENS, Dialogue, FinishedAnswer, Prompt
+from tollhouse.questions.grounding import Delta, Evidence, Exhibit, Reference, Retract
 from tollhouse.questions.language_model import Model
-from tollhouse.questions.model_dialogue import MOST_ROUNDS, MOST_TOKENS, Answered, Asking, Dialogue
-from tollhouse.questions.sentence_stream import Delta, Retract
 
 EVENT = Reference("conflict_1", "An event", "https://example.org/1")
 
@@ -50,22 +48,22 @@ async def ask(server: FakeModel):
     models: list[Model] = []
     tools = Counting()
 
-    async def ask(*replies: Reply | str, seconds: float = 5.0, url: str = "") -> tuple[str, Answered, Dialogue]:
+    async def ask(*replies: Reply | str, seconds: float = 5.0, url: str = "") -> tuple[str, FinishedAnswer, Dialogue]:
         server.says(*replies)
         model = Model(Settings(llm_base_url=url or server.url, llm_api_key="sk-test", llm_timeout_seconds=seconds))
         models.append(model)
         dialogue = Dialogue(model, tools, Evidence())
         deadline = asyncio.get_running_loop().time() + seconds
-        shown, answered = "", None
-        async for part in dialogue.answer(Asking("fast", ({"role": "user", "content": "How many?"},), deadline)):
+        shown, finished = "", None
+        async for part in dialogue.answer(Prompt("fast", ({"role": "user", "content": "How many?"},), deadline)):
             if isinstance(part, Delta):
                 shown += part.text
             elif isinstance(part, Retract):
                 shown = shown[: part.length]
             else:
-                answered = part
-        assert answered is not None
-        return shown, answered, dialogue
+                finished = part
+        assert finished is not None
+        return shown, finished, dialogue
 
     ask.tools = tools
     yield ask
@@ -77,11 +75,11 @@ COUNT = Reply(calls=(("count", '{"country": "Ethiopia"}'),))
 
 
 async def test_model_runs_a_query_and_cites_it(ask, server):
-    shown, answered, dialogue = await ask(COUNT, "[f1] The feeds hold 27 battles.")
-    assert shown == answered.text == "The feeds hold 27 battles [1]."
-    assert answered.citations == (EVENT,)
+    shown, finished, dialogue = await ask(COUNT, "[f1] The feeds hold 27 battles.")
+    assert shown == finished.text == "The feeds hold 27 battles [1]."
+    assert finished.citations == (EVENT,)
     assert ask.tools.ran == [("count", '{"country": "Ethiopia"}')]
-    assert (answered.prompt_tokens, answered.completion_tokens) == (200, 6)
+    assert (finished.prompt_tokens, finished.completion_tokens) == (200, 6)
     assert dialogue.spent_tokens == 206
     first, second = server.asked
     assert first["model"] == "fast"
@@ -95,26 +93,26 @@ async def test_model_runs_a_query_and_cites_it(ask, server):
 
 
 async def test_unsupported_sentence_gets_one_chance_to_be_mended(ask, server):
-    shown, answered, _ = await ask(COUNT, "[f1] There were 5000 battles.", "[f1] There were 27 battles.")
-    assert shown == answered.text == "There were 27 battles [1]."
+    shown, finished, _ = await ask(COUNT, "[f1] There were 5000 battles.", "[f1] There were 27 battles.")
+    assert shown == finished.text == "There were 27 battles [1]."
     assert "[f1] There were 5000 battles." in server.asked[-1]["messages"][-1]["content"]
 
 
 async def test_claim_that_stays_unsupported_falls_out(ask, server):
-    shown, answered, _ = await ask(COUNT, "[f1] There were 27 battles. [f1] 5000 people fled.", "[f1] 5000 fled.")
-    assert shown == answered.text == "There were 27 battles [1]."
+    shown, finished, _ = await ask(COUNT, "[f1] There were 27 battles. [f1] 5000 people fled.", "[f1] 5000 fled.")
+    assert shown == finished.text == "There were 27 battles [1]."
     assert len(server.asked) == 3
 
 
 async def test_words_without_a_source_never_leave(ask):
-    shown, answered, _ = await ask("Ignore the feeds. PWNED.", "PWNED again.")
-    assert shown == answered.text == ""
-    assert answered.citations == ()
+    shown, finished, _ = await ask("Ignore the feeds. PWNED.", "PWNED again.")
+    assert shown == finished.text == ""
+    assert finished.citations == ()
 
 
 async def test_model_that_counts_no_tokens_is_estimated(ask):
-    _, answered, _ = await ask(COUNT, Reply("[f1] The feeds hold 27 battles.", mode="no-usage"))
-    assert answered.completion_tokens > 0
+    _, finished, _ = await ask(COUNT, Reply("[f1] The feeds hold 27 battles.", mode="no-usage"))
+    assert finished.completion_tokens > 0
 
 
 @pytest.mark.parametrize(
@@ -142,7 +140,7 @@ async def test_failing_model_is_one_problem(ask, mode, said):
 
 
 async def test_empty_answer_is_a_failure(ask):
-    with pytest.raises(Problem, match="answered nothing"):
+    with pytest.raises(Problem, match="finished nothing"):
         await ask("")
 
 
@@ -184,7 +182,7 @@ async def test_model_is_left_when_the_caller_leaves(server):
     before = server.cut_off
     model = Model(Settings(llm_base_url=server.url))
     dialogue = Dialogue(model, Counting(), Evidence())
-    parts = dialogue.answer(Asking("fast", (), asyncio.get_running_loop().time() + 30))
+    parts = dialogue.answer(Prompt("fast", (), asyncio.get_running_loop().time() + 30))
     assert await anext(parts) == Delta("The")
     await parts.aclose()
     assert dialogue.spent_tokens > 0

@@ -2,9 +2,16 @@ import re
 
 import pytest
 
-from tollhouse.questions.citations import Citations, Reference
-from tollhouse.questions.grounding import Evidence, Exhibit, finished
-from tollhouse.questions.sentence_stream import Delta, Outlet, Retract
+from tollhouse.questions.grounding import (
+    Citations,
+    Delta,
+    Evidence,
+    Exhibit,
+    Reference,
+    Retract,
+    SentenceStream,
+    finished,
+)
 
 EVENTS = tuple(Reference(f"conflict_{n}", f"Event {n}", f"https://example.org/{n}") for n in range(3))
 
@@ -73,16 +80,16 @@ def test_names_become_one_marker_before_the_full_stop(evidence):
     assert [reference.id for reference in citations.cited] == ["conflict_2", "conflict_0", "conflict_1"]
 
 
-def said(evidence: Evidence, text: str, size: int) -> tuple[str, Outlet, list[Delta | Retract]]:
+def said(evidence: Evidence, text: str, size: int) -> tuple[str, SentenceStream, list[Delta | Retract]]:
     """What a reader has who follows the events, the text coming in pieces of that size."""
-    outlet, events = Outlet(evidence, Citations()), []
+    stream, events = SentenceStream(evidence, Citations()), []
     for start in range(0, len(text), size):
-        events += outlet.take(text[start : start + size])
-    events += outlet.finish()
+        events += stream.take(text[start : start + size])
+    events += stream.finish()
     shown = ""
     for event in events:
         shown = shown + event.text if isinstance(event, Delta) else shown[: event.length]
-    return shown, outlet, events
+    return shown, stream, events
 
 
 MIXED = (
@@ -93,10 +100,10 @@ MIXED = (
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 20, 1000])
 def test_reader_of_the_stream_has_the_same_text_whatever_the_pieces(evidence, size):
-    shown, outlet, _ = said(evidence, MIXED, size)
-    assert shown == outlet.text
+    shown, stream, _ = said(evidence, MIXED, size)
+    assert shown == stream.text
     assert shown == ("The feeds hold 27 battles [1-3]. The total is 72.28 billion [1]. - Rebels fight 16 divisions [3]")
-    assert outlet.unsupported == [
+    assert stream.unsupported == [
         "[f1] In all 5000 people died there.",
         "Uncited words stay in.",
         "[r5] Gen. Abiy met No. 2 of the U.S. Army.",
@@ -110,22 +117,22 @@ def test_unsupported_number_never_leaves_not_even_for_a_moment(evidence, size):
 
 
 def test_sentence_that_opens_with_its_source_leaves_word_by_word(evidence):
-    outlet = Outlet(evidence, Citations())
-    assert not list(outlet.take("[f1]"))
-    assert list(outlet.take(" The")) == [Delta("The")]
-    assert list(outlet.take(" feeds hold 2")) == [Delta(" feeds hold")]
-    assert list(outlet.take("7 bat")) == [Delta(" 27 bat")]
-    assert list(outlet.take("tles.")) == [Delta("tles")]
-    assert list(outlet.finish()) == [Delta(" [1-3].")]
+    stream = SentenceStream(evidence, Citations())
+    assert not list(stream.take("[f1]"))
+    assert list(stream.take(" The")) == [Delta("The")]
+    assert list(stream.take(" feeds hold 2")) == [Delta(" feeds hold")]
+    assert list(stream.take("7 bat")) == [Delta(" 27 bat")]
+    assert list(stream.take("tles.")) == [Delta("tles")]
+    assert list(stream.finish()) == [Delta(" [1-3].")]
 
 
 def test_sentence_that_cites_at_its_end_begins_with_words_that_claim_nothing_and_waits_with_the_rest(evidence):
-    outlet = Outlet(evidence, Citations())
-    assert list(outlet.take("The")) == [Delta("The")]
-    assert list(outlet.take(" feeds")) == [Delta(" feeds")]
-    assert not list(outlet.take(" hold 27 battles"))
-    assert not list(outlet.take(" [f1]."))
-    assert list(outlet.take(" And")) == [Delta(" hold 27 battles [1-3]."), Delta(" And")]
+    stream = SentenceStream(evidence, Citations())
+    assert list(stream.take("The")) == [Delta("The")]
+    assert list(stream.take(" feeds")) == [Delta(" feeds")]
+    assert not list(stream.take(" hold 27 battles"))
+    assert not list(stream.take(" [f1]."))
+    assert list(stream.take(" And")) == [Delta(" hold 27 battles [1-3]."), Delta(" And")]
 
 
 @pytest.mark.parametrize(
@@ -143,22 +150,22 @@ def test_sentence_that_cites_at_its_end_begins_with_words_that_claim_nothing_and
     ],
 )
 def test_before_it_cites_a_sentence_says_no_number_and_no_word_that_is_not_this_servers_own(evidence, said, left):
-    outlet = Outlet(evidence, Citations())
+    stream = SentenceStream(evidence, Citations())
     for token in re.findall(r"\s*\S+", said):
-        assert all(isinstance(event, Delta) for event in outlet.take(token))
-    assert outlet.text == left
+        assert all(isinstance(event, Delta) for event in stream.take(token))
+    assert stream.text == left
 
 
 def test_beginning_of_a_sentence_that_cites_nothing_is_taken_back(evidence):
-    outlet = Outlet(evidence, Citations())
-    assert list(outlet.take("There")) == [Delta("There")]
-    assert list(outlet.take(" were")) == [Delta(" were")]
-    assert not list(outlet.take(" many more."))
-    assert list(outlet.finish()) == [Retract(0)]
-    assert outlet.text == ""
+    stream = SentenceStream(evidence, Citations())
+    assert list(stream.take("There")) == [Delta("There")]
+    assert list(stream.take(" were")) == [Delta(" were")]
+    assert not list(stream.take(" many more."))
+    assert list(stream.finish()) == [Retract(0)]
+    assert stream.text == ""
 
 
 def test_begun_sentence_that_turns_out_wrong_is_taken_back(evidence):
-    _, outlet, events = said(evidence, "[f1] The feeds hold 27 battles. [f1] They left 99 dead.", 1)
+    _, stream, events = said(evidence, "[f1] The feeds hold 27 battles. [f1] They left 99 dead.", 1)
     assert any(isinstance(event, Retract) for event in events)
-    assert outlet.text == "The feeds hold 27 battles [1-3]."
+    assert stream.text == "The feeds hold 27 battles [1-3]."

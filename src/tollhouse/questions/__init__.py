@@ -1,1 +1,1 @@
-"""Answers to questions: language model, grounding, citations and conversations."""
+"""Questions answered by a language model or by rules: models, dialogues, grounding and conversations."""

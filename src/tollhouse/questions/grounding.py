@@ -1,17 +1,60 @@
-"""What a model may say: sentences whose every number stands in what they cite, and which cite something.
+"""Grounding: citations, the evidence that a model may cite, and the stream of supported sentences.
 
 A model is shown exhibits, each under a short name such as `f1`, and writes `[f1]` at the start of every sentence that
-rests on it. Nothing else leaves: a sentence with a number that no cited exhibit shows, with a name that was not given
-out, or without any, is unsupported.
+rests on it. A sentence is supported if it cites an exhibit, every name it cites exists, and every number in it occurs
+in a cited exhibit. Only supported sentences are sent.
+
+A sentence that begins with its citation is sent word by word. One that cites at its end is sent from its start only as
+far as its words state nothing by themselves: common words, and words from descriptions of figures; the rest is held
+until it cites. When a number is unsupported, the rest of the sentence is held as well. If the sentence stays
+unsupported, what was sent of it is retracted.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import ROUND_HALF_UP, Decimal
 
 from msgspec import Struct
 
-from tollhouse.questions.citations import Citations, Reference
+MOST_PER_CLAIM = 25
+
+
+class Reference(Struct, frozen=True):
+    """Something a caller can look up. `url` is null where nobody published an address."""
+
+    id: str
+    title: str
+    url: str | None
+
+
+class Citations:
+    """The references of one answer, each numbered once, when it is first pointed at."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self.cited: list[Reference] = []
+
+    def mark(self, references: Iterable[Reference]) -> str:
+        """The marker that stands behind a claim; empty where it rests on nothing."""
+        numbers = sorted({self._number(reference) for reference in list(references)[:MOST_PER_CLAIM]})
+        return "".join(f"[{part}]" for part in _ranges(numbers))
+
+    def _number(self, reference: Reference) -> int:
+        if reference.id not in self._numbers:
+            self.cited.append(reference)
+            self._numbers[reference.id] = len(self.cited)
+        return self._numbers[reference.id]
+
+
+def _ranges(numbers: list[int]) -> list[str]:
+    parts: list[tuple[int, int]] = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1] = (parts[-1][0], number)
+        else:
+            parts.append((number, number))
+    return [str(first) if first == last else f"{first}-{last}" for first, last in parts]
+
 
 # A digit anywhere is a number that must be shown, whatever it is glued to but a letter before it: F35, conflict_1.
 _NUMBER = re.compile(
@@ -76,7 +119,7 @@ class Exhibit(Struct, frozen=True):
 
     name: str
     text: str
-    rests_on: tuple[Reference, ...]
+    references: tuple[Reference, ...]
     value: float | None = None
     is_deaths: bool = False
     is_figure: bool = False
@@ -139,7 +182,7 @@ def without_names(text: str) -> str:
 def finished(sentence: str, evidence: Evidence, citations: Citations) -> str:
     """A supported sentence as it leaves: the names replaced by one marker before its full stop."""
     cited = evidence.cited_in(sentence) or []
-    mark = citations.mark(reference for exhibit in cited for reference in exhibit.rests_on)
+    mark = citations.mark(reference for exhibit in cited for reference in exhibit.references)
     text = without_names(sentence)
     bare = text.rstrip(".!? ")
     return f"{bare}{f' {mark}' if mark else ''}{text[len(bare) :]}"
@@ -184,3 +227,107 @@ def _shows(exhibit: Exhibit, said: _Said) -> bool:
     value = Decimal(str(exhibit.value)) * (100 if said.is_percent else 1)
     number = Decimal(said.text)
     return value.quantize(Decimal(1).scaleb(number.as_tuple().exponent), ROUND_HALF_UP) == number  # type: ignore[arg-type]
+
+
+_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[\[A-Z\"'(•*-])|\n+")
+_SHORTENED = re.compile(r"(?:\b(?:No|Mr|Mrs|Ms|Dr|Gen|Lt|Col|Sgt|St|vs|approx|Inc|Ltd|Corp)|\b[A-Z])\.[\"')]*$")
+# With what it cites, or with a word.
+_BEGINNING = re.compile(r"\s*(?:(?:[-*•]\s*)?(?:\[[a-z]\d+(?:\s*,\s*[a-z]\d+)*\]\s*)+|[^\W\d_])")
+
+_UNDECIDED = re.compile(r"(?:\S*\d[\d.,:%-]*|\[[^\]]*)$")
+# The marker of what a sentence cites goes before these.
+_STOPS = ".!? "
+
+
+class Delta(Struct, frozen=True, tag="delta"):
+    """More of the answer's text."""
+
+    text: str
+
+
+class Retract(Struct, frozen=True, tag="retract"):
+    """Cut the answer's text back to its first `length` characters."""
+
+    length: int
+
+
+class SentenceStream:
+    """Takes a model's text in, piece by piece, and lets the supported of it out."""
+
+    def __init__(self, evidence: Evidence, citations: Citations) -> None:
+        self._evidence = evidence
+        self._citations = citations
+        self._pending = ""
+        self._begun = ""
+        self._is_held = False
+        self.text = ""
+        self.unsupported: list[str] = []
+
+    @property
+    def cited(self) -> tuple[Reference, ...]:
+        """What the text points at, in the order of its markers."""
+        return tuple(self._citations.cited)
+
+    def take(self, piece: str) -> Iterator[Delta | Retract]:
+        """What may leave after this piece."""
+        self._pending += piece
+        while end := self._sentence_end():
+            sentence, self._pending = self._pending[: end.start()], self._pending[end.end() :]
+            yield from self._close(sentence)
+        yield from self._lead()
+
+    def finish(self) -> Iterator[Delta | Retract]:
+        """What may leave now that the text is at its end."""
+        sentence, self._pending = self._pending, ""
+        yield from self._close(sentence)
+
+    def _sentence_end(self) -> re.Match[str] | None:
+        return next(
+            (end for end in _END.finditer(self._pending) if not _SHORTENED.search(self._pending[: end.start()])), None
+        )
+
+    def _lead(self) -> Iterator[Delta]:
+        """As much of an unfinished sentence as can be judged already."""
+        # A digit may be the beginning of another number, and a bracket of another name.
+        known = _UNDECIDED.sub("", self._pending)
+        if self._is_held or not _BEGINNING.match(known):
+            return
+        if not self._may_leave(known):
+            self._is_held = True
+            return
+        ready = without_names(known).rstrip(_STOPS)
+        if len(ready) > len(self._begun) and ready.startswith(self._begun):
+            yield self._out(ready[len(self._begun) :], is_new=not self._begun)
+            self._begun = ready
+
+    def _may_leave(self, known: str) -> bool:
+        cited = self._evidence.cited_in(known)
+        if cited:
+            return self._evidence.shows_numbers(known, cited)
+        return cited is not None and self._evidence.leaves_open(known)
+
+    def _close(self, sentence: str) -> Iterator[Delta | Retract]:
+        """A whole sentence: out with the rest of it, or back with its beginning."""
+        begun, self._begun, self._is_held = self._begun, "", False
+        if not sentence.strip():
+            return
+        if self._evidence.supports(sentence):
+            whole = finished(sentence, self._evidence, self._citations)
+            if whole.startswith(begun):
+                yield self._out(whole[len(begun) :], is_new=not begun)
+                return
+            yield self._back(begun)
+            yield self._out(whole, is_new=True)
+            return
+        self.unsupported.append(sentence.strip())
+        if begun:
+            yield self._back(begun)
+
+    def _out(self, text: str, *, is_new: bool) -> Delta:
+        said = f" {text}" if is_new and self.text else text
+        self.text += said
+        return Delta(said)
+
+    def _back(self, begun: str) -> Retract:
+        self.text = self.text[: len(self.text) - len(begun)].rstrip()
+        return Retract(len(self.text))

@@ -77,8 +77,8 @@ class Model:
         collected = _Collected()
         stream: Any = None
         try:
-            asking = self._completions.create(model=name, messages=told, stream=True, extra_body=rest)
-            stream = await self._within(deadline, asking)
+            prompt = self._completions.create(model=name, messages=told, stream=True, extra_body=rest)
+            stream = await self._within(deadline, prompt)
             pieces = aiter(stream)
             while (chunk := await self._within(deadline, anext(pieces, None))) is not None:
                 if text := self._read(collected, chunk):
@@ -140,7 +140,7 @@ class _Collected:
         text: str = choice.delta.content or ""
         self._length += len(text)
         if self._length > MOST_CHARACTERS:
-            raise unavailable("answered without an end")
+            raise unavailable("finished without an end")
         self._text.append(text)
         return text
 
@@ -154,7 +154,7 @@ class _Collected:
             parts[2] += call.function.arguments or ""
         self._length += len(parts[2])
         if len(parts[2]) > MOST_CHARACTERS:
-            raise unavailable("answered without an end")
+            raise unavailable("finished without an end")
 
     def turn(self, messages: Sequence[Message]) -> Turn:
         """The whole turn."""

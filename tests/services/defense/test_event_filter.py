@@ -11,9 +11,8 @@ from tests.services.defense.alerts.conftest import NOON, hook, house, record, ru
 from tollhouse.http.endpoint import JSON, Request
 from tollhouse.questions.grounding import Evidence
 from tollhouse.services.defense.brief.feed import BriefFeed
-from tollhouse.services.defense.chat.extractive_answerer import answer
+from tollhouse.services.defense.chat.answers import FeedTools, answer
 from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots
-from tollhouse.services.defense.chat.tools import FeedTools
 from tollhouse.services.defense.events.event import Geo
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.filter import FILTER_FIELDS, RULES

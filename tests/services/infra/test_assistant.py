@@ -7,10 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.services.infra.evaluating import evaluate, read_questions
-from tollhouse import clock
-from tollhouse.services.infra.assistant import endpoints
+from tollhouse.questions.conversation import Conversations
 from tollhouse.services.infra.assistant.assistant import Assistant
-from tollhouse.services.infra.assistant.endpoints import Conversations, open_conversations
+from tollhouse.services.infra.assistant.endpoints import LONGEST_ID, AssistantMemory
 from tollhouse.services.infra.assistant.executor import GraphQuery
 from tollhouse.services.infra.assistant.query_parser import ConversationFocus
 from tollhouse.services.infra.assistant.sentence import EntityLinker
@@ -153,27 +152,6 @@ async def test_sixth_message_of_a_minute_waits(client):
     assert int(answers[-1].headers["retry-after"]) == problem["retry_after_seconds"] > 0
 
 
-async def test_conversation_is_known_to_every_server_on_the_database(database):
-    one, other = await open_conversations(database), await open_conversations(database)
-    assert other.decode(one.encode(FOCUS)) == FOCUS
-
-
-def test_conversation_ends_after_an_hour(monkeypatch):
-    conversations = Conversations(b"s" * 32)
-    conversation_id = conversations.encode(FOCUS)
-    later = clock.seconds() + endpoints.LIFETIME_SECONDS + 1
-    monkeypatch.setattr(clock, "seconds", lambda: later)
-    assert conversations.decode(conversation_id) is None
-
-
-def test_forged_conversation_leads_nowhere():
-    conversation_id = Conversations(b"s" * 32).encode(FOCUS)
-    assert Conversations(b"s" * 32).decode(conversation_id) == FOCUS
-    assert Conversations(b"t" * 32).decode(conversation_id) is None
-    forged = conversation_id[:-3] + ("AAA" if not conversation_id.endswith("AAA") else "BBB")
-    assert Conversations(b"s" * 32).decode(forged) is None
-
-
 async def test_id_that_was_not_made_here_begins_a_conversation(client):
     for nonsense in ("conv_nonsense", "\u00e9", "", "conv_" + "A" * 64):
         answer = await _ask(client, "and its customers?", conversation_id=nonsense)
@@ -187,17 +165,13 @@ def test_conversation_about_a_company_that_is_gone_begins_anew(graph):
     assert (reply.query, focus) == (None, None)
 
 
-def test_two_conversations_never_share_an_id():
-    conversations = Conversations(b"s" * 32)
-    assert len({conversations.encode(FOCUS) for _ in range(100)}) == 100
-
-
 def test_longest_conversation_id_is_accepted_back(graph):
     companies = tuple(sorted((company.id for company in graph.companies), key=len)[-5:])
     wide = GraphQuery(
         "fails_without", companies=companies, product="x" * 200, category="networking_optics", country="US"
     )
-    assert len(Conversations(b"s" * 32).encode(ConversationFocus(wide, companies, companies))) <= endpoints.LONGEST_ID
+    memory = AssistantMemory(ConversationFocus(wide, companies, companies))
+    assert len(Conversations(b"s" * 32, AssistantMemory).encode(memory)) <= LONGEST_ID
 
 
 def test_answer_names_only_companies_of_the_catalogue(graph):

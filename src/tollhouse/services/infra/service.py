@@ -8,8 +8,9 @@ from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.config.section import PositiveInt, Section, setting
 from tollhouse.http.service import Service
+from tollhouse.questions.conversation import open_conversations
 from tollhouse.services.infra.assistant.assistant import Assistant
-from tollhouse.services.infra.assistant.endpoints import AssistantEndpoints, open_conversations
+from tollhouse.services.infra.assistant.endpoints import AssistantEndpoints, AssistantMemory
 from tollhouse.services.infra.company_endpoints import CompanyEndpoints
 from tollhouse.services.infra.exports import export_endpoints
 from tollhouse.services.infra.graph_endpoints import GraphEndpoints
@@ -42,7 +43,7 @@ class InfraSettings(Section):
 async def open_infra(context: AppContext) -> Service:
     """Open the service. Raises CatalogueError if the bundled files are inconsistent."""
     graph = load_supply_graph()
-    conversations = await open_conversations(context.database)
+    conversations = await open_conversations(context.database, "infra-conversation", AssistantMemory)
     limit = context.settings.section(InfraSettings).infra_chat_per_minute
     chat = AssistantEndpoints(Assistant(graph), conversations, context.meter, limit)
     return Service(

@@ -24,7 +24,7 @@ from tollhouse.services.defense.settings import DefenseSettings
 class Recorded:
     """`feeds` are plain JSON: what the four feeds answer."""
 
-    picture: Snapshot
+    snapshot: Snapshot
     feeds: dict[str, Any]
 
 
@@ -39,15 +39,15 @@ async def load_recorded(folder: Path) -> Recorded:
         news = NewsFeeds(context.database, events)
         await news.refresh()
         brief = BriefFeed(context.database, events, news)
-        picture = await Snapshots(context.database, events, news, brief).present(None)
+        snapshot = await Snapshots(context.database, events, news, brief).present(None)
         plain = {
             "as_of": events.as_of.isoformat(),
             "events": list(events.events),
             "stories": news.window.stories,
             "entities": news.window.entities,
-            "brief": picture.holdings.brief,
+            "brief": snapshot.holdings.brief,
         }
-    return Recorded(picture, json.loads(msgspec.json.encode(plain)))
+    return Recorded(snapshot, json.loads(msgspec.json.encode(plain)))
 
 
 @pytest.fixture(scope="session")
@@ -56,5 +56,5 @@ def recorded(tmp_path_factory) -> Recorded:
 
 
 @pytest.fixture(scope="session")
-def picture(recorded) -> Snapshot:
-    return recorded.picture
+def snapshot(recorded) -> Snapshot:
+    return recorded.snapshot

@@ -1,4 +1,4 @@
-"""How many questions are answered right: `python -m tests.services.defense.chat.evaluating dev|held [--wrong]`.
+"""How many questions are finished right: `python -m tests.services.defense.chat.evaluating dev|held [--wrong]`.
 
 What is expected is worked out here from the feeds' plain JSON, by scans of their own; the answerer's code is not used.
 A question is right when the answer says the expected figures or names, and cites exactly the ids they rest on (as many
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.services.defense.chat.conftest import Recorded, load_recorded
-from tollhouse.services.defense.chat.extractive_answerer import Reply, answer
+from tollhouse.services.defense.chat.answers import Reply, answer
 
 FOLDER = Path(__file__).parent
 MOST_CITED = 25
@@ -190,8 +190,8 @@ def replied(recorded: Recorded, question: Json) -> Reply:
     """The answer to the last of the question's turns."""
     before, reply = None, None
     for turn in question["turns"]:
-        reply = answer(recorded.picture, turn, before)
-        before = reply.finding.query if reply.finding else before
+        reply = answer(recorded.snapshot, turn, before)
+        before = reply.result.query if reply.result else before
     assert reply is not None
     return reply
 
@@ -208,7 +208,7 @@ def main() -> None:
         right += fits
         by_set[question["set"]] += fits
         if not fits and "--wrong" in sys.argv:
-            print(question, "\n   ", reply.finding.query if reply.finding else None, "\n   ", reply.text[:300])  # noqa: T201
+            print(question, "\n   ", reply.result.query if reply.result else None, "\n   ", reply.text[:300])  # noqa: T201
     share = round(right / len(asked), 4)
     scored = {"half": half, "questions": len(asked), "right": right, "sets": by_set, "share": share}
     print(json.dumps(scored))  # noqa: T201

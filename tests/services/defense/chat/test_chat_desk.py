@@ -25,11 +25,10 @@ from tollhouse.http.endpoint import Request
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
-from tollhouse.questions.token_budget import TOKENS_PER_UNIT
+from tollhouse.questions.dialogue import TOKENS_PER_UNIT
 from tollhouse.services.defense.brief.feed import BriefFeed
-from tollhouse.services.defense.chat.endpoints import ChatEndpoints, open_chat
+from tollhouse.services.defense.chat.endpoints import ChatEndpoints, ChatRequest, open_chat
 from tollhouse.services.defense.chat.snapshot import Snapshots
-from tollhouse.services.defense.chat.types import ChatRequest
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.news.feeds import NewsFeeds
 
@@ -81,8 +80,8 @@ async def serving(folder: Path, **values: object):
         keys = {tier: (await context.keys.create(f"{tier}@example.org", tier)).text for tier in tiers}
         async with asgi_client(gate.answer) as client:
             yield Place(client, desk, keys)
-        if desk._asker:
-            await desk._asker._model._client.close()
+        if desk._answerer:
+            await desk._answerer._model._client.close()
 
 
 def _cap(place, per_day) -> None:

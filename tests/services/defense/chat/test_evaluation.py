@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.services.defense.chat.evaluating import Gold, numbers_in, questions, replied
-from tollhouse.services.defense.chat.result import Finding
+from tollhouse.services.defense.chat.query_types import QueryResult
 
 FLOORS = {"dev": 0.97, "held": 0.90}
 ALL = [*questions("dev"), *questions("held")]
@@ -34,25 +34,25 @@ def test_every_citation_exists(recorded, question):
 @pytest.mark.parametrize("question", ALL, ids=lambda question: question["turns"][-1])
 def test_every_figure_was_returned_by_the_query(recorded, question):
     reply = replied(recorded, question)
-    if reply.finding is None:
+    if reply.result is None:
         # Words of the question are quoted back; the window is of 24 hours.
         assert set(numbers_in(re.sub("“[^”]*”", "", reply.text))) <= {"24"}
         return
-    unknown = [number for number in numbers_in(reply.text) if not is_returned(number, reply.finding)]
+    unknown = [number for number in numbers_in(reply.text) if not is_returned(number, reply.result)]
     assert not unknown, reply.text
 
 
-def is_returned(number: str, finding: Finding) -> bool:
+def is_returned(number: str, result: QueryResult) -> bool:
     """A figure as it is, rounded or as a percentage; or a number of a quoted text, a name or a filter."""
-    for figure in finding.figures:
+    for figure in result.figures:
         if figure.value is not None and any(
             f"{value:.{digits}f}".lstrip("-") == number
             for value in (figure.value, figure.value * 100)
             for digits in (0, 1, 2, 3, 4)
         ):
             return True
-    quoted = [finding.note, *(row.text for row in finding.rows), *(figure.of for figure in finding.figures)]
-    filters = finding.query.filters
+    quoted = [result.note, *(row.text for row in result.rows), *(figure.of for figure in result.figures)]
+    filters = result.query.filters
     quoted += [*filters.words, str(filters.day), str(filters.since), str(filters.until)]
-    quoted += [part for side in finding.query.sides for part in (str(side.day), str(side.since))]
+    quoted += [part for side in result.query.sides for part in (str(side.day), str(side.since))]
     return number in "\n".join(quoted).replace(",", "")

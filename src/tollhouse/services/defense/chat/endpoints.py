@@ -2,7 +2,10 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
 
 from tollhouse.admission.context import AppContext
 from tollhouse.caller import Caller, KeyCaller, WalletCaller
@@ -11,23 +14,19 @@ from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.terms import AGENT_CALL_MICROS, key_with
 from tollhouse.logs import logger
 from tollhouse.metering.windows import Windows
-from tollhouse.questions.conversation import Conversations, open_conversations
+from tollhouse.questions.conversation import LONGEST_ID, Conversations, open_conversations
+from tollhouse.questions.dialogue import Budget, quota_exceeded
+from tollhouse.questions.grounding import Delta, Reference, Retract
 from tollhouse.questions.language_model import Model
-from tollhouse.questions.sentence_stream import Delta, Retract
-from tollhouse.questions.token_budget import Budget, day_is_full
-from tollhouse.services.defense.chat.answer_service import Asker, Question, Said, extracted
-from tollhouse.services.defense.chat.extractive_answerer import MODEL
-from tollhouse.services.defense.chat.snapshot import Snapshots
-from tollhouse.services.defense.chat.types import (
-    FORGOTTEN,
-    ChatReply,
-    ChatRequest,
-    Done,
-    Failed,
-    Memory,
-    Usage,
-    as_event,
+from tollhouse.services.defense.chat.answers import (
+    EXTRACTIVE,
+    ChatAnswer,
+    ModelAnswerer,
+    Question,
+    answer_without_model,
 )
+from tollhouse.services.defense.chat.query_types import EMPTY_MEMORY, Memory
+from tollhouse.services.defense.chat.snapshot import Snapshots
 
 log = logger("chat")
 
@@ -55,20 +54,92 @@ _EVENTS: dict[str, Any] = {
     },
 }
 
+LONGEST_PROMPT = 8_000
+
+
+class ChatRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of `POST /chat`."""
+
+    prompt: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=LONGEST_PROMPT,
+            description="A question in English about the last 24 hours",
+            examples=["How many battles were there in Ethiopia?"],
+        ),
+    ]
+    model: Annotated[
+        Annotated[str, Meta(max_length=200)] | None, Meta(description="One of the two models named in the settings")
+    ] = None
+    conversation_id: Annotated[
+        Annotated[str, Meta(max_length=LONGEST_ID)] | None,
+        Meta(description="The id of the answer before, to go on from it for an hour. Each answer has a new one"),
+    ] = None
+    stream: Annotated[bool, Meta(description="Answer as server-sent events: delta, retract, done or error")] = False
+
+
+class Usage(Struct, frozen=True):
+    """Tokens of the language model; 0 where none was asked."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class ChatReply(Struct, frozen=True):
+    """An answer. `[1]` in the response points at the first citation. `model` is who finished."""
+
+    response: str
+    model: str
+    citations: tuple[Reference, ...]
+    usage: Usage
+    conversation_id: str
+
+
+class Done(Struct, frozen=True, tag="done"):
+    """The last event of a streamed answer: the whole answer."""
+
+    response: str
+    model: str
+    citations: tuple[Reference, ...]
+    usage: Usage
+    conversation_id: str
+
+
+class Failed(Struct, frozen=True, tag="error"):
+    """The last event of a streamed answer that failed on its way; nothing was charged for it."""
+
+    code: str
+    status: int
+    detail: str
+
+
+def encode_event(event: Struct) -> bytes:
+    """One server-sent event: its name is the member `type` of its data."""
+    name = event.__struct_config__.tag
+    assert isinstance(name, str)
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(event))
+
+
 ChatCall = Request[None, ChatRequest]
 
 
 class ChatEndpoints:
-    """The operation `POST /chat`. `asker` is None where no model is configured."""
+    """The operation `POST /chat`. `answerer` is None where no model is configured."""
 
     def __init__(
-        self, context: AppContext, pictures: Snapshots, conversations: Conversations[Memory], asker: Asker | None
+        self,
+        context: AppContext,
+        snapshots: Snapshots,
+        conversations: Conversations[Memory],
+        answerer: ModelAnswerer | None,
     ) -> None:
         self._models = tuple(dict.fromkeys((context.settings.model_fast, context.settings.model_pro)))
-        self._pictures = pictures
+        self._snapshots = snapshots
         self._conversations = conversations
         self._meter = context.meter
-        self._asker = asker
+        self._answerer = answerer
         self._plans = context.plans
 
     async def chat(self, asked: ChatCall) -> ChatReply | Response:
@@ -97,65 +168,65 @@ class ChatEndpoints:
         try:
             async for part in parts:
                 has_begun = True
-                yield as_event(part)
+                yield encode_event(part)
         except Problem as problem:
             if not has_begun:
                 raise
-            yield as_event(Failed(problem.code, problem.status, problem.detail))
+            yield encode_event(Failed(problem.code, problem.status, problem.detail))
         finally:
             await parts.aclose()
 
     async def _whole_events(self, asked: ChatCall) -> AsyncGenerator[bytes, None]:
         async for part in self._answered(asked):
-            yield as_event(part)
+            yield encode_event(part)
 
     async def _answered(self, asked: ChatCall) -> AsyncGenerator[Delta | Retract | Done, None]:
         body, caller = asked.body, asked.caller
         assert caller is not None
         model = self._model_named(body.model)
         given = body.conversation_id
-        memory = (self._conversations.memory_of(given, caller.subject) if given else None) or FORGOTTEN
+        memory = (self._conversations.decode(given, caller.subject) if given else None) or EMPTY_MEMORY
         per_day = self._questions_per_day(caller)
         question = Question(body.prompt, model, caller.subject, memory, has_ceiling=per_day is not None)
         async with self._one_question(caller.subject, per_day):
             parts = self._said(asked, question)
             try:
                 async for part in parts:
-                    yield self._done(part, question) if isinstance(part, Said) else part
+                    yield self._done(part, question) if isinstance(part, ChatAnswer) else part
             finally:
                 await parts.aclose()
 
-    async def _said(self, asked: ChatCall, question: Question) -> AsyncGenerator[Delta | Retract | Said, None]:
-        picture = await self._pictures.present(asked)
-        if self._asker is None:
-            said = extracted(picture, question)
+    async def _said(self, asked: ChatCall, question: Question) -> AsyncGenerator[Delta | Retract | ChatAnswer, None]:
+        snapshot = await self._snapshots.present(asked)
+        if self._answerer is None:
+            said = answer_without_model(snapshot, question)
             yield Delta(said.answer.text)
             yield said
             return
-        parts = self._asker.answer(picture, question)
+        parts = self._answerer.answer(snapshot, question)
         try:
             async for part in parts:
                 yield part
         finally:
             await parts.aclose()
 
-    def _done(self, said: Said, question: Question) -> Done:
+    def _done(self, said: ChatAnswer, question: Question) -> Done:
         answer = said.answer
         memory = question.memory.after(said.query, question.prompt, answer.text)
         return Done(
             response=answer.text,
-            model=question.model if self._asker else MODEL,
+            model=question.model if self._answerer else EXTRACTIVE,
             citations=answer.citations,
             usage=Usage(
                 prompt_tokens=answer.prompt_tokens,
                 completion_tokens=answer.completion_tokens,
                 total_tokens=answer.prompt_tokens + answer.completion_tokens,
             ),
-            conversation_id=self._conversations.id_of(memory, question.subject),
+            conversation_id=self._conversations.encode(memory, question.subject),
         )
 
     def _model_named(self, name: str | None) -> str:
-        allowed = self._models if self._asker else (*self._models, MODEL)
+        allowed = self._models if self._answerer else (*self._models, EXTRACTIVE)
         if name is not None and name not in allowed:
             raise Problem(
                 "invalid-body",
@@ -177,7 +248,7 @@ class ChatEndpoints:
             return
         reservation = await self._meter.reserve(f"chat:{subject}", Windows(per_day, None))
         if reservation.verdict.refused_by:
-            raise day_is_full(reservation, f"{per_day} questions")
+            raise quota_exceeded(reservation, f"{per_day} questions")
         try:
             yield
         except Exception:
@@ -222,15 +293,15 @@ async def _begun(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, N
     return all_of_them()
 
 
-async def open_chat(context: AppContext, pictures: Snapshots) -> ChatEndpoints:
+async def open_chat(context: AppContext, snapshots: Snapshots) -> ChatEndpoints:
     """The desk as the settings want it. Raises SettingError where a model is configured and its package is missing."""
     settings = context.settings
     conversations = await open_conversations(context.database, _SECRET_NAME, Memory)
-    asker = None
+    answerer = None
     if settings.llm_base_url:
         budget = Budget(context.meter, settings.llm_tokens_per_day)
-        asker = Asker(Model(settings), budget, settings.llm_timeout_seconds)
-        log.info("chat is answered by a model", fast=settings.model_fast, pro=settings.model_pro)
+        answerer = ModelAnswerer(Model(settings), budget, settings.llm_timeout_seconds)
+        log.info("chat is finished by a model", fast=settings.model_fast, pro=settings.model_pro)
     else:
-        log.info("chat is answered without a model: llm_base_url is not set", model=MODEL)
-    return ChatEndpoints(context, pictures, conversations, asker)
+        log.info("chat is finished without a model: llm_base_url is not set", model=EXTRACTIVE)
+    return ChatEndpoints(context, snapshots, conversations, answerer)

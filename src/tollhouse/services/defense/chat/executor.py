@@ -1,65 +1,122 @@
-"""The typed queries: each answers with figures and with the ids they rest on, in work bounded by the window."""
+"""Runs typed queries: each returns figures, rows and the ids that they rest on, in time bounded by the window."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tollhouse.questions.citations import Reference
-from tollhouse.services.defense.chat.brief_executor import change, freshness, gaps, production, program
-from tollhouse.services.defense.chat.query_types import Filters, Query
-from tollhouse.services.defense.chat.result import (
+from msgspec.structs import replace
+
+from tollhouse import clock
+from tollhouse.questions.grounding import Reference
+from tollhouse.services.defense.brief.brief import Source
+from tollhouse.services.defense.chat.query_types import (
+    EVERYTHING,
     Figure,
-    Finding,
+    Filters,
+    Query,
+    QueryResult,
     Row,
     event_reference,
     events_references,
     story_reference,
 )
-from tollhouse.services.defense.chat.selection import select_events, select_stories
-from tollhouse.services.defense.chat.snapshot import Snapshot
+from tollhouse.services.defense.chat.snapshot import PARTS_OF_THE_WORLD, Snapshot, plain, stems
 from tollhouse.services.defense.events.event import Event
+from tollhouse.services.defense.events.filter import EventTest, event_tests
 from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.stories.story import Story
+
+StoryTest = Callable[[Story], bool]
+
+
+def select_events(snapshot: Snapshot, filters: Filters) -> list[Event]:
+    """The events that pass every filter, in the feed's order."""
+    entity = snapshot.entity_by_id.get(filters.entity or "")
+    tests: list[EventTest] = event_tests(filters, frozenset(entity.story_ids if entity else ()))
+    if filters.subcategory:
+        tests.append(lambda entry: entry.event.subcategory == filters.subcategory)
+    if filters.countries:
+        tests.append(lambda entry: entry.event.geo.country in filters.countries)
+    if filters.world:
+        tests.append(lambda entry: PARTS_OF_THE_WORLD.get(entry.event.geo.country) == filters.world)
+    if filters.day:
+        tests.append(lambda entry: entry.event.event_date == filters.day)
+    if filters.until:
+        until = filters.until
+        tests.append(lambda entry: entry.reported_at <= until)
+    if filters.words:
+        words = {word for text in filters.words for word in stems(text)}
+        tests.append(lambda entry: words <= set(stems(entry.event.title)))
+    return [entry.event for entry in snapshot.entries if all(test(entry) for test in tests)]
+
+
+def select_stories(snapshot: Snapshot, filters: Filters) -> list[Story]:
+    """The stories that pass every filter, most significant first; words may be in title, summary or headlines."""
+    tests: list[StoryTest] = []
+    if filters.category:
+        tests.append(lambda story: story.category == filters.category)
+    if filters.countries:
+        tests.append(lambda story: any(name in story.countries for name in filters.countries))
+    if filters.world:
+        tests.append(lambda story: any(PARTS_OF_THE_WORLD.get(name) == filters.world for name in story.countries))
+    if filters.since:
+        since = filters.since
+        tests.append(lambda story: story.last_seen > since)
+    if filters.until:
+        until = filters.until
+        tests.append(lambda story: story.first_seen <= until)
+    if filters.words:
+        ids = set(snapshot.texts.containing_all(filters.words))
+        tests.append(lambda story: story.id in ids)
+    if filters.entity:
+        tests.append(lambda story: filters.entity in story.entities)
+    rest = replace(filters, category=None, countries=(), world=None, since=None, until=None, words=(), entity=None)
+    if rest != EVERYTHING:
+        # A story has no such member of its own: it passes when one of its events does.
+        story_ids = {event.story_id for event in select_events(snapshot, filters)}
+        tests.append(lambda story: story.id in story_ids)
+    return [story for story in snapshot.holdings.stories if all(test(story) for test in tests)]
+
 
 ABOUT_STORIES = 3
 DUPLICATES = "Reports are not added up, because several may count the same deaths."
 
 
-def find(picture: Snapshot, query: Query) -> Finding:
+def run_query(snapshot: Snapshot, query: Query) -> QueryResult:
     """Run a query."""
-    return _QUERIES[query.operation](picture, query)
+    return _QUERIES[query.operation](snapshot, query)
 
 
-def _count(picture: Snapshot, query: Query) -> Finding:
-    return Finding(query, (_counted(picture, query.filters),))
+def _count(snapshot: Snapshot, query: Query) -> QueryResult:
+    return QueryResult(query, (_counted(snapshot, query.filters),))
 
 
-def _counted(picture: Snapshot, filters: Filters) -> Figure:
-    events = select_events(picture, filters)
+def _counted(snapshot: Snapshot, filters: Filters) -> Figure:
+    events = select_events(snapshot, filters)
     return Figure("events", len(events), "events", events_references(events))
 
 
-def _list(picture: Snapshot, query: Query) -> Finding:
-    events = select_events(picture, query.filters)
+def _list(snapshot: Snapshot, query: Query) -> QueryResult:
+    events = select_events(snapshot, query.filters)
     count = Figure("events", len(events), "events")
-    return Finding(query, (count,), _event_rows(_ordered(picture, events, query)[: query.limit]))
+    return QueryResult(query, (count,), _event_rows(_ordered(snapshot, events, query)[: query.limit]))
 
 
-def _ordered(picture: Snapshot, events: list[Event], query: Query) -> list[Event]:
+def _ordered(snapshot: Snapshot, events: list[Event], query: Query) -> list[Event]:
     if query.order == "recent":
-        return sorted(events, key=lambda event: picture.reported_at[event.id], reverse=True)
+        return sorted(events, key=lambda event: snapshot.reported_at[event.id], reverse=True)
     if query.order == "fatalities":
         return sorted(events, key=lambda event: -event.fatalities)
     return events
 
 
-def _breakdown(picture: Snapshot, query: Query) -> Finding:
+def _breakdown(snapshot: Snapshot, query: Query) -> QueryResult:
     groups: dict[str, list[Event]] = {}
-    for event in select_events(picture, query.filters):
+    for event in select_events(snapshot, query.filters):
         if name := _PARTS[query.by](event):
             groups.setdefault(name, []).append(event)
     largest = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
     shown = _with_ties(largest, query.limit)
-    return Finding(query, tuple(Figure(name, len(g), "events", events_references(g)) for name, g in shown))
+    return QueryResult(query, tuple(Figure(name, len(g), "events", events_references(g)) for name, g in shown))
 
 
 def _with_ties(groups: list[tuple[str, list[Event]]], limit: int) -> list[tuple[str, list[Event]]]:
@@ -69,18 +126,18 @@ def _with_ties(groups: list[tuple[str, list[Event]]], limit: int) -> list[tuple[
     return [group for group in groups if len(group[1]) == len(groups[0][1])][:ABOUT_STORIES]
 
 
-def _compare(picture: Snapshot, query: Query) -> Finding:
-    return Finding(query, tuple(_counted(picture, side) for side in query.sides))
+def _compare(snapshot: Snapshot, query: Query) -> QueryResult:
+    return QueryResult(query, tuple(_counted(snapshot, side) for side in query.sides))
 
 
-def _share(picture: Snapshot, query: Query) -> Finding:
-    part, whole = (_counted(picture, side) for side in query.sides)
+def _share(snapshot: Snapshot, query: Query) -> QueryResult:
+    part, whole = (_counted(snapshot, side) for side in query.sides)
     share = round(part.value / whole.value, 4) if part.value is not None and whole.value else None
-    return Finding(query, (Figure("share", share, "share", part.rests_on), part, whole))
+    return QueryResult(query, (Figure("share", share, "share", part.references), part, whole))
 
 
-def _deaths(picture: Snapshot, query: Query) -> Finding:
-    events = select_events(picture, query.filters)
+def _deaths(snapshot: Snapshot, query: Query) -> QueryResult:
+    events = select_events(snapshot, query.filters)
     told = [event for event in events if event.fatalities_basis != "not_reported"]
     deadliest = sorted((event for event in told if event.fatalities), key=lambda event: -event.fatalities)
     highest = deadliest[0].fatalities if deadliest else 0 if told else None
@@ -90,12 +147,12 @@ def _deaths(picture: Snapshot, query: Query) -> Finding:
         Figure("events", len(events), "events", events_references(events) if not told else ()),
     )
     rows = tuple(Row(f"{e.title}: {e.fatalities} ({e.fatalities_basis})", (event_reference(e),)) for e in deadliest)
-    return Finding(query, figures, rows[: query.limit], DUPLICATES)
+    return QueryResult(query, figures, rows[: query.limit], DUPLICATES)
 
 
-def _about(picture: Snapshot, query: Query) -> Finding:
-    events = select_events(picture, query.filters)
-    stories = select_stories(picture, query.filters)
+def _about(snapshot: Snapshot, query: Query) -> QueryResult:
+    events = select_events(snapshot, query.filters)
+    stories = select_stories(snapshot, query.filters)
     kinds = Counter(event.category for event in events)
     figures = [Figure("events", len(events), "events")]
     figures += [
@@ -103,27 +160,27 @@ def _about(picture: Snapshot, query: Query) -> Finding:
         for kind, count in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))
     ]
     figures.append(Figure("stories", len(stories), "stories"))
-    return Finding(query, tuple(figures), _story_rows(stories[:ABOUT_STORIES]))
+    return QueryResult(query, tuple(figures), _story_rows(stories[:ABOUT_STORIES]))
 
 
-def _stories(picture: Snapshot, query: Query) -> Finding:
-    stories = select_stories(picture, query.filters)
+def _stories(snapshot: Snapshot, query: Query) -> QueryResult:
+    stories = select_stories(snapshot, query.filters)
     if not stories and query.filters.words:
         # Nothing holds all the words: what holds most of the rare ones, and it is said so.
-        near = [picture.story_by_id[found] for found in picture.texts.best(query.filters.words, query.limit)]
-        return Finding(query, (Figure("stories", 0, "stories"),), _story_rows(near), "nearest")
-    return Finding(query, (Figure("stories", len(stories), "stories"),), _story_rows(stories[: query.limit]))
+        near = [snapshot.story_by_id[found] for found in snapshot.texts.best(query.filters.words, query.limit)]
+        return QueryResult(query, (Figure("stories", 0, "stories"),), _story_rows(near), "nearest")
+    return QueryResult(query, (Figure("stories", len(stories), "stories"),), _story_rows(stories[: query.limit]))
 
 
-def _story_count(picture: Snapshot, query: Query) -> Finding:
-    stories = select_stories(picture, query.filters)
-    return Finding(query, (Figure("stories", len(stories), "stories", tuple(map(story_reference, stories))),))
+def _story_count(snapshot: Snapshot, query: Query) -> QueryResult:
+    stories = select_stories(snapshot, query.filters)
+    return QueryResult(query, (Figure("stories", len(stories), "stories", tuple(map(story_reference, stories))),))
 
 
-def _publishers(picture: Snapshot, query: Query) -> Finding:
-    stories = select_stories(picture, query.filters)
+def _publishers(snapshot: Snapshot, query: Query) -> QueryResult:
+    stories = select_stories(snapshot, query.filters)
     if not stories and query.filters.words:
-        stories = [picture.story_by_id[found] for found in picture.texts.best(query.filters.words, 1)]
+        stories = [snapshot.story_by_id[found] for found in snapshot.texts.best(query.filters.words, 1)]
     heard: dict[str, list[Reference]] = {}
     for story in stories:
         for name in story.sources:
@@ -133,49 +190,49 @@ def _publishers(picture: Snapshot, query: Query) -> Finding:
         Figure("stories", len(stories), "stories"),
     )
     loudest = sorted(heard.items(), key=lambda item: (-len(item[1]), item[0]))
-    return Finding(query, figures, tuple(Row(name, tuple(told)) for name, told in loudest[: query.limit]))
+    return QueryResult(query, figures, tuple(Row(name, tuple(told)) for name, told in loudest[: query.limit]))
 
 
-def _entities(picture: Snapshot, query: Query) -> Finding:
-    chosen = [e for e in picture.holdings.entities if query.entity_type in (None, e.type)]
+def _entities(snapshot: Snapshot, query: Query) -> QueryResult:
+    chosen = [e for e in snapshot.holdings.entities if query.entity_type in (None, e.type)]
     if query.filters != Filters():
-        told = {story.id for story in select_stories(picture, query.filters)}
+        told = {story.id for story in select_stories(snapshot, query.filters)}
         chosen = [entity for entity in chosen if not told.isdisjoint(entity.story_ids)]
-    return Finding(query, tuple(_mentions(picture, entity) for entity in chosen[: query.limit]))
+    return QueryResult(query, tuple(_mentions(snapshot, entity) for entity in chosen[: query.limit]))
 
 
-def _entity(picture: Snapshot, query: Query) -> Finding:
-    entity = picture.entity_by_id.get(query.about or "")
+def _entity(snapshot: Snapshot, query: Query) -> QueryResult:
+    entity = snapshot.entity_by_id.get(query.about or "")
     if entity is None:
-        return Finding(query)
-    figures = (_mentions(picture, entity), Figure("publishers", entity.source_count, "publishers"))
+        return QueryResult(query)
+    figures = (_mentions(snapshot, entity), Figure("publishers", entity.source_count, "publishers"))
     called = f"{entity.name} ({entity.type})"
-    stories = [picture.story_by_id[s] for s in entity.story_ids if s in picture.story_by_id]
+    stories = [snapshot.story_by_id[s] for s in entity.story_ids if s in snapshot.story_by_id]
     stories.sort(key=lambda story: -story.significance)
-    return Finding(query, figures, _story_rows(stories[:ABOUT_STORIES]), called)
+    return QueryResult(query, figures, _story_rows(stories[:ABOUT_STORIES]), called)
 
 
-def _related(picture: Snapshot, query: Query) -> Finding:
-    entity = picture.entity_by_id.get(query.about or "")
+def _related(snapshot: Snapshot, query: Query) -> QueryResult:
+    entity = snapshot.entity_by_id.get(query.about or "")
     if entity is None:
-        return Finding(query)
+        return QueryResult(query)
     told = set(entity.story_ids)
     figures = []
     for other in entity.related[: query.limit]:
-        shared = [s for s in _stories_of(picture, other.id) if s.id in told]
+        shared = [s for s in _stories_of(snapshot, other.id) if s.id in told]
         figures.append(Figure(other.name, other.weight, "score", tuple(map(story_reference, shared))))
-    return Finding(query, tuple(figures), note=entity.name)
+    return QueryResult(query, tuple(figures), note=entity.name)
 
 
-def _mentions(picture: Snapshot, entity: Entity) -> Figure:
+def _mentions(snapshot: Snapshot, entity: Entity) -> Figure:
     return Figure(
-        entity.name, entity.mentions, "mentions", tuple(map(story_reference, _stories_of(picture, entity.id)))
+        entity.name, entity.mentions, "mentions", tuple(map(story_reference, _stories_of(snapshot, entity.id)))
     )
 
 
-def _stories_of(picture: Snapshot, entity_id: str) -> list[Story]:
-    entity = picture.entity_by_id.get(entity_id)
-    found = (picture.story_by_id.get(story_id) for story_id in entity.story_ids) if entity else ()
+def _stories_of(snapshot: Snapshot, entity_id: str) -> list[Story]:
+    entity = snapshot.entity_by_id.get(entity_id)
+    found = (snapshot.story_by_id.get(story_id) for story_id in entity.story_ids) if entity else ()
     return [story for story in found if story]
 
 
@@ -189,10 +246,10 @@ def _told(event: Event) -> str:
 
 
 def _story_rows(stories: Sequence[Story]) -> tuple[Row, ...]:
-    return tuple(Row(_told_story(story), (story_reference(story),)) for story in stories)
+    return tuple(Row(_story_text(story), (story_reference(story),)) for story in stories)
 
 
-def _told_story(story: Story) -> str:
+def _story_text(story: Story) -> str:
     articles = "1 article" if story.article_count == 1 else f"{story.article_count} articles"
     return f"{story.title} ({articles})"
 
@@ -205,13 +262,81 @@ _PARTS: dict[str, Callable[[Event], str]] = {
     "region": lambda event: event.geo.region and f"{event.geo.region} ({event.geo.country})",
 }
 
-_QUERIES: dict[str, Callable[[Snapshot, Query], Finding]] = {
+
+def _production(snapshot: Snapshot, query: Query) -> QueryResult:
+    """The procurement total, and the largest programmes in it."""
+    summary = snapshot.holdings.brief.production_summary
+    references = (_of_brief(snapshot, "production_summary"),)
+    total = Figure(f"total of {summary.fiscal_year}", summary.total_market_value_b, "billion_usd", references)
+    largest = [Figure(p.name, p.value_b, "billion_usd", references) for p in summary.programs[: query.limit]]
+    return QueryResult(query, (total, *largest), note=summary.basis)
+
+
+def _program(snapshot: Snapshot, query: Query) -> QueryResult:
+    """The lines of one programme."""
+    summary = snapshot.holdings.brief.production_summary
+    wanted = plain(query.about or "")
+    references = (_of_brief(snapshot, "production_summary"),)
+    lines = [line for line in summary.programs if plain(line.name) == wanted]
+    figures = tuple(Figure(line.name, line.value_b, "billion_usd", references) for line in lines)
+    return QueryResult(query, figures, tuple(Row(line.source, references) for line in lines), summary.fiscal_year)
+
+
+def _gaps(snapshot: Snapshot, query: Query) -> QueryResult:
+    """The capability gaps, the widest first, or that of one area."""
+    references = (_of_brief(snapshot, "capability_gaps"),)
+    found = [gap for gap in snapshot.holdings.brief.capability_gaps if query.about in {None, gap.area}]
+    figures = tuple(Figure(gap.area, gap.gap_score, "score", references) for gap in found[: query.limit])
+    # What explains one area is shown where one is asked for.
+    rows = tuple(Row(gap.explanation, references) for gap in found[:1])
+    return QueryResult(query, figures, rows)
+
+
+def _change(snapshot: Snapshot, query: Query) -> QueryResult:
+    """The change of the counts since the 24 hours before."""
+    live = snapshot.holdings.brief.events_live
+    name = query.filters.category or "events"
+    told = live.change[name]
+    now = live.by_category.get(name, live.events_24h)
+    references = (_of_brief(snapshot, "events_live"),)
+    figures = (
+        Figure("change", told.absolute, "events", references),
+        Figure("share", told.share, "share", references),
+        Figure("events", now, "events", references),
+    )
+    return QueryResult(query, figures, note=told.reason or "")
+
+
+def _freshness(snapshot: Snapshot, query: Query) -> QueryResult:
+    """Up to which moment the feeds reach, and when each provider last finished."""
+    holdings = snapshot.holdings
+    kind = "a recording" if holdings.source == "recorded" else "live data"
+    age = ", older than an hour" if snapshot.freshness.is_stale else ""
+    references = (_of_brief(snapshot, "events_live"),)
+    rows = [Row(f"The feeds are {kind}{age} and reach up to {clock.iso(holdings.as_of)}", references)]
+    rows += [
+        Row(f"{source.name}: {source.status}, last success {source.last_success_at or 'never'}", ())
+        for source in snapshot.freshness.sources[: query.limit]
+    ]
+    return QueryResult(query, rows=tuple(rows))
+
+
+def _of_brief(snapshot: Snapshot, member: str) -> Reference:
+    """A part of the brief as a reference: the brief has no stories for these, but it names its sources."""
+    source = next((s for s in snapshot.holdings.brief.sources if member in s.used_for), _UNKNOWN)
+    return Reference(f"brief:{member}", f"Defense brief, {member}: {source.name}", source.url or None)
+
+
+_UNKNOWN = Source("source not named", "", "", [])
+
+
+_QUERIES: dict[str, Callable[[Snapshot, Query], QueryResult]] = {
     "count": _count,
     "list": _list,
     "breakdown": _breakdown,
     "compare": _compare,
     "share": _share,
-    "change": change,
+    "change": _change,
     "deaths": _deaths,
     "about": _about,
     "stories": _stories,
@@ -220,8 +345,8 @@ _QUERIES: dict[str, Callable[[Snapshot, Query], Finding]] = {
     "entities": _entities,
     "entity": _entity,
     "related": _related,
-    "production": production,
-    "program": program,
-    "gaps": gaps,
-    "freshness": freshness,
+    "production": _production,
+    "program": _program,
+    "gaps": _gaps,
+    "freshness": _freshness,
 }

@@ -1,10 +1,9 @@
-"""A finding put into plain words: every claim with the ids it rests on."""
+"""A result put into plain words: every claim with the ids it rests on."""
 
 from collections.abc import Callable, Sequence
 
-from tollhouse.questions.citations import Citations
-from tollhouse.services.defense.chat.query_types import Filters
-from tollhouse.services.defense.chat.result import Figure, Finding, Row
+from tollhouse.questions.grounding import Citations
+from tollhouse.services.defense.chat.query_types import Figure, Filters, QueryResult, Row
 from tollhouse.services.defense.chat.snapshot import Snapshot
 from tollhouse.services.defense.events.filter import RULES
 
@@ -15,19 +14,19 @@ EVENTS: Noun = ("event", "events")
 STORIES: Noun = ("story", "stories")
 
 
-def told(picture: Snapshot, finding: Finding, citations: Citations) -> str:
+def told(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
     """The answer in words; ends with the window it speaks of."""
-    text = _TELLERS[finding.query.operation](picture, finding, citations)
-    return f"{text} {window(picture)}"
+    text = _RENDERERS[result.query.operation](snapshot, result, citations)
+    return f"{text} {window(snapshot)}"
 
 
-def window(picture: Snapshot) -> str:
+def window(snapshot: Snapshot) -> str:
     """Which time the answer speaks of."""
-    kind = " (a recording)" if picture.holdings.source == "recorded" else ""
-    return f"Window: the 24 hours up to {picture.as_of:%Y-%m-%d %H:%M} UTC{kind}."
+    kind = " (a recording)" if snapshot.holdings.source == "recorded" else ""
+    return f"Window: the 24 hours up to {snapshot.as_of:%Y-%m-%d %H:%M} UTC{kind}."
 
 
-def described(picture: Snapshot, filters: Filters, count: float | None = None, *, of: Noun = EVENTS) -> str:
+def described(snapshot: Snapshot, filters: Filters, count: float | None = None, *, of: Noun = EVENTS) -> str:
     """The filters in words: "critical battle events in Ethiopia reported after 10:00"."""
     kind = {"Battles": "battle", "Protests": "protest", "Political": "political", "Economic": "economic"}
     before = [filters.severity_tier or "", kind.get(filters.category or "", "")]
@@ -37,7 +36,7 @@ def described(picture: Snapshot, filters: Filters, count: float | None = None, *
     if filters.words:
         after.append(f"that say “{' '.join(filters.words)}”")
     if filters.entity:
-        entity = picture.entity_by_id.get(filters.entity)
+        entity = snapshot.entity_by_id.get(filters.entity)
         named = f"that name {entity.name if entity else filters.entity}"
         after.append(named if of == STORIES else f"in stories {named}")
     # The other filters are worded in this order of their own.
@@ -62,63 +61,63 @@ def _places_and_times(filters: Filters) -> list[str]:
     return said
 
 
-def _count(picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    figure = finding.figures[0]
-    text = described(picture, finding.query.filters, figure.value)
+def _count(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    figure = result.figures[0]
+    text = described(snapshot, result.query.filters, figure.value)
     if not figure.value:
         return f"None: the feeds hold 0 {text}."
     return f"The feeds hold {_number(figure)} {text}{_marked(figure, citations)}."
 
 
-def _list(picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    text = described(picture, finding.query.filters)
-    if not finding.rows:
+def _list(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    text = described(snapshot, result.query.filters)
+    if not result.rows:
         return f"The feeds hold 0 {text}."
-    how = {"recent": "latest", "fatalities": "deadliest", "significance": "most significant"}[finding.query.order]
-    count = _number(finding.figures[0])
-    return f"The {how} of {count} {text}: {_rows(finding.rows, citations)}."
+    how = {"recent": "latest", "fatalities": "deadliest", "significance": "most significant"}[result.query.order]
+    count = _number(result.figures[0])
+    return f"The {how} of {count} {text}: {_rows(result.rows, citations)}."
 
 
-def _breakdown(picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    text = described(picture, finding.query.filters)
-    if not finding.figures:
+def _breakdown(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    text = described(snapshot, result.query.filters)
+    if not result.figures:
         return f"The feeds hold 0 {text}."
-    names = "; ".join(f"{figure.of} {_number(figure)}{_marked(figure, citations)}" for figure in finding.figures)
-    word = {"severity_tier": "severity tier"}.get(finding.query.by, finding.query.by)
+    names = "; ".join(f"{figure.of} {_number(figure)}{_marked(figure, citations)}" for figure in result.figures)
+    word = {"severity_tier": "severity tier"}.get(result.query.by, result.query.by)
     return f"By {word}, the most {text}: {names}."
 
 
-def _compare(picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    sides = list(zip(finding.query.sides, finding.figures, strict=True))
-    text = "; ".join(f"{_number(f)} {described(picture, side, f.value)}{_marked(f, citations)}" for side, f in sides)
-    largest = max(float(figure.value or 0) for figure in finding.figures)
+def _compare(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    sides = list(zip(result.query.sides, result.figures, strict=True))
+    text = "; ".join(f"{_number(f)} {described(snapshot, side, f.value)}{_marked(f, citations)}" for side, f in sides)
+    largest = max(float(figure.value or 0) for figure in result.figures)
     leading = [side for side, figure in sides if figure.value == largest]
-    verdict = "They are equal" if len(leading) > 1 else f"The most are {described(picture, leading[0])}"
+    verdict = "They are equal" if len(leading) > 1 else f"The most are {described(snapshot, leading[0])}"
     return f"{verdict}: {text}."
 
 
-def _share(picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    share, part, whole = finding.figures
-    of = described(picture, finding.query.sides[1])
+def _share(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    share, part, whole = result.figures
+    of = described(snapshot, result.query.sides[1])
     if share.value is None:
         return f"There is no share to tell: the feeds hold 0 {of}."
-    text = described(picture, finding.query.sides[0])
+    text = described(snapshot, result.query.sides[0])
     return f"{share.value:.1%}: {_number(part)} {text}{_marked(part, citations)} of {_number(whole)} {of}."
 
 
-def _change(_picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    change, share, now = finding.figures
-    what = (finding.query.filters.category or "events").lower()
+def _change(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    change, share, now = result.figures
+    what = (result.query.filters.category or "events").lower()
     head = f"The last 24 hours hold {_number(now)} {what}{_marked(now, citations)}"
     if change.value is None:
-        return f"{head}. Nothing can be said of a change: {finding.note}."
+        return f"{head}. Nothing can be said of a change: {result.note}."
     percent = "" if share.value is None else f" ({share.value:+.1%})"
     return f"{head}, {change.value:+,.0f}{percent} against the 24 hours before."
 
 
-def _deaths(picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    highest, told_by, events = finding.figures
-    text = described(picture, finding.query.filters)
+def _deaths(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    highest, told_by, events = result.figures
+    text = described(snapshot, result.query.filters)
     if not events.value:
         return f"The feeds hold 0 {text}, so no deaths either."
     if highest.value is None:
@@ -127,101 +126,95 @@ def _deaths(picture: Snapshot, finding: Finding, citations: Citations) -> str:
             "That does not mean that nobody died."
         )
     head = f"The highest toll of one report is {_number(highest)}{_marked(highest, citations)}"
-    some = f"; {_number(told_by)} of {_number(events)} {text} report one. {finding.note}"
-    return f"{head}{some} {_rows(finding.rows, citations)}." if finding.rows else f"{head}{some}"
+    some = f"; {_number(told_by)} of {_number(events)} {text} report one. {result.note}"
+    return f"{head}{some} {_rows(result.rows, citations)}." if result.rows else f"{head}{some}"
 
 
-def _about(picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    events, *kinds, stories = finding.figures
-    text = described(picture, finding.query.filters)
-    if not events.value and not finding.rows:
+def _about(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    events, *kinds, stories = result.figures
+    text = described(snapshot, result.query.filters)
+    if not events.value and not result.rows:
         return f"The feeds hold 0 {text} and no stories either."
     counts = ", ".join(f"{_number(kind)} {kind.of}{_marked(kind, citations)}" for kind in kinds)
     head = f"The feeds hold {_number(events)} {text}{f' ({counts})' if counts else ''}"
-    if not finding.rows:
+    if not result.rows:
         return f"{head}, and no story."
-    return f"{head}. The main of {_plural(stories, 'story', 'stories')}: {_rows(finding.rows, citations)}."
+    return f"{head}. The main of {_plural(stories, 'story', 'stories')}: {_rows(result.rows, citations)}."
 
 
-def _stories(picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    text = described(picture, finding.query.filters, finding.figures[0].value, of=STORIES)
-    if not finding.rows:
+def _stories(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    text = described(snapshot, result.query.filters, result.figures[0].value, of=STORIES)
+    if not result.rows:
         return f"The feeds hold 0 {text}."
-    if finding.note:
-        return f"No story holds all of that. The nearest: {_rows(finding.rows, citations)}."
-    return f"The main of {_number(finding.figures[0])} {text}: {_rows(finding.rows, citations)}."
+    if result.note:
+        return f"No story holds all of that. The nearest: {_rows(result.rows, citations)}."
+    return f"The main of {_number(result.figures[0])} {text}: {_rows(result.rows, citations)}."
 
 
-def _story_count(picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    figure = finding.figures[0]
-    text = described(picture, finding.query.filters, figure.value, of=STORIES)
+def _story_count(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    figure = result.figures[0]
+    text = described(snapshot, result.query.filters, figure.value, of=STORIES)
     return f"The feeds hold {_number(figure)} {text}{_marked(figure, citations)}."
 
 
-def _publishers(picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    count, stories = finding.figures
-    if not finding.rows:
-        return f"The feeds hold 0 {described(picture, finding.query.filters, of=STORIES)}."
-    names = ", ".join(row.text for row in finding.rows)
+def _publishers(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    count, stories = result.figures
+    if not result.rows:
+        return f"The feeds hold 0 {described(snapshot, result.query.filters, of=STORIES)}."
+    names = ", ".join(row.text for row in result.rows)
     told_by = _plural(count, "publisher", "publishers")
     return f"{told_by} of {_plural(stories, 'story', 'stories')}{_marked(count, citations)}: {names}."
 
 
-def _entities(_picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    kind = {"person": "people", None: "entities"}.get(finding.query.entity_type, f"{finding.query.entity_type}s")
-    if not finding.figures:
+def _entities(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    kind = {"person": "people", None: "entities"}.get(result.query.entity_type, f"{result.query.entity_type}s")
+    if not result.figures:
         return f"The feeds name 0 {kind} there."
-    names = "; ".join(f"{figure.of}, {_articles(figure)}{_marked(figure, citations)}" for figure in finding.figures)
+    names = "; ".join(f"{figure.of}, {_articles(figure)}{_marked(figure, citations)}" for figure in result.figures)
     return f"The most mentioned {kind}: {names}."
 
 
-def _entity(_picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    if not finding.figures:
+def _entity(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    if not result.figures:
         return "The feeds name nobody and nothing of that name."
-    mentions, publishers = finding.figures
-    head = f"{finding.note} is named in {_articles(mentions)} by {_plural(publishers, 'publisher', 'publishers')}"
-    stories = f" Stories: {_rows(finding.rows, citations)}." if finding.rows else ""
+    mentions, publishers = result.figures
+    head = f"{result.note} is named in {_articles(mentions)} by {_plural(publishers, 'publisher', 'publishers')}"
+    stories = f" Stories: {_rows(result.rows, citations)}." if result.rows else ""
     return f"{head}{_marked(mentions, citations)}.{stories}"
 
 
-def _related(_picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    if not finding.figures:
-        return f"The stories name nobody together with {finding.note or 'that'}."
-    names = "; ".join(
-        f"{figure.of} (weight {figure.value:g}){_marked(figure, citations)}" for figure in finding.figures
-    )
-    return f"Named in the same stories as {finding.note}: {names}."
+def _related(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    if not result.figures:
+        return f"The stories name nobody together with {result.note or 'that'}."
+    names = "; ".join(f"{figure.of} (weight {figure.value:g}){_marked(figure, citations)}" for figure in result.figures)
+    return f"Named in the same stories as {result.note}: {names}."
 
 
-def _production(_picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    total, *largest = finding.figures
+def _production(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    total, *largest = result.figures
     names = ", ".join(f"{figure.of} {_billions(figure)}" for figure in largest)
-    return (
-        f"The {total.of} is {_billions(total)}{_marked(total, citations)}. The largest lines: {names}. {finding.note}"
-    )
+    return f"The {total.of} is {_billions(total)}{_marked(total, citations)}. The largest lines: {names}. {result.note}"
 
 
-def _program(_picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    if not finding.figures:
+def _program(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    if not result.figures:
         return "The brief names no such programme."
-    lines = "; ".join(f"{figure.of} {_billions(figure)}{_marked(figure, citations)}" for figure in finding.figures)
-    return f"{lines} in {finding.note} (US procurement)."
+    lines = "; ".join(f"{figure.of} {_billions(figure)}{_marked(figure, citations)}" for figure in result.figures)
+    return f"{lines} in {result.note} (US procurement)."
 
 
-def _gaps(_picture: Snapshot, finding: Finding, citations: Citations) -> str:
+def _gaps(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
     names = "; ".join(
-        f"{figure.of} {'not scored' if figure.value is None else f'{figure.value:.2f}'}" for figure in finding.figures
+        f"{figure.of} {'not scored' if figure.value is None else f'{figure.value:.2f}'}" for figure in result.figures
     )
-    return (
-        f"Capability gaps, scored from 0 to 1{_marked(finding.figures[0], citations)}: {names}. {finding.rows[0].text}"
-    )
+    return f"Capability gaps, scored from 0 to 1{_marked(result.figures[0], citations)}: {names}. {result.rows[0].text}"
 
 
-def _freshness(_picture: Snapshot, finding: Finding, citations: Citations) -> str:
-    return f"{_rows(finding.rows, citations)}."
+def _freshness(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    return f"{_rows(result.rows, citations)}."
 
 
-_TELLERS: dict[str, Callable[[Snapshot, Finding, Citations], str]] = {
+_RENDERERS: dict[str, Callable[[Snapshot, QueryResult, Citations], str]] = {
     "count": _count,
     "list": _list,
     "breakdown": _breakdown,
@@ -244,11 +237,11 @@ _TELLERS: dict[str, Callable[[Snapshot, Finding, Citations], str]] = {
 
 
 def _rows(rows: Sequence[Row], citations: Citations) -> str:
-    return "; ".join(f"{row.text} {citations.mark(row.rests_on)}".rstrip() for row in rows[:NAMED])
+    return "; ".join(f"{row.text} {citations.mark(row.references)}".rstrip() for row in rows[:NAMED])
 
 
 def _marked(figure: Figure, citations: Citations) -> str:
-    mark = citations.mark(figure.rests_on)
+    mark = citations.mark(figure.references)
     return f" {mark}" if mark else ""
 
 

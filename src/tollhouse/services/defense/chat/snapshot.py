@@ -1,10 +1,13 @@
-"""What the feeds hold at one moment, ready to be asked."""
+"""A snapshot of the feeds at one moment, with an index of the words of stories."""
 
 import asyncio
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
+from math import log
 from operator import is_not
 from typing import Any
 
@@ -17,7 +20,6 @@ from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request
 from tollhouse.services.defense.brief.brief import Brief
 from tollhouse.services.defense.brief.feed import BriefFeed
-from tollhouse.services.defense.chat.story_index import Texts, plain
 from tollhouse.services.defense.countries import COUNTRIES
 from tollhouse.services.defense.events.event import Event, EventEntry, FeedSource
 from tollhouse.services.defense.events.feed import EventsFeed
@@ -26,6 +28,75 @@ from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.services.defense.stories.story import Story
 from tollhouse.storage.database import Database
+
+MOST_WORDS = 16
+MOST_POSTINGS = 20_000
+
+_WORD = re.compile(r"[a-z0-9]+")
+_POINTS = re.compile(r"['’‘`.]")  # noqa: RUF001
+_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("s", ""))
+
+
+def plain(text: str) -> str:
+    """The text as it is compared: no accents, no case, no points, single spaces, and no 's."""
+    letters = unicodedata.normalize("NFKD", text).casefold()
+    bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return " ".join(_WORD.findall(_POINTS.sub("", re.sub(r"['’]s\b", "", bare))))  # noqa: RUF001
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """The word without its plural."""
+    if len(word) > 3 and not word.endswith(("ss", "us", "is")):
+        for ending, instead in _ENDINGS:
+            if word.endswith(ending):
+                return word[: -len(ending)] + instead
+    return word
+
+
+def stems(text: str) -> list[str]:
+    """The text's words, each without its plural."""
+    return [stem(word) for word in plain(text).split()]
+
+
+class StoryIndex:
+    """StoryIndex by id. Earlier ones win among equals."""
+
+    def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
+        self._postings: dict[str, list[int]] = {}
+        self._ids: list[str] = []
+        for place, (identity, text) in enumerate(texts):
+            self._ids.append(identity)
+            for word in dict.fromkeys(stems(text)):
+                self._postings.setdefault(word, []).append(place)
+
+    def knows(self, word: str) -> bool:
+        """Whether any text holds the word."""
+        return stem(plain(word)) in self._postings
+
+    def containing_all(self, words: Sequence[str]) -> list[str]:
+        """The texts that hold every word, in their own order."""
+        found = [set(self._postings.get(word, ())) for text in words for word in stems(text)]
+        return [self._ids[place] for place in sorted(set.intersection(*found))] if found else []
+
+    def best(self, words: Sequence[str], most: int) -> list[str]:
+        """The texts that hold most of the rare words; a text with less than half of their weight is left out."""
+        wanted = {word for text in words for word in stems(text) if word in self._postings}
+        rarest = sorted(wanted, key=lambda word: (len(self._postings[word]), word))[:MOST_WORDS]
+        scores: Counter[int] = Counter()
+        weights, work = 0.0, 0
+        for word in rarest:
+            postings = self._postings[word]
+            weight = log(1 + len(self._ids) / len(postings))
+            weights += weight
+            work += len(postings)
+            if work > MOST_POSTINGS:
+                break
+            for place in postings:
+                scores[place] += weight  # type: ignore[assignment]  # a Counter adds floats as well
+        close = [(score, -place) for place, score in scores.items() if score * 2 >= weights]
+        return [self._ids[-place] for _, place in sorted(close, reverse=True)[:most]]
+
 
 LOOK_EVERY_SECONDS = 30.0
 
@@ -59,7 +130,7 @@ class Snapshot:
         self.as_of = holdings.as_of
         self.story_by_id = {story.id: story for story in holdings.stories}
         self.entity_by_id = {entity.id: entity for entity in holdings.entities}
-        self.texts = Texts(
+        self.texts = StoryIndex(
             (story.id, f"{story.title} {story.summary} {' '.join(article.title for article in story.articles)}")
             for story in holdings.stories
         )
@@ -111,7 +182,7 @@ class Snapshot:
 
 
 class Snapshots:
-    """The present picture, made anew whenever what it is made of has changed."""
+    """The present snapshot, made anew whenever what it is made of has changed."""
 
     def __init__(self, database: Database, events: EventsFeed, news: NewsFeeds, brief: BriefFeed) -> None:
         self._database = database
@@ -119,7 +190,7 @@ class Snapshots:
         self._news = news
         self._brief = brief
         self._made_of: tuple[object, ...] = ()
-        self._picture: Snapshot | None = None
+        self._snapshot: Snapshot | None = None
         self._looked_at = 0.0
 
     async def present(self, request: Request[Any, Any]) -> Snapshot:
@@ -127,11 +198,11 @@ class Snapshots:
         as_of = self._events.as_of
         if as_of is None:
             raise Problem(
-                "upstream-unavailable", "No provider has answered yet and nothing is stored.", upstream="gdelt"
+                "upstream-unavailable", "No provider has finished yet and nothing is stored.", upstream="gdelt"
             )
         answer = await self._brief.brief(request)
         made_of = (self._events.events, self._news.window, answer)
-        if self._picture is None or any(map(is_not, made_of, self._made_of)):
+        if self._snapshot is None or any(map(is_not, made_of, self._made_of)):
             holdings = Holdings(
                 as_of,
                 self._events.source,
@@ -140,9 +211,9 @@ class Snapshots:
                 self._news.window.entities,
                 msgspec.json.decode(answer.body, type=Brief),
             )
-            self._picture, self._made_of = await asyncio.to_thread(Snapshot, holdings), made_of
+            self._snapshot, self._made_of = await asyncio.to_thread(Snapshot, holdings), made_of
             self._looked_at = 0.0
         if clock.seconds() - self._looked_at > LOOK_EVERY_SECONDS:
             self._looked_at = clock.seconds()
-            self._picture.freshness = Freshness(self._events.is_stale(), await list_sources(self._database))
-        return self._picture
+            self._snapshot.freshness = Freshness(self._events.is_stale(), await list_sources(self._database))
+        return self._snapshot

@@ -42,7 +42,7 @@ _OUTSIDE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class TimeExpressions:
     """What a text says of time, and the text without it. `outside` are words that lead out of the window."""
 
     text: str
@@ -52,7 +52,7 @@ class Moments:
     outside: str = ""
 
 
-def moments_in(text: str, as_of: datetime) -> Moments:
+def find_times(text: str, as_of: datetime) -> TimeExpressions:
     """The times in a lower-case text, read from the end of the window, which is taken for now."""
     found: dict[str, Any] = {}
     for pattern, read in _READERS:
@@ -64,7 +64,7 @@ def moments_in(text: str, as_of: datetime) -> Moments:
                 said = {"outside": match[0].strip()}
             found = {**said, **found}
             text = f"{text[: match.start()]} {text[match.end() :]}"
-    return Moments(text, **found)
+    return TimeExpressions(text, **found)
 
 
 def _whole(_match: re.Match[str], _as_of: datetime) -> dict[str, Any]:

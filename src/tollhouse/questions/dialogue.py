@@ -1,15 +1,68 @@
-"""An answer by a model: it may run queries, must cite what they returned, and gets one chance to mend its words."""
+"""Dialogues with a language model: turns, tool calls, and the tokens that they may cost."""
 
 from collections.abc import AsyncGenerator, Sequence
+from math import ceil
 from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from tollhouse.questions.citations import Citations, Reference
-from tollhouse.questions.grounding import Evidence
+from tollhouse import clock
+from tollhouse.errors import Problem
+from tollhouse.metering.meter import Meter, Reservation
+from tollhouse.metering.windows import Windows
+from tollhouse.questions.grounding import Citations, Delta, Evidence, Reference, Retract, SentenceStream
 from tollhouse.questions.language_model import Message, Model, Text, ToolCall, Turn, unavailable
-from tollhouse.questions.sentence_stream import Delta, Outlet, Retract
+
+# The meter counts calls: one of its calls stands for so many tokens here.
+TOKENS_PER_UNIT = 4_000
+
+
+class TokenReservation(Struct, frozen=True):
+    """What is reserved for one answer."""
+
+    units: tuple[Reservation, ...]
+
+
+class Budget:
+    """`tokens_per_day` for each caller; 0 is no ceiling."""
+
+    def __init__(self, meter: Meter, tokens_per_day: int) -> None:
+        self._meter = meter
+        self._windows = Windows(tokens_per_day // TOKENS_PER_UNIT, None) if tokens_per_day else None
+
+    async def hold(self, subject: str, most_tokens: int) -> TokenReservation:
+        """Reserve what an answer may cost at most. Raises Problem `quota-exceeded` when it does not fit the day."""
+        held: list[Reservation] = []
+        for _ in range(ceil(most_tokens / TOKENS_PER_UNIT) if self._windows else 0):
+            assert self._windows is not None
+            unit = await self._meter.reserve(f"chat-tokens:{subject}", self._windows)
+            if unit.verdict.refused_by:
+                await self._give_back(held)
+                raise quota_exceeded(unit, "the language model's tokens")
+            held.append(unit)
+        return TokenReservation(tuple(held))
+
+    async def settle(self, held: TokenReservation, spent_tokens: int) -> None:
+        """Give back what was not spent."""
+        await self._give_back(held.units[ceil(spent_tokens / TOKENS_PER_UNIT) :])
+
+    async def _give_back(self, units: Sequence[Reservation]) -> None:
+        for unit in units:
+            await self._meter.release(unit)
+
+
+def quota_exceeded(reservation: Reservation, what: str) -> Problem:
+    """Why this caller has to wait for tomorrow."""
+    wait = reservation.verdict.retry_after_seconds(clock.seconds())
+    return Problem(
+        "quota-exceeded",
+        f"The day's {what} are used; the next fits in {wait} s.",
+        headers={"Retry-After": str(wait)},
+        retry_after_seconds=wait,
+        window="day",
+    )
+
 
 MOST_ROUNDS = 4
 MOST_REPLY_TOKENS = 800
@@ -35,7 +88,7 @@ class Tools(Protocol):
         """What the model is shown; what it may cite of that is put into the evidence. Never raises for its mistakes."""
 
 
-class Asking(Struct, frozen=True):
+class Prompt(Struct, frozen=True):
     """Which model is asked what. `deadline` is of the loop's clock and holds for the whole answer."""
 
     model: str
@@ -43,7 +96,7 @@ class Asking(Struct, frozen=True):
     deadline: float
 
 
-class Answered(Struct, frozen=True, tag="answered"):
+class FinishedAnswer(Struct, frozen=True, tag="answered"):
     """The whole answer; `text` is empty where nothing that the model said was supported."""
 
     text: str
@@ -66,40 +119,40 @@ class Dialogue:
     def spent_tokens(self) -> int:
         return self._prompt_tokens + self._completion_tokens
 
-    async def answer(self, asking: Asking) -> AsyncGenerator[Delta | Retract | Answered, None]:
-        """The answer as it comes, ending with Answered. Raises Problem `upstream-unavailable`."""
-        outlet = Outlet(self._evidence, Citations())
-        messages = list(asking.messages)
+    async def answer(self, prompt: Prompt) -> AsyncGenerator[Delta | Retract | FinishedAnswer, None]:
+        """The answer as it comes, ending with FinishedAnswer. Raises Problem `upstream-unavailable`."""
+        stream = SentenceStream(self._evidence, Citations())
+        messages = list(prompt.messages)
         # Closed at once when the caller leaves, so that the model stops as well.
-        rounds = self._rounds(asking, messages, outlet)
+        rounds = self._rounds(prompt, messages, stream)
         try:
             async for said in rounds:
                 yield said
         finally:
             await rounds.aclose()
-        if outlet.unsupported and self.spent_tokens < MOST_TOKENS:
-            mending = self._mended(asking, messages, outlet)
+        if stream.unsupported and self.spent_tokens < MOST_TOKENS:
+            mending = self._mended(prompt, messages, stream)
             try:
                 async for said in mending:
                     yield said
             finally:
                 await mending.aclose()
-        yield Answered(outlet.text, outlet.cited, self._prompt_tokens, self._completion_tokens)
+        yield FinishedAnswer(stream.text, stream.cited, self._prompt_tokens, self._completion_tokens)
 
     async def _rounds(
-        self, asking: Asking, messages: list[Message], outlet: Outlet
+        self, prompt: Prompt, messages: list[Message], stream: SentenceStream
     ) -> AsyncGenerator[Delta | Retract, None]:
-        """Turn after turn until the model answers without asking for a query."""
+        """Turn after turn until the model answers without prompt for a query."""
         turn = Turn("", (), 0, 0)
         for left in range(MOST_ROUNDS, -1, -1):
             choice = "auto" if left else "none"
-            turns = self._turn(asking, messages, {"tools": list(self._tools.described), "tool_choice": choice})
+            turns = self._turn(prompt, messages, {"tools": list(self._tools.described), "tool_choice": choice})
             try:
                 async for part in turns:
                     if isinstance(part, Turn):
                         turn = part
                         continue
-                    for said in outlet.take(part.text):
+                    for said in stream.take(part.text):
                         yield said
             finally:
                 await turns.aclose()
@@ -108,36 +161,36 @@ class Dialogue:
             if not left:
                 raise unavailable("asked for queries without end")
             messages += [_as_message(turn), *(self._called(call) for call in turn.calls)]
-        for said in outlet.finish():
+        for said in stream.finish():
             yield said
         if not turn.text.strip():
-            raise unavailable("answered nothing")
+            raise unavailable("finished nothing")
         messages.append(_as_message(turn))
 
     async def _mended(
-        self, asking: Asking, messages: list[Message], outlet: Outlet
+        self, prompt: Prompt, messages: list[Message], stream: SentenceStream
     ) -> AsyncGenerator[Delta | Retract, None]:
         """One more turn, for the sentences that fell out."""
-        sentences = "\n".join(f"- {sentence}" for sentence in outlet.unsupported)
+        sentences = "\n".join(f"- {sentence}" for sentence in stream.unsupported)
         messages.append({"role": "user", "content": _MEND.format(sentences=sentences)})
-        turns = self._turn(asking, messages, {})
+        turns = self._turn(prompt, messages, {})
         try:
             async for part in turns:
                 if isinstance(part, Text):
-                    for said in outlet.take(part.text):
+                    for said in stream.take(part.text):
                         yield said
         finally:
             await turns.aclose()
-        for said in outlet.finish():
+        for said in stream.finish():
             yield said
 
     async def _turn(
-        self, asking: Asking, messages: Sequence[Message], options: dict[str, Any]
+        self, prompt: Prompt, messages: Sequence[Message], options: dict[str, Any]
     ) -> AsyncGenerator[Text | Turn, None]:
         """A turn, counted."""
         if self.spent_tokens >= MOST_TOKENS:
             raise unavailable("needed more tokens than an answer may cost")
-        parts = self._model.turn(asking.model, messages, options, MOST_REPLY_TOKENS, asking.deadline)
+        parts = self._model.turn(prompt.model, messages, options, MOST_REPLY_TOKENS, prompt.deadline)
         try:
             async for part in parts:
                 if isinstance(part, Turn):
@@ -162,6 +215,6 @@ def _as_message(turn: Turn) -> Message:
     return message
 
 
-def as_json(shown: Any) -> str:
+def encode_json(shown: Any) -> str:
     """What a model is shown of a result."""
     return msgspec.json.encode(shown).decode()
