@@ -105,7 +105,7 @@ async def measure(data_dir: Path) -> dict[str, Any]:
             used.append(process_time() - begun_using)
             further.append([later - sooner for sooner, later in pairwise(parts)])
         megabytes = peak_megabytes()
-        room = desk.room("local")
+        room = desk.builder("local")
         headlines = room.articles() if room else []
     again_begun, again = perf_counter(), Clusterer()
     for article in headlines:

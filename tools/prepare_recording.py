@@ -14,6 +14,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.services.defense.ingest import recording
 from tollhouse.services.defense.ingest.recording import PREPARED, ingest_recording
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
+from tollhouse.services.defense.settings import DefenseSettings
 
 TARGET = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/recording" / PREPARED
 
@@ -23,7 +24,7 @@ async def prepare(folder: Path) -> recording.Tables:
     settings = Settings(data_dir=str(folder), background_work=False)
     async with open_context(settings, answers_calls=False) as context:
         await ingest_recording(context.database)
-        desk = StoryPublisher(context.database, settings.retention_days)
+        desk = StoryPublisher(context.database, settings.section(DefenseSettings).retention_days)
         await desk.publish_stored(folder)
         # Telling one pool adds its pages: a second look finds that they say nothing of the other.
         await desk.publish_stored(folder)

@@ -9,7 +9,7 @@ import pytest
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.evaluate_stories import bcubed
-from tollhouse.services.defense.stories.clusterer import Clusterer, Snapshot, dump, load
+from tollhouse.services.defense.stories.clusterer import Clusterer, ClustererState, dump_clusterer, load_clusterer
 
 DATA = Path(__file__).parents[2] / "data"
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -314,11 +314,11 @@ def test_other_scripts_are_read(one, other):
 def test_the_same_article_twice_changes_nothing():
     clusterer = Clusterer()
     tell(clusterer, TANKER, "n")
-    before = dump(clusterer)
+    before = dump_clusterer(clusterer)
     again = clusterer.add(article(TANKER[0], "n0"))
     assert again.story_id == clusterer.story_of("article_n0")
     assert not any((again.moved, again.merged, again.split))
-    assert dump(clusterer) == before
+    assert dump_clusterer(clusterer) == before
 
 
 def test_articles_out_of_order_find_their_story():
@@ -361,19 +361,19 @@ def test_placements_say_every_change():
 
 
 def test_the_same_stream_gives_the_same_stories():
-    assert dump(_clustered(_stream(600))) == dump(_clustered(_stream(600)))
+    assert dump_clusterer(_clustered(_stream(600))) == dump_clusterer(_clustered(_stream(600)))
 
 
 @pytest.mark.parametrize("stopped_at", [1, 150, 333])
 def test_a_restart_goes_on_as_if_nothing_had_happened(stopped_at):
     stream = _stream(600)
     whole = _clustered(stream)
-    blob = msgspec.msgpack.encode(dump(_clustered(stream[:stopped_at])))
-    restarted = load(msgspec.msgpack.decode(blob, type=Snapshot))
+    blob = msgspec.msgpack.encode(dump_clusterer(_clustered(stream[:stopped_at])))
+    restarted = load_clusterer(msgspec.msgpack.decode(blob, type=ClustererState))
     for number, title in enumerate(stream[stopped_at:], stopped_at):
         restarted.add(article(title, number, number))
         restarted.expire(NOON + timedelta(minutes=number - 400))
-    assert dump(restarted) == dump(whole)
+    assert dump_clusterer(restarted) == dump_clusterer(whole)
 
 
 def test_expired_articles_and_their_stories_are_let_go():
@@ -386,9 +386,9 @@ def test_expired_articles_and_their_stories_are_let_go():
     assert clusterer.current(ended[0]) is None
     assert clusterer.story_of("article_old0") is None
     clusterer.expire(NOON + timedelta(days=2))
-    assert not clusterer.cluster_set.postings.stories
-    assert clusterer.cluster_set.postings.total == 0
-    assert not clusterer.cluster_set.successors
+    assert not clusterer.clusters.index.stories
+    assert clusterer.clusters.index.total == 0
+    assert not clusterer.clusters.successors
 
 
 def _stream(n: int) -> list[str]:

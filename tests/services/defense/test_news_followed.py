@@ -20,7 +20,7 @@ from tollhouse.services.defense.events.event import EventRecord
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.ingest.batches import compact, ingest_export, slot_time
-from tollhouse.services.defense.ingest.gdelt_sync import _forget_old
+from tollhouse.services.defense.ingest.gdelt_sync import _delete_old
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.news.article_import import import_items, keep
 from tollhouse.services.defense.news.entity import EntityIndex
@@ -216,7 +216,7 @@ async def write_anything(database, chance, slot):
     elif kind == "deaths":
         await write_deaths(database, chance, slot)
     else:
-        await _forget_old(database, compact(slot), 1)
+        await _delete_old(database, compact(slot), 1)
 
 
 async def stored_events(database, slot):
@@ -266,15 +266,15 @@ async def test_served_windows_are_those_of_a_process_that_just_started(database,
 
 
 async def assert_desk_knows_what_is_stored(database, desk):
-    if desk.room("provider"):
+    if desk.builder("provider"):
         await desk.update("provider")
-        window, fresh = desk._desks["provider"].window, ClusteringWindow()
+        window, fresh = desk._states["provider"].window, ClusteringWindow()
         async with database.reading() as connection:
             newest = await store.newest_slot(connection, "provider")
-            found = await fresh.look(connection, "provider", slot_time(newest.slot))
+            found = await fresh.sync(connection, "provider", slot_time(newest.slot))
         assert window.events == fresh.events
         stored = {report.article.id: report for report in found.reports}
-        room = {identity: desk.room("provider").report(identity) for identity in stored}
+        room = {identity: desk.builder("provider").report(identity) for identity in stored}
         assert {identity: (it.event_id, it.article.title) for identity, it in room.items() if it} == {
             identity: (it.event_id, it.article.title) for identity, it in stored.items() if room[identity]
         }
@@ -329,8 +329,8 @@ def test_entities_counted_on_are_those_counted_anew(seed):
         story_of = {identity: story_of.get(identity, f"story_{chance.randint(0, 5)}") for identity in shown}
         for identity in chance.sample(sorted(shown), 2):
             story_of[identity] = f"story_{chance.randint(0, 5)}"
-        now = count.told(shown.values(), story_of)
-        anew = EntityIndex().told(shown.values(), story_of)
+        now = count.update(shown.values(), story_of)
+        anew = EntityIndex().update(shown.values(), story_of)
         assert sorted(now, key=lambda entity: entity.id) == sorted(anew, key=lambda entity: entity.id)
     assert now
 
@@ -340,6 +340,6 @@ def test_copies_marked_on_are_those_marked_anew(seed):
     chance, copies, shown = random.Random(seed), CopyMarker(), {}
     for _ in range(25):
         shown = pages(chance, shown)
-        marked = [report.article for report in copies.marked(shown)]
+        marked = [report.article for report in copies.mark(shown)]
         assert marked == mark_copies(report.article for report in shown.values())
     assert {page.family for page in marked} <= {"reuters", "gazette", "aggregator", "post"}

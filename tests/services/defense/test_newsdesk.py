@@ -52,7 +52,7 @@ async def tell(database, desk, articles=()):
     """Take articles in, and have the news told and remembered."""
     await import_items(database, "provider", articles)
     await desk.update("provider")
-    await desk.remember()
+    await desk.save_state()
 
 
 async def told(connection, kind, pool="provider", after=""):
@@ -95,7 +95,7 @@ def asked(identity):
 async def test_nothing_stored_tells_nothing(database, desk):
     await tell(database, desk)
     assert await stories(database) == {}
-    assert desk.room("provider") is None
+    assert desk.builder("provider") is None
     assert await revision(database) == 0
 
 

@@ -28,11 +28,11 @@ def reports(titles=TITLES, name="n", since_minute=0) -> list[ReportedArticle]:
 
 
 def edition(room: StoryBuilder, *events: EventRecord, at=LATER) -> NewsSnapshot:
-    return room.edition(at, {event.id: event for event in events})
+    return room.snapshot(at, {event.id: event for event in events})
 
 
 def told(room: StoryBuilder, *batch: ReportedArticle) -> list[Story]:
-    room.take(batch)
+    room.add(batch)
     return edition(room).stories
 
 
@@ -62,9 +62,9 @@ def test_each_event_becomes_one_story_of_its_articles():
 
 def test_same_reports_again_change_nothing():
     room = StoryBuilder()
-    assert room.take(reports()) == len(TITLES)
+    assert room.add(reports()) == len(TITLES)
     first = edition(room)
-    assert room.take(reports()) == 0
+    assert room.add(reports()) == 0
     again = edition(room)
     assert (again.stories, again.entities) == (first.stories, first.entities)
     assert not again.merged
@@ -74,7 +74,7 @@ def test_same_reports_again_change_nothing():
 def test_restart_keeps_every_story_under_its_id_and_lets_it_grow():
     room = StoryBuilder()
     before = told(room, *reports())
-    restarted = StoryBuilder(room.remembered())
+    restarted = StoryBuilder(room.dump_state())
     assert {s.id: s for s in told(restarted, *reports())} == {s.id: s for s in before}
     late = report_article(article("Burning tanker off Hodeidah sinks after drone attack", "late", 50))
     grown = story_of(told(restarted, late), "late")
@@ -87,7 +87,7 @@ def test_story_merged_away_is_told_under_its_successor():
     first = told(room, *reports(SUBMARINE, "background"), *reports(APART, "apart"))
     ended_or_not = {story_of(first, "apart0").id, story_of(first, "apart1").id}
     assert len(ended_or_not) == 2
-    room.take(reports([*BRIDGING, *TANKER, *MINISTER, *_stream(100)], "later", 10))
+    room.add(reports([*BRIDGING, *TANKER, *MINISTER, *_stream(100)], "later", 10))
     now = edition(room)
     whole = story_of(now.stories, "apart0")
     assert whole.id == story_of(now.stories, "apart1").id
@@ -143,9 +143,9 @@ def test_copies_of_one_agencys_text_are_one_voice():
 
 def test_story_takes_category_and_place_from_its_events():
     room = StoryBuilder()
-    room.take(reports(TANKER, ""))
+    room.add(reports(TANKER, ""))
     linked = report_article(article(TANKER[1], 1, 1)).linked_to(event().id)
-    room.take([linked])
+    room.add([linked])
     (story,) = edition(room, event(), event("77")).stories
     assert (story.category, story.countries, story.event_ids) == ("Battles", ["Yemen"], [event().id])
     (without,) = edition(room).stories
@@ -154,7 +154,7 @@ def test_story_takes_category_and_place_from_its_events():
 
 def test_changed_event_changes_what_its_story_is_worth():
     room = StoryBuilder()
-    room.take([report_article(article(TANKER[1], 1, 1)).linked_to(event().id)])
+    room.add([report_article(article(TANKER[1], 1, 1)).linked_to(event().id)])
     (before,) = edition(room, event()).stories
     (deadly,) = edition(room, event(goldstein=-10.0, fatalities=400, fatalities_basis="ucdp")).stories
     assert deadly.significance > before.significance
@@ -164,12 +164,12 @@ def test_changed_event_changes_what_its_story_is_worth():
 
 def test_what_left_the_window_is_let_go():
     room = StoryBuilder()
-    room.take(reports())
+    room.add(reports())
     assert edition(room, at=NOON + timedelta(hours=25)).stories == []
     assert len(room.articles()) == len(TITLES)
     room.expire(NOON + timedelta(hours=37))
     assert room.articles() == []
-    assert StoryBuilder(room.remembered()).edition(LATER, {}).stories == []
+    assert StoryBuilder(room.dump_state()).snapshot(LATER, {}).stories == []
 
 
 def test_surname_is_told_as_the_person_its_story_names():
@@ -177,7 +177,7 @@ def test_surname_is_told_as_the_person_its_story_names():
     kovac = NamedEntity("entity_full", "Mira Kovac", "person", "Mira Kovac")
     alone = NamedEntity("entity_surname", "Kovac", "person", "Kovac")
     batch = [replace(report, names=[kovac if n < 2 else alone]) for n, report in enumerate(reports(MINISTER))]
-    room.take(batch)
+    room.add(batch)
     now = edition(room)
     (person,) = now.entities
     assert (person.id, person.name, person.aliases, person.mentions) == ("entity_full", "Mira Kovac", ["Kovac"], 6)

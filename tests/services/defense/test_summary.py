@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.stories.story import Context, summarize, told
+from tollhouse.services.defense.stories.story import Context, build_story, summarize
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -62,7 +62,9 @@ def test_articles_without_titles_have_a_story_without_words():
 
 def test_a_told_story_counts_families_once():
     articles = [article(1, "Drone hits tanker", "acme", tone=-6.0), article(2, "Tanker hit again", "acme", tone=-2.0)]
-    story = told("story_1", [*articles, article(3, "Tanker on fire", "zeta", tone=2.0)], Context(event_ids=["e1"]))
+    story = build_story(
+        "story_1", [*articles, article(3, "Tanker on fire", "zeta", tone=2.0)], Context(event_ids=["e1"])
+    )
     assert (story.article_count, story.source_count, story.sources) == (3, 2, ["Acme", "Zeta"])
     assert story.tone == -1.0
     assert [coverage.url for coverage in story.articles] == [f"https://n.example/{n}" for n in (3, 2, 1)]
@@ -71,4 +73,4 @@ def test_a_told_story_counts_families_once():
 
 
 def test_a_story_without_tones_has_none():
-    assert told("story_1", TANKER, Context()).tone is None
+    assert build_story("story_1", TANKER, Context()).tone is None

@@ -83,7 +83,7 @@ async def open_defense(context: AppContext) -> Service:
 def _leader_tasks(context: AppContext, publisher: StoryPublisher) -> list[Work]:
     """The background tasks of the leader. Providers are not polled when a recording is served."""
     alerts = AlertMonitor(context.database, recorded=context.settings.recorded, plans=context.plans.including("alerts"))
-    tasks: list[Work] = [publisher.work, alerts.run]
+    tasks: list[Work] = [publisher.run, alerts.run]
     if not context.settings.recorded:
         syncs = (sync_gdelt, sync_feeds, sync_fatalities)
         tasks += [partial(sync, context.database, context.settings.section(DefenseSettings)) for sync in syncs]

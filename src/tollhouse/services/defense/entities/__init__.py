@@ -1,1 +1,1 @@
-"""Who and what the news is about: people, organisations, places and platforms, found in text and merged."""
+"""Named entities: extract people, organizations, locations and platforms from text, and merge their names."""

@@ -1,1 +1,1 @@
-"""How the world's reports become events: download, parse, collapse, classify, score."""
+"""Ingestion: download, parse, classify and score provider data."""

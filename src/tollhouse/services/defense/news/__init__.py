@@ -1,1 +1,1 @@
-"""The news: articles gathered, told as stories, and the entities they name."""
+"""News: import articles, build and publish stories and entities, serve their feeds."""

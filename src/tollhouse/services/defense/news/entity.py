@@ -1,4 +1,4 @@
-"""Entities."""
+"""Entities of the news: how articles name them, how they are related, and where locations are."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,22 +16,22 @@ from tollhouse.services.defense.entities.mention import EntityType
 from tollhouse.services.defense.news.reported_article import Place, ReportedArticle
 from tollhouse.services.defense.publishers import count_source_families
 
-# A round-up that names more relates nobody to anybody, and its pairs would grow with the square.
+# Articles that name more are ignored: they relate nothing, and pairs grow quadratically.
 MOST_NAMES = 40
 
 
 class Related(Struct, frozen=True):
-    """Another entity, by id. `weight` lies in 0..1."""
+    """Another entity by id, with a weight of 0..1."""
 
     id: str
     weight: float
 
 
 def related(documents: Iterable[Collection[str]], limit: int) -> dict[str, list[Related]]:
-    """Per entity its `limit` closest, closest first; `documents` are the ids that each article or story names.
+    """The closest entities of each entity, at most `limit`; `documents` are the ids that each article or story names.
 
     The weight is the cosine of the two entities' documents (Ochiai 1957), times n / (n + 1) for n documents shared,
-    so that one chance meeting of two rare names weighs half.
+    so that a single co-occurrence of two rare names has half the weight.
     """
     alone: Counter[str] = Counter()
     shared: Counter[tuple[str, str]] = Counter()
@@ -44,28 +44,28 @@ def related(documents: Iterable[Collection[str]], limit: int) -> dict[str, list[
 
 
 def weight(together: int, first: int, second: int) -> float:
-    """The weight of two entities named together in so many documents, of `first` and `second` that name each."""
+    """The weight of two entities in `together` common documents, of `first` and `second` documents."""
     return together / sqrt(first * second) * together / (together + 1)
 
 
 def _closest(alone: Counter[str], shared: Counter[tuple[str, str]], limit: int) -> dict[str, list[Related]]:
-    found: dict[str, list[Related]] = {id_: [] for id_ in alone}
+    closest: dict[str, list[Related]] = {id_: [] for id_ in alone}
     for (first, second), together in shared.items():
-        worth = round(weight(together, alone[first], alone[second]), 4)
-        found[first].append(Related(second, worth))
-        found[second].append(Related(first, worth))
-    return {id_: sorted(others, key=lambda other: (-other.weight, other.id))[:limit] for id_, others in found.items()}
+        rounded = round(weight(together, alone[first], alone[second]), 4)
+        closest[first].append(Related(second, rounded))
+        closest[second].append(Related(first, rounded))
+    return {id_: sorted(others, key=lambda other: (-other.weight, other.id))[:limit] for id_, others in closest.items()}
 
 
 class Geocode(Struct, frozen=True, gc=False):
-    """Decimal degrees; of a country or a region its middle."""
+    """Decimal degrees; the centre of a country or region."""
 
     latitude: float
     longitude: float
 
 
 def geocode(names: Iterable[str], places: Iterable[Place]) -> Geocode | None:
-    """The place of the first of these names that anybody knows, None where nobody says."""
+    """The position of the first name in the gazetteer, else of a place in the articles; None if unknown."""
     keys = [name.casefold() for name in names]
     known = next((_gazetteer()[key] for key in keys if key in _gazetteer()), None)
     if known:
@@ -75,7 +75,7 @@ def geocode(names: Iterable[str], places: Iterable[Place]) -> Geocode | None:
 
 @cache
 def _gazetteer() -> dict[str, tuple[float, float]]:
-    """By name in lower case: the most told place of each name in the bundled exports (tools/build_geocodes.py)."""
+    """Positions by lower-case name, from the bundled exports (tools/build_geocodes.py)."""
     table = files("tollhouse.services.defense").joinpath("data", "geocodes.json").read_bytes()
     return msgspec.json.decode(table, type=dict[str, tuple[float, float]])
 
@@ -86,7 +86,7 @@ MOST_ALIASES = 20
 
 
 class RelatedEntity(Struct, frozen=True, gc=False):
-    """Another entity that the same stories name; `weight` lies in 0..1."""
+    """Another entity in the same stories; `weight` is 0..1."""
 
     id: str
     name: str
@@ -94,7 +94,7 @@ class RelatedEntity(Struct, frozen=True, gc=False):
 
 
 class Entity(Struct, frozen=True, gc=False):
-    """`mentions` counts articles, `source_count` publisher families. `geo` is null but for places we know."""
+    """An entity as served. `mentions` counts articles, `source_count` source families. `geo` is null unless known."""
 
     id: str
     name: str
@@ -110,7 +110,7 @@ class Entity(Struct, frozen=True, gc=False):
 
 
 class EntityIndex:
-    """Who is named where, from edition to edition: only entities whose pages or neighbours changed are told anew."""
+    """The entities of published articles; an update rebuilds only those whose articles or relations changed."""
 
     def __init__(self) -> None:
         self._naming: dict[str, _Naming] = {}
@@ -119,11 +119,11 @@ class EntityIndex:
         self._closest: dict[str, list[Related]] = {}
         self._entities: dict[str, Entity] = {}
 
-    def told(self, reports: Iterable[ReportedArticle], story_of: Mapping[str, str]) -> list[Entity]:
-        """The entities that these articles name, `story_of` giving each article's story."""
+    def update(self, reports: Iterable[ReportedArticle], story_of: Mapping[str, str]) -> list[Entity]:
+        """The entities in these articles; `story_of` has the story of each article."""
         touched = self._count(reports, story_of)
         closest_before, self._closest = self._closest, related(self._named_in.values(), MOST_RELATED)
-        renamed = {identity for identity in touched if self._tell(identity)}
+        renamed = {identity for identity in touched if self._rebuild(identity)}
         for identity in self._entities:
             closest = self._closest.get(identity, [])
             if identity in touched or closest != closest_before.get(identity, []) or _names_any(closest, renamed):
@@ -131,17 +131,17 @@ class EntityIndex:
         return list(self._entities.values())
 
     def _count(self, reports: Iterable[ReportedArticle], story_of: Mapping[str, str]) -> set[str]:
-        """Take in what the pages name now; answers with the entities that this touches."""
+        """Record the names in these articles; return the ids of affected entities."""
         touched: set[str] = set()
-        left = set(self._naming)
+        removed = set(self._naming)
         for report in reports:
             identity = report.article.id
-            left.discard(identity)
+            removed.discard(identity)
             if not report.names:
                 touched |= self._subtract(identity)
             elif self._naming.get(identity) != (now := _Naming(report, story_of.get(identity))):
                 touched |= self._subtract(identity) | self._add(identity, now)
-        for identity in left:
+        for identity in removed:
             touched |= self._subtract(identity)
         return touched
 
@@ -162,15 +162,15 @@ class EntityIndex:
         for identity in named:
             _drop(self._pages, identity, page)
         if naming.story:
-            left = self._named_in[naming.story] - Counter(named)
-            if left:
-                self._named_in[naming.story] = left
+            remaining = self._named_in[naming.story] - Counter(named)
+            if remaining:
+                self._named_in[naming.story] = remaining
             else:
                 del self._named_in[naming.story]
         return named
 
-    def _tell(self, identity: str) -> bool:
-        """Tell an entity by its pages, or no longer; whether it is called otherwise than before."""
+    def _rebuild(self, identity: str) -> bool:
+        """Build an entity from its articles, or drop it; return whether its name changed."""
         before = self._entities.pop(identity, None)
         if pages := self._pages.get(identity):
             naming = sorted((self._naming[page] for page in pages), key=_in_time)
@@ -184,7 +184,7 @@ class EntityIndex:
 
 
 class _Naming(Struct, frozen=True, gc=False):
-    """A page and the story that it is in."""
+    """An article and its story."""
 
     report: ReportedArticle
     story: str | None
@@ -194,7 +194,7 @@ class _Naming(Struct, frozen=True, gc=False):
 
 
 def _entity(identity: str, naming: Sequence[_Naming]) -> Entity:
-    """By the pages that name it, in the order of time; nobody related to it yet."""
+    """Build an entity from its articles in order of time, without relations."""
     named = [(named, page) for page in naming for named in page.report.names if named.id == identity]
     first = named[0][0]
     texts = Counter(called.text for called, _ in named)

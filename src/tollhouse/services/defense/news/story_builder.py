@@ -1,4 +1,4 @@
-"""Story builder."""
+"""Build stories and entities from the articles of the clustering window, reusing what has not changed."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,85 +15,90 @@ from tollhouse.services.defense.ingest.scores import significance
 from tollhouse.services.defense.news.entity import Entity, EntityIndex
 from tollhouse.services.defense.news.reported_article import NamedEntity, ReportedArticle, merged_reports
 from tollhouse.services.defense.publishers import count_source_families, headline_key, mark_copies
-from tollhouse.services.defense.stories.clusterer import WINDOW, Clusterer, Snapshot, dump, load
-from tollhouse.services.defense.stories.story import Context, LiveStory, Story, told
+from tollhouse.services.defense.stories.clusterer import (
+    WINDOW,
+    Clusterer,
+    ClustererState,
+    dump_clusterer,
+    load_clusterer,
+)
+from tollhouse.services.defense.stories.story import Context, LiveStory, Story, build_story
 
 MOST_ENTITIES = 30
 
 
-def context_of(reports: Sequence[ReportedArticle], events: Sequence[EventRecord], heard: int) -> Context:
-    """`events` are those the story's articles report, `heard` its independent voices."""
+def build_context(reports: Sequence[ReportedArticle], events: Sequence[EventRecord], source_count: int) -> Context:
+    """The context of a story from its articles, the events they report, and its number of source families."""
     names = Counter(named.id for report in reports for named in report.names)
     return Context(
         category=_category(events),
         countries=[country for country, _ in Counter(event.geo.country for event in events).most_common()],
         entities=[identity for identity, _ in names.most_common(MOST_ENTITIES)],
         event_ids=sorted(event.id for event in events),
-        significance=_significance(reports, events, heard),
+        significance=_significance(reports, events, source_count),
     )
 
 
 def _category(events: Sequence[EventRecord]) -> Category | None:
-    """The category that its events are surest of together; None for a story that no event was made from."""
+    """The category with the largest total confidence among its events; None without events."""
     weight: Counter[Category] = Counter()
     for event in events:
         weight[event.category] += round(1_000 * event.confidence)
     return weight.most_common(1)[0][0] if weight else None
 
 
-def _significance(reports: Sequence[ReportedArticle], events: Sequence[EventRecord], heard: int) -> float:
-    """That of its most significant event; without one, what its voices and its words are worth."""
+def _significance(reports: Sequence[ReportedArticle], events: Sequence[EventRecord], source_count: int) -> float:
+    """The significance of its most significant event; without events, of its sources and titles."""
     if events:
-        return max(significance(event.goldstein, event.fatalities, event.relevance, heard) for event in events)
+        return max(significance(event.goldstein, event.fatalities, event.relevance, source_count) for event in events)
     relevance = max(words_relevance(report.article.title) for report in reports)
-    return significance(0.0, 0, relevance, heard)
+    return significance(0.0, 0, relevance, source_count)
 
 
 class CopyMarker:
-    """Only pages that came, changed or left, and those under the same headline, are compared anew."""
+    """Marks copies among published articles; compares only changed articles and those with the same headline."""
 
     def __init__(self) -> None:
-        self._given: dict[str, ReportedArticle] = {}
+        self._originals: dict[str, ReportedArticle] = {}
         self._marked: dict[str, ReportedArticle] = {}
-        self._alike: dict[str, set[str]] = {}
+        self._by_headline: dict[str, set[str]] = {}
 
-    def marked(self, wanted: Mapping[str, ReportedArticle]) -> list[ReportedArticle]:
-        """The wanted reports, by article id, in their order, copies of one agency's text under its family."""
-        gone = [self._given.pop(identity) for identity in self._given.keys() - wanted.keys()]
-        came = [report for identity, report in wanted.items() if self._given.get(identity) is not report]
-        replaced = [self._given[report.article.id] for report in came if report.article.id in self._given]
-        touched = {self._left(report) for report in (*gone, *replaced)} | {self._came(report) for report in came}
+    def mark(self, reports: Mapping[str, ReportedArticle]) -> list[ReportedArticle]:
+        """The reports (by article id) in their order, with copies of one text under the family of its original."""
+        removed = [self._originals.pop(identity) for identity in self._originals.keys() - reports.keys()]
+        added = [report for identity, report in reports.items() if self._originals.get(identity) is not report]
+        replaced = [self._originals[report.article.id] for report in added if report.article.id in self._originals]
+        touched = {self._remove(report) for report in (*removed, *replaced)} | {self._add(report) for report in added}
         for key in touched:
-            self._mark(self._alike.get(key, ()))
-        return [self._marked[identity] for identity in wanted]
+            self._compare(self._by_headline.get(key, ()))
+        return [self._marked[identity] for identity in reports]
 
-    def _left(self, report: ReportedArticle) -> str:
+    def _remove(self, report: ReportedArticle) -> str:
         key, identity = headline_key(report.article.title), report.article.id
         del self._marked[identity]
         if key:
-            self._alike[key].discard(identity)
-            if not self._alike[key]:
-                del self._alike[key]
+            self._by_headline[key].discard(identity)
+            if not self._by_headline[key]:
+                del self._by_headline[key]
         return key
 
-    def _came(self, report: ReportedArticle) -> str:
+    def _add(self, report: ReportedArticle) -> str:
         key, identity = headline_key(report.article.title), report.article.id
-        self._given[identity] = self._marked[identity] = report
+        self._originals[identity] = self._marked[identity] = report
         if key:
-            self._alike.setdefault(key, set()).add(identity)
+            self._by_headline.setdefault(key, set()).add(identity)
         return key
 
-    def _mark(self, alike: Iterable[str]) -> None:
-        for article in mark_copies(self._given[identity].article for identity in sorted(alike)):
-            report = self._given[article.id]
-            is_its_own = article.family == report.article.family
-            self._marked[article.id] = report if is_its_own else replace(report, article=article)
+    def _compare(self, same_headline: Iterable[str]) -> None:
+        for article in mark_copies(self._originals[identity].article for identity in sorted(same_headline)):
+            report = self._originals[article.id]
+            is_original = article.family == report.article.family
+            self._marked[article.id] = report if is_original else replace(report, article=article)
 
 
-# How often, and how many times as often as any other of the surname, the window must name somebody in full to make it
-# clear who is meant without a story's help.
-CLEAR_FROM = 2
-CLEAR_TIMES = 2
+# A full name is the default for its surname from this count, and at this multiple of the next full name's count.
+DEFAULT_FROM = 2
+DEFAULT_RATIO = 2
 
 FullNames = dict[str, Counter[NamedEntity]]
 
@@ -101,46 +106,51 @@ FullNames = dict[str, Counter[NamedEntity]]
 def resolve_surnames(
     reports: Iterable[ReportedArticle], story_of: Mapping[str, str]
 ) -> tuple[list[ReportedArticle], dict[str, str]]:
-    """The reports with surnames resolved, and which entity id so became which everywhere in the window."""
-    kept = list(reports)
+    """Replace surnames by full names: the only one in the story, else the default of the window.
+
+    Returns the reports, and the entity ids that were replaced everywhere by another id.
+    """
+    reports = list(reports)
     everywhere: FullNames = {}
     by_story: dict[str, FullNames] = {}
-    for report in kept:
+    for report in reports:
         story = story_of.get(report.article.id, report.article.id)
         for named in filter(_is_full, report.names):
             for names in (everywhere, by_story.setdefault(story, {})):
                 names.setdefault(_surname(named), Counter())[replace(named, text="")] += 1
-    clear = {surname: who for surname, names in everywhere.items() if (who := _clearly(names))}
+    defaults = {surname: who for surname, names in everywhere.items() if (who := _default_name(names))}
     resolved = []
-    for report in kept:
-        told = by_story.get(story_of.get(report.article.id, report.article.id), {})
-        resolved.append(_resolved(report, told, clear))
-    return resolved, _merged(kept, clear)
+    for report in reports:
+        in_story = by_story.get(story_of.get(report.article.id, report.article.id), {})
+        resolved.append(_resolve_report(report, in_story, defaults))
+    return resolved, _merged(reports, defaults)
 
 
-def _resolved(report: ReportedArticle, told: FullNames, clear: Mapping[str, NamedEntity]) -> ReportedArticle:
+def _resolve_report(
+    report: ReportedArticle, in_story: FullNames, defaults: Mapping[str, NamedEntity]
+) -> ReportedArticle:
     if not any(map(_is_surname, report.names)):
         return report
-    return replace(report, names=tuple(_whole(named, told, clear) for named in report.names))
+    return replace(report, names=tuple(_resolve(named, in_story, defaults) for named in report.names))
 
 
-def _whole(named: NamedEntity, told: FullNames, clear: Mapping[str, NamedEntity]) -> NamedEntity:
+def _resolve(named: NamedEntity, in_story: FullNames, defaults: Mapping[str, NamedEntity]) -> NamedEntity:
     if not _is_surname(named):
         return named
-    here = told.get(_surname(named))
-    who = next(iter(here)) if here and len(here) == 1 else clear.get(_surname(named))
+    here = in_story.get(_surname(named))
+    who = next(iter(here)) if here and len(here) == 1 else defaults.get(_surname(named))
     return replace(who, text=named.text) if who else named
 
 
-def _clearly(names: Counter[NamedEntity]) -> NamedEntity | None:
+def _default_name(names: Counter[NamedEntity]) -> NamedEntity | None:
     (who, count), *others = names.most_common(2)
     next_count = others[0][1] if others else 0
-    return who if count >= CLEAR_FROM and count >= CLEAR_TIMES * next_count else None
+    return who if count >= DEFAULT_FROM and count >= DEFAULT_RATIO * next_count else None
 
 
-def _merged(reports: Iterable[ReportedArticle], clear: Mapping[str, NamedEntity]) -> dict[str, str]:
+def _merged(reports: Iterable[ReportedArticle], defaults: Mapping[str, NamedEntity]) -> dict[str, str]:
     surnames = (named for report in reports for named in report.names if _is_surname(named))
-    return {named.id: clear[_surname(named)].id for named in surnames if _surname(named) in clear}
+    return {named.id: defaults[_surname(named)].id for named in surnames if _surname(named) in defaults}
 
 
 def _is_full(named: NamedEntity) -> bool:
@@ -159,7 +169,7 @@ PUBLISHED_HOURS = 24
 
 
 class NewsSnapshot(Struct, frozen=True):
-    """What the newsroom tells at one moment, and which story ids ended or began since the last one."""
+    """The stories and entities at one time, and the story ids that ended or began since the previous snapshot."""
 
     stories: list[Story]
     entities: list[Entity]
@@ -167,118 +177,120 @@ class NewsSnapshot(Struct, frozen=True):
     split: list[tuple[str, str]]
 
 
-class _Told(Struct, frozen=True, gc=False):
-    """A story, and what it was told from: its articles, the events they report, and what these were then."""
+class _BuiltStory(Struct, frozen=True, gc=False):
+    """A story and its inputs: articles, ids of the events they report, and those events."""
 
     articles: Sequence[str]
     event_ids: tuple[str, ...]
     events: tuple[EventRecord | None, ...]
     story: Story
 
-    def is_by(self, events: Mapping[str, EventRecord]) -> bool:
-        """Whether the same is known of its events now."""
+    def is_current(self, events: Mapping[str, EventRecord]) -> bool:
+        """Whether its events are unchanged."""
         return self.events == tuple(map(events.get, self.event_ids))
 
 
 class StoryBuilder:
-    """The live stories of one pool. Feed it in the order of time; `remembered` lets another process go on."""
+    """Builds the stories of one source mode from articles in time order. `state` continues another process's work."""
 
-    def __init__(self, remembered: bytes | None = None) -> None:
-        self._clusterer = load(msgspec.msgpack.decode(remembered, type=Snapshot)) if remembered else Clusterer()
+    def __init__(self, state: bytes | None = None) -> None:
+        self._clusterer = Clusterer()
+        if state:
+            self._clusterer = load_clusterer(msgspec.msgpack.decode(state, type=ClustererState))
         self._reports: dict[str, ReportedArticle] = {}
         self._copies = CopyMarker()
         self._entities = EntityIndex()
-        self._shown: dict[str, ReportedArticle] = {}
-        self._told: dict[str, _Told] = {}
+        self._published: dict[str, ReportedArticle] = {}
+        self._built: dict[str, _BuiltStory] = {}
         self._merged: list[tuple[str, str]] = []
         self._split: list[tuple[str, str]] = []
 
     def articles(self) -> list[Article]:
-        """The articles of the clustering window, in their own words, in the order of time."""
+        """The articles of the clustering window in order of time; composed titles are empty."""
         reports = sorted(self._reports.values(), key=lambda report: (report.article.published, report.article.id))
-        return [_worded(report) for report in reports]
+        return [_for_clustering(report) for report in reports]
 
     def report(self, article_id: str) -> ReportedArticle | None:
-        """What was reported of an article of the clustering window."""
+        """The report of an article in the clustering window."""
         return self._reports.get(article_id)
 
-    def take(self, reports: Iterable[ReportedArticle]) -> int:
-        """Put articles that are not in a story yet into one; tells how many."""
-        taken = 0
+    def add(self, reports: Iterable[ReportedArticle]) -> int:
+        """Add articles to stories, and update known ones; return the number of new articles."""
+        added = 0
         for report in sorted(reports, key=lambda report: (report.article.published, report.article.id)):
             known = self._reports.get(report.article.id)
             self._reports[report.article.id] = merged_reports(known, report) if known else report
             if known is None:
-                taken += 1
-                placed = self._clusterer.add(_worded(report))
+                added += 1
+                placed = self._clusterer.add(_for_clustering(report))
                 self._merged += placed.merged
                 self._split += placed.split
-        return taken
+        return added
 
     def expire(self, as_of: datetime) -> None:
-        """Let go of what left the clustering window."""
+        """Remove articles that left the clustering window."""
         before = as_of - WINDOW
         self._clusterer.expire(before)
-        gone = [identity for identity, report in self._reports.items() if report.article.published < before]
-        for identity in gone:
+        expired = [identity for identity, report in self._reports.items() if report.article.published < before]
+        for identity in expired:
             del self._reports[identity]
 
-    def edition(self, as_of: datetime, events: Mapping[str, EventRecord]) -> NewsSnapshot:
-        """The stories and entities of the 24 hours up to `as_of`; `events` by id."""
+    def snapshot(self, as_of: datetime, events: Mapping[str, EventRecord]) -> NewsSnapshot:
+        """The stories and entities of the 24 hours up to `as_of`; `events` are the window's events by id."""
         changes = self._clusterer.settle()
         self._merged += changes.merged
         self._split += changes.split
         since = as_of - timedelta(hours=PUBLISHED_HOURS)
-        told_now = [live for live in self._clusterer.stories() if live.last_seen > since]
-        story_of = {identity: live.id for live in told_now for identity in live.articles if identity in self._reports}
-        marked = self._copies.marked({identity: self._reports[identity] for identity in story_of})
+        recent = [live for live in self._clusterer.stories() if live.last_seen > since]
+        story_of = {identity: live.id for live in recent for identity in live.articles if identity in self._reports}
+        marked = self._copies.mark({identity: self._reports[identity] for identity in story_of})
         reports, same_person = resolve_surnames(marked, story_of)
-        moved = self._show(reports)
-        stories = [story for live in told_now if (story := self._told_anew(live, moved, events))]
-        self._told = {story.id: self._told[story.id] for story in stories}
-        entities = self._entities.told(self._shown.values(), story_of)
+        changed = self._publish(reports)
+        stories = [story for live in recent if (story := self._build(live, changed, events))]
+        self._built = {story.id: self._built[story.id] for story in stories}
+        entities = self._entities.update(self._published.values(), story_of)
         merged, self._merged = self._merged, []
         split, self._split = self._split, []
         return NewsSnapshot(stories, entities, [*merged, *same_person.items()], split)
 
-    def _show(self, reports: Iterable[ReportedArticle]) -> set[str]:
-        """Keep what is told of each article now; answers with the articles of which that changed."""
-        before, self._shown, moved = self._shown, {}, set()
+    def _publish(self, reports: Iterable[ReportedArticle]) -> set[str]:
+        """Store the published form of each article; return the ids of articles whose form changed."""
+        before, self._published, changed = self._published, {}, set()
         for report in reports:
             identity = report.article.id
             known = before.pop(identity, None)
             if known is None or (known is not report and known != report):
-                moved.add(identity)
+                changed.add(identity)
                 known = report
-            self._shown[identity] = known
-        return moved.union(before)
+            self._published[identity] = known
+        return changed.union(before)
 
-    def _told_anew(self, live: LiveStory, moved: set[str], events: Mapping[str, EventRecord]) -> Story | None:
-        """The story, told a second time only if something changed in it; None of one without articles."""
-        known = self._told.get(live.id)
-        if known and known.articles == live.articles and moved.isdisjoint(live.articles) and known.is_by(events):
+    def _build(self, live: LiveStory, changed: set[str], events: Mapping[str, EventRecord]) -> Story | None:
+        """The story, built again only if an input changed; None if it has no articles."""
+        known = self._built.get(live.id)
+        if known and known.articles == live.articles and changed.isdisjoint(live.articles) and known.is_current(events):
             return known.story
-        members = [self._shown[identity] for identity in live.articles if identity in self._shown]
+        members = [self._published[identity] for identity in live.articles if identity in self._published]
         if not members:
             return None
         reported = tuple(report.event_id for report in members if report.event_id)
-        mine = tuple(map(events.get, reported))
-        story = _told(live.id, members, [event for event in mine if event])
-        self._told[live.id] = _Told(live.articles, reported, mine, story)
+        known_events = tuple(map(events.get, reported))
+        story = _build_story(live.id, members, [event for event in known_events if event])
+        self._built[live.id] = _BuiltStory(live.articles, reported, known_events, story)
         return story
 
-    def remembered(self) -> bytes:
-        """The clusterer's state, for the next process."""
-        return msgspec.msgpack.encode(dump(self._clusterer))
+    def dump_state(self) -> bytes:
+        """The state of the clusterer for the next process."""
+        return msgspec.msgpack.encode(dump_clusterer(self._clusterer))
 
 
-def _worded(report: ReportedArticle) -> Article:
-    """The article in its own words."""
+def _for_clustering(report: ReportedArticle) -> Article:
+    """The article, without a composed title."""
     return report.article if report.has_headline else replace(report.article, title="")
 
 
-def _told(story_id: str, reports: Sequence[ReportedArticle], events: Sequence[EventRecord]) -> Story:
+def _build_story(story_id: str, reports: Sequence[ReportedArticle], events: Sequence[EventRecord]) -> Story:
     articles = [report.article for report in reports]
-    heard = count_source_families(article.family for article in articles)
-    context = context_of(reports, events, heard)
-    return replace(told(story_id, articles, context), source_count=heard)
+    source_count = count_source_families(article.family for article in articles)
+    context = build_context(reports, events, source_count)
+    return replace(build_story(story_id, articles, context), source_count=source_count)

@@ -1,4 +1,4 @@
-"""Story publisher."""
+"""Publish stories and entities: read what changed, build the stories again, and write the differences."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,15 +47,15 @@ _NO_REASONS: dict[str, str] = {}
 _NO_ROWS: list[str] = []
 
 
-class Seen(Struct, frozen=True):
-    """What a look found: articles that came or changed, and events that came, changed or left."""
+class WindowChanges(Struct, frozen=True):
+    """Changes in the window: new or changed articles, and whether events or fatalities changed too."""
 
     reports: list[ReportedArticle]
-    is_another: bool
+    has_changes: bool
 
 
 class ClusteringWindow:
-    """One pool's events and articles of the clustering window. Of no use after a look that failed."""
+    """The events and articles of one source mode in the clustering window. Discard it after a failed sync."""
 
     def __init__(self) -> None:
         self._events: SyncedRows[EventRecord] = SyncedRows(events_store.EVENTS, self._record)
@@ -67,7 +67,7 @@ class ClusteringWindow:
 
     @property
     def events(self) -> Mapping[str, EventRecord]:
-        """The events by id, without their rows, and without reasons that no story is told from."""
+        """The events by id, without row ids and reasons, which stories do not use."""
         return self._events.items
 
     @property
@@ -75,29 +75,33 @@ class ClusteringWindow:
         """The revision up to which articles were read."""
         return self._articles_at or 0
 
-    async def look(self, connection: Transaction, pool: SourceMode, as_of: datetime) -> Seen:
-        """Take in what changed in the 36 hours up to `as_of`."""
+    async def sync(self, connection: Transaction, pool: SourceMode, as_of: datetime) -> WindowChanges:
+        """Read what changed in the 36 hours up to `as_of`."""
         after = compact(as_of - WINDOW)
-        counted_anew = await self._look_at_deaths(connection, (as_of - WINDOW - FATALITIES_BACK).date().isoformat())
+        has_new_fatalities = await self._sync_fatalities(
+            connection, (as_of - WINDOW - FATALITIES_BACK).date().isoformat()
+        )
         events = await self._events.sync(connection, pool, after)
         self._unlinked = (self._unlinked | events.changed) - events.removed
-        reports = await self._look_at_articles(connection, pool, after)
+        reports = await self._sync_articles(connection, pool, after)
         self._link(reports)
-        return Seen(reports, counted_anew or bool(reports or events.changed or events.removed))
+        return WindowChanges(reports, has_new_fatalities or bool(reports or events.changed or events.removed))
 
-    def unreported(self, newest: str, reports: Iterable[ReportedArticle], room: StoryBuilder) -> list[ReportedArticle]:
-        """The pages of events up to the slot `newest` that neither these nor the room's reports link to their event."""
+    def unreported(
+        self, newest: str, reports: Iterable[ReportedArticle], builder: StoryBuilder
+    ) -> list[ReportedArticle]:
+        """The pages of events up to a slot that neither these reports nor the builder's link to their event."""
         here = {report.article.id: report for report in reports}
         pages = []
         for identity in sorted(self._unlinked):
             if self._events.moment(identity) <= newest:
                 page = article_id(self.events[identity].url)
-                known = here.get(page) or room.report(page)
+                known = here.get(page) or builder.report(page)
                 pages.append(known.linked_to(identity) if known else report_event_page(self.events[identity]))
         return pages
 
-    def wrote(self, reports: Iterable[ReportedArticle], number: int) -> None:
-        """Say that the desk itself stored these at that revision of the articles, if any had to be."""
+    def skip_own_revision(self, reports: Iterable[ReportedArticle], number: int) -> None:
+        """Record reports that the publisher wrote itself at a revision, so that they are not read again."""
         self._link(reports)
         if number == self.articles_at + 1:
             self._articles_at = number
@@ -107,19 +111,19 @@ class ClusteringWindow:
         self._linked &= self.events.keys()
         self._unlinked -= self._linked
 
-    async def _look_at_articles(self, connection: Transaction, pool: SourceMode, after: str) -> list[ReportedArticle]:
+    async def _sync_articles(self, connection: Transaction, pool: SourceMode, after: str) -> list[ReportedArticle]:
         before, self._articles_at = self._articles_at, await events_store.revision(connection, ARTICLES_FEED)
         if before is None:
-            found = events_store.rows_after(connection, store.ARTICLES, pool, after)
+            changes = events_store.rows_after(connection, store.ARTICLES, pool, after)
         else:
-            found = events_store.rows_changed_since(connection, store.ARTICLES, pool, before)
+            changes = events_store.rows_changed_since(connection, store.ARTICLES, pool, before)
         reports = []
-        async for rows in found:
+        async for rows in changes:
             reports += [msgspec.json.decode(body, type=ReportedArticle) for _, moment, body in rows if moment > after]
         return reports
 
-    async def _look_at_deaths(self, connection: Transaction, day: str) -> bool:
-        """Whether others are counted than before."""
+    async def _sync_fatalities(self, connection: Transaction, day: str) -> bool:
+        """Read fatality records again if they changed; whether they did."""
         number = await events_store.revision(connection, FATALITIES_FEED)
         if (number, day) == self._counted_at:
             return False
@@ -138,32 +142,32 @@ class ClusteringWindow:
 log = logger("news")
 
 CHECK_EVERY_SECONDS = 1.0
-# A day's stories packed all at once would weigh as much as they do unpacked.
-WRITTEN_AT_ONCE = 1_000
+# Limits memory: a day's packed stories are as large as the unpacked ones.
+ROWS_PER_WRITE = 1_000
 
-Told = TypeVar("Told", Story, Entity)
+Published = TypeVar("Published", Story, Entity)
 
 
-class _Desk(Struct):
-    """What this process knows of one pool: its window, its newsroom, and what it last told, by kind and id."""
+class _ModeState(Struct):
+    """State of one source mode in this process: window, story builder, and what it last published, by kind and id."""
 
     window: ClusteringWindow
-    room: StoryBuilder
+    builder: StoryBuilder
     as_of: datetime | None = None
-    told: dict[store.Kind, Mapping[str, Story | Entity]] = {}
+    published: dict[store.Kind, Mapping[str, Story | Entity]] = {}
 
 
-class _Look(Struct, frozen=True):
-    """What a desk found up to `as_of`: the articles that came or changed; `seen` is the number of all it looked at."""
+class _Update(Struct, frozen=True):
+    """Input of an update up to `as_of`: new or changed articles. `seen` is the total revision of all inputs."""
 
-    desk: _Desk
+    state: _ModeState
     as_of: datetime
     reports: Sequence[ReportedArticle]
     seen: int
 
 
-class _Edit(Struct, frozen=True):
-    """A transaction that writes at one revision what a pool tells after the moment `after`."""
+class _Writer(Struct, frozen=True):
+    """Writes what a source mode publishes after a time, at one revision of one transaction."""
 
     connection: Transaction
     pool: SourceMode
@@ -171,65 +175,65 @@ class _Edit(Struct, frozen=True):
     number: int
 
     async def write(
-        self, kind: store.Kind, before: Mapping[str, Story | Entity] | None, told: Sequence[Told]
-    ) -> list[Told]:
-        """Write what is told otherwise than before, drop what is no longer told; answers with the former.
+        self, kind: store.Kind, before: Mapping[str, Story | Entity] | None, published: Sequence[Published]
+    ) -> list[Published]:
+        """Upsert changed items and return them; delete items that are no longer published, unless they only expired.
 
-        What only grew too old is not dropped. `before` is None for who does not know what was told.
+        `before` is None if this process does not know what was published.
         """
-        now = {item.id for item in told}
+        now = {item.id for item in published}
         if before is None:
             listed = await events_store.ids_after(self.connection, store.PUBLISHED[kind], self.pool, self.after)
         else:
             listed = {identity for identity in before.keys() - now if compact(before[identity].last_seen) > self.after}
         await store.remove_published(self.connection, kind, self.pool, sorted(listed - now), self.number)
-        changed = [item for item in told if before is None or before.get(item.id) != item]
-        for start in range(0, len(changed), WRITTEN_AT_ONCE):
-            rows = [_row(self.pool, item) for item in changed[start : start + WRITTEN_AT_ONCE]]
+        changed = [item for item in published if before is None or before.get(item.id) != item]
+        for start in range(0, len(changed), ROWS_PER_WRITE):
+            rows = [_row(self.pool, item) for item in changed[start : start + ROWS_PER_WRITE]]
             await store.write_published(self.connection, kind, rows, self.number)
         return changed
 
 
 class StoryPublisher:
-    """One process's newsroom; only the one that does the background work, or is alone, has one."""
+    """Publishes stories and entities. Only the process that runs background tasks has one."""
 
     def __init__(self, database: Database, retention_days: int) -> None:
         self._database = database
         self._retention = timedelta(days=retention_days)
-        self._desks: dict[SourceMode, _Desk] = {}
-        self._told_at = 0
-        self._unremembered: set[SourceMode] = set()
+        self._states: dict[SourceMode, _ModeState] = {}
+        self._published_at = 0
+        self._unsaved: set[SourceMode] = set()
 
-    async def work(self) -> None:
-        """Tell the news anew whenever events or articles have changed, for ever."""
+    async def run(self) -> None:
+        """Publish whenever events, articles or fatalities change, until cancelled."""
         while True:
             try:
                 for pool in ("provider", "local"):
                     await self.update(pool)
-                await self.remember()
+                await self.save_state()
             except Problem as problem:
-                log.warning("news not told", detail=problem.detail)
+                log.warning("publishing stories failed", detail=problem.detail)
             await asyncio.sleep(CHECK_EVERY_SECONDS)
 
     async def publish_stored(self, folder: Path) -> None:
-        """Tell what is stored already, one process at a time: for a start that finds untold events."""
+        """Publish what is stored but unpublished at startup, one process at a time."""
         async with self._database.turn("first-edition", folder):
             for pool in ("provider", "local"):
                 await self.update(pool)
-            await self.remember()
+            await self.save_state()
 
-    def room(self, pool: SourceMode) -> StoryBuilder | None:
-        """The pool's newsroom, once it has told anything."""
-        desk = self._desks.get(pool)
-        return desk.room if desk else None
+    def builder(self, pool: SourceMode) -> StoryBuilder | None:
+        """The story builder of a source mode, None before its first update."""
+        state = self._states.get(pool)
+        return state.builder if state else None
 
     async def update(self, pool: SourceMode) -> None:
-        """Tell the pool's news anew if it has changed since they were last told."""
+        """Publish a source mode again if its inputs changed."""
         try:
             await self._update(pool)
         except BaseException:
-            # What this process believes to be told is not: begin again from what is remembered.
-            self._desks.pop(pool, None)
+            # The state may differ from what is stored: start again from the saved state.
+            self._states.pop(pool, None)
             raise
 
     async def _update(self, pool: SourceMode) -> None:
@@ -237,67 +241,69 @@ class StoryPublisher:
             seen = await _seen(connection)
             if await revision(connection, _marker(pool)) == seen:
                 return
-            look = await self._look(connection, pool, seen)
-        if look is None:
+            update = await self._read_changes(connection, pool, seen)
+        if update is None:
             await self._mark(pool, seen)
             return
-        fresh, edition = await asyncio.to_thread(_tell, look)
-        await self._publish(pool, look, fresh, edition)
-        log.info("news told", pool=pool, stories=len(edition.stories), entities=len(edition.entities))
-        self._unremembered.add(pool)
+        added, snapshot = await asyncio.to_thread(_build, update)
+        await self._publish(pool, update, added, snapshot)
+        log.info("stories published", pool=pool, stories=len(snapshot.stories), entities=len(snapshot.entities))
+        self._unsaved.add(pool)
 
-    async def remember(self) -> None:
-        """Keep what the newsrooms know, for the next process: after the news are out, because nobody waits for it."""
-        for pool in list(self._unremembered):
-            if room := self.room(pool):
-                memory = await asyncio.to_thread(room.remembered)
+    async def save_state(self) -> None:
+        """Save the builders' state for the next process, after publishing, so that readers do not wait for it."""
+        for pool in list(self._unsaved):
+            if builder := self.builder(pool):
+                state = await asyncio.to_thread(builder.dump_state)
                 async with self._database.writing() as connection:
-                    await store.write_memory(connection, pool, memory)
-            self._unremembered.discard(pool)
+                    await store.write_memory(connection, pool, state)
+            self._unsaved.discard(pool)
 
-    async def _look(self, connection: Transaction, pool: SourceMode, seen: int) -> _Look | None:
-        """What there is to tell anew of a pool; None where nothing changed."""
+    async def _read_changes(self, connection: Transaction, pool: SourceMode, seen: int) -> _Update | None:
+        """The changes of a source mode since its last update, None without changes."""
         newest = await events_store.newest_slot(connection, pool)
         if newest is None:
             return None
         as_of = slot_time(newest.slot)
-        assert as_of is not None, "a slot's name is a moment"
-        desk = await self._desk(connection, pool, as_of)
-        found = await desk.window.look(connection, pool, as_of)
-        return _Look(desk, as_of, found.reports, seen) if found.is_another or as_of != desk.as_of else None
+        assert as_of is not None, "slots name a time"
+        state = await self._load_state(connection, pool, as_of)
+        changes = await state.window.sync(connection, pool, as_of)
+        return _Update(state, as_of, changes.reports, seen) if changes.has_changes or as_of != state.as_of else None
 
-    async def _desk(self, connection: Transaction, pool: SourceMode, as_of: datetime) -> _Desk:
-        """The pool's desk; a new one where somebody else told the news or what is stored is older than what we know."""
-        if await revision(connection, NEWS_FEED) != self._told_at:
-            self._desks.clear()
-            self._told_at = await revision(connection, NEWS_FEED)
-        desk = self._desks.get(pool)
-        if desk is None or (desk.as_of and as_of < desk.as_of):
-            desk = self._desks[pool] = _Desk(ClusteringWindow(), StoryBuilder(await store.memory(connection, pool)))
-        return desk
+    async def _load_state(self, connection: Transaction, pool: SourceMode, as_of: datetime) -> _ModeState:
+        """The state of a source mode; a new one if another process published, or if the stored data became older."""
+        if await revision(connection, NEWS_FEED) != self._published_at:
+            self._states.clear()
+            self._published_at = await revision(connection, NEWS_FEED)
+        state = self._states.get(pool)
+        if state is None or (state.as_of and as_of < state.as_of):
+            state = self._states[pool] = _ModeState(
+                ClusteringWindow(), StoryBuilder(await store.memory(connection, pool))
+            )
+        return state
 
     async def _publish(
-        self, pool: SourceMode, look: _Look, fresh: Sequence[ReportedArticle], edition: NewsSnapshot
+        self, pool: SourceMode, update: _Update, added: Sequence[ReportedArticle], snapshot: NewsSnapshot
     ) -> None:
-        desk, as_of = look.desk, look.as_of
+        state, as_of = update.state, update.as_of
         async with self._database.writing(lock="articles") as connection:
-            _, kept_at = await keep(connection, pool, fresh)
+            _, kept_at = await keep(connection, pool, added)
             number = await bump_revision(connection, NEWS_FEED)
-            edit = _Edit(connection, pool, compact(as_of - timedelta(hours=PUBLISHED_HOURS)), number)
-            changed = await edit.write("story", desk.told.get("story"), edition.stories)
-            told = {event_id: story.id for story in changed for event_id in story.event_ids}
-            await store.write_stories_of_events(connection, pool, told)
-            await edit.write("entity", desk.told.get("entity"), edition.entities)
-            for kind, pairs in (("merged", edition.merged), ("split", edition.split)):
+            writer = _Writer(connection, pool, compact(as_of - timedelta(hours=PUBLISHED_HOURS)), number)
+            changed = await writer.write("story", state.published.get("story"), snapshot.stories)
+            story_ids = {event_id: story.id for story in changed for event_id in story.event_ids}
+            await store.write_stories_of_events(connection, pool, story_ids)
+            await writer.write("entity", state.published.get("entity"), snapshot.entities)
+            for kind, pairs in (("merged", snapshot.merged), ("split", snapshot.split)):
                 await store.write_successors(connection, pool, kind, dict(pairs), compact(as_of))
             old, is_seen = compact(as_of - self._retention), self._retention < WIDEST_WINDOW
             await store.delete_news_before(connection, pool, old, number, is_seen=is_seen)
-            # Our own pages are one change of the articles that we know already.
-            await set_revision(connection, _marker(pool), look.seen + bool(kept_at))
-        desk.window.wrote(fresh, kept_at)
-        desk.told = {"story": _by_id(edition.stories), "entity": _by_id(edition.entities)}
-        desk.as_of = as_of
-        self._told_at = number if number == self._told_at + 1 else self._told_at
+            # Writing the added pages is one more revision of the articles, already included here.
+            await set_revision(connection, _marker(pool), update.seen + bool(kept_at))
+        state.window.skip_own_revision(added, kept_at)
+        state.published = {"story": _by_id(snapshot.stories), "entity": _by_id(snapshot.entities)}
+        state.as_of = as_of
+        self._published_at = number if number == self._published_at + 1 else self._published_at
 
     async def _mark(self, pool: SourceMode, seen: int) -> None:
         async with self._database.writing() as connection:
@@ -305,7 +311,7 @@ class StoryPublisher:
 
 
 async def _seen(connection: Transaction) -> int:
-    """One number for everything that news are made of."""
+    """The sum of the revisions of all inputs."""
     return sum([await revision(connection, feed) for feed in (EVENTS_FEED, ARTICLES_FEED, FATALITIES_FEED)])
 
 
@@ -313,21 +319,21 @@ def _marker(pool: SourceMode) -> str:
     return f"news:{pool}"
 
 
-def _by_id(told: Sequence[Told]) -> dict[str, Told]:
-    return {item.id: item for item in told}
+def _by_id(items: Sequence[Published]) -> dict[str, Published]:
+    return {item.id: item for item in items}
 
 
 def _row(pool: SourceMode, item: Story | Entity) -> dict[str, object]:
     return {"pool": pool, "id": item.id, "last_seen": compact(item.last_seen), "body": msgspec.json.encode(item)}
 
 
-def _tell(look: _Look) -> tuple[list[ReportedArticle], NewsSnapshot]:
-    """The pages of events that nobody reported yet, and the edition with them."""
-    begun = clock.seconds()
-    room, window = look.desk.room, look.desk.window
-    fresh = window.unreported(compact(look.as_of), look.reports, room)
-    taken = room.take([*look.reports, *fresh])
-    room.expire(look.as_of)
-    edition = room.edition(look.as_of, window.events)
-    log.debug("edition made", taken=taken, seconds=round(clock.seconds() - begun, 3))
-    return fresh, edition
+def _build(update: _Update) -> tuple[list[ReportedArticle], NewsSnapshot]:
+    """Add the changes to the builder; return the added pages of events and the new snapshot."""
+    started = clock.seconds()
+    builder, window = update.state.builder, update.state.window
+    added = window.unreported(compact(update.as_of), update.reports, builder)
+    count = builder.add([*update.reports, *added])
+    builder.expire(update.as_of)
+    snapshot = builder.snapshot(update.as_of, window.events)
+    log.debug("stories built", articles=count, seconds=round(clock.seconds() - started, 3))
+    return added, snapshot

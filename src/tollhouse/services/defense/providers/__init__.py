@@ -1,1 +1,1 @@
-"""Who counts the dead: providers of researched fatality figures, and how their records meet our events."""
+"""Providers of researched fatality figures, and matching their records to events."""

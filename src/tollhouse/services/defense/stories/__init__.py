@@ -1,1 +1,1 @@
-"""Which articles tell the same story: words, likeness, the clusterer, and what a story says of itself."""
+"""Stories: cluster articles about the same event, and summarize each cluster."""

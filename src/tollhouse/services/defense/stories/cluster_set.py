@@ -1,4 +1,4 @@
-"""Clusters."""
+"""Live clusters of articles: membership, ids, changes, and an inverted index of their terms."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -11,12 +11,12 @@ from msgspec import Struct
 from tollhouse.services.defense.stories.tokens import Wording
 
 RAREST_TERMS = 8
-# The rarest terms decide; what only the commoner ones would bring in is not worth the walk.
+# Limit of clusters to visit: the rarest terms decide, and clusters that share only common ones are not worth it.
 STEPS = 64
 
 
 class Member(Struct, frozen=True, gc=False):
-    """An article as the clusterer keeps it."""
+    """An article in a cluster."""
 
     article_id: str
     published: datetime
@@ -24,11 +24,11 @@ class Member(Struct, frozen=True, gc=False):
 
 
 class Cluster(Struct, eq=False, gc=False):
-    """A story while it can still change: its articles and how often they use each word, `total` words in all.
+    """A live story: its articles, and how often they use each term (`total` uses).
 
-    `absorbed` are the ids of stories that were merged into it, directly or not.
-    `compared` and `parted` are its sizes when it was last held against its neighbours and tried for two stories.
-    Nothing in it leads back to it, so that the garbage collector need not walk tens of thousands of stories and words.
+    `absorbed` are the ids of stories that were merged into it, directly or indirectly. `compared` and `parted` are its
+    sizes when it was last compared with its neighbours and last tested for a split. It has no reference cycles, so
+    that the garbage collector need not traverse tens of thousands of stories.
     """
 
     id: str
@@ -40,35 +40,35 @@ class Cluster(Struct, eq=False, gc=False):
     parted: int = 1
 
     def sample(self, size: int) -> list[Member]:
-        """At most `size` members, evenly spaced in the order of arrival."""
+        """At most `size` members, evenly spaced in order of arrival."""
         members = list(self.members.values())
         if len(members) <= size:
             return members
         return [members[i * len(members) // size] for i in range(size)]
 
     def serials(self) -> dict[str, set[str]]:
-        """The numbers that its articles give to each kind of instalment."""
-        found: dict[str, set[str]] = {}
+        """The serial numbers in its articles, by label ("day", "episode")."""
+        numbers: dict[str, set[str]] = {}
         for member in self.members.values():
             for label, number in member.wording.serials.items():
-                found.setdefault(label, set()).add(number)
-        return found
+                numbers.setdefault(label, set()).add(number)
+        return numbers
 
     def disagrees(self, serials: Mapping[str, str]) -> bool:
-        """It tells of numbered instalments of the same kind, and of none with this number."""
+        """Whether the cluster has serials with one of these labels, but not with this number."""
         if not serials:
             return False
         ours = self.serials()
         return any(number not in ours.get(label, (number,)) for label, number in serials.items())
 
-    def is_at_odds(self, other: "Cluster") -> bool:
-        """Both tell of numbered instalments of one kind, and no number is in both."""
+    def conflicts_with(self, other: "Cluster") -> bool:
+        """Whether both clusters have serials with one label and no number in common."""
         ours, theirs = self.serials(), other.serials()
         return any(not ours[label] & numbers for label, numbers in theirs.items() if label in ours)
 
 
 class InvertedIndex:
-    """`stories[term]` are the clusters that use it, in the order in which they began to; `total` is their sum."""
+    """Clusters by term: `stories[term]` in the order in which they began to use it; `total` entries in all."""
 
     def __init__(self) -> None:
         self.stories: dict[str, dict[Cluster, None]] = {}
@@ -85,7 +85,7 @@ class InvertedIndex:
                 self.total += 1
             cluster.total += count
 
-    def take(self, cluster: Cluster, terms: dict[str, int]) -> None:
+    def remove(self, cluster: Cluster, terms: dict[str, int]) -> None:
         counts = cluster.counts
         for term, count in terms.items():
             counts[term] -= count
@@ -95,23 +95,23 @@ class InvertedIndex:
             cluster.total -= count
 
     def users(self, rarest_first: Iterable[tuple[int, str, float, float]]) -> Iterator[Iterable[Cluster]]:
-        """The newest users of each of the rarest terms, bounded however large the stories and the index are."""
+        """For each of the rarest terms the newest clusters that use it, within a fixed bound."""
         stories = self.stories
-        walked, left = 0, STEPS
+        terms_visited, steps = 0, STEPS
         for spread, term, _, _ in rarest_first:
             if not spread:
                 yield ()
                 continue
-            walked += 1
-            if walked > RAREST_TERMS or not left:
+            terms_visited += 1
+            if terms_visited > RAREST_TERMS or not steps:
                 return
             users = reversed(stories[term])
-            if spread <= left:
-                left -= spread
+            if spread <= steps:
+                steps -= spread
                 yield users
             else:
-                yield islice(users, left)
-                left = 0
+                yield islice(users, steps)
+                steps = 0
 
     def _forget(self, cluster: Cluster, term: str) -> None:
         users = self.stories[term]
@@ -122,10 +122,7 @@ class InvertedIndex:
 
 
 class Changes(Struct):
-    """`moved`: articles and the story they are now in. `merged`: stories that ended, and their successors.
-
-    `split`: stories that began with articles of another, and that other.
-    """
+    """`moved` has the new story of each article, `merged` (ended, successor) ids, `split` (new, original) ids."""
 
     moved: dict[str, str]
     merged: list[tuple[str, str]]
@@ -133,29 +130,29 @@ class Changes(Struct):
 
 
 class ClusterSet:
-    """`clusters` by story id; `home` by article id; `successors` of ids that were merged away, a step each."""
+    """All live clusters: `by_id` (story id), by article id (`home`), and the `successors` of merged story ids."""
 
     def __init__(self) -> None:
-        self.postings = InvertedIndex()
-        self.clusters: dict[str, Cluster] = {}
+        self.index = InvertedIndex()
+        self.by_id: dict[str, Cluster] = {}
         self.home: dict[str, Cluster] = {}
         self.successors: dict[str, str] = {}
         self.oldest: list[tuple[datetime, str]] = []
         self.changes = Changes({}, [], [])
 
-    def asked(self) -> Changes:
-        """What changed since the last call."""
+    def take_changes(self) -> Changes:
+        """Return the changes since the last call."""
         changes, self.changes = self.changes, Changes({}, [], [])
         return changes
 
-    def found(self, member: Member) -> Cluster:
-        """A new, empty story named after the article that it begins with."""
-        story_id = self._fresh_id(member.article_id)
-        self.clusters[story_id] = cluster = Cluster(story_id)
+    def begin(self, member: Member) -> Cluster:
+        """Create an empty cluster with an id derived from its first article."""
+        story_id = self._new_id(member.article_id)
+        self.by_id[story_id] = cluster = Cluster(story_id)
         return cluster
 
-    def put(self, cluster: Cluster, member: Member) -> None:
-        self.postings.add(cluster, member.wording.terms)
+    def add(self, cluster: Cluster, member: Member) -> None:
+        self.index.add(cluster, member.wording.terms)
         cluster.members[member.article_id] = member
         if member.article_id not in self.home:
             heappush(self.oldest, (member.published, member.article_id))
@@ -163,51 +160,51 @@ class ClusterSet:
         self.changes.moved[member.article_id] = cluster.id
 
     def move(self, member: Member, new: Cluster) -> None:
-        self._take(member, self.home[member.article_id])
-        self.put(new, member)
+        self._remove(member, self.home[member.article_id])
+        self.add(new, member)
 
     def merge(self, ended: Cluster, into: Cluster) -> None:
         for member in list(ended.members.values()):
             self.move(member, into)
-        del self.clusters[ended.id]
+        del self.by_id[ended.id]
         absorbed = (*ended.absorbed, ended.id)
         self.successors.update(dict.fromkeys(absorbed, into.id))
         into.absorbed += absorbed
         self.changes.merged.append((ended.id, into.id))
 
-    def split(self, cluster: Cluster, leaving: list[Member]) -> Cluster:
-        new = self.found(leaving[0])
-        for member in leaving:
+    def split(self, cluster: Cluster, members: list[Member]) -> Cluster:
+        new = self.begin(members[0])
+        for member in members:
             self.move(member, new)
         self.changes.split.append((new.id, cluster.id))
         return new
 
     def expire(self, before: datetime) -> list[str]:
-        """Lets go of the articles published earlier; answers with the stories that have none left."""
+        """Remove articles published before a time; return the ids of stories that became empty."""
         ended = []
         while self.oldest and self.oldest[0][0] < before:
             _, article_id = heappop(self.oldest)
             cluster = self.home.pop(article_id)
-            self._take(cluster.members[article_id], cluster)
+            self._remove(cluster.members[article_id], cluster)
             if not cluster.members:
                 ended.append(cluster.id)
-                self._forget(cluster)
+                self._drop(cluster)
         return ended
 
-    def _take(self, member: Member, cluster: Cluster) -> None:
-        self.postings.take(cluster, member.wording.terms)
+    def _remove(self, member: Member, cluster: Cluster) -> None:
+        self.index.remove(cluster, member.wording.terms)
         del cluster.members[member.article_id]
 
-    def _forget(self, cluster: Cluster) -> None:
-        del self.clusters[cluster.id]
+    def _drop(self, cluster: Cluster) -> None:
+        del self.by_id[cluster.id]
         for story_id in cluster.absorbed:
             del self.successors[story_id]
 
-    def _fresh_id(self, article_id: str) -> str:
-        """`story_` and 64 bits of the article's hash. A story that was merged away keeps its id to itself."""
+    def _new_id(self, article_id: str) -> str:
+        """`story_` and 64 bits of the article's hash, unlike every id in use or merged."""
         key = article_id
         while True:
             story_id = f"story_{blake2b(key.encode(), digest_size=8).hexdigest()}"
-            if story_id not in self.clusters and story_id not in self.successors:
+            if story_id not in self.by_id and story_id not in self.successors:
                 return story_id
             key += "\n"

@@ -1,4 +1,10 @@
-"""Similarity."""
+"""Similarity of an article to a story: how much better the story explains the article's words than news in general.
+
+Each story is a unigram model, mixed with the background (Jelinek-Mercer) and smoothed while the story is small
+(Dirichlet): Zhai and Lafferty, "Two-stage language models for information retrieval", SIGIR 2002. The background counts
+stories, not articles, so that a story with 300 articles does not make its own words look common. Words that occur
+together in other stories too ("Joe Biden", "South China Sea") count as less evidence than independent words.
+"""
 
 import tomllib
 from collections.abc import Container, Mapping
@@ -11,12 +17,12 @@ from msgspec import Struct
 from tollhouse.services.defense.stories.cluster_set import Cluster, InvertedIndex
 from tollhouse.services.defense.stories.tokens import Wording, wording
 
-# How many stories a word is taken to be in, beyond those we see, for each headline in a thousand above FEWEST.
+# Additional stories that a word counts as being in, for each headline per thousand above FEWEST.
 STORIES = 4.0
 FEWEST = 9
 
 
-def _everyday() -> Mapping[str, float]:
+def _load_stopwords() -> Mapping[str, float]:
     path = files("tollhouse.services.defense").joinpath("data", "gazetteers", "everyday.toml")
     shares: dict[str, str] = tomllib.loads(path.read_text("utf-8"))["per_thousand"]
     return {
@@ -27,120 +33,120 @@ def _everyday() -> Mapping[str, float]:
     }
 
 
-# A quiet window, or one that has just begun, knows too few stories to tell that everybody names China.
-EVERYDAY = _everyday()
+# Prior document frequencies of common news words, because a small window has too few stories to estimate them.
+STOPWORDS = _load_stopwords()
 
 
 BACKGROUND = 0.4
-HELD_BACK = 8.0
-# The background is as large at any time: in a busy window it takes more shared words to join, in a quiet one no fewer.
+SMOOTHING = 8.0
+# A fixed size of the background, so that a quiet window needs no fewer shared words to join than a busy one.
 UNSEEN_USES = 0.5
 USES = 8_000.0
-# A shorter headline is taken to have left words out: one shared word must not be half of it.
+# Shorter headlines count as this long, so that one shared word is not half of the evidence.
 FEWEST_WORDS = 6
 SHORTLIST = 8
-# Nats that a story gains with the logarithm of its size.
-CROWD = 0.95
-# The logarithm of the size from which a larger story draws no more.
+# Nats per unit of the logarithm of a story's size.
+SIZE_PRIOR = 0.95
+# The logarithm of the size from which the prior stays constant.
 LARGEST = 5.0
-# A word of the article that the story does not use.
+# Log-probability of a word that the story does not use.
 MISS_LOGPROB = log(BACKGROUND)
-# Of how many of the rarer word's stories, the newest, we ask whether they use the other word too.
-ASKED_STORIES = 32
-# Fewer stories with both words are chance, or this story's own fragments.
+# The newest stories of the rarer word that are checked for the other word.
+COLLOCATION_SAMPLE = 32
+# Fewer stories with both words are chance, or fragments of this story.
 CHANCE = 2
-# How many rarer words may foretell a word.
-FORETELLING = 6
-# The share of the stories with one word of a name that use its next word too, where we know too few to tell.
-NAMED = 0.3
+# The number of rarer words checked as collocates of a word.
+COLLOCATES = 6
+# Assumed collocation share of the words of one name.
+NAME_COLLOCATION = 0.3
 
 _ODDS = (1 - BACKGROUND) / BACKGROUND
-_NAMELESS: frozenset[str] = frozenset()
-# By the size of a story; the last holds for all larger ones.
-_DRAWN = [0.0, *(CROWD * min(LARGEST, log(size)) for size in range(1, int(exp(LARGEST)) + 2))]
+_NO_NAMES: frozenset[str] = frozenset()
+# By story size; the last applies to all larger stories.
+_PRIORS = [0.0, *(SIZE_PRIOR * min(LARGEST, log(size)) for size in range(1, int(exp(LARGEST)) + 2))]
 
 Stories = Mapping[str, dict[Cluster, None]]
 
 
 class Query(Struct, frozen=True, gc=False):
-    """What an article asks of the stories, its terms the rarest first.
+    """An article prepared for comparison with stories, its terms ordered from the rarest.
 
-    Of each: how many stories use it, the term, its share of the article's words, and what it says when every word of a
-    story is this term. `company` remembers in what share of the first word's stories the second is too; `named` are
-    words of full names.
+    Each term has its number of stories, the term, its share of the article's words, and its maximum odds, reached if a
+    story consists of this term. `collocations` caches the share of the first word's stories that use the second;
+    `named` are words of full names.
     """
 
     terms: list[tuple[int, str, float, float]]
     words: int
-    company: dict[tuple[str, str], float]
+    collocations: dict[tuple[str, str], float]
     named: frozenset[str]
 
 
-def query(wording: Wording, postings: InvertedIndex, only: Container[str] | None = None) -> Query:
-    """What the article asks of the stories; where it is held against one story alone, `only` of that one's words."""
+def build_query(wording: Wording, index: InvertedIndex, only: Container[str] | None = None) -> Query:
+    """Prepare an article; `only` limits its terms to those of a single story to compare with."""
     terms = wording.terms
     words = max(FEWEST_WORDS, sum(terms.values()))
     if only is not None:
         terms = {term: count for term, count in terms.items() if term in only}
-    stories, everyday, uses = postings.stories.get, EVERYDAY.get, _ODDS * USES
-    asked = [
-        (spread := len(stories(term, ())), term, count / words, uses / (spread + everyday(term, 0.0) + UNSEEN_USES))
+    stories, common, uses = index.stories.get, STOPWORDS.get, _ODDS * USES
+    ranked = [
+        (spread := len(stories(term, ())), term, count / words, uses / (spread + common(term, 0.0) + UNSEEN_USES))
         for term, count in terms.items()
     ]
-    asked.sort()
+    ranked.sort()
     if not wording.names:
-        return Query(asked, words, {}, _NAMELESS)
-    company = {pair: NAMED for one, other in wording.names for pair in ((one, other), (other, one))}
-    return Query(asked, words, company, frozenset(term for pair in wording.names for term in pair))
+        return Query(ranked, words, {}, _NO_NAMES)
+    collocations = {pair: NAME_COLLOCATION for one, other in wording.names for pair in ((one, other), (other, one))}
+    return Query(ranked, words, collocations, frozenset(term for pair in wording.names for term in pair))
 
 
-def similarity(asked: Query, cluster: Cluster) -> float:
-    """Nats per word, each word taken for itself: MISS when none is shared, above 0 when the story explains better."""
-    counts, held = cluster.counts, cluster.total + HELD_BACK
+def similarity(query: Query, cluster: Cluster) -> float:
+    """Nats per word with independent words: MISS_LOGPROB without shared words, above 0 if the story explains better."""
+    counts, held = cluster.counts, cluster.total + SMOOTHING
     score = MISS_LOGPROB
-    for _, term, share, speaks in asked.terms:
+    for _, term, share, odds in query.terms:
         if term in counts:
-            score += share * log(1.0 + speaks * counts[term] / held)
+            score += share * log(1.0 + odds * counts[term] / held)
     return score
 
 
-def collocation_penalty(asked: Query, cluster: Cluster, stories: Stories) -> float:
-    """Nats per word that the likeness owes to words that keep company anyway; 0 when each speaks for itself.
+def collocation_penalty(query: Query, cluster: Cluster, stories: Stories) -> float:
+    """Nats per word of similarity that is due to collocations; 0 if all shared words are independent.
 
-    A word that a rarer shared word foretells is held against how often it follows, not against how rare it is.
+    A word that often occurs with a rarer shared word is weighed by how often it does, not by how rare it is.
     """
-    counts, held = cluster.counts, cluster.total + HELD_BACK
-    owed, rarer = 0.0, list[str]()
-    for spread, term, share, speaks in asked.terms:
+    counts, held = cluster.counts, cluster.total + SMOOTHING
+    penalty, rarer = 0.0, list[str]()
+    for spread, term, share, odds in query.terms:
         if term not in counts:
             continue
-        together = max([_company(asked, one, term, stories) for one in rarer]) if rarer else 0.0
-        foreseen = _ODDS * asked.words / together if together else speaks
-        if foreseen < speaks:
+        together = max([_collocation(query, one, term, stories) for one in rarer]) if rarer else 0.0
+        expected = _ODDS * query.words / together if together else odds
+        if expected < odds:
             used = counts[term] / held
-            owed += share * log((1.0 + speaks * used) / (1.0 + foreseen * used))
-        if (spread > CHANCE or term in asked.named) and len(rarer) < FORETELLING:
+            penalty += share * log((1.0 + odds * used) / (1.0 + expected * used))
+        if (spread > CHANCE or term in query.named) and len(rarer) < COLLOCATES:
             rarer.append(term)
-    return owed
+    return penalty
 
 
-def draw(asked: Query, cluster: Cluster) -> float:
-    """Nats per word that a story gains by its size: of two stories the larger is likelier to be meant."""
+def size_prior(query: Query, cluster: Cluster) -> float:
+    """Nats per word by story size: the larger of two stories is likelier a priori."""
     size = len(cluster.members)
-    return (_DRAWN[size] if size < len(_DRAWN) else _DRAWN[-1]) / asked.words
+    return (_PRIORS[size] if size < len(_PRIORS) else _PRIORS[-1]) / query.words
 
 
-def shortlist(asked: Query, postings: InvertedIndex, least: float, without: Cluster | None = None) -> list[Cluster]:
-    """The stories whose likeness and draw may exceed `least`, at most SHORTLIST of them.
+def shortlist(query: Query, index: InvertedIndex, least: float, without: Cluster | None = None) -> list[Cluster]:
+    """At most SHORTLIST stories whose similarity and size prior may exceed `least`.
 
-    Those that share most of the article's rare words are kept; ties go to the one met first.
+    Prefers stories that share most of the article's rare words; ties keep the order of discovery.
     """
-    weights = [share * log(1.0 + speaks) for _, _, share, speaks in asked.terms]
+    weights = [share * log(1.0 + odds) for _, _, share, odds in query.terms]
     overlap: dict[Cluster, float] = {}
-    unread, needed, most_drawn = sum(weights), least - MISS_LOGPROB, CROWD * LARGEST / asked.words
-    for weight, users in zip(weights, postings.users(asked.terms), strict=False):
-        # Who shares only what is left cannot be near enough, and what is left is the longest to read.
-        if unread + most_drawn <= needed:
+    unread, needed, largest_prior = sum(weights), least - MISS_LOGPROB, SIZE_PRIOR * LARGEST / query.words
+    for weight, users in zip(weights, index.users(query.terms), strict=False):
+        # Stories that share only the remaining terms cannot reach `least`, and common terms take longest to read.
+        if unread + largest_prior <= needed:
             break
         unread -= weight
         for cluster in users:
@@ -148,26 +154,28 @@ def shortlist(asked: Query, postings: InvertedIndex, least: float, without: Clus
                 overlap[cluster] += weight
             else:
                 overlap[cluster] = weight
-    # A word counts in full only where a story says nothing else, so that this is the most that a likeness can be.
+    # The maximum similarity, reached by a story with no other words.
     needed -= unread
-    least = needed - most_drawn
+    least = needed - largest_prior
     if without is not None:
         overlap.pop(without, None)
-    able = [
+    candidates = [
         cluster
         for cluster, read in overlap.items()
-        if read > least and (read > needed or read + draw(asked, cluster) > needed)
+        if read > least and (read > needed or read + size_prior(query, cluster) > needed)
     ]
-    return able if len(able) <= SHORTLIST else sorted(able, key=overlap.__getitem__, reverse=True)[:SHORTLIST]
+    if len(candidates) <= SHORTLIST:
+        return candidates
+    return sorted(candidates, key=overlap.__getitem__, reverse=True)[:SHORTLIST]
 
 
-def _company(asked: Query, one: str, other: str, stories: Stories) -> float:
-    """The share of the first word's stories that use the other too, but for a few that may do so by chance."""
+def _collocation(query: Query, one: str, other: str, stories: Stories) -> float:
+    """The share of one word's stories that also use the other, discounting a few by chance."""
     pair = one, other
-    if pair in asked.company:
-        return asked.company[pair]
+    if pair in query.collocations:
+        return query.collocations[pair]
     users, others = stories[one], stories[other]
-    size = min(len(users), ASKED_STORIES)
+    size = min(len(users), COLLOCATION_SAMPLE)
     both = sum(map(others.__contains__, islice(reversed(users), size)))
-    asked.company[pair] = together = max(0, both - CHANCE) / (size + CHANCE)
+    query.collocations[pair] = together = max(0, both - CHANCE) / (size + CHANCE)
     return together

@@ -1,4 +1,8 @@
-"""Stories."""
+"""A story: what the clusterer knows, the form that callers read, and its title and summary.
+
+The title is the headline that agrees most with the others. Of each source family's near-duplicate headlines only the
+first counts, so that a syndicated or repeated text does not outvote the rest.
+"""
 
 import re
 from collections import Counter
@@ -14,9 +18,9 @@ from tollhouse.services.defense.stories.tokens import wording
 
 ARTICLES = 64
 SENTENCES = 3
-# Headlines whose words overlap by this much (Jaccard) are the same headline again.
+# Headlines with this Jaccard similarity or more are duplicates.
 SAME = 0.6
-# A sentence that repeats this share of what was said already adds nothing.
+# Sentences with this share of known terms add nothing.
 KNOWN = 0.5
 SENTENCE_CHARS = (30, 320)
 
@@ -29,52 +33,52 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'\u201c\u2018(]?[A-Z0-9\u0400-\u
 
 
 def summarize(articles: Sequence[Article]) -> tuple[str, str]:
-    """Title and summary of at least one article, from the newest ARTICLES of them; the summary may be empty."""
-    voices = _voices(sorted(articles, key=lambda article: (article.published, article.id))[-ARTICLES:])
-    if not voices:
+    """Title and summary of articles (at least one), from the newest ARTICLES; the summary may be empty."""
+    headlined = _distinct_headlines(sorted(articles, key=lambda article: (article.published, article.id))[-ARTICLES:])
+    if not headlined:
         return _clean(articles[0].title), ""
-    weights = _weights(voices)
-    ranked = sorted(voices, key=lambda voice: (-_centrality(voice, weights), voice.published, voice.id))
+    weights = _weights(headlined)
+    ranked = sorted(headlined, key=lambda article: (-_centrality(article, weights), article.published, article.id))
     title = _clean(ranked[0].title)
     return title, " ".join(islice(_adding(title, _sentences(ranked)), SENTENCES))
 
 
-def _voices(articles: Iterable[Article]) -> list[Article]:
-    """The articles that have a headline, without a family's near-duplicates of its own."""
-    said: dict[str, list[set[str]]] = {}
-    voices = []
+def _distinct_headlines(articles: Iterable[Article]) -> list[Article]:
+    """The articles with a headline, without near-duplicates from the same family."""
+    seen: dict[str, list[set[str]]] = {}
+    headlined = []
     for article in articles:
         terms = set(wording(article.title).terms)
-        earlier = said.setdefault(article.family, [])
+        earlier = seen.setdefault(article.family, [])
         if terms and not any(_jaccard(terms, other) >= SAME for other in earlier):
             earlier.append(terms)
-            voices.append(article)
-    return voices
+            headlined.append(article)
+    return headlined
 
 
-def _weights(voices: Sequence[Article]) -> Counter[str]:
-    """In how many families' headlines each term occurs."""
-    pairs = {(voice.family, term) for voice in voices for term in wording(voice.title).terms}
+def _weights(headlined: Sequence[Article]) -> Counter[str]:
+    """The number of families whose headlines contain each term."""
+    pairs = {(article.family, term) for article in headlined for term in wording(article.title).terms}
     return Counter(term for _, term in pairs)
 
 
-def _centrality(voice: Article, weights: Counter[str]) -> float:
-    """The headline's agreement with the others, per word with two added; half for one that was cut off.
+def _centrality(article: Article, weights: Counter[str]) -> float:
+    """A headline's agreement with the others per word; half if it is truncated.
 
-    Without the two, a headline of one word that everybody uses would win.
+    Two words are added to the length, so that a headline of one common word does not win.
     """
-    terms = wording(voice.title).terms
+    terms = wording(article.title).terms
     agreement = sum(weights[term] - 1 for term in terms) / (len(terms) + 2)
-    return agreement / 2 if _CUT_OFF.search(voice.title) else agreement
+    return agreement / 2 if _CUT_OFF.search(article.title) else agreement
 
 
 def _sentences(ranked: Iterable[Article]) -> Iterable[str]:
-    """What the texts say, the most central article first; headlines stand in where nobody carries a text."""
+    """Sentences of the texts, most central article first; headlines if no article has a text."""
     ranked = list(ranked)
     shortest, longest = SENTENCE_CHARS
     found = [s.strip() for article in ranked for s in _SENTENCE_END.split(article.text) if s.strip()]
-    told = [sentence for sentence in found if shortest <= len(sentence) <= longest]
-    return told or [_ended(_clean(a.title)) for a in ranked if not _CUT_OFF.search(a.title)]
+    fitting = [sentence for sentence in found if shortest <= len(sentence) <= longest]
+    return fitting or [_with_full_stop(_clean(a.title)) for a in ranked if not _CUT_OFF.search(a.title)]
 
 
 def _adding(title: str, sentences: Iterable[str]) -> Iterable[str]:
@@ -94,15 +98,12 @@ def _clean(title: str) -> str:
     return _CUT_OFF.sub("", _PREFIX.sub("", " ".join(title.split())))
 
 
-def _ended(headline: str) -> str:
+def _with_full_stop(headline: str) -> str:
     return headline if headline.endswith((".", "!", "?", "…")) else f"{headline}."
 
 
 class LiveStory(Struct, frozen=True, gc=False):
-    """A story inside the window: its articles' ids in the order of their arrival, and the span they were published in.
-
-    `articles` never is empty; ids of articles that left the window are no longer in it.
-    """
+    """A story in the window: its article ids in order of arrival (at least one), and their first and last time."""
 
     id: str
     articles: list[str]
@@ -118,9 +119,9 @@ class Coverage(Struct, frozen=True, gc=False):
 
 
 class Story(Struct, frozen=True, gc=False):
-    """One story as the feed serves it. `source_count` counts publisher families, each once however often it writes.
+    """A story as served. `source_count` counts source families, each once.
 
-    `tone` is the mean of GDELT's -100..100, each family once, None where no article has one; `significance` is 0..1.
+    `tone` is the mean of GDELT's -100..100, each family once, None if no article has one; `significance` is 0..1.
     `countries` are names, `entities` and `event_ids` ids; `articles` come newest first.
     """
 
@@ -142,7 +143,7 @@ class Story(Struct, frozen=True, gc=False):
 
 
 class Context(Struct, frozen=True):
-    """What others know about a story: its events, and the entities its articles name."""
+    """The events and entities of a story."""
 
     category: Category | None = None
     countries: Sequence[str] = ()
@@ -151,8 +152,8 @@ class Context(Struct, frozen=True):
     significance: float = 0.0
 
 
-def told(story_id: str, articles: Sequence[Article], context: Context) -> Story:
-    """The story of these articles (at least one) as callers read it."""
+def build_story(story_id: str, articles: Sequence[Article], context: Context) -> Story:
+    """Build the served story of articles (at least one)."""
     newest_first = sorted(articles, key=lambda article: (article.published, article.id), reverse=True)
     title, summary = summarize(articles)
     return Story(

@@ -1,4 +1,4 @@
-"""Which words of an article say what it is about, brought to one form."""
+"""Tokenize articles into normalized terms."""
 
 import re
 import unicodedata
@@ -10,7 +10,7 @@ from msgspec import Struct
 TITLE_CHARS = 400
 TEXT_CHARS = 2_000
 TERMS = 96
-# In fewer words than this a name shared is no evidence of an event shared.
+# In shorter texts a shared name is no evidence of a shared event.
 SHORTEST_SENTENCE = 12
 
 STOP = frozenset(
@@ -32,30 +32,27 @@ STOP = frozenset(
     """.split()  # noqa: SIM905 - a paragraph is easier to edit than a list of quotes
 )
 
-# Numbered instalments of one template: "Day 2" and "Day 21" are different stories in the same words.
+# Serial numbers: "Day 2" and "Day 21" are different stories with the same words.
 _SERIAL = re.compile(
     r"\b(day|week|round|part|episode|stage|chapter|phase|volume|vol|issue|lesson)\s+#?(\d{1,4})\b", re.IGNORECASE
 )
 _DIGIT = re.compile(r"\d")
-# Scripts written without spaces: Thai, kana, Han. Their pairs of characters stand in for words.
+# Scripts without spaces (Thai, kana, Han): pairs of characters replace words.
 _UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
-# Vowel signs belong to the word, though Python's \\w leaves them out.
+# Include vowel signs, which Python's \\w excludes.
 _LETTER = r"[\w\u0300-\u036f\u064b-\u065f\u0900-\u0dff]"
-# Not at the start of a sentence, where every word has a capital.
+# Not at the start of a sentence, where every word is capitalized.
 _NAME = re.compile(rf"(?<=[\w,;:'\"(] )[A-Z]{_LETTER}+")
-# At the start of a sentence, too, because the second word tells.
+# Also at the start of a sentence: the second word is capitalized too.
 _FULL_NAME = re.compile(rf"[A-Z]{_LETTER}+(?: [A-Z]{_LETTER}+)+")
 _WORD = re.compile(rf"\d+(?:[.,:]\d+)*\w*|{_LETTER}+(?:['\u2019]{_LETTER}+)*")
-# The same where all is ASCII, twice as fast.
+# The same for ASCII text, twice as fast.
 _ASCII_WORD = re.compile(r"[0-9]+(?:[.,:][0-9]+)*[0-9A-Za-z_]*|[0-9A-Za-z_]+(?:'[0-9A-Za-z_]+)*")
 
 
 class Wording(Struct, frozen=True, gc=False):
-    """How much each term counts, and the number behind each serial word (`{"day": "21"}`).
-
-    `names` are, of a headline, the terms next to each other in one name: ("joe", "biden").
-    """
+    """The counts of each term, serial numbers by label (`{"day": "21"}`), and adjacent terms of names in a headline."""
 
     terms: dict[str, int]
     serials: dict[str, str]
@@ -63,14 +60,14 @@ class Wording(Struct, frozen=True, gc=False):
 
 
 def wording(title: str, text: str = "") -> Wording:
-    """Of a long title or text only the beginning counts. A text that repeats the title says it once.
+    """Tokenize the beginning of a title and a text; a text that repeats the title counts it once.
 
-    A name or a number in running text counts twice each time: who, where and how many tell one fire from the next.
+    Names and numbers in running text count twice: they distinguish one fire from the next.
     """
     title = title[:TITLE_CHARS]
     words = _words(title)
     counts: dict[str, int] = {}
-    for raw in _insisted(title, words) + (_of_text(title, text) if text else []):
+    for raw in _with_emphasis(title, words) + (_of_text(title, text) if text else []):
         for term in _terms(raw):
             if term in counts:
                 counts[term] += 1
@@ -81,23 +78,23 @@ def wording(title: str, text: str = "") -> Wording:
 
 
 def _of_text(title: str, text: str) -> list[str]:
-    said = text[:TEXT_CHARS].removeprefix(title)
-    return _insisted(said, _words(said))
+    text_part = text[:TEXT_CHARS].removeprefix(title)
+    return _with_emphasis(text_part, _words(text_part))
 
 
-def _words(said: str) -> list[str]:
-    return (_ASCII_WORD if said.isascii() else _WORD).findall(said)
+def _words(text_part: str) -> list[str]:
+    return (_ASCII_WORD if text_part.isascii() else _WORD).findall(text_part)
 
 
-def _insisted(said: str, words: list[str]) -> list[str]:
-    """The words, and in running text names and numbers once more, unless Most Words Are Written Like Names."""
+def _with_emphasis(text_part: str, words: list[str]) -> list[str]:
+    """The words; in running text names and numbers twice, unless most words are capitalized."""
     if len(words) < SHORTEST_SENTENCE or _are_capitals(words):
         return words
-    return words + _NAME.findall(said) + [word for word in words if word[0].isdecimal()]
+    return words + _NAME.findall(text_part) + [word for word in words if word[0].isdecimal()]
 
 
 def _names(title: str, words: list[str]) -> tuple[tuple[str, str], ...]:
-    """The neighbours in its names, unless Most Words Are Written Like Names."""
+    """Adjacent terms of names, unless most words are capitalized."""
     if _are_capitals(words):
         return ()
     pairs = [pair for name in _FULL_NAME.findall(title) for pair in pairwise(name.split())]
@@ -123,7 +120,7 @@ def _in_script(run: str) -> list[str]:
 
 
 def _plain(raw: str) -> str:
-    """Without case, accents, possessive and apostrophes."""
+    """Remove case, accents, possessives and apostrophes."""
     word = raw.casefold()
     if "'" in word or "\u2019" in word:
         word = word.replace("\u2019", "'").removesuffix("'s").replace("'", "")
@@ -134,7 +131,7 @@ def _plain(raw: str) -> str:
 
 
 def _stem(word: str) -> str:
-    """English endings off, no more than headlines need: plural, -ing, -ed, a silent e, a doubled consonant."""
+    """Strip English endings: plural, -ing, -ed, silent e, doubled consonant."""
     if len(word) > 3 and word[-1] == "s" and word[-2] not in "sui":
         word = word[:-3] + "y" if word.endswith("ies") and len(word) > 4 else word[:-1]
     for ending in ("ing", "ed", "e"):
