@@ -69,7 +69,7 @@ async def timed(gate: Server, asked: dict[str, Any], calls: int) -> float:
     sent = Sent()
     begun = process_time()
     for _ in range(calls):
-        await gate.answer(asked, receive, sent)
+        await gate.handle(asked, receive, sent)
         assert sent.status == 200, f"answered {sent.status}: {sent.body!r}"
     assert sent.body, "answered without a body"
     return (process_time() - begun) / calls * 1e6

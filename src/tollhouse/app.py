@@ -24,10 +24,9 @@ from tollhouse.config.settings import SettingError, Settings
 from tollhouse.console.discovery import discovery_pages
 from tollhouse.console.root_routes import api_docs_pages, front_service
 from tollhouse.http.endpoint import Endpoint
-from tollhouse.http.lifespan import Application
 from tollhouse.http.mcp.endpoint import McpEndpoint
 from tollhouse.http.router import Router
-from tollhouse.http.server import Server
+from tollhouse.http.server import Application, Server
 from tollhouse.http.service import Service, Work
 from tollhouse.http.service_endpoints import with_housekeeping
 from tollhouse.http.terms import Terms
@@ -201,7 +200,7 @@ def _server(context: AppContext, services: Sequence[Service], accounts: Service)
         prefixes = [f"/{service.name}" for service in services]
         mounted = [_with_accounts(each, accounts) if each.has_accounts else each for each in services]
         for service, prefix in zip(mounted, prefixes, strict=True):
-            _mount(router, context, service, prefix, [McpEndpoint(settings, admission, service, prefix).operation()])
+            _mount(router, context, service, prefix, [McpEndpoint(settings, admission, service, prefix).endpoint()])
             for page in discovery_pages(settings, [service], [prefix]):
                 router.add(service, page, prefix)
         _mount(router, context, accounts, "", [])
@@ -221,7 +220,7 @@ def _server(context: AppContext, services: Sequence[Service], accounts: Service)
 def _root_router(context: AppContext, admission: Admission, service: Service, accounts: Service) -> Router:
     """A host that serves one service at its root, with the accounts beside it."""
     router, settings, whole = Router(), context.settings, _with_accounts(service, accounts)
-    _mount(router, context, whole, "", [McpEndpoint(settings, admission, whole, "").operation()])
+    _mount(router, context, whole, "", [McpEndpoint(settings, admission, whole, "").endpoint()])
     front = front_service(settings, context, [whole], [""], None)
     router.mount(front, "")
     for page in discovery_pages(settings, [whole], [""]):

@@ -89,7 +89,7 @@ def signed(path):
 @asynccontextmanager
 async def serving(folder: Path, **values: object):
     settings = Settings(data_dir=str(folder / "data"), recorded=False, background_work=False, **values)
-    async with app.serving(settings) as server, asgi_client(server.answer) as client:
+    async with app.serving(settings) as server, asgi_client(server.handle) as client:
         yield Place(client, settings)
 
 

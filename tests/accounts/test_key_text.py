@@ -4,7 +4,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollhouse.accounts.key_format import is_well_formed, key_hash, new_key
+from tollhouse.accounts.keys import is_well_formed, key_hash, new_key
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

@@ -23,7 +23,7 @@ def settings_of(tmp_path, **options: Any) -> Settings:
 
 @asynccontextmanager
 async def served(tmp_path, **options: Any):
-    async with app.serving(settings_of(tmp_path, **options)) as gate, asgi_client(gate.answer) as client:
+    async with app.serving(settings_of(tmp_path, **options)) as gate, asgi_client(gate.handle) as client:
         yield client
 
 
@@ -40,7 +40,7 @@ async def test_whoever_lacks_the_token_is_refused(tmp_path, headers):
 async def test_without_a_token_only_this_machine_is_let_in(tmp_path):
     async with app.serving(settings_of(tmp_path)) as gate:
         for peer, status in (("127.0.0.1", 200), ("::1", 200), ("198.51.100.7", 404)):
-            transport = httpx2.ASGITransport(app=gate.answer, client=(peer, 1))
+            transport = httpx2.ASGITransport(app=gate.handle, client=(peer, 1))
             async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
                 assert (await client.get("/operator/api/revenue")).status_code == status
 

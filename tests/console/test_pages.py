@@ -33,7 +33,7 @@ MOST_VENDORED_BYTES = 600_000
 @asynccontextmanager
 async def served(tmp_path, **options: Any):
     settings = Settings(data_dir=str(tmp_path), recorded=False, background_work=False, **options)
-    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+    async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
         yield client
 
 

@@ -30,7 +30,7 @@ def asked() -> list[tuple[str, str]]:
 @pytest.fixture
 async def client(tmp_path):
     settings = Settings(data_dir=str(tmp_path), recorded=False, background_work=False)
-    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+    async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
         yield client
 
 

@@ -24,7 +24,7 @@ ADDRESS = re.compile(r'(?:href|src)="(/[^"]*)"')
 @asynccontextmanager
 async def served(folder, **options: Any):
     settings = Settings(data_dir=str(folder), recorded=False, background_work=False, **options)
-    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+    async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
         yield client
 
 

@@ -73,7 +73,7 @@ async def calls(servers: dict[str, Server], everything: Behind) -> list[Call]:
     found = [call for name, server in servers.items() for call in await asyncio.to_thread(described, name, server)]
     for call in found:
         for language, environment in call.environments.items():
-            environment.update(await stage.environment(call.operation))
+            environment.update(await stage.environment(call.endpoint))
             assert language in LANGUAGES
     await stage.close()
     return found
@@ -99,7 +99,7 @@ def described(service: str, server: Server) -> list[Call]:
 
 async def test_every_operation_of_every_service_has_a_sample_in_every_language(calls):
     assert {call.service for call in calls} == {*SERVICES, TABLE, "facilitator"}
-    assert [call.operation for call in calls if tuple(call.sources) != LANGUAGES] == []
+    assert [call.endpoint for call in calls if tuple(call.sources) != LANGUAGES] == []
 
 
 async def test_every_python_sample_succeeds(calls):
@@ -147,7 +147,7 @@ async def output(command: list[Any], sent: str = "", **environment: str) -> str:
 def check(calls: list[Call], outcomes: list[dict[str, Any]]) -> None:
     """Each succeeded, and what it showed is what the description promises."""
     assert len(calls) == len(outcomes)
-    wrong = [f"{call.operation}: {fault}" for call, outcome in zip(calls, outcomes, strict=True)
+    wrong = [f"{call.endpoint}: {fault}" for call, outcome in zip(calls, outcomes, strict=True)
              for fault in faults(call, outcome)]  # fmt: skip
     assert wrong == []
 
@@ -173,11 +173,11 @@ def answers_json(call: Call) -> bool:
 
 
 async def test_outcome_that_the_description_does_not_promise_is_a_fault(calls):
-    one = next(call for call in calls if call.operation == "listRetailers")
+    one = next(call for call in calls if call.endpoint == "listRetailers")
     assert faults(one, {"failure": "Traceback"})
     assert faults(one, {"status": 402, "shown": {}})
     assert faults(one, {"status": 200, "shown": {"total": "many"}})
-    table = next(call for call in calls if call.operation == "exportCsv")
+    table = next(call for call in calls if call.endpoint == "exportCsv")
     assert faults(table, {"status": 200, "shown": ""})
     assert not faults(table, {"status": 200, "shown": "id,title"})
 

@@ -16,7 +16,7 @@ from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext
 from tollhouse.config.settings import Settings
 from tollhouse.http.endpoint import Endpoint, Request, Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
@@ -60,15 +60,15 @@ async def _echo(asked: Request) -> Echo:
 
 
 async def _long(asked: Request) -> Response:
-    return Response(LONG, asked.media_type, etag_of(LONG))
+    return Response(LONG, asked.media_type, compute_etag(LONG))
 
 
 async def _short(asked: Request) -> Response:
-    return Response(SHORT, "text/plain", etag_of(SHORT))
+    return Response(SHORT, "text/plain", compute_etag(SHORT))
 
 
 async def _picture(asked: Request) -> Response:
-    return Response(LONG, "image/png", etag_of(LONG))
+    return Response(LONG, "image/png", compute_etag(LONG))
 
 
 async def _fails(asked: Request) -> Response:
@@ -112,7 +112,7 @@ def gate(things) -> Server:
 
 @pytest.fixture
 async def client(gate):
-    async with asgi_client(gate.answer) as client:
+    async with asgi_client(gate.handle) as client:
         yield client
 
 
@@ -127,7 +127,7 @@ async def asgi_client(application, base_url="http://test"):
 async def server(data_dir):
     """The whole application with nothing stored: `/defense` and the front."""
     settings = Settings(data_dir=str(data_dir), recorded=False, background_work=False)
-    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+    async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
         yield client
 
 
@@ -138,7 +138,7 @@ def description(tmp_path_factory):
     async def read() -> dict[str, Any]:
         folder = str(tmp_path_factory.mktemp("description"))
         settings = Settings(data_dir=folder, recorded=False, background_work=False)
-        async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+        async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
             answer = await client.get("/defense/api/openapi.json")
             return msgspec.json.decode(answer.content)
 

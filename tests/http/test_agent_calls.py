@@ -14,7 +14,7 @@ from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
@@ -42,7 +42,7 @@ class Desk:
         if self.raises:
             raise self.raises
         body = b'{"run":%d}' % self.runs
-        return Response(body, etag=etag_of(b"always the same"), headers=((b"x-run", b"%d" % self.runs),))
+        return Response(body, etag=compute_etag(b"always the same"), headers=((b"x-run", b"%d" % self.runs),))
 
     def operations(self):
         kinds = {"application/json": {}}
@@ -71,7 +71,7 @@ class House:
         return account.balance_micros
 
     async def call(self, path="/page", headers=None, method="GET", **sent: object):
-        async with asgi_client(self.gate.answer) as client:
+        async with asgi_client(self.gate.handle) as client:
             return await client.request(method, f"/mounted{path}", headers=headers or signed(path), **sent)
 
 
@@ -255,7 +255,7 @@ async def leaves(house, headers, path="/page"):
         "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
         "client": ("127.0.0.1", 1),
     }
-    task = asyncio.create_task(house.gate.answer(scope, receive, send))
+    task = asyncio.create_task(house.gate.handle(scope, receive, send))
     await house.desk.begun.wait()
     gone.set()
     await asyncio.sleep(0.001)

@@ -87,6 +87,6 @@ async def test_unknown_well_known_path_is_a_json_404(server):
 async def test_single_service_describes_itself_at_the_root(tmp_path):
     settings = Settings(data_dir=str(tmp_path), recorded=False, background_work=False, service="defense",
                         public_url="https://feeds.example.org", contact="mailto:security@example.org")  # fmt: skip
-    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+    async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
         assert "https://feeds.example.org/feeds/events" in (await client.get("/llms.txt")).text
         assert "mailto:security@example.org" in (await client.get("/.well-known/security.txt")).text

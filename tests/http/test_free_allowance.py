@@ -11,7 +11,7 @@ from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
@@ -21,7 +21,7 @@ ALLOWANCE = 3
 
 
 async def _page(_asked) -> Response:
-    return Response(b"{}", etag=etag_of(b"{}"))
+    return Response(b"{}", etag=compute_etag(b"{}"))
 
 
 async def _missing(_asked) -> Response:
@@ -53,7 +53,7 @@ async def house(database_url, tmp_path):
         router = Router()
         router.mount(Service("desk", "Desk", "1", "", OPERATIONS, _facts, {}), "/desk")
         gate = Server(settings, Admission(context), router, {})
-        async with asgi_client(gate.answer) as client:
+        async with asgi_client(gate.handle) as client:
             yield client, context
 
 

@@ -36,7 +36,7 @@ class Conversation:
         async def send(message) -> None:
             self.sent.append(message)
 
-        await self.gate.answer(self.scope, receive, send)
+        await self.gate.handle(self.scope, receive, send)
         body = b"".join(message.get("body", b"") for message in self.sent)
         return self.sent[0]["status"], json.loads(body)
 

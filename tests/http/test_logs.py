@@ -83,7 +83,7 @@ async def main():
     settings = Settings(data_dir=sys.argv[1], recorded=False, background_work=False, admin_token="hunter2-token")
     logs.configure("debug")
     async with app.serving(settings) as gate:
-        transport = httpx2.ASGITransport(app=gate.answer)
+        transport = httpx2.ASGITransport(app=gate.handle)
         async with httpx2.AsyncClient(transport=transport, base_url="http://test/defense") as client:
             created = (await client.post("/api/keys/create", json={"email": "ada@example.org"})).json()
             key = created["api_key"]
@@ -101,7 +101,7 @@ async def main():
 
             router = gate._router
             route = router._literal["/defense/health"]["GET"]
-            object.__setattr__(route.operation, "handler", lambda asked: fail())
+            object.__setattr__(route.endpoint, "handler", lambda asked: fail())
             failed = await client.get("/health", headers={"X-Request-Id": "find-me"})
     print(json.dumps({"secrets": [key, rotated, "hunter2-token"], "failed": failed.status_code}))
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tollhouse.errors import Problem
-from tollhouse.http.content_negotiation import negotiated
+from tollhouse.http.response import negotiate
 
 OFFERED = ("application/json", "application/geo+json", "text/csv")
 
@@ -23,7 +23,7 @@ OFFERED = ("application/json", "application/geo+json", "text/csv")
     ],
 )  # fmt: skip
 def test_best_offer_is_chosen(accept, chosen):
-    assert negotiated(accept, OFFERED) == chosen
+    assert negotiate(accept, OFFERED) == chosen
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_best_offer_is_chosen(accept, chosen):
 )
 def test_nothing_acceptable_tells_the_offer(accept):
     with pytest.raises(Problem) as raised:
-        negotiated(accept, OFFERED)
+        negotiate(accept, OFFERED)
     assert raised.value.code == "not-acceptable"
     assert raised.value.facts["allowed"] == list(OFFERED)
 
@@ -39,7 +39,7 @@ def test_nothing_acceptable_tells_the_offer(accept):
 @given(st.text(max_size=100))
 def test_no_header_breaks_it(accept):
     try:
-        assert negotiated(accept, OFFERED) in OFFERED
+        assert negotiate(accept, OFFERED) in OFFERED
     except Problem as problem:
         assert problem.status == 406  # noqa: PT017 - either outcome is right
 

@@ -14,7 +14,7 @@ from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
@@ -35,7 +35,7 @@ class Desk:
         self.runs += 1
         if self.raises:
             raise self.raises
-        return Response(b'{"run":%d}' % self.runs, etag=etag_of(b"same"))
+        return Response(b'{"run":%d}' % self.runs, etag=compute_etag(b"same"))
 
 
 async def _facts() -> dict[str, str]:
@@ -49,7 +49,7 @@ class House:
         self.context, self.desk, self.gate, self.chain = context, desk, gate, chain
 
     async def get(self, path=URL, **headers: str):
-        async with asgi_client(self.gate.answer) as client:
+        async with asgi_client(self.gate.handle) as client:
             return await client.get(path, headers=headers)
 
     async def challenge(self):
@@ -176,7 +176,7 @@ async def test_failed_work_costs_nothing_and_the_payment_may_be_used_again(house
 
 
 async def test_unchanged_answer_is_not_paid_for(house):
-    answer = await house.get(**first(), **{"If-None-Match": etag_of(b"same")})
+    answer = await house.get(**first(), **{"If-None-Match": compute_etag(b"same")})
     assert answer.status_code == 304
     assert await house.earned() == 0
 

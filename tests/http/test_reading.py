@@ -4,32 +4,34 @@ from hypothesis import strategies as st
 
 from tests.http.conftest import ThingBody, ThingQuery
 from tollhouse.errors import Problem
-from tollhouse.http.request_parser import read_body, read_query
+from tollhouse.http.request_parser import parse_body, parse_query
 
 JSON = "application/json"
 
 
 def refused_parameter(raw):
     with pytest.raises(Problem) as raised:
-        read_query(raw, ThingQuery)
+        parse_query(raw, ThingQuery)
     assert raised.value.code == "invalid-parameter"
     return raised.value.facts
 
 
 def refused_body(raw, content_type=JSON):
     with pytest.raises(Problem) as raised:
-        read_body(raw, content_type, ThingBody)
+        parse_body(raw, content_type, ThingBody)
     return raised.value
 
 
 def test_nothing_given_means_the_defaults():
-    assert read_query(b"", ThingQuery) == ThingQuery()
-    assert read_query(b"&&", ThingQuery) == ThingQuery()
+    assert parse_query(b"", ThingQuery) == ThingQuery()
+    assert parse_query(b"&&", ThingQuery) == ThingQuery()
 
 
 def test_every_kind_of_parameter_is_read():
     raw = b"limit=5&share=0.25&sort=price&brand=a&brand=b+c&box=1,-2.5&is_new=true&q=%C3%A9t%C3%A9"
-    assert read_query(raw, ThingQuery) == ThingQuery(5, 0.25, "price", ["a", "b c"], (1.0, -2.5), True, "\u00e9t\u00e9")
+    assert parse_query(raw, ThingQuery) == ThingQuery(
+        5, 0.25, "price", ["a", "b c"], (1.0, -2.5), True, "\u00e9t\u00e9"
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,33 +90,33 @@ def test_length_of_text_is_held(raw):
 
 
 def test_operation_without_parameters_takes_none():
-    assert read_query(b"", None) is None
+    assert parse_query(b"", None) is None
     with pytest.raises(Problem) as raised:
-        read_query(b"x=1", None)
+        parse_query(b"x=1", None)
     assert raised.value.facts["parameter"] == "x"
 
 
 @given(st.binary(max_size=200))
 def test_no_query_breaks_it(raw):
     try:
-        read_query(raw, ThingQuery)
+        parse_query(raw, ThingQuery)
     except Problem as problem:
         assert problem.status == 400  # noqa: PT017 - either outcome is right
 
 
 def test_body_is_read():
-    assert read_body(b'{"name":"a","tags":["x"]}', JSON, ThingBody) == ThingBody("a", 0, ["x"])
+    assert parse_body(b'{"name":"a","tags":["x"]}', JSON, ThingBody) == ThingBody("a", 0, ["x"])
 
 
 def test_whole_number_may_be_written_with_a_point():
-    assert read_body(b'{"name":"a","size":2.0,"tags":["1.0"]}', JSON, ThingBody) == ThingBody("a", 2, ["1.0"])
+    assert parse_body(b'{"name":"a","size":2.0,"tags":["1.0"]}', JSON, ThingBody) == ThingBody("a", 2, ["1.0"])
 
 
 @pytest.mark.parametrize(
     "content_type", ["application/json", "APPLICATION/JSON", "application/json; charset=utf-8", "application/ld+json"]
 )
 def test_json_goes_by_several_names(content_type):
-    assert read_body(b'{"name":"a"}', content_type, ThingBody).name == "a"
+    assert parse_body(b'{"name":"a"}', content_type, ThingBody).name == "a"
 
 
 @pytest.mark.parametrize(
@@ -155,6 +157,6 @@ def test_what_is_no_object_is_a_problem(raw):
 @given(st.binary(max_size=200))
 def test_no_body_breaks_it(raw):
     try:
-        read_body(raw, JSON, ThingBody)
+        parse_body(raw, JSON, ThingBody)
     except Problem as problem:
         assert problem.status == 400  # noqa: PT017 - either outcome is right

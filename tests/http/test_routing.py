@@ -67,7 +67,7 @@ async def test_host_may_have_a_service_at_its_root(tmp_path):
     settings = Settings(
         data_dir=str(tmp_path), recorded=False, background_work=False, hosts={"Feeds.example.org": "defense"}
     )
-    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+    async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
 
         async def status(path, host) -> int:
             return (await client.get(path, headers={"Host": host})).status_code

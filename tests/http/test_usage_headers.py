@@ -2,10 +2,10 @@ import pytest
 
 from tollhouse import clock
 from tollhouse.accounts.plans import open_plans
-from tollhouse.admission.usage_headers import usage_headers
+from tollhouse.admission.admission import usage_headers
 from tollhouse.caller import KeyCaller
 from tollhouse.config.settings import Settings
-from tollhouse.metering.windows import SECONDS_PER_DAY, reserve
+from tollhouse.metering.meter import SECONDS_PER_DAY, reserve
 from tollhouse.storage.counters import Tally
 
 PLANS = open_plans(Settings())

@@ -11,9 +11,8 @@ from redis.asyncio import Redis
 
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.metering.meter import TallyMeter
+from tollhouse.metering.meter import CounterMeter, Windows
 from tollhouse.metering.redis_meter import RedisMeter
-from tollhouse.metering.windows import Windows
 from tollhouse.storage.counters_postgres import PostgresCounters
 from tollhouse.storage.counters_sqlite import FolderInUseError, MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import open_database
@@ -44,7 +43,7 @@ async def test_redis_that_is_gone_is_a_problem_at_once(closed_port):
     await refusal(meter)
     assert time.monotonic() - begun < 10
     with pytest.raises(Problem):
-        await meter.look("key_a", FREE)
+        await meter.peek("key_a", FREE)
     await meter.close()
 
 
@@ -87,7 +86,7 @@ async def test_redis_that_comes_back_counts_on(redis_url):
 
 async def test_postgres_that_is_gone_is_a_problem(closed_port):
     database = open_database(Settings(database_url=f"postgresql://nobody@127.0.0.1:{closed_port}/nothing"))
-    await refusal(TallyMeter(PostgresCounters(database)))
+    await refusal(CounterMeter(PostgresCounters(database)))
     await database.close()
 
 
@@ -102,7 +101,7 @@ def blocker(tmp_path):
 async def test_locked_shared_file_is_a_problem_and_works_again_after(tmp_path, blocker):
     tallies = SharedFileCounters(tmp_path)
     tallies._file.execute("PRAGMA busy_timeout=50")
-    meter = TallyMeter(tallies)
+    meter = CounterMeter(tallies)
     await meter.reserve("key_a", FREE)
     blocker.execute("BEGIN IMMEDIATE")
     await refusal(meter)
@@ -119,14 +118,14 @@ async def test_rule_that_fails_leaves_the_shared_file_unlocked(tmp_path):
 
     with pytest.raises(ZeroDivisionError):
         await tallies.change("key_a", fail)
-    assert (await TallyMeter(tallies).reserve("key_a", FREE)).verdict.day.used == 1
+    assert (await CounterMeter(tallies).reserve("key_a", FREE)).verdict.day.used == 1
     await tallies.close()
 
 
 async def test_locked_file_does_not_stop_one_process_counting(tmp_path, blocker):
     tallies = MemoryCounters(tmp_path)
     tallies._file.execute("PRAGMA busy_timeout=50")
-    meter = TallyMeter(tallies)
+    meter = CounterMeter(tallies)
     blocker.execute("BEGIN IMMEDIATE")
     for number in range(1, 8):
         assert (await meter.reserve("key_a", FREE)).verdict.day.used == number

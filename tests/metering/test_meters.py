@@ -7,9 +7,8 @@ import pytest
 
 from tollhouse import clock
 from tollhouse.config.settings import Settings
-from tollhouse.metering.meter import Meter, TallyMeter
+from tollhouse.metering.meter import SECONDS_PER_DAY, CounterMeter, Meter, Windows
 from tollhouse.metering.redis_meter import RedisMeter
-from tollhouse.metering.windows import SECONDS_PER_DAY, Windows
 from tollhouse.storage.counters_postgres import PostgresCounters
 from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import open_database
@@ -28,15 +27,15 @@ async def open_meter(request, tmp_path):
 
         async def opened() -> Meter:
             if request.param == "memory":
-                return TallyMeter(MemoryCounters(tmp_path))
+                return CounterMeter(MemoryCounters(tmp_path))
             if request.param == "shared file":
-                return TallyMeter(SharedFileCounters(tmp_path))
+                return CounterMeter(SharedFileCounters(tmp_path))
             if request.param == "redis":
                 return RedisMeter(urls["redis"])
             database = open_database(Settings(database_url=urls["postgres"]))
             stack.push_async_callback(database.close)
             await migrate(database)
-            return TallyMeter(PostgresCounters(database))
+            return CounterMeter(PostgresCounters(database))
 
         urls = {name: request.getfixturevalue(f"{name}_url") for name in ("postgres", "redis") if name == request.param}
         opened.is_shared = request.param != "memory"
@@ -69,7 +68,7 @@ async def test_fifty_callers_at_once_get_the_minute_exactly(meter):
     fitted = await together([meter], FREE, 50)
     assert len(fitted) == 10
     assert sorted(reservation.verdict.day.remaining for reservation in fitted) == list(range(90, 100))
-    verdict = await meter.look("key_a", FREE)
+    verdict = await meter.peek("key_a", FREE)
     assert (verdict.day.used, verdict.sliding.used) == (10, 10)
 
 
@@ -83,7 +82,7 @@ async def test_two_meters_over_the_same_counts_are_exact_together(open_meter):
     meters = [await open_meter() for _ in range(3)]
     assert len(await together(meters, FREE, 50)) == 10
     for meter in meters:
-        assert (await meter.look("key_a", FREE)).day.used == 10
+        assert (await meter.peek("key_a", FREE)).day.used == 10
     for meter in meters:
         await meter.close()
 
@@ -98,7 +97,7 @@ async def test_released_call_gives_its_place_to_exactly_one(meter):
     fitted = await together([meter], FREE, 50)
     for reservation in fitted[:3]:
         await meter.release(reservation)
-    verdict = await meter.look("key_a", FREE)
+    verdict = await meter.peek("key_a", FREE)
     assert (verdict.day.used, verdict.sliding.used) == (7, 7)
     assert len(await together([meter], FREE, 50)) == 3
 
@@ -111,14 +110,14 @@ async def test_release_answers_what_is_left(meter):
 
 async def test_looking_counts_nothing(meter):
     for _ in range(30):
-        assert (await meter.look("key_a", FREE)).day.used == 0
+        assert (await meter.peek("key_a", FREE)).day.used == 0
     assert len(await together([meter], FREE, 11)) == 10
 
 
 async def test_unlimited_day_is_counted_and_never_full(meter):
     unlimited = Windows(None, 1_000)
     assert len(await together([meter], unlimited, 120)) == 120
-    verdict = await meter.look("key_a", unlimited)
+    verdict = await meter.peek("key_a", unlimited)
     assert (verdict.day.limit, verdict.day.used, verdict.day.remaining) == (None, 120, None)
 
 
@@ -129,7 +128,7 @@ async def test_refusal_names_the_full_window_and_counts_nowhere(meter):
     assert by_minute.sliding.window == "minute"
     by_day = (await meter.reserve("key_a", Windows(2, 100))).verdict
     assert by_day.refused_by == by_day.day
-    assert (await meter.look("key_a", FREE)).day.used == 2
+    assert (await meter.peek("key_a", FREE)).day.used == 2
 
 
 async def test_minute_slides(meter, at):
@@ -155,7 +154,7 @@ async def test_day_rolls_at_midnight(meter, at):
     at(midnight - 1)
     assert len(await together([meter], windows, 5)) == 2
     at(midnight)
-    verdict = await meter.look("key_a", windows)
+    verdict = await meter.peek("key_a", windows)
     assert (verdict.day.used, verdict.day.resets_at) == (0, midnight + SECONDS_PER_DAY)
     assert len(await together([meter], windows, 5)) == 2
 
@@ -174,7 +173,7 @@ async def test_smaller_plan_waits_until_enough_calls_are_past(meter, at):
 async def test_hour_and_minute_of_one_subject_are_apart(meter):
     hourly = Windows(None, 3, 3_600)
     assert len(await together([meter], hourly, 5, "keys:198.51.100.7")) == 3
-    assert (await meter.look("keys:198.51.100.7", hourly)).sliding.window == "hour"
+    assert (await meter.peek("keys:198.51.100.7", hourly)).sliding.window == "hour"
 
 
 async def test_counts_are_there_after_reopening(open_meter):
@@ -182,7 +181,7 @@ async def test_counts_are_there_after_reopening(open_meter):
     await together([meter], FREE, 7)
     await meter.close()
     again = await open_meter()
-    verdict = await again.look("key_a", FREE)
+    verdict = await again.peek("key_a", FREE)
     assert (verdict.day.used, verdict.sliding.used) == (7, 7)
     assert len(await together([again], FREE, 50)) == 3
     await again.close()

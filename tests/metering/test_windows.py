@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollhouse.metering.windows import SECONDS_PER_DAY, Windows, look, release, reserve
+from tollhouse.metering.meter import SECONDS_PER_DAY, Windows, peek, release, reserve
 from tollhouse.storage.counters import Tally
 
 NOON = 20_000 * SECONDS_PER_DAY + SECONDS_PER_DAY / 2
@@ -68,7 +68,7 @@ def test_release_gives_back_exactly_one(per_minute, start, gaps, chosen):
     calls = admitted(tally, windows, moments)
     call = calls[chosen % len(calls)]
     now = moments[-1]
-    before = look(tally, windows, now)
+    before = peek(tally, windows, now)
     was_recent = call > now - 60
     after = release(tally, windows, call, now)
     is_today = call // SECONDS_PER_DAY == now // SECONDS_PER_DAY
@@ -81,7 +81,7 @@ def test_looking_counts_nothing(per_minute, gaps):
     windows = Windows(50, per_minute)
     looked, plain = Tally(), Tally()
     for moment in moments_of(NOON, gaps):
-        look(looked, windows, moment)
+        peek(looked, windows, moment)
         assert reserve(looked, windows, moment).refused_by == reserve(plain, windows, moment).refused_by
     assert (looked.day, looked.used, looked.recent) == (plain.day, plain.used, plain.recent)
 
@@ -131,7 +131,7 @@ def test_wait_covers_both_windows_when_both_are_full():
 def test_refused_call_counts_in_neither_window():
     tally, windows = Tally(), Windows(5, 2)
     admitted(tally, windows, [NOON] * 4)
-    verdict = look(tally, windows, NOON)
+    verdict = peek(tally, windows, NOON)
     assert (verdict.day.used, verdict.sliding.used) == (2, 2)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.waiting import until
 from tollhouse import clock
-from tollhouse.metering.windows import SECONDS_PER_DAY, Windows, look, reserve
+from tollhouse.metering.meter import SECONDS_PER_DAY, Windows, look, reserve
 from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 
 UNLIMITED = Windows(None, None)
@@ -18,7 +18,7 @@ UNLIMITED = Windows(None, None)
 COUNTER = """
 import asyncio, sys, time
 from pathlib import Path
-from tollhouse.metering.windows import Windows, reserve
+from tollhouse.metering.meter import Windows, reserve
 from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 
 async def main():

@@ -14,9 +14,7 @@ from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.evm.address import Address, parse_address
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
 from tollhouse.http.terms import AGENT_CALL_MICROS, FREE
-from tollhouse.metering.meter import Meter
-from tollhouse.metering.rate_limit import count_or_refuse
-from tollhouse.metering.windows import Windows
+from tollhouse.metering.meter import Meter, Windows, count_or_refuse
 from tollhouse.money import usd
 from tollhouse.payments import credit
 from tollhouse.payments.deposits.deposits import Deposits

@@ -17,9 +17,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
 from tollhouse.http.terms import FREE, KEY_UNMETERED
-from tollhouse.metering.meter import Meter
-from tollhouse.metering.rate_limit import count_or_refuse
-from tollhouse.metering.windows import Windows
+from tollhouse.metering.meter import Meter, Windows, count_or_refuse
 from tollhouse.storage.database import Database
 
 SECONDS_PER_MINUTE = 60

@@ -12,8 +12,7 @@ from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Request
 from tollhouse.http.terms import FREE, KEY_UNMETERED
-from tollhouse.metering.meter import Meter
-from tollhouse.metering.windows import Level, Windows
+from tollhouse.metering.meter import Level, Meter, Windows
 
 SECONDS_PER_HOUR = 3_600
 
@@ -112,7 +111,7 @@ class KeyEndpoints:
     async def verify(self, request: Request[None, None]) -> KeyStatus:
         """Return the key's plan, limits and usage. Counts against no limit."""
         caller = _holder(request)
-        verdict = await self._meter.look(caller.subject, self._plans.windows_of(caller))
+        verdict = await self._meter.peek(caller.subject, self._plans.windows_of(caller))
         return KeyStatus(
             valid=True,
             key_id=caller.key_id,

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from tollhouse.caller import KeyCaller, WalletCaller
 from tollhouse.config.settings import PlanSettings, SettingError, Settings
-from tollhouse.metering.windows import Windows
+from tollhouse.metering.meter import Windows
 from tollhouse.money import MICROS_PER_USD, micros, usd
 
 # The least a wallet may deposit (document 1, section 8).

@@ -1,56 +1,122 @@
-"""The sequence every call goes through: identify, reserve, answer, settle or release."""
+"""Admission: authenticate, check limits, handle, then settle or release. The only module that knows the sequence."""
 
 import hmac
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from math import ceil
 from typing import TypeVar
+
+from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.accounts.wallets import nonce_of
-from tollhouse.admission import credentials, pay_per_request
+from tollhouse.admission import payment
 from tollhouse.admission.context import AppContext
-from tollhouse.admission.credentials import Signed
-from tollhouse.admission.stored_response import as_answer, as_kept, fingerprint
-from tollhouse.admission.usage_headers import Headers, usage_headers
+from tollhouse.admission.payment import fingerprint, from_stored, to_stored
 from tollhouse.caller import AddressCaller, Caller, KeyCaller, WalletCaller
 from tollhouse.errors import Problem
-from tollhouse.http.call import Call
 from tollhouse.http.client_address import client_address, is_loopback
 from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest
-from tollhouse.http.response_writer import is_unchanged
+from tollhouse.http.response import is_not_modified
+from tollhouse.http.router import Admitted, Call
 from tollhouse.http.terms import Terms
-from tollhouse.metering.meter import Reservation
-from tollhouse.metering.windows import Verdict, Windows
+from tollhouse.metering.meter import SECONDS_PER_DAY, Level, Reservation, Verdict, Windows
 from tollhouse.payments import credit
 from tollhouse.payments.credit import Claim
 from tollhouse.payments.x402.claims import Kept
 from tollhouse.payments.x402.receipts import Headers as PaymentHeaders
 from tollhouse.payments.x402.types import VerificationFailure
 
+AGENT_HEADERS = (b"x-agent-address", b"x-agent-nonce", b"x-agent-signature")
+
+
+class Signed(Struct, frozen=True):
+    """The three headers of a signed call, as sent."""
+
+    address: str
+    nonce: str
+    signature: str
+
+
+def bearer(request: HttpRequest) -> str:
+    """The bearer token, empty when there is none."""
+    scheme, _, token = request.header(b"authorization").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def presented_key(request: HttpRequest) -> str:
+    """The API key. Raises Problem `missing-credentials`, or `invalid-key` for a header that holds none."""
+    if not request.header(b"authorization"):
+        raise missing_credentials(
+            "Send your API key as `Authorization: Bearer <key>`; POST /api/keys/create gives one. "
+            "A registered wallet signs its calls instead where the operation has a price."
+        )
+    key = bearer(request)
+    if not key:
+        raise invalid_key("The Authorization header must be `Bearer <key>`.")
+    return key
+
+
+def signed_call(request: HttpRequest) -> Signed | None:
+    """The agent's headers if any was sent. Raises Problem `ambiguous-credentials` or `missing-credentials`."""
+    headers = request.headers
+    sent = [headers[name] for name in AGENT_HEADERS if name in headers]
+    if not sent:
+        return None
+    if b"authorization" in headers:
+        raise Problem("ambiguous-credentials", "Send a Bearer key or the agent's headers, not both.")
+    if len(sent) < len(AGENT_HEADERS):
+        raise missing_credentials("A signed call needs all of X-Agent-Address, X-Agent-Nonce and X-Agent-Signature.")
+    return Signed(*sent)
+
+
+def missing_credentials(detail: str) -> Problem:
+    """Nothing was shown that opens this."""
+    return Problem("missing-credentials", detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+def invalid_key(detail: str) -> Problem:
+    """What was shown is no key that opens anything."""
+    return Problem("invalid-key", detail, headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})
+
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def usage_headers(plan: str, verdict: Verdict) -> Headers:
+    """X-RateLimit-* speak of the day where the plan has a daily limit, else of the minute."""
+    day, sliding = verdict.day, verdict.sliding
+    now = clock.seconds()
+    told = sliding if day.limit is None else day
+    left = [_left(level, now) for level in (day, sliding) if level.limit is not None]
+    return [
+        *_fixed(plan, day.limit, sliding.limit, sliding.window, sliding.seconds),
+        (b"x-ratelimit-remaining", b"%d" % (told.remaining or 0)),
+        (b"ratelimit", ", ".join(left).encode()),
+    ]
+
+
+@lru_cache(maxsize=256)
+def _fixed(tier: str, per_day: int | None, per_sliding: int | None, sliding: str, sliding_seconds: int) -> Headers:
+    """The part that only depends on the plan."""
+    windows = (("day", per_day, SECONDS_PER_DAY), (sliding, per_sliding, sliding_seconds))
+    policy = ", ".join(f'"{name}";q={quota};w={seconds}' for name, quota, seconds in windows if quota is not None)
+    return [
+        (b"x-credits-tier", tier.encode()),
+        (b"x-ratelimit-limit", str(per_sliding if per_day is None else per_day).encode()),
+        (b"ratelimit-policy", policy.encode()),
+    ]
+
+
+def _left(level: Level, now: float) -> str:
+    return f'"{level.window}";r={level.remaining};t={max(0, ceil(level.resets_at - now))}'
+
+
 T = TypeVar("T")
 
 # A call refused for these reasons, or failed by the server, uses nothing of the caller's plan.
 _USES_NOTHING = frozenset({401, 402, 403, 429})
-
-
-def _nothing() -> None:
-    """Nobody waits to hear that the answer left."""
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """The answer, the headers about the caller's plan, and whom to tell once it was wholly sent."""
-
-    answer: Response
-    usage: Headers = field(default_factory=list)
-    delivered: Callable[[], None] = _nothing
-
-    @property
-    def is_paid(self) -> bool:
-        """Whether money was taken for this answer."""
-        return self.delivered is not _nothing
 
 
 class Admission:
@@ -70,29 +136,29 @@ class Admission:
 
         Raises Problem for whoever may not come in, and whatever the work raises, with the usage headers on it.
         """
-        terms, request = call.operation.terms, call.request
+        terms, request = call.endpoint.terms, call.request
         address = self._address(request.peer, request.header(b"x-forwarded-for"))
         if terms.opens_to == "operator":
             self._check_operator(terms, request, address)
         if terms.opens_to == "anyone" and terms.is_metered:
             return await self._on_allowance(call, address)
         if terms.opens_to != "key":
-            answer = await call.work(AddressCaller(address), address)
-            return Admitted(answer, delivered=answer.delivered or _nothing)
-        signed = credentials.signed_call(request)
+            answer = await call.handle(AddressCaller(address), address)
+            return Admitted(answer, delivered=answer.delivered)
+        signed = signed_call(request)
         if signed is not None:
             return await self._on_credit(call, signed, address)
         return await self._on_plan(call, await self._holder(request), address)
 
     async def _on_plan(self, call: Call, caller: KeyCaller, address: str) -> Admitted:
         """A key's call uses one of its plan."""
-        terms = call.operation.terms
+        terms = call.endpoint.terms
         self._check_plan(terms, caller)
         if not terms.is_metered:
-            verdict = await self._meter.look(caller.subject, self._windows_of(caller))
-            return Admitted(await call.work(caller, address), self._usage(caller, verdict))
+            verdict = await self._meter.peek(caller.subject, self._windows_of(caller))
+            return Admitted(await call.handle(caller, address), self._usage(caller, verdict))
         reservation = await self._reserve(caller)
-        answer = await self._counted(reservation, caller, lambda: call.work(caller, address))
+        answer = await self._counted(reservation, caller, lambda: call.handle(caller, address))
         return Admitted(answer, self._usage(caller, reservation.verdict))
 
     async def _on_allowance(self, call: Call, address: str) -> Admitted:
@@ -104,7 +170,7 @@ class Admission:
             # A free plan adds nothing to the allowance: keys are made without limit, addresses are not.
             reservation = await self._reserve(caller)
             return await self._counted(reservation, caller, lambda: self._from_address(call, address))
-        signed = credentials.signed_call(call.request)
+        signed = signed_call(call.request)
         if signed is not None:
             return await self._on_credit(call, signed, address)
         return await self._from_address(call, address)
@@ -112,10 +178,10 @@ class Admission:
     async def _from_address(self, call: Call, address: str) -> Admitted:
         """A call counts against the address's allowance; beyond it, it is paid for."""
         visitor = AddressCaller(address)
-        reservation = await self._meter.reserve(*self._allowance_of(call.operation.terms, visitor))
+        reservation = await self._meter.reserve(*self._allowance_of(call.endpoint.terms, visitor))
         usage = self._usage(visitor, reservation.verdict)
         if reservation.verdict.refused_by is None:
-            answer = await self._counted(reservation, visitor, lambda: call.work(visitor, address))
+            answer = await self._counted(reservation, visitor, lambda: call.handle(visitor, address))
             return Admitted(answer, usage)
         try:
             return await self._per_request(call, visitor, usage)
@@ -131,39 +197,39 @@ class Admission:
 
     async def _per_request(self, call: Call, visitor: AddressCaller, usage: Headers) -> Admitted:
         """One payment buys one answer: claimed before the work, settled before the answer leaves."""
-        claimed = await pay_per_request.claim(self._context, call)
+        claimed = await payment.claim(self._context, call)
         x402 = self._context.per_request.x402
         assert x402 is not None, "a payment was claimed"
         delivered = partial(x402.delivered, claimed.payment)
         if isinstance(claimed, Kept):
-            return Admitted(_with_headers(as_answer(claimed.answer), claimed.headers), usage, delivered)
-        call.request.watch()
+            return Admitted(_with_headers(from_stored(claimed.answer), claimed.headers), usage, delivered)
+        call.request.watch_disconnect()
         try:
-            answer = await call.work(visitor, visitor.address)
-            if is_unchanged(answer, call.request):
+            answer = await call.handle(visitor, visitor.address)
+            if is_not_modified(answer, call.request):
                 await x402.release(claimed)
                 return Admitted(answer, usage)
-            settled = await x402.settle(claimed, as_kept(answer))
+            settled = await x402.settle(claimed, to_stored(answer))
         except BaseException:
             await x402.release(claimed)
             raise
         if isinstance(settled, VerificationFailure):
-            raise pay_per_request.refused(self._context, x402, call, settled)
+            raise payment.refused(self._context, x402, call, settled)
         return Admitted(_with_headers(answer, settled), usage, delivered)
 
     async def _on_credit(self, call: Call, signed: Signed, address: str) -> Admitted:
         """A wallet's call takes its price from the balance, once, when the answer is ready to leave."""
-        price = call.operation.terms.credit_price_micros
+        price = call.endpoint.terms.credit_price_micros
         if price is None:
-            raise credentials.missing("This operation needs an API key; a wallet's signature does not open it.")
+            raise missing_credentials("This operation needs an API key; a wallet's signature does not open it.")
         caller = await self._signer(call, signed)
         nonce = nonce_of(signed.nonce).hex()
         print_of_call = fingerprint(call.request, await call.body())
         claim = await credit.claim(self._context.ledger, caller.agent_id, nonce, price, print_of_call)
         if claim.kept is not None:
-            verdict = await self._meter.look(caller.subject, self._windows_of(caller))
-            return Admitted(as_answer(claim.kept), self._usage(caller, verdict), claim.delivered)
-        call.request.watch()
+            verdict = await self._meter.peek(caller.subject, self._windows_of(caller))
+            return Admitted(from_stored(claim.kept), self._usage(caller, verdict), claim.delivered)
+        call.request.watch_disconnect()
         try:
             reservation = await self._reserve(caller)
             answer = await self._counted(reservation, caller, lambda: self._charged(claim, call, caller, address))
@@ -174,11 +240,11 @@ class Admission:
 
     async def _charged(self, claim: Claim, call: Call, caller: WalletCaller, address: str) -> Response:
         """The answer, paid for; what the caller has already costs nothing."""
-        answer = await call.work(caller, address)
-        if is_unchanged(answer, call.request):
+        answer = await call.handle(caller, address)
+        if is_not_modified(answer, call.request):
             await claim.release()
         else:
-            await claim.charge(as_kept(answer))
+            await claim.charge(to_stored(answer))
         return answer
 
     async def _signer(self, call: Call, signed: Signed) -> WalletCaller:
@@ -186,11 +252,11 @@ class Admission:
         return await self._context.wallets.signer(call.path, query, signed.address, signed.nonce, signed.signature)
 
     async def _holder(self, request: HttpRequest) -> KeyCaller:
-        key = credentials.shown_key(request)
+        key = presented_key(request)
         try:
             return await self._context.keys.holder(key)
         except Problem as problem:
-            raise credentials.invalid_key(problem.detail) if problem.code == "invalid-key" else problem from None
+            raise invalid_key(problem.detail) if problem.code == "invalid-key" else problem from None
 
     def _check_operator(self, terms: Terms, request: HttpRequest, address: str) -> None:
         """With the operator's token set its bearer may come in; without it, only this machine.
@@ -201,8 +267,8 @@ class Admission:
             raise Problem("not-found", "There is nothing at this path.")
         token = getattr(self._context.settings, terms.operator_token)
         if token:
-            if not hmac.compare_digest(credentials.bearer(request).encode(), token.encode()):
-                raise credentials.missing(
+            if not hmac.compare_digest(bearer(request).encode(), token.encode()):
+                raise missing_credentials(
                     f"This is the operator's: send the token `{terms.operator_token}` as a Bearer token."
                 )
         elif not is_loopback(address):

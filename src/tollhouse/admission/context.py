@@ -11,7 +11,7 @@ from tollhouse.accounts.plans import Plans, open_plans
 from tollhouse.accounts.subscriptions.stripe_client import StripeApi, open_stripe
 from tollhouse.accounts.wallets import WalletRegistry
 from tollhouse.config.settings import SettingError, Settings
-from tollhouse.metering.meter import Meter, TallyMeter
+from tollhouse.metering.meter import CounterMeter, Meter
 from tollhouse.payments.deposits.deposits import Deposits, open_deposits
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
 from tollhouse.payments.pay_per_request import PayPerRequest, open_pay_per_request
@@ -53,7 +53,7 @@ async def open_context(settings: Settings, *, answers_calls: bool = True) -> Asy
         database = open_database(settings)
         stack.push_async_callback(database.close)
         await migrate(database)
-        meter = _meter(settings, database) if answers_calls else TallyMeter(NoCounters())
+        meter = _meter(settings, database) if answers_calls else CounterMeter(NoCounters())
         stack.push_async_callback(meter.close)
         ledger = await open_ledger(settings, database)
         stack.push_async_callback(ledger.close)
@@ -84,6 +84,6 @@ def _meter(settings: Settings, database: Database) -> Meter:
             raise SettingError("redis_url: needs the extra: pip install 'tollhouse[redis]'") from None
         return RedisMeter(settings.redis_url)
     if not database.is_sqlite:
-        return TallyMeter(PostgresCounters(database))
+        return CounterMeter(PostgresCounters(database))
     folder = Path(settings.data_dir)
-    return TallyMeter(MemoryCounters(folder) if settings.workers == 1 else SharedFileCounters(folder))
+    return CounterMeter(MemoryCounters(folder) if settings.workers == 1 else SharedFileCounters(folder))

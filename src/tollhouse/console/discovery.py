@@ -16,7 +16,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.console.reference import reference_path
 from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.openapi import price_sentence
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
 
@@ -152,7 +152,7 @@ def _contact(settings: Settings, request: Request[None, None]) -> str:
 
 def _page(path: str, body: bytes, media_type: str) -> Endpoint:
     headers = ((b"link", b'</.well-known/api-catalog>; rel="api-catalog"'),) if media_type == LINKSET else ()
-    answer = Response(body, media_type, etag_of(body), headers, cache_control="public, max-age=300")
+    answer = Response(body, media_type, compute_etag(body), headers, cache_control="public, max-age=300")
 
     async def page(_asked: Request[None, None]) -> Response:
         return answer

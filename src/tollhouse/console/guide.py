@@ -18,7 +18,7 @@ from tollhouse.console.page_shell import HTML, PageShell
 from tollhouse.console.reference import reference_path, reference_title, render_reference
 from tollhouse.errors import CODES, Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.service import Service
 from tollhouse.http.service_endpoints import file_operation
 from tollhouse.http.terms import FREE
@@ -195,7 +195,7 @@ class Guide:
             for path, (title, text) in texts.items()
             for heading in text.headings
         ])  # fmt: skip
-        return Response(body, JSON, etag_of(body), cache_control="public, max-age=300")
+        return Response(body, JSON, compute_etag(body), cache_control="public, max-age=300")
 
     def _navigation(self, current: str) -> str:
         lists = "".join(f"<h2>{title}</h2>{_list(links, current)}" for title, links in self._groups())

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from tollhouse.http.endpoint import Endpoint, Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.service_endpoints import file_operation
 
 HTML = "text/html; charset=utf-8"
@@ -107,7 +107,7 @@ class PageShell(Struct, frozen=True):
             main=main,
         )
         body = text.encode()
-        return Response(body, HTML, etag_of(body), POLICY)
+        return Response(body, HTML, compute_etag(body), POLICY)
 
 
 def fill_template(file: Path, texts: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from tollhouse.console.markdown import Heading, RenderedText, code_block, render
 from tollhouse.errors import CODES
 from tollhouse.http.code_samples import KEY, URL, samples, variables
 from tollhouse.http.endpoint import JSON, Endpoint
-from tollhouse.http.openapi import codes_of, description, price_sentence
+from tollhouse.http.openapi import description, price_sentence, problem_codes
 from tollhouse.http.service import Service
 from tollhouse.http.service_endpoints import about
 from tollhouse.http.terms import Terms
@@ -182,6 +182,6 @@ def _response(endpoint: Endpoint) -> str:
 def _problems(endpoint: Endpoint) -> str:
     links = [
         f'<li><a href="/problems/{code}"><code>{code}</code></a>, {CODES[code][0]}: {html.escape(CODES[code][1])}</li>'
-        for code in sorted(codes_of(endpoint), key=lambda code: (CODES[code][0], code))
+        for code in sorted(problem_codes(endpoint), key=lambda code: (CODES[code][0], code))
     ]
     return f"<details><summary>Problems</summary><ul>{''.join(links)}</ul></details>"

@@ -14,8 +14,8 @@ from tollhouse.console.operator import operator_endpoints
 from tollhouse.console.page_shell import HERE, PageShell
 from tollhouse.console.pages import build_page_shell, console_pages
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
-from tollhouse.http.metrics import exposition
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
+from tollhouse.http.server import exposition
 from tollhouse.http.service import Service
 from tollhouse.http.service_endpoints import file_operation
 from tollhouse.http.terms import FREE, OPERATOR
@@ -89,7 +89,7 @@ def _index(settings: Settings, services: Sequence[Service], shell: PageShell) ->
             for service, base in ((one, f"{root}{shell.prefixes[one.name]}") for one in services)
         ],
     })  # fmt: skip
-    listing = Response(body, etag=etag_of(body))
+    listing = Response(body, etag=compute_etag(body))
 
     async def index(request: Request[None, None]) -> Response:
         return listing if request.media_type == JSON else page

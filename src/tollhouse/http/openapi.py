@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse.errors import CODES
-from tollhouse.http import problem_response
 from tollhouse.http.code_samples import samples
 from tollhouse.http.endpoint import JSON, Endpoint
+from tollhouse.http.response import PROBLEM_SCHEMA, PROBLEM_TYPE
 from tollhouse.http.service import Service
 from tollhouse.http.terms import Terms
 from tollhouse.money import usd
@@ -49,7 +49,7 @@ def description(service: Service, base_url: str, plans: Sequence[Json] = ()) -> 
         "tags": [{"name": name, "description": text} for name, text in service.tags.items()],
         "paths": paths,
         "components": {
-            "schemas": {"Problem": problem_response.SCHEMA, **schemas},
+            "schemas": {"Problem": PROBLEM_SCHEMA, **schemas},
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `th_live_…`"},
                 **_AGENT_SCHEMES,
@@ -137,12 +137,10 @@ def _query_parameter(name: str, schema: Json, *, is_required: bool) -> Json:
 
 
 def _responses(operation: Endpoint) -> Json:
-    codes = codes_of(operation)
+    codes = problem_codes(operation)
     responses: Json = {"200": _success(operation)}
     form = operation.problem_form
-    told_as = (
-        (form.media_type, form.schema) if form else (problem_response.MEDIA_TYPE, {"$ref": _REF.format(name="Problem")})
-    )
+    told_as = (form.media_type, form.schema) if form else (PROBLEM_TYPE, {"$ref": _REF.format(name="Problem")})
     if operation.method == "GET":
         responses["304"] = {
             "description": "Unchanged since the ETag sent in If-None-Match",
@@ -160,7 +158,7 @@ def _responses(operation: Endpoint) -> Json:
     return responses
 
 
-def codes_of(operation: Endpoint) -> list[str]:
+def problem_codes(operation: Endpoint) -> list[str]:
     """Every problem that a call of the operation can end in."""
     return list(dict.fromkeys([*_EVERYWHERE, *operation.problems, *_codes_of_terms(operation)]))
 

@@ -21,7 +21,7 @@ _JSON_TYPES = re.compile(r"application/(json|[\w.+-]+\+json)\s*(;.*)?", re.IGNOR
 
 
 @lru_cache(maxsize=4096)
-def read_query(raw: bytes, shape: type[Read] | None) -> Read | None:
+def parse_query(raw: bytes, shape: type[Read] | None) -> Read | None:
     """The query string as `shape`. Raises Problem `invalid-parameter` naming the first that is wrong."""
     given = _pairs(raw)
     if shape is None:
@@ -40,7 +40,7 @@ def read_query(raw: bytes, shape: type[Read] | None) -> Read | None:
         raise _bad_parameter(error, fields) from None
 
 
-def read_body(raw: bytes, content_type: str, shape: type[Read]) -> Read:
+def parse_body(raw: bytes, content_type: str, shape: type[Read]) -> Read:
     """The JSON body as `shape`. Raises Problem `unsupported-media-type` or `invalid-body` naming the member."""
     if not _JSON_TYPES.fullmatch(content_type.strip()):
         raise Problem(

@@ -1,11 +1,20 @@
-"""Which operation a path and a method mean, on which service."""
+"""Routing: finds the endpoint of a path and method, and calls its handler."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
+import msgspec
+from msgspec import Struct
+
+from tollhouse.caller import Caller
+from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import Endpoint
-from tollhouse.http.request import HttpRequest
+from tollhouse.http.endpoint import Endpoint, Request, Response
+from tollhouse.http.request import HttpRequest, check_content_encoding, receive_body
+from tollhouse.http.request_parser import parse_body, parse_query
+from tollhouse.http.response import compute_etag, negotiate_media_type
 from tollhouse.http.service import Service
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -16,7 +25,7 @@ class Route:
     """An operation where it is mounted: under `prefix`, empty at the root."""
 
     service: Service
-    operation: Endpoint
+    endpoint: Endpoint
     prefix: str
 
 
@@ -84,3 +93,75 @@ class Router:
 def allowed_methods(methods: Methods) -> list[str]:
     """What `Allow` says: GET brings HEAD along, and OPTIONS always works."""
     return sorted({*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])})
+
+
+class Call:
+    """A request, the operation it means, and how that is answered."""
+
+    __slots__ = ("_body", "_parameters", "_route", "_settings", "request")
+
+    def __init__(self, settings: Settings, request: HttpRequest, route: Route, parameters: dict[str, str]) -> None:
+        self._settings = settings
+        self._route = route
+        self._parameters = parameters
+        self._body: bytes | None = None
+        self.request = request
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """What is called."""
+        return self._route.endpoint
+
+    @property
+    def path(self) -> str:
+        """The path inside the service, as the documents write it."""
+        return self.request.path[len(self._route.prefix) :]
+
+    async def body(self) -> bytes:
+        """The whole body, read once; nothing where the operation takes none."""
+        if self._body is None:
+            limit, deadline = self._settings.body_limit_bytes, self._settings.request_deadline_seconds
+            has_body = self.endpoint.body is not None or self.endpoint.takes_bytes
+            if has_body:
+                check_content_encoding(self.request)
+            self._body = await receive_body(self.request, limit, deadline) if has_body else b""
+        return self._body
+
+    async def handle(self, caller: Caller, address: str) -> Response:
+        """What the handler answers. Raises Problem."""
+        operation, request = self.endpoint, self.request
+        query = parse_query(request.query, operation.query)
+        media_type = negotiate_media_type(operation, request.header(b"accept"), getattr(query, "format", None))
+        body: Any = await self.body()
+        if operation.body is not None and not operation.takes_bytes:
+            body = parse_body(body, request.header(b"content-type"), operation.body)
+        result = await operation.handler(Request(query, body, self._parameters, caller, address, media_type, request))
+        return result if isinstance(result, Response) else _encoded(result, operation)
+
+
+def _encoded(result: Struct, operation: Endpoint) -> Response:
+    body = msgspec.json.encode(result)
+    if operation.method != "GET":
+        return Response(body, cache_control="no-store")
+    return Response(body, etag=compute_etag(body))
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The response to a call, the headers about the caller's plan, and what to call once it was wholly sent."""
+
+    response: Response
+    usage: list[tuple[bytes, bytes]] = field(default_factory=list)
+    delivered: Callable[[], None] | None = None
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether money was taken for this response."""
+        return self.delivered is not None
+
+
+class Admission(Protocol):
+    """Decides who may call an endpoint and on which terms."""
+
+    async def admit(self, call: Call) -> Admitted:
+        """Handle the call of a caller who may make it. Raises Problem, with the usage headers on it."""

@@ -1,19 +1,89 @@
-"""The ASGI application: one request in, one answer out, whatever happens in between."""
+"""The ASGI application: one request in, one response out; start-up, shutdown, metrics and request logs."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from time import perf_counter
 
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
 from tollhouse import failpoints
-from tollhouse.admission.admission import Admission, Admitted
+from tollhouse.config.loader import shares_metrics
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.http import metrics, problem_response, request_limits
-from tollhouse.http.call import Call
 from tollhouse.http.endpoint import Response
-from tollhouse.http.request import HttpRequest, Receive, Scope, Send
-from tollhouse.http.response_writer import send_answer
-from tollhouse.http.router import Route, Router
+from tollhouse.http.request import HttpRequest, Receive, Scope, Send, check_head, drain_body
+from tollhouse.http.response import render_problem, send_response
+from tollhouse.http.router import Admission, Admitted, Call, Route, Router
 from tollhouse.logs import logger
+
+log = logger("http")
+
+SLOW_SECONDS = 1.0
+
+_DURATION = Histogram(
+    "tollhouse_request_duration_seconds",
+    "Time from the request's head to the answer's last byte handed over",
+    ["service", "operation", "status"],
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
+
+_IN_FLIGHT = Gauge("tollhouse_requests_in_flight", "Requests this process is answering now")
+
+# By service, operation and status: looking labels up costs more than counting.
+_durations: dict[tuple[str, str, int], Histogram] = {}
+
+
+def count_response(route: Route | None, status: int, seconds: float) -> None:
+    """Count one answer."""
+    service, operation = _names(route)
+    key = (service, operation, status)
+    duration = _durations.get(key)
+    if duration is None:
+        duration = _durations[key] = _DURATION.labels(service, operation, str(status))
+    duration.observe(seconds)
+
+
+def show_in_flight(count_now: Callable[[], float]) -> None:
+    """Have the measurements tell how many requests are in flight, asked only when somebody looks."""
+    if not shares_metrics():
+        _IN_FLIGHT.set_function(count_now)
+
+
+def is_failed_or_slow(status: int, seconds: float) -> bool:
+    """Whether an answer failed or was slow."""
+    return status >= 400 or seconds > SLOW_SECONDS
+
+
+def log_response(request: HttpRequest, route: Route | None, status: int, seconds: float) -> None:
+    """A line in the log about one answer."""
+    service, operation = _names(route)
+    log_line = log.info if is_failed_or_slow(status, seconds) else log.debug
+    log_line(
+        "answered",
+        request_id=request.id,
+        method=request.method,
+        path=request.path,
+        service=service,
+        operation=operation,
+        status=status,
+        seconds=round(seconds, 6),
+    )
+
+
+def _names(route: Route | None) -> tuple[str, str]:
+    return (route.service.name, route.endpoint.id) if route else ("", "unrouted")
+
+
+def exposition() -> bytes:
+    """All measurements in Prometheus' text format, of every worker process when there are several."""
+    if not shares_metrics():
+        return generate_latest()
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)
+    return generate_latest(registry)
+
 
 log = logger("http")
 
@@ -38,13 +108,13 @@ class Server:
         # A log line that the level would drop still costs the making of it.
         self._tells_all = settings.log_level == "debug"
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request; never raises for anything a client can send."""
         begun = perf_counter()
         request = HttpRequest(scope, receive)
         route: Route | None = None
         try:
-            request_limits.check_head(request)
+            check_head(request)
             router = self._router_for(request)
             if request.method == "OPTIONS":
                 admitted = Admitted(_options(router.allowed(request.path)))
@@ -56,15 +126,15 @@ class Server:
         except Exception:
             log.exception("unexpected failure", request_id=request.id, path=request.path)
             admitted = Admitted(_told(Problem("internal-error", _INTERNAL), route, request))
-        await request_limits.drain(request)
+        await drain_body(request)
         if admitted.is_paid:
             status = await _send_paid(admitted, request, send)
         else:
-            status = await send_answer(admitted.answer, admitted.usage, request, send)
+            status = await send_response(admitted.response, admitted.usage, request, send)
         seconds = perf_counter() - begun
-        metrics.count(route, status, seconds)
-        if self._tells_all or metrics.is_remarkable(status, seconds):
-            metrics.tell(request, route, status, seconds)
+        count_response(route, status, seconds)
+        if self._tells_all or is_failed_or_slow(status, seconds):
+            log_response(request, route, status, seconds)
 
     def _router_for(self, request: HttpRequest) -> Router:
         if not self._hosts:
@@ -77,16 +147,17 @@ _INTERNAL = "Something went wrong on this server. The request id finds it in the
 
 
 def _told(problem: Problem, route: Route | None, request: HttpRequest) -> Response:
-    form = route.operation.problem_form if route else None
-    return form.render(problem) if form else problem_response.as_answer(problem, request.id)
+    form = route.endpoint.problem_form if route else None
+    return form.render(problem) if form else render_problem(problem, request.id)
 
 
 async def _send_paid(admitted: Admitted, request: HttpRequest, send: Send) -> int:
     """Send what was paid for, and say so once it was handed over to a caller who was still there."""
     failpoints.reach("paid-answer.before-send")
-    status = await send_answer(admitted.answer, admitted.usage, request, send)
+    status = await send_response(admitted.response, admitted.usage, request, send)
     failpoints.reach("paid-answer.after-send")
-    if not request.is_gone():
+    if not request.is_disconnected():
+        assert admitted.delivered is not None, "a paid response has a callback"
         admitted.delivered()
     return status
 
@@ -96,3 +167,62 @@ def _options(allowed: Sequence[str]) -> Response:
     return Response(
         b"", "text/plain", headers=((b"allow", methods), (b"access-control-allow-methods", methods), *_PREFLIGHT)
     )
+
+
+log = logger("http")
+
+DRAIN_SECONDS = 30.0
+
+Serving = Callable[[], AbstractAsyncContextManager[Server]]
+
+
+class Application:
+    """What an ASGI server calls. `serving` builds the gate and closes it."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._server: Server | None = None
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+        show_in_flight(lambda: self._in_flight)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI 3."""
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self._server is not None, "the server sent a request before start-up was complete"
+        self._in_flight += 1
+        try:
+            await self._server.handle(scope, receive, send)
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.set()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        async with AsyncExitStack() as stack:
+            try:
+                self._server = await stack.enter_async_context(self._serving())
+            except Exception as error:
+                log.exception("start-up failed")
+                await send({"type": "lifespan.startup.failed", "message": str(error)})
+                return
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await self._drain()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _drain(self) -> None:
+        """Let the requests in flight finish."""
+        self._idle.clear()
+        if self._in_flight:
+            log.info("finishing requests in flight", count=self._in_flight)
+            try:
+                await asyncio.wait_for(self._idle.wait(), DRAIN_SECONDS)
+            except TimeoutError:
+                log.warning("requests cut off", count=self._in_flight)

@@ -11,7 +11,7 @@ import msgspec
 
 from tollhouse.http.endpoint import Endpoint, Handler, Request, Response
 from tollhouse.http.openapi import description
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
 
@@ -77,7 +77,7 @@ def _as_yaml(document: dict[str, Any]) -> bytes:
 
 
 def _fixed(body: bytes, media_type: str) -> Handler:
-    answer = Response(body, media_type, etag=etag_of(body), cache_control="public, max-age=300")
+    answer = Response(body, media_type, etag=compute_etag(body), cache_control="public, max-age=300")
 
     async def fixed(_asked: Request[Any, Any]) -> Response:
         return answer
@@ -102,7 +102,7 @@ def _lazy(
     async def serve(_asked: Request[Any, Any]) -> Response:
         if not kept:
             body = await asyncio.to_thread(make)
-            kept.append(Response(body, media_type, etag_of(body), headers, cache_control=cache_control))
+            kept.append(Response(body, media_type, compute_etag(body), headers, cache_control=cache_control))
         return kept[0]
 
     return serve

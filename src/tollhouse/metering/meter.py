@@ -1,13 +1,118 @@
-"""Counting calls against windows, wherever the counts are kept."""
+"""Meters: count calls against a UTC day and a sliding window."""
 
-from typing import Protocol
+from math import ceil
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from tollhouse import clock
-from tollhouse.metering import windows as rules
-from tollhouse.metering.windows import Verdict, Windows
-from tollhouse.storage.counters import Counters
+from tollhouse.errors import Problem
+from tollhouse.storage.counters import Counters, Tally
+
+SECONDS_PER_DAY = 86_400
+
+WindowName = Literal["day", "minute", "hour"]
+WINDOW_NAMES: dict[int, WindowName] = {SECONDS_PER_DAY: "day", 60: "minute", 3_600: "hour"}
+
+
+class Windows(Struct, frozen=True):
+    """How many calls fit: per UTC day, and within any `sliding_seconds`. None is unlimited."""
+
+    per_day: int | None
+    per_sliding: int | None
+    sliding_seconds: int = 60
+
+
+class Level(Struct, frozen=True):
+    """How full one window is; `resets_at` is in seconds since 1970."""
+
+    window: WindowName
+    seconds: int
+    limit: int | None
+    used: int
+    resets_at: float
+
+    @property
+    def remaining(self) -> int | None:
+        """Calls left, None where there is no limit."""
+        return None if self.limit is None else max(0, self.limit - self.used)
+
+
+class Verdict(Struct, frozen=True):
+    """Whether one more call fits, and how full the windows are after it. `refused_by` is the window that is full."""
+
+    day: Level
+    sliding: Level
+    refused_by: Level | None = None
+
+    def retry_after_seconds(self, now: float) -> int:
+        """Whole seconds until a refused call fits both windows, rounded up, never 0."""
+        if self.refused_by is None:
+            return 1
+        # Just before midnight the minute may be full for longer than the day is.
+        return max(1, *(ceil(level.resets_at - now) for level in (self.day, self.sliding) if level.remaining == 0))
+
+
+def reserve(tally: Tally, windows: Windows, now: float) -> Verdict:
+    """Count one call if it fits both windows; a refused call counts in neither."""
+    _roll(tally, windows, now)
+    is_day_full = _is_full(windows.per_day, tally.used)
+    is_sliding_full = _is_full(windows.per_sliding, len(tally.recent))
+    fits = not (is_day_full or is_sliding_full)
+    if fits:
+        tally.used += 1
+        tally.recent.append(now)
+    day, sliding = _levels(tally, windows, now)
+    return Verdict(day, sliding, None if fits else day if is_day_full else sliding)
+
+
+def release(tally: Tally, windows: Windows, reserved_at: float, now: float) -> Verdict:
+    """Give one counted call back, as if it had never been made."""
+    _roll(tally, windows, now)
+    if int(reserved_at // SECONDS_PER_DAY) == tally.day and tally.used > 0:
+        tally.used -= 1
+    if reserved_at in tally.recent:
+        tally.recent.remove(reserved_at)
+    return Verdict(*_levels(tally, windows, now))
+
+
+def peek(tally: Tally, windows: Windows, now: float) -> Verdict:
+    """How full the windows are, counting nothing."""
+    _roll(tally, windows, now)
+    return Verdict(*_levels(tally, windows, now))
+
+
+def _roll(tally: Tally, windows: Windows, now: float) -> None:
+    """Forget what lies outside the windows."""
+    today = int(now // SECONDS_PER_DAY)
+    if today > tally.day:
+        tally.day, tally.used = today, 0
+    oldest = now - windows.sliding_seconds
+    while tally.recent and tally.recent[0] <= oldest:
+        tally.recent.popleft()
+
+
+def _is_full(limit: int | None, used: int) -> bool:
+    return limit is not None and used >= limit
+
+
+def _levels(tally: Tally, windows: Windows, now: float) -> tuple[Level, Level]:
+    day = Level("day", SECONDS_PER_DAY, windows.per_day, tally.used, float((tally.day + 1) * SECONDS_PER_DAY))
+    return day, Level(
+        WINDOW_NAMES[windows.sliding_seconds],
+        windows.sliding_seconds,
+        windows.per_sliding,
+        len(tally.recent),
+        _frees_at(tally, windows, now),
+    )
+
+
+def _frees_at(tally: Tally, windows: Windows, now: float) -> float:
+    """When the sliding window next has a free place, or one more than now."""
+    if not tally.recent:
+        return now
+    over = len(tally.recent) - (windows.per_sliding or len(tally.recent))
+    return tally.recent[max(0, over)] + windows.sliding_seconds
 
 
 class Reservation(Struct, frozen=True):
@@ -28,36 +133,53 @@ class Meter(Protocol):
     async def release(self, reservation: Reservation) -> Verdict:
         """Give a counted call back."""
 
-    async def look(self, subject: str, windows: Windows) -> Verdict:
+    async def peek(self, subject: str, windows: Windows) -> Verdict:
         """How full the windows are, counting nothing."""
 
     async def close(self) -> None:
         """Write what is not written yet."""
 
 
-class TallyMeter:
-    """A meter over tallies in memory, a file or PostgreSQL."""
+class CounterMeter:
+    """A meter over counters in memory, a file or PostgreSQL."""
 
-    def __init__(self, tallies: Counters) -> None:
-        self._tallies = tallies
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
 
     async def reserve(self, subject: str, windows: Windows) -> Reservation:
         """See Meter."""
         now = clock.seconds()
-        verdict = await self._tallies.change(subject, lambda tally: rules.reserve(tally, windows, now))
+        verdict = await self._counters.change(subject, lambda tally: reserve(tally, windows, now))
         return Reservation(subject, windows, now, verdict)
 
     async def release(self, reservation: Reservation) -> Verdict:
         """See Meter."""
         subject, windows, at = reservation.subject, reservation.windows, reservation.at
         now = clock.seconds()
-        return await self._tallies.change(subject, lambda tally: rules.release(tally, windows, at, now))
+        return await self._counters.change(subject, lambda tally: release(tally, windows, at, now))
 
-    async def look(self, subject: str, windows: Windows) -> Verdict:
+    async def peek(self, subject: str, windows: Windows) -> Verdict:
         """See Meter."""
         now = clock.seconds()
-        return await self._tallies.change(subject, lambda tally: rules.look(tally, windows, now))
+        return await self._counters.change(subject, lambda tally: peek(tally, windows, now))
 
     async def close(self) -> None:
         """See Meter."""
-        await self._tallies.close()
+        await self._counters.close()
+
+
+async def count_or_refuse(meter: Meter, subject: str, windows: Windows, what: str) -> None:
+    """Count one of `what` (a plural, such as `payments`) for the subject. Raises Problem `rate-limited`."""
+    verdict = (await meter.reserve(subject, windows)).verdict
+    full = verdict.refused_by
+    if full is None:
+        return
+    wait = verdict.retry_after_seconds(clock.seconds())
+    raise Problem(
+        "rate-limited",
+        f"At most {full.limit} {what} a {full.window} are taken from one address; the next one fits in {wait} s.",
+        headers={"Retry-After": str(wait)},
+        retry_after_seconds=wait,
+        window=full.window,
+        limit=full.limit,
+    )

@@ -9,8 +9,7 @@ from redis.exceptions import RedisError
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.metering.meter import Reservation
-from tollhouse.metering.windows import SECONDS_PER_DAY, WINDOW_NAMES, Level, Verdict, Windows
+from tollhouse.metering.meter import SECONDS_PER_DAY, WINDOW_NAMES, Level, Reservation, Verdict, Windows
 
 log = logger("metering")
 
@@ -74,9 +73,9 @@ class RedisMeter:
         """See Meter."""
         return await self._run("release", reservation.subject, reservation.windows, reservation.at)
 
-    async def look(self, subject: str, windows: Windows) -> Verdict:
+    async def peek(self, subject: str, windows: Windows) -> Verdict:
         """See Meter."""
-        return await self._run("look", subject, windows, clock.seconds())
+        return await self._run("peek", subject, windows, clock.seconds())
 
     async def close(self) -> None:
         """Give the connections back."""

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.metering.meter import Meter, Reservation
-from tollhouse.metering.windows import Windows
+from tollhouse.metering.meter import Meter, Reservation, Windows
 from tollhouse.questions.grounding import Citations, Delta, Evidence, Reference, Retract, SentenceStream
 from tollhouse.questions.language_model import Message, Model, Text, ToolCall, Turn, unavailable
 

@@ -20,7 +20,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request
 from tollhouse.http.request import HttpRequest
-from tollhouse.metering.meter import TallyMeter
+from tollhouse.metering.meter import CounterMeter
 from tollhouse.storage.counters_sqlite import MemoryCounters
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
@@ -51,7 +51,7 @@ class Shop:
     settings: Settings
     database: Database
     ring: KeyRing
-    meter: TallyMeter
+    meter: CounterMeter
     stripe: Stripe
     api: StripeApi
     endpoints: CheckoutEndpoints
@@ -123,7 +123,7 @@ async def opened(database_url: str, folder: Path) -> AsyncIterator[Shop]:
         database = open_database(settings)
         await migrate(database)
         ring = await open_key_ring(database, "")
-        meter = TallyMeter(MemoryCounters(folder))
+        meter = CounterMeter(MemoryCounters(folder))
         api = StripeApi(settings, PATIENT)
         endpoints, other_endpoints = (CheckoutEndpoints(settings, database, ring, meter, api) for _ in range(2))
         try:

@@ -33,7 +33,7 @@ async def client(small_shop, service):
     known = {"settings": small_shop.settings, "keys": small_shop.ring, "meter": small_shop.meter, "plans": plans}
     context = AppContext(**{**dict.fromkeys((field.name for field in fields(AppContext)), None), **known})
     server = Server(small_shop.settings, Admission(context), router, {})
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=server.answer), base_url="http://test") as client:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=server.handle), base_url="http://test") as client:
         yield client
 
 

@@ -51,7 +51,7 @@ async def test_unchanged_page_is_not_sent_again():
         return Reply(304) if known else Reply(body=b"everything")
 
     answer = await fetched(unless_known, etag='"v1"', last_modified="Sat, 21 Nov 2026 08:00:00 GMT")
-    assert answer.is_unchanged
+    assert answer.is_not_modified
     assert answer.body == b""
 
 

@@ -53,13 +53,13 @@ def serve(data_dir, monkeypatch, chain):
 
 @pytest.fixture
 async def client(serve):
-    async with serve() as gate, asgi_client(gate.answer) as client:
+    async with serve() as gate, asgi_client(gate.handle) as client:
         yield client
 
 
 @asynccontextmanager
 async def from_afar(gate):
     """A client at an address that is not this machine's."""
-    transport = httpx2.ASGITransport(app=gate.answer, client=("203.0.113.9", 4711))
+    transport = httpx2.ASGITransport(app=gate.handle, client=("203.0.113.9", 4711))
     async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client

@@ -65,10 +65,10 @@ async def test_payment_is_verified_and_then_settled(chain, client, make, network
 async def test_wallet_that_is_not_there_yet_pays_where_its_factory_is_named(chain, serve):
     payment = from_unmade_wallet()
     await chain.fund_usdc(read(payment).payer, PRICE)
-    async with serve() as gate, asgi_client(gate.answer) as client:
+    async with serve() as gate, asgi_client(gate.handle) as client:
         for path in ("/verify", "/settle"):
             assert "eip6492_factory_not_allowed" in str(await asked(client, path, payment))
-    async with serve(x402_6492_factories=(FACTORY,)) as gate, asgi_client(gate.answer) as client:
+    async with serve(x402_6492_factories=(FACTORY,)) as gate, asgi_client(gate.handle) as client:
         assert (await asked(client, "/verify", payment))[1]["isValid"] is True
         assert (await asked(client, "/settle", payment))[1]["success"] is True
     assert await seller_holds(chain) == PRICE
@@ -223,7 +223,7 @@ async def test_supported_says_what_is_settled_and_by_whom(client):
 
 async def test_node_out_of_reach_is_told_in_the_standards_form_and_sends_nothing(serve):
     node = ChainClient("http://127.0.0.1:1/", Bounds(deadline_seconds=0.5))
-    async with serve(node=node) as gate, asgi_client(gate.answer) as client:
+    async with serve(node=node) as gate, asgi_client(gate.handle) as client:
         status, told = await asked(client, "/verify", v1())
         assert (status, told["isValid"], told["invalidReason"]) == (502, False, "unexpected_verify_error")
         status, told = await asked(client, "/settle", v1())
@@ -232,7 +232,7 @@ async def test_node_out_of_reach_is_told_in_the_standards_form_and_sends_nothing
 
 
 async def test_server_without_a_key_settles_nothing_and_says_so(serve):
-    async with serve(x402_facilitator_key="") as gate, asgi_client(gate.answer) as client:
+    async with serve(x402_facilitator_key="") as gate, asgi_client(gate.handle) as client:
         answer = await client.post("/settle", json=body(v1()))
         assert (answer.status_code, answer.json()["code"]) == (503, "not-configured")
         assert (await client.get("/supported")).json() == {"kinds": [], "extensions": [], "signers": {}}
@@ -270,7 +270,7 @@ async def test_address_is_limited(client, monkeypatch):
 
 
 async def test_our_own_client_of_a_facilitator_settles_through_it(chain, serve):
-    async with serve() as gate, asgi_client(gate.answer) as client:
+    async with serve() as gate, asgi_client(gate.handle) as client:
         remote = RemoteFacilitator("http://test/", "", chain.client, RESOURCE.url)
         await remote._client.aclose()
         remote._client = client

@@ -22,5 +22,5 @@ async def client(data_dir):
         background_work=False,
         sections=(InfraSettings(infra_chat_per_minute=5),),
     )
-    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+    async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
         yield client

@@ -24,7 +24,7 @@ async def serving(**given: Any) -> AsyncIterator[Any]:
         "free_per_ip_per_day": PLENTY,
         "public_url": "http://test",
     }
-    async with app.serving(Settings(**{**options, **given})) as gate, asgi_client(gate.answer) as client:
+    async with app.serving(Settings(**{**options, **given})) as gate, asgi_client(gate.handle) as client:
         yield client
 
 

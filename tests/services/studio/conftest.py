@@ -31,7 +31,7 @@ def studio(tmp_path):
             background_work=False,
             sections=(StudioSettings(studio_file=str(file)),),
         )
-        async with app.serving(settings) as server, asgi_client(server.answer) as client:
+        async with app.serving(settings) as server, asgi_client(server.handle) as client:
             yield client
 
     return start

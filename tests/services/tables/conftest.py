@@ -22,7 +22,7 @@ PLENTY = 10_000_000
 async def serving(home: Path, name: str = "books", **given: Any) -> AsyncIterator[Any]:
     options = {"service": name, "services_dir": str(home / "services"), "background_work": False}
     settings = Settings(**{**options, "data_dir": str(home / "data"), **given})
-    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+    async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
         yield client
 
 

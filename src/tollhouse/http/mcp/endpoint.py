@@ -14,15 +14,13 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse import __version__
-from tollhouse.admission.admission import Admission, Admitted
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.http import problem_response, request_limits
-from tollhouse.http.call import Call
 from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.mcp import tools
-from tollhouse.http.request import HttpRequest
-from tollhouse.http.router import Route
+from tollhouse.http.request import HttpRequest, check_head
+from tollhouse.http.response import render_problem
+from tollhouse.http.router import Admission, Admitted, Call, Route
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
 from tollhouse.logs import logger
@@ -77,9 +75,9 @@ class McpEndpoint:
         self._admission = admission
         self._service = service
         self._routes = {each.id: Route(service, each, prefix) for each in service.endpoints if each.is_tool}
-        self._tools = [tools.described(route.operation) for route in self._routes.values()]
+        self._tools = [tools.described(route.endpoint) for route in self._routes.values()]
 
-    def operation(self) -> Endpoint:
+    def endpoint(self) -> Endpoint:
         """The endpoint, to be mounted beside the service's operations."""
         return Endpoint("mcp", "POST", "/mcp", "Model Context Protocol", self.answer, FREE, takes_bytes=True,
                          responses={"application/json": {}}, is_described=False)  # fmt: skip
@@ -144,12 +142,12 @@ class McpEndpoint:
         if not isinstance(arguments, dict) or not isinstance(meta, dict):
             raise RpcError(INVALID_PARAMS, "`arguments` and `_meta` are objects.")
         try:
-            wanted = tools.asking(route.operation, arguments)
+            wanted = tools.asking(route.endpoint, arguments)
         except ValueError as error:
             raise RpcError(INVALID_PARAMS, f"{error}.") from None
         inner = _inner(route, wanted, meta, request)
         try:
-            request_limits.check_head(inner)
+            check_head(inner)
             admitted = await self._admission.admit(Call(self._settings, inner, route, wanted.path_parameters))
             result = await _succeeded(admitted)
         except Problem as problem:
@@ -202,7 +200,7 @@ def _inner(route: Route, wanted: tools.Asking, meta: Json, outer: HttpRequest) -
 
     path = f"{route.prefix}{wanted.path}"
     scope = {
-        "method": route.operation.method,
+        "method": route.endpoint.method,
         "path": path,
         "raw_path": path.encode(),
         "query_string": wanted.query,
@@ -214,7 +212,7 @@ def _inner(route: Route, wanted: tools.Asking, meta: Json, outer: HttpRequest) -
 
 async def _succeeded(admitted: Admitted) -> Json:
     """The answer, whole: one that would be streamed is waited for."""
-    answer = admitted.answer
+    answer = admitted.response
     body = answer.body if answer.stream is None else b"".join([piece async for piece in answer.stream])
     result: Json = {
         "content": [{"type": "text", "text": body.decode()}],
@@ -232,7 +230,7 @@ async def _succeeded(admitted: Admitted) -> Json:
 
 def _failed(problem: Problem, request_id: str) -> Json:
     """The problem, or what has to be paid where that is what is asked for."""
-    told = problem_response.as_answer(problem, request_id).body
+    told = render_problem(problem, request_id).body
     for name, value in problem.headers.items():
         if name.upper() == "PAYMENT-REQUIRED":
             with contextlib.suppress(ValueError):

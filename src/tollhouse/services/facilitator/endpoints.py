@@ -12,9 +12,7 @@ from tollhouse.evm.address import parse_address
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response
 from tollhouse.http.terms import FREE, Terms
 from tollhouse.logs import logger
-from tollhouse.metering.meter import Meter, Reservation
-from tollhouse.metering.rate_limit import count_or_refuse
-from tollhouse.metering.windows import Windows
+from tollhouse.metering.meter import Meter, Reservation, Windows, count_or_refuse
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import FREE
 from tollhouse.services.infra.company import Category, Company, Edge
 from tollhouse.services.infra.supply_graph import SupplyGraph
@@ -67,7 +67,7 @@ class _CachedExport:
     async def __call__(self, _request: Request[Any, Any]) -> Response:
         if self._response is None:
             body = self._write(self._graph)
-            self._response = Response(body, self._media_type, etag_of(body))
+            self._response = Response(body, self._media_type, compute_etag(body))
         return self._response
 
 

@@ -10,7 +10,7 @@ from tollhouse.catalogue.exports import CSV, NDJSON, csv_rows, ndjson_rows
 from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.http.endpoint import JSON, Endpoint, Handler, Request, Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import Terms
 from tollhouse.services.mattress.catalogue_view import CatalogueView
 from tollhouse.services.mattress.export_formats import LD_JSON, XML, item_list, merchant_feed
@@ -58,7 +58,7 @@ class ExportEndpoints:
             # Writing out a large catalogue would block the event loop.
             body = await asyncio.to_thread(write)
             charset = "; charset=utf-8" if media_type in (CSV, XML) else ""
-            return Response(body, media_type + charset, etag_of(body))
+            return Response(body, media_type + charset, compute_etag(body))
 
         return await self._cache.get(media_type, make)
 

@@ -11,7 +11,7 @@ from tollhouse.catalogue.query import SearchResult
 from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.errors import invalid_parameter
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import FREE, Terms
 from tollhouse.services.mattress.api_types import (
     FACETS,
@@ -105,7 +105,7 @@ class ProductEndpoints:
     async def image(self, request: Request[None, None]) -> Response:
         """`GET /images/{id}.svg`. Raises Problem `not-found`."""
         body = draw_product(self._view.item(request.path["id"]))
-        return Response(body, SVG, etag_of(body), cache_control="public, max-age=86400")
+        return Response(body, SVG, compute_etag(body), cache_control="public, max-age=86400")
 
     async def _list_page(self, query: ProductsQuery) -> Response:
         result = await self._view.catalogue.search(catalogue_query(query, query.q))
@@ -237,7 +237,7 @@ class ProductEndpoints:
 
 def _json(value: Any) -> Response:
     body = msgspec.json.encode(value)
-    return Response(body, etag=etag_of(body))
+    return Response(body, etag=compute_etag(body))
 
 
 def _check_text(text: str) -> None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.config.settings import SettingError
 from tollhouse.http.endpoint import Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.logs import logger
 from tollhouse.services.studio.document import DocumentError, StudioCatalogue, read_document
 
@@ -103,7 +103,7 @@ class DocumentSource:
 
     def _serve(self, catalogue: StudioCatalogue) -> None:
         body = msgspec.json.encode(catalogue)
-        self._response = Response(body, etag=etag_of(body))
+        self._response = Response(body, etag=compute_etag(body))
         self._version = catalogue.version
         self._loaded_at = clock.iso(clock.now())
 

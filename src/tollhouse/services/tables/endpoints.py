@@ -13,7 +13,7 @@ from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Handler, Request, Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import Terms
 from tollhouse.services.tables.api_types import (
     ResponseTypes,
@@ -222,7 +222,7 @@ class TableEndpoints:
         async def make() -> Response:
             # Encoding a large table takes longer than the event loop should wait.
             body = await asyncio.to_thread(lambda: encode(self._every(query, names)))
-            return Response(body, media_type, etag_of(body))
+            return Response(body, media_type, compute_etag(body))
 
         return await self._responses.get((media_type, msgspec.json.encode(request.query)), make)
 
@@ -253,4 +253,4 @@ def _searchable_words(declaration: Declaration, sample: Item) -> str:
 
 def _json_response(members: dict[str, Any]) -> Response:
     body = msgspec.json.encode(members)
-    return Response(body, etag=etag_of(body))
+    return Response(body, etag=compute_etag(body))

@@ -160,7 +160,7 @@ async def house(settings, monkeypatch) -> AsyncIterator[House]:
         return Service("defense", "", "2.0", "", operations, _health, {"type": "object"})
 
     monkeypatch.setitem(EVERY_SERVICE, "defense", opened)
-    async with app.serving(settings) as gate, asgi_client(gate.answer) as client:
+    async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
         context = held[0]
         key = (await context.keys.create("ada@example.org", tier="enterprise")).text
         yield House(

@@ -78,7 +78,7 @@ async def serving(folder: Path, **values: object):
         gate = Server(settings, Admission(context), router, {})
         tiers = ("free", "pro", "enterprise")
         keys = {tier: (await context.keys.create(f"{tier}@example.org", tier)).text for tier in tiers}
-        async with asgi_client(gate.answer) as client:
+        async with asgi_client(gate.handle) as client:
             yield Place(client, desk, keys)
         if desk._answerer:
             await desk._answerer._model._client.close()

@@ -8,7 +8,7 @@ import msgspec
 
 from tollhouse import clock
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import KEY_OR_AGENT
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.brief import Brief, Day, Source, TopStory, build_brief
@@ -57,7 +57,7 @@ class BriefFeed:
             coverage=self._events.coverage,
         )
         body = msgspec.json.encode(build_brief(day, lines, clock.now()))
-        return Response(body, etag=etag_of(body), cache_control="private, no-cache")
+        return Response(body, etag=compute_etag(body), cache_control="private, no-cache")
 
     def endpoint(self) -> Endpoint:
         """The endpoint of the brief."""

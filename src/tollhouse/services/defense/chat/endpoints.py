@@ -13,7 +13,7 @@ from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.terms import AGENT_CALL_MICROS, key_with
 from tollhouse.logs import logger
-from tollhouse.metering.windows import Windows
+from tollhouse.metering.meter import Windows
 from tollhouse.questions.conversation import LONGEST_ID, Conversations, open_conversations
 from tollhouse.questions.dialogue import Budget, quota_exceeded
 from tollhouse.questions.grounding import Delta, Reference, Retract

@@ -11,7 +11,7 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Example, Request, Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import KEY_OR_AGENT
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
@@ -165,7 +165,7 @@ class EventsFeed:
         )
         links = ((b"link", f'<{query.link_to(page.next_cursor)}>; rel="next"'.encode()),) if page.next_cursor else ()
         charset = "; charset=utf-8" if media_type == "text/csv" else ""
-        return Response(body, media_type + charset, etag_of(body), links, cache_control="private, no-cache")
+        return Response(body, media_type + charset, compute_etag(body), links, cache_control="private, no-cache")
 
     async def one(self, request: Request[None, None]) -> EventDetail:
         """`GET /feeds/events/{id}`. Raises Problem `not-found`."""

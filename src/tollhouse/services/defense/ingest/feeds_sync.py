@@ -122,7 +122,7 @@ async def poll(
 async def _read(fetched: Fetched, state: FeedState, since: datetime, interval_seconds: float) -> Poll:
     at = clock.now()
     health = after_success(state.health, at, interval_seconds)
-    if fetched.is_unchanged:
+    if fetched.is_not_modified:
         return Poll(FeedState(state.etag, state.last_modified, state.seen, health))
     if fetched.status != 200:
         raise UpstreamFailure("status", f"the feed responded with status {fetched.status}", fetched.retry_after_seconds)

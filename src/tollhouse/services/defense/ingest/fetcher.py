@@ -106,7 +106,7 @@ class Fetched(Struct, frozen=True):
     retry_after_seconds: float | None = None
 
     @property
-    def is_unchanged(self) -> bool:
+    def is_not_modified(self) -> bool:
         """Whether the page still matches `etag` and `last_modified`."""
         return self.status == 304
 

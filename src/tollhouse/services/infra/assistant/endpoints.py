@@ -7,9 +7,7 @@ from msgspec import Meta, Struct
 
 from tollhouse.http.endpoint import JSON, Endpoint, Request
 from tollhouse.http.terms import FREE
-from tollhouse.metering.meter import Meter
-from tollhouse.metering.rate_limit import count_or_refuse
-from tollhouse.metering.windows import Windows
+from tollhouse.metering.meter import Meter, Windows, count_or_refuse
 from tollhouse.questions.conversation import Conversations
 from tollhouse.services.infra.assistant.assistant import MODEL, Assistant, Reply
 from tollhouse.services.infra.assistant.query_parser import ConversationFocus

@@ -10,9 +10,8 @@ from msgspec import Struct
 
 from tollhouse.catalogue.query import SearchResult
 from tollhouse.errors import Problem
-from tollhouse.http import problem_response
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Handler, ProblemForm, Request, Response
-from tollhouse.http.response_writer import etag_of
+from tollhouse.http.response import compute_etag, problem_headers
 from tollhouse.http.terms import FREE, Terms
 from tollhouse.services.mattress.api_types import Filters, SearchQuery, catalogue_query
 from tollhouse.services.mattress.catalogue_view import CatalogueView
@@ -82,7 +81,7 @@ def failure(problem: Problem) -> Response:
     body = {"ucp": {"version": VERSION, "status": "error"}, "messages": [message]}
     status = 200 if problem.code == "not-found" else problem.status
     return Response(
-        msgspec.json.encode(body), status=status, headers=problem_response.headers_of(problem), cache_control="no-store"
+        msgspec.json.encode(body), status=status, headers=problem_headers(problem), cache_control="no-store"
     )
 
 
@@ -97,7 +96,7 @@ class UcpEndpoints:
     def __init__(self, view: CatalogueView) -> None:
         self._view = view
         body = msgspec.json.encode(_profile(view.storefront.base_url))
-        self._profile = Response(body, etag=etag_of(body), cache_control="public, max-age=3600")
+        self._profile = Response(body, etag=compute_etag(body), cache_control="public, max-age=3600")
 
     async def profile(self, _request: Request[None, None]) -> Response:
         """`GET /.well-known/ucp`."""

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tollhouse.errors import Problem
-from tollhouse.http.request_parser import read_body
+from tollhouse.http.request_parser import parse_body
 
 MAX_IDS = 100
 MAX_LIMIT = 250
@@ -152,7 +152,7 @@ def parse_strictly(body: bytes | Struct, content_type: str, loose: type[Struct],
 
     Raises Problem `invalid-body` with the member as `parameter`, or `unsupported-media-type`.
     """
-    read = read_body(body, content_type, loose) if isinstance(body, bytes) else body
+    read = parse_body(body, content_type, loose) if isinstance(body, bytes) else body
     given = {name: value for name in read.__struct_fields__ if not isinstance(value := getattr(read, name), UnsetType)}
     try:
         return msgspec.convert(given, shape)

@@ -1,14 +1,38 @@
-"""x402 at the gate: what a request beyond the allowance costs, and the payment it brings."""
+"""Payment per request (x402), and responses stored until their payer has them."""
+
+from hashlib import blake2b
 
 from tollhouse.admission.context import AppContext
-from tollhouse.admission.stored_response import fingerprint
 from tollhouse.errors import Problem
-from tollhouse.http.call import Call
+from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest
+from tollhouse.http.router import Call
+from tollhouse.payments.stored_response import StoredResponse
 from tollhouse.payments.x402.claims import Claimed, Kept
 from tollhouse.payments.x402.headers import NO_PAYMENT_TAKEN, challenge, read_payment, refusal
 from tollhouse.payments.x402.payments import X402
 from tollhouse.payments.x402.types import Resource, VerificationFailure
+
+
+def to_stored(answer: Response) -> StoredResponse:
+    """What has to be kept to send this answer again."""
+    return StoredResponse(
+        answer.status, answer.media_type, answer.body, answer.headers, answer.etag or "", answer.cache_control
+    )
+
+
+def from_stored(kept: StoredResponse) -> Response:
+    """The kept answer, ready to be sent again."""
+    return Response(kept.body, kept.media_type, kept.etag or None, kept.headers, kept.status, kept.cache_control)
+
+
+def fingerprint(request: HttpRequest, body: bytes) -> bytes:
+    """Equal for two calls that ask for the very same thing: method, path, query and body."""
+    digest = blake2b(digest_size=16)
+    for part in (request.method.encode(), request.path.encode(), request.query, body):
+        digest.update(b"%d:%b" % (len(part), part))
+    return digest.digest()
+
 
 ASKS_FOR_PAYMENT = "The free allowance is used up: pay for this request."
 
@@ -48,14 +72,14 @@ def _required(x402: X402 | None, call: Call, resource: Resource) -> Problem:
 
 
 def _price(call: Call) -> int:
-    price = call.operation.terms.request_price_micros
+    price = call.endpoint.terms.request_price_micros
     assert price is not None, "only operations with a price come here"
     return price
 
 
 def _resource(context: AppContext, call: Call) -> Resource:
     """What is for sale, at its full public address."""
-    operation, request = call.operation, call.request
+    operation, request = call.endpoint, call.request
     root = context.settings.public_url.rstrip("/") or f"http://{_host(request)}"
     query = f"?{request.query.decode('latin-1')}" if request.query else ""
     media_type = next(iter(operation.responses), "application/json")
