@@ -1,4 +1,4 @@
-"""`tollhouse ingest`: the provider's raw files by hand."""
+"""`tollhouse ingest`: ingest provider files into the defense feeds."""
 
 import asyncio
 import sys
@@ -10,14 +10,14 @@ from cyclopts import App
 
 from tollhouse import logs
 from tollhouse.admission.context import open_context
-from tollhouse.cli.options import HERE, Where
+from tollhouse.cli.options import HERE, Where, print_json, print_progress
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.operator_exhibit import imported
 from tollhouse.services.defense.brief.p1_import import read_exhibit
 from tollhouse.services.defense.brief.production import bundled_lines
 from tollhouse.services.defense.ingest.file_import import ingest_file
 
-ingest = App(name="ingest", help="Take raw provider files into the store.")
+ingest = App(name="ingest", help="Ingest provider files into the defense feeds.")
 
 SHOWN_BAD_ROWS = 5
 EXIT_SOME_REFUSED = 3
@@ -25,9 +25,9 @@ EXIT_SOME_REFUSED = 3
 
 @ingest.command
 def gdelt(*files: Path, where: Where = HERE) -> None:
-    """Take raw GDELT 2.0 export, mentions or gkg files, zipped or not; print a JSON report a file.
+    """Ingest GDELT 2.0 export, mentions or gkg files, zipped or not; print a JSON report per file.
 
-    Give a slot's gkg file before its export and its events get their pages' headlines. Exit 3 when a file was refused.
+    Name an update's gkg file before its export to get headlines. Exit with 3 if a file is refused.
     """
     if not files:
         raise ValueError("name at least one file")
@@ -38,9 +38,9 @@ def gdelt(*files: Path, where: Where = HERE) -> None:
 
 @ingest.command
 def p1(file: Path, *, where: Where = HERE) -> None:
-    """Read a P-1 procurement exhibit (CSV or XLSX) into the brief's lines; servers show it from their next start on."""
+    """Ingest a P-1 procurement exhibit (CSV or XLSX) into the brief. Servers show it after a restart."""
     logs.configure("warning")
-    print(msgspec.json.encode(asyncio.run(_ingest_p1(file, where))).decode())
+    print_json(asyncio.run(_ingest_p1(file, where)))
 
 
 async def _ingest_p1(file: Path, where: Where) -> dict[str, Any]:
@@ -64,19 +64,19 @@ async def _ingest_p1(file: Path, where: Where) -> dict[str, Any]:
 
 async def _ingest_all(files: tuple[Path, ...], where: Where) -> int:
     refused = 0
-    async with open_context(where.settings(), answers_calls=False) as context:
+    async with where.open() as context:
         for number, file in enumerate(files, 1):
             try:
                 report = await ingest_file(context.database, file)
             except (ValueError, OSError) as error:
                 refused += 1
-                print(f"{file}: refused: {error}", file=sys.stderr)
+                print_progress(f"{file}: refused: {error}")
             else:
-                _tell(number, len(files), file, report)
+                _report(number, len(files), file, report)
     return refused
 
 
-def _tell(number: int, total: int, file: Path, report: dict[str, Any]) -> None:
+def _report(number: int, total: int, file: Path, report: dict[str, Any]) -> None:
     report["bad"] = report["bad"][:SHOWN_BAD_ROWS]
-    print(msgspec.json.encode({"file": file.name, **report}).decode(), flush=True)
-    print(f"{number}/{total} {file.name}: {report['rows']} rows, {report['bad_rows']} bad", file=sys.stderr)
+    print_json({"file": file.name, **report})
+    print_progress(f"{number}/{total} {file.name}: {report['rows']} rows, {report['bad_rows']} bad")

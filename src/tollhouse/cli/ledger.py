@@ -1,42 +1,40 @@
-"""`tollhouse ledger`: prove that the books balance, and look into them."""
+"""`tollhouse ledger`: verify the ledger and list its entries."""
 
 import asyncio
-import json
 import sys
 
 import msgspec
 from cyclopts import App
 
 from tollhouse import clock
-from tollhouse.admission.context import open_context
-from tollhouse.cli.options import HERE, Where
+from tollhouse.cli.options import HERE, Where, print_json, run
 from tollhouse.config.settings import SettingError
 
-ledger = App(name="ledger", help="Prove that the books balance; show the newest entries.")
+ledger = App(name="ledger", help="Verify the ledger and list its entries.")
 
 
 @ledger.command
 def verify(*, where: Where = HERE) -> None:
-    """Derive every balance again and compare, with the chain too where one is configured; exit 1 if anything is off."""
+    """Recompute every balance and compare it with the ledger and the chain. Exit with 1 on any difference."""
     report = asyncio.run(_verified(where))
-    print(json.dumps(report))
+    print_json(report)
     sys.exit(0 if report["balanced"] else 1)
 
 
 @ledger.command
 def show(account: str = "", *, limit: int = 20, where: Where = HERE) -> None:
-    """Print the newest transfers, of one account or of all, one JSON object a line."""
+    """Print the newest transfers of one account or of all, one JSON object per line."""
 
-    async def run() -> None:
-        async with open_context(where.settings(), answers_calls=False) as context:
+    async def command() -> None:
+        async with where.open() as context:
             for transfer in await context.ledger.recent(limit, account or None):
-                print(msgspec.json.encode(transfer).decode())
+                print_json(transfer)
 
-    asyncio.run(run())
+    run(command())
 
 
 async def _verified(where: Where) -> dict[str, object]:
-    async with open_context(where.settings(), answers_calls=False) as context:
+    async with where.open() as context:
         report: dict[str, object] = msgspec.to_builtins(await context.ledger.verify())
         if context.deposits is not None:
             chain = await context.deposits.reconcile()
@@ -51,13 +49,13 @@ async def _verified(where: Where) -> dict[str, object]:
 
 @ledger.command
 def receipts(*, limit: int = 20, where: Where = HERE) -> None:
-    """Print the newest payments per request with their signed receipts, one JSON object a line."""
+    """Print the newest x402 payments with their signed receipts, one JSON object per line."""
 
-    async def run() -> None:
-        async with open_context(where.settings(), answers_calls=False) as context:
+    async def command() -> None:
+        async with where.open() as context:
             if context.per_request.x402 is None:
-                raise SettingError("x402_pay_to: this server takes no payments per request")
+                raise SettingError("x402_pay_to: not set: this server takes no payments per request")
             for paid in await context.per_request.x402.receipts(clock.seconds(), limit):
-                print(msgspec.json.encode(paid).decode())
+                print_json(paid)
 
-    asyncio.run(run())
+    run(command())

@@ -1,4 +1,4 @@
-"""The command line's door: which commands there are, and how a wrong setting or a failure is told in one line."""
+"""The `tollhouse` command: its subcommands, and errors in one line."""
 
 import sys
 
@@ -33,17 +33,17 @@ for _name, _module, _summary in _COMMANDS:
 
 
 def main() -> None:
-    """Run one command; exit 2 for a wrong setting, 1 for a failure."""
+    """Run one command. Exit with 2 for an invalid setting, 1 for a failure."""
     try:
         app()
     except SettingError as error:
-        sys.exit(_told(f"setting {error}", 2))
+        sys.exit(_print_error(f"setting {error}", 2))
     except Problem as problem:
-        sys.exit(_told(problem.detail, 1))
+        sys.exit(_print_error(problem.detail, 1))
     except (OperatorError, OSError, ValueError) as error:
-        sys.exit(_told(str(error), 1))
+        sys.exit(_print_error(str(error), 1))
 
 
-def _told(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     print(f"tollhouse: {message}", file=sys.stderr)
     return code

@@ -1,4 +1,4 @@
-"""`tollhouse serve` and `tollhouse worker`: the server, and the background work on its own."""
+"""`tollhouse serve` and `tollhouse worker`: run the server, or the background work alone."""
 
 import asyncio
 import signal
@@ -19,16 +19,16 @@ STOP_WITHIN_SECONDS = 35
 
 
 def serve(
-    service: Annotated[str, Parameter(help="Serve this one at the root, instead of all under their prefixes")] = "",
+    service: Annotated[str, Parameter(help="Serve only this service, at the root")] = "",
     *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    recorded: Annotated[bool | None, Parameter(help="Serve the bundled recording instead of live data")] = None,
-    workers: Annotated[int | None, Parameter(help="Processes that answer requests (default: 1)")] = None,
-    worker: Annotated[bool, Parameter(help="Also do the background work in this server")] = True,
+    host: Annotated[str, Parameter(help="Address to listen on")] = "127.0.0.1",
+    port: Annotated[int, Parameter(help="Port to listen on")] = 8000,
+    recorded: Annotated[bool | None, Parameter(help="Serve the bundled recording, or only live data")] = None,
+    workers: Annotated[int | None, Parameter(help="Number of processes that handle requests (default: 1)")] = None,
+    worker: Annotated[bool, Parameter(help="Run the background work in this server")] = True,
     where: Where = HERE,
 ) -> None:
-    """Serve until told to stop; requests in flight are finished first."""
+    """Run the server. In-flight requests complete before shutdown."""
     from granian import Granian
     from granian.constants import Interfaces, Loops
     from granian.log import LogLevels
@@ -44,8 +44,8 @@ def serve(
     asyncio.run(app.check(chosen))
     _check_port(host, port)
     export(chosen)
-    _measure_together(chosen)
-    _greet(chosen)
+    _share_metrics(chosen)
+    _print_addresses(chosen)
     Granian(
         "tollhouse.app:create",
         factory=True,
@@ -63,7 +63,7 @@ def serve(
 
 
 def worker(*, where: Where = HERE) -> None:
-    """Do the background work alone: ingest, for servers started with `--no-worker`."""
+    """Run the background work for servers started with `--no-worker`."""
     chosen = where.settings()
     logs.configure(chosen.log_level)
     asyncio.run(_work(chosen))
@@ -78,7 +78,7 @@ async def _work(chosen: Settings) -> None:
 
 
 def _check_port(host: str, port: int) -> None:
-    """Two servers could share a port unnoticed, each with its own data. Raises OSError when it is taken."""
+    """Raise OSError if the port is in use: two servers could share it unnoticed, each with its own data."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -88,8 +88,8 @@ def _check_port(host: str, port: int) -> None:
             raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from None
 
 
-def _measure_together(chosen: Settings) -> None:
-    """Several workers add their measurements up in files of one folder."""
+def _share_metrics(chosen: Settings) -> None:
+    """Let worker processes add up their metrics in files of one directory."""
     if chosen.workers > 1:
         folder = Path(chosen.data_dir) / "metrics"
         rmtree(folder, ignore_errors=True)
@@ -98,12 +98,12 @@ def _measure_together(chosen: Settings) -> None:
 
 
 def _address(host: str, port: int) -> str:
-    """How this machine reaches what listens on that host and port."""
-    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - named, not listened on
+    """The URL at which this machine reaches the server."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - a name, not an address to bind
     return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
 
 
-def _greet(chosen: Settings) -> None:
+def _print_addresses(chosen: Settings) -> None:
     base = chosen.served_at
     names = app.chosen(chosen)
     print(f"Tollhouse on {base} (stop with Ctrl-C)", file=sys.stderr)

@@ -1,54 +1,47 @@
-"""`tollhouse webhooks`: the operator's hand on endpoints and on what was delivered to them."""
+"""`tollhouse webhooks`: manage webhook endpoints and their deliveries."""
 
-import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
 from cyclopts import App, Parameter
 
-from tollhouse import logs
-from tollhouse.admission.context import open_context
-from tollhouse.cli.options import HERE, Where
+from tollhouse.cli.options import HERE, Where, print_json, run
 from tollhouse.services import SERVICES
-from tollhouse.storage.database import Database
 from tollhouse.webhooks.store import State
 from tollhouse.webhooks.subscriptions import NewSecret
-from tollhouse.webhooks.webhooks import Webhooks, open_webhooks
 
-webhooks = App(name="webhooks", help="Register endpoints, see what was delivered to them, deliver it again.")
+webhooks = App(name="webhooks", help="Manage webhook endpoints and deliveries.")
 
-Types = Annotated[str | None, Parameter(help="Types of event, separated by commas (default: all of the service)")]
+Types = Annotated[str | None, Parameter(help="Event types, separated by commas (default: all of the service)")]
 
 
 @webhooks.command
 def add(*, service: str, url: str, email: str, types: Types = None, where: Where = HERE) -> None:
-    """Register an endpoint and print it with its secret, this once, as JSON."""
+    """Register an endpoint; print it as JSON with its secret, which is shown only once."""
     if service not in SERVICES:
         raise ValueError(f"there is no service {service!r}; there are {', '.join(SERVICES)}")
 
-    async def run() -> None:
-        async with _opened(where) as (room, database):
-            target = await room.subscriptions.vetted(url)
-            async with database.writing() as transaction:
-                made = await room.subscriptions.add(transaction, service, target, email, _split(types))
-            _print(_with_secret(made))
+    async def command() -> None:
+        async with where.open() as context:
+            target = await context.webhooks.subscriptions.vetted(url)
+            async with context.database.writing() as transaction:
+                made = await context.webhooks.subscriptions.add(transaction, service, target, email, _split(types))
+            print_json(_with_secret(made))
 
-    _run(run())
+    run(command())
 
 
 @webhooks.command(name="list")
 def list_endpoints(*, where: Where = HERE) -> None:
-    """Print every endpoint and how it fares, one JSON object a line; never a secret."""
+    """Print all endpoints and their state, one JSON object per line, without secrets."""
 
-    async def run() -> None:
-        async with _opened(where) as (room, _):
-            for endpoint in await room.subscriptions.listed():
-                _print(endpoint)
+    async def command() -> None:
+        async with where.open() as context:
+            for endpoint in await context.webhooks.subscriptions.listed():
+                print_json(endpoint)
 
-    _run(run())
+    run(command())
 
 
 @webhooks.command
@@ -60,110 +53,99 @@ def change(
     types: Types = None,
     where: Where = HERE,
 ) -> None:
-    """Alter an endpoint's address, email or types (`--types ""` for all); its secret stays."""
+    """Change the URL, email or types of an endpoint (`--types ""` means all). The secret stays."""
 
-    async def run() -> None:
-        async with _opened(where) as (room, database):
-            target = None if url is None else await room.subscriptions.vetted(url)
+    async def command() -> None:
+        async with where.open() as context:
+            target = None if url is None else await context.webhooks.subscriptions.vetted(url)
             named = None if types is None else _split(types)
-            async with database.writing() as transaction:
-                changed = await room.subscriptions.change(
+            async with context.database.writing() as transaction:
+                changed = await context.webhooks.subscriptions.change(
                     transaction, endpoint_id, vetted_url=target, email=email, types=named
                 )
-            _print(changed)
+            print_json(changed)
 
-    _run(run())
+    run(command())
 
 
 @webhooks.command
 def rotate(endpoint_id: str, *, where: Where = HERE) -> None:
-    """Give an endpoint a new secret and print it, this once; the old one signs too for 24 hours."""
+    """Give an endpoint a new secret and print it once. The old secret stays valid for 24 hours."""
 
-    async def run() -> None:
-        async with _opened(where) as (room, database), database.writing() as transaction:
-            made = await room.subscriptions.rotate(transaction, endpoint_id)
-        _print(_with_secret(made))
+    async def command() -> None:
+        async with where.open() as context, context.database.writing() as transaction:
+            made = await context.webhooks.subscriptions.rotate(transaction, endpoint_id)
+        print_json(_with_secret(made))
 
-    _run(run())
+    run(command())
 
 
 @webhooks.command
 def enable(endpoint_id: str, *, where: Where = HERE) -> None:
-    """Call an endpoint again that was disabled by its answer 410; `replay --endpoint` sends what it missed."""
+    """Enable an endpoint that a 410 response disabled. Use `replay --endpoint` to send what it missed."""
 
-    async def run() -> None:
-        async with _opened(where) as (room, database), database.writing() as transaction:
-            enabled = await room.subscriptions.enable(transaction, endpoint_id)
-        _print(enabled)
+    async def command() -> None:
+        async with where.open() as context, context.database.writing() as transaction:
+            enabled = await context.webhooks.subscriptions.enable(transaction, endpoint_id)
+        print_json(enabled)
 
-    _run(run())
+    run(command())
 
 
 @webhooks.command
 def remove(endpoint_id: str, *, where: Where = HERE) -> None:
-    """Tell an endpoint nothing more, what is pending included."""
+    """Remove an endpoint with its pending deliveries."""
 
-    async def run() -> None:
-        async with _opened(where) as (room, database), database.writing() as transaction:
-            was_there = await room.subscriptions.remove(transaction, endpoint_id)
+    async def command() -> None:
+        async with where.open() as context, context.database.writing() as transaction:
+            was_there = await context.webhooks.subscriptions.remove(transaction, endpoint_id)
         if not was_there:
             raise ValueError(f"there is no endpoint {endpoint_id}")
-        _print({"removed": True, "id": endpoint_id})
+        print_json({"removed": True, "id": endpoint_id})
 
-    _run(run())
+    run(command())
 
 
 @webhooks.command
 def deliveries(
     *, endpoint: str | None = None, state: State | None = None, limit: int = 100, where: Where = HERE
 ) -> None:
-    """Print deliveries with their attempts, the newest first, one JSON object a line."""
+    """Print deliveries with their attempts, newest first, one JSON object per line."""
     if limit < 1:
         raise ValueError("--limit must be at least 1")
 
-    async def run() -> None:
-        async with _opened(where) as (room, _):
-            for delivery in await room.deliveries.listed(endpoint, state, limit):
-                _print(delivery)
+    async def command() -> None:
+        async with where.open() as context:
+            for delivery in await context.webhooks.deliveries.listed(endpoint, state, limit):
+                print_json(delivery)
 
-    _run(run())
+    run(command())
 
 
 @webhooks.command
 def replay(
     delivery_id: str | None = None,
     *,
-    endpoint: Annotated[str | None, Parameter(help="Instead of one delivery: all that is parked for it")] = None,
-    since: Annotated[datetime | None, Parameter(help="With --endpoint: only what was made since then (UTC)")] = None,
+    endpoint: Annotated[str | None, Parameter(help="Replay all parked deliveries of this endpoint")] = None,
+    since: Annotated[datetime | None, Parameter(help="With --endpoint: only those created since then (UTC)")] = None,
     where: Where = HERE,
 ) -> None:
-    """Send a delivery again, or all that is parked for an endpoint; the server does it within seconds."""
+    """Send a delivery again, or all parked deliveries of an endpoint. The server sends them within seconds."""
     if (delivery_id is None) == (endpoint is None):
         raise ValueError("name one delivery, or an endpoint with --endpoint")
     if since is not None and endpoint is None:
         raise ValueError("--since needs --endpoint")
 
-    async def run() -> None:
-        async with _opened(where) as (room, database), database.writing() as transaction:
+    async def command() -> None:
+        async with where.open() as context, context.database.writing() as transaction:
             if endpoint is not None:
-                replayed = await room.deliveries.replay_parked(transaction, endpoint, _seconds(since))
-                answer: Any = {"endpoint": endpoint, "replayed": replayed}
+                replayed = await context.webhooks.deliveries.replay_parked(transaction, endpoint, _seconds(since))
+                result: Any = {"endpoint": endpoint, "replayed": replayed}
             else:
-                answer = await room.deliveries.replay(transaction, str(delivery_id))
-        _print(answer)
+                result = await context.webhooks.deliveries.replay(transaction, str(delivery_id))
+        print_json(result)
 
-    _run(run())
-
-
-@asynccontextmanager
-async def _opened(where: Where) -> AsyncIterator[tuple[Webhooks, Database]]:
-    settings = where.settings()
-    async with open_context(settings, answers_calls=False) as context:
-        room = open_webhooks(settings, context.database)
-        try:
-            yield room, context.database
-        finally:
-            await room.close()
+    run(command())
 
 
 def _with_secret(made: NewSecret) -> dict[str, Any]:
@@ -178,12 +160,3 @@ def _seconds(moment: datetime | None) -> float:
     if moment is None:
         return 0.0
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _print(answer: Any) -> None:
-    print(msgspec.json.encode(answer).decode())
-
-
-def _run(work: Coroutine[object, object, None]) -> None:
-    logs.configure("warning")
-    asyncio.run(work)
