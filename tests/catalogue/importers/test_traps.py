@@ -35,6 +35,8 @@ FILES = {
     "jsonld": "page.html",
     "csv": "products.csv",
     "jsonl": "products.jsonl",
+    "shopify-csv": "shopify-export.csv",
+    "woocommerce-csv": "woocommerce-export.csv",
 }
 
 

@@ -6,6 +6,7 @@ https://help.shopify.com/en/manual/products/import-export/using-csv
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.formats.csv import read_delimited
@@ -76,7 +77,9 @@ def read_shopify_csv(documents: list[Document], context: Context) -> list[FeedIt
             product.lines.append(line)
     for product in products.values():
         if _is_sold(product.first):
-            items += product_items(_as_admin_json(product), product.lines or [product.line], context, "admin")
+            variants = product_items(_as_admin_json(product), product.lines or [product.line], context, "admin")
+            # The export has no ids of variants, and their SKUs may be missing or alike.
+            items += [replace(item, id=f"{item.group}:{item.line}") for item in variants]
     return items
 
 
