@@ -72,7 +72,7 @@ def test_name_that_is_not_here_is_never_taken_for_a_misspelt_word(graph, message
 
 @pytest.mark.parametrize("word", ["last", "back", "later", "server", "three", "trade", "filing", "lots", "Suply"])
 def test_ordinary_words_and_names_are_no_misspelt_others(graph, word):
-    assert [token.text for token in EntityLinker(graph).read(f"who {word}")] == ["who", word]
+    assert [token.text for token in EntityLinker(graph).tokenize(f"who {word}")] == ["who", word]
 
 
 def test_question_about_everything_is_not_about_what_was_asked_before(graph):

@@ -49,28 +49,28 @@ def test_unverified_listing_names_no_ticker(graph):
 @pytest.mark.parametrize(
     ("table", "changes", "fault"),
     [
-        ("companies", {"category": "toys"}, "companies.toml: shin_etsu: there is no category 'toys'"),
-        ("companies", {"country": "XX"}, "companies.toml: shin_etsu: 'XX' is no ISO 3166-1 alpha-2 code"),
-        ("companies", {"ticker": None}, "shin_etsu: a company has a ticker exactly when its listing is public"),
-        ("companies", {"website": "http://a.example"}, "shin_etsu: a website starts with https://"),
-        ("companies", {"id": "Shin Etsu"}, "Shin Etsu: an id is 2 to 40"),
-        ("edges", {"target": "nobody"}, "edges.csv:2: there is no company 'nobody'"),
-        ("edges", {"target": "shin_etsu"}, "edges.csv:2: an edge needs two companies"),
-        ("edges", {"kind": "likes"}, "edges.csv:2: 'likes' is no kind of edge that is kept"),
-        ("edges", {"kind": "competes_with"}, "edges.csv:2: 'competes_with' is no kind of edge that is kept"),
-        ("edges", {"evidence_class": "hearsay"}, "edges.csv:2: 'hearsay' is no class of evidence"),
-        ("edges", {"evidence_url": "ftp://a"}, "edges.csv:2: evidence_url starts with https://"),
-        ("edges", {"evidence_date": "soon"}, "edges.csv:2: evidence_date is a year, a month or a day"),
-        ("edges", {"target": "samsung"}, "edges.csv:3: the same edge stands in line 2"),
+        ("companies", {"category": "toys"}, "companies.toml: shin_etsu: category 'toys' does not exist"),
+        ("companies", {"country": "XX"}, "companies.toml: shin_etsu: 'XX' is not an ISO 3166-1 alpha-2 code"),
+        ("companies", {"ticker": None}, "shin_etsu: a company must have a ticker exactly if its listing is public"),
+        ("companies", {"website": "http://a.example"}, "shin_etsu: a website must start with https://"),
+        ("companies", {"id": "Shin Etsu"}, "Shin Etsu: an id must have 2 to 40"),
+        ("edges", {"target": "nobody"}, "edges.csv:2: company 'nobody' does not exist"),
+        ("edges", {"target": "shin_etsu"}, "edges.csv:2: an edge must have two different companies"),
+        ("edges", {"kind": "likes"}, "edges.csv:2: 'likes' is not a stored kind of edge"),
+        ("edges", {"kind": "competes_with"}, "edges.csv:2: 'competes_with' is not a stored kind of edge"),
+        ("edges", {"evidence_class": "hearsay"}, "edges.csv:2: 'hearsay' is not a class of evidence"),
+        ("edges", {"evidence_url": "ftp://a"}, "edges.csv:2: evidence_url must start with https://"),
+        ("edges", {"evidence_date": "soon"}, "edges.csv:2: evidence_date must be a year, a month or a day"),
+        ("edges", {"target": "samsung"}, "edges.csv:3: duplicate of line 2"),
     ],
 )
-def test_a_fault_is_found_and_said_where(records, table, changes, fault):
+def test_error_is_reported_with_its_place(records, table, changes, fault):
     broken = msgspec.structs.replace(records, **{table: _changed(getattr(records, table), **changes)})
     assert any(fault in found for found in find_errors(broken))
 
 
 @pytest.mark.parametrize("name", [{"id": "asml"}, {"ticker": "ASML"}, {"aliases": ("ASML Holding",)}, {"name": "asml"}])
-def test_no_name_may_mean_two_companies(records, name):
+def test_name_of_two_companies_is_rejected(records, name):
     broken = msgspec.structs.replace(records, companies=_changed(records.companies, **name))
     assert any("asml" in fault.casefold() for fault in find_errors(broken))
 
@@ -78,13 +78,13 @@ def test_no_name_may_mean_two_companies(records, name):
 def test_no_name_may_mean_two_categories(records):
     twin = CategoryRow("toys", "Toys", ("hbm",))
     broken = msgspec.structs.replace(records, categories=(*records.categories, twin))
-    assert find_errors(broken) == ["categories.toml: toys: 'hbm' already means memory"]
+    assert find_errors(broken) == ["categories.toml: toys: 'hbm' already names memory"]
 
 
 def test_a_faulty_folder_is_not_read(folder):
     with folder.joinpath("edges.csv").open("a") as file:
         file.write("tsmc,nobody,manufactures_for,,,company_filing,,\n")
-    with pytest.raises(CatalogueError, match=r"edges\.csv:164: there is no company 'nobody'"):
+    with pytest.raises(CatalogueError, match=r"edges\.csv:164: company 'nobody' does not exist"):
         read_records(folder)
 
 

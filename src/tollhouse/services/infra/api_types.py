@@ -8,14 +8,14 @@ from tollhouse.services.infra.company import Company, Edge, Kind
 from tollhouse.services.infra.countries import countries
 from tollhouse.services.infra.records import bundled, read_records
 
-# What the description offers; aliases and other spellings are understood beside it.
+# Values listed in the OpenAPI description. Aliases and other spellings are accepted too.
 _RECORDS = read_records(bundled())
 _COMPANIES = [company.id for company in _RECORDS.companies]
 _CATEGORIES = [text for category in _RECORDS.categories for text in (category.id, category.name)]
 _COUNTRIES = sorted({text for country in countries().values() for text in (country.name, country.alpha2)})
 
 Text = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
-Words = Annotated[Text, Meta(description="Words to look for: names, tickers, products, categories", examples=["hbm"])]
+Words = Annotated[Text, Meta(description="Search text: names, tickers, products, categories", examples=["hbm"])]
 Who = Annotated[
     Text,
     Meta(
@@ -35,24 +35,24 @@ Country = Annotated[
 Direction = Literal["upstream", "downstream", "both"]
 
 CHOKEPOINT_CAVEAT = (
-    "A company fails here when an input slot has lost every supplier on file. The files hold what is publicly known: "
-    "a supplier that nobody reports makes a slot look sole-sourced, and a slot nobody reports cannot fail. Stocks, "
-    "second sources in qualification and time are not modelled. Read it as what is documented, not as a forecast."
+    "In this simulation a company fails when an input slot has lost every supplier in the catalogue. The catalogue "
+    "contains public knowledge: an unreported supplier makes a slot look sole-sourced, and an unreported slot cannot "
+    "fail. Stocks, second sources in qualification and time are not modelled. It shows what is documented, not a forecast."
 )
 EXPOSURE_CAVEAT = (
-    "Supply edges only: investments, ownership and partnerships are left out. Reaching a company through others says "
-    "that a chain of supply is documented, not how much depends on it."
+    "Supply edges only, without investments, ownership and partnerships. A company reached through others has a "
+    "documented supply path; the result does not say how much depends on it."
 )
 
 
 class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which companies, and which page of them. `brand` is the document's name for the category."""
+    """Filters and page of a company list. `brand` is the documented name for the category."""
 
     brand: Category = None
     category: Category = None
     country: Country = None
     limit: Annotated[int, Meta(ge=1, le=250, description="Companies per page", examples=[20])] = 20
-    offset: Annotated[int, Meta(ge=0, le=10_000, description="Companies to leave out at the start")] = 0
+    offset: Annotated[int, Meta(ge=0, le=10_000, description="Companies to skip")] = 0
 
 
 class CompaniesQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,10 +70,10 @@ class SearchQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True
 class NeighboursQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """The parameters of `GET /api/companies/{id}/neighbours`."""
 
-    direction: Annotated[Direction, Meta(description="Who stands before it, after it, or both")] = "both"
-    kind: Annotated[list[Kind], Meta(description="Only edges of these kinds; all kinds that are kept by default")] = []
-    depth: Annotated[int, Meta(ge=1, le=4, description="How many edges away", examples=[1])] = 1
-    limit: Annotated[int, Meta(ge=1, le=1000, description="At most so many companies")] = 250
+    direction: Annotated[Direction, Meta(description="Suppliers (upstream), customers (downstream), or both")] = "both"
+    kind: Annotated[list[Kind], Meta(description="Only edges of these kinds; all stored kinds by default")] = []
+    depth: Annotated[int, Meta(ge=1, le=4, description="Maximum number of edges away", examples=[1])] = 1
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of companies")] = 250
 
 
 class PathsQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,24 +81,24 @@ class PathsQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
     source: Who = field(name="from")
     target: Who = field(name="to")
-    max_length: Annotated[int, Meta(ge=1, le=10, description="Edges a path may have", examples=[6])] = 6
-    limit: Annotated[int, Meta(ge=1, le=100, description="At most so many paths")] = 20
+    max_length: Annotated[int, Meta(ge=1, le=10, description="Maximum number of edges in a path", examples=[6])] = 6
+    limit: Annotated[int, Meta(ge=1, le=100, description="Maximum number of paths")] = 20
 
 
 class ExposureQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """The parameters of `GET /api/exposure`."""
 
     company: Who
-    depth: Annotated[int, Meta(ge=1, le=20, description="How many edges away", examples=[3])] = 20
-    limit: Annotated[int, Meta(ge=1, le=1000, description="At most so many companies on each side")] = 250
+    depth: Annotated[int, Meta(ge=1, le=20, description="Maximum number of edges away", examples=[3])] = 20
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of companies on each side")] = 250
 
 
 class ChokepointsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """The parameters of `GET /api/chokepoints`."""
 
-    company: Annotated[Who | None, Meta(description="What fails without this company")] = None
-    country: Annotated[Country, Meta(description="What fails without every company of this country")] = None
-    limit: Annotated[int, Meta(ge=1, le=250, description="At most so many chokepoints", examples=[10])] = 20
+    company: Annotated[Who | None, Meta(description="List what fails without this company")] = None
+    country: Annotated[Country, Meta(description="List what fails without every company of this country")] = None
+    limit: Annotated[int, Meta(ge=1, le=250, description="Maximum number of chokepoints", examples=[10])] = 20
 
 
 class CompaniesPage(Struct, frozen=True):
@@ -112,7 +112,7 @@ class CompaniesPage(Struct, frozen=True):
 
 
 class SearchPage(Struct, frozen=True):
-    """One page of companies, and what they were searched by."""
+    """One page of search results with the search text."""
 
     query: str
     total: int
@@ -123,7 +123,7 @@ class SearchPage(Struct, frozen=True):
 
 
 class CategoryCount(Struct, frozen=True):
-    """A category and how many companies are in it."""
+    """A category with its number of companies."""
 
     id: str
     name: str
@@ -139,7 +139,7 @@ class Categories(Struct, frozen=True):
 
 
 class Neighbour(Struct, frozen=True):
-    """A company near another: how many edges away, and the company it was reached from."""
+    """A company near another, its distance in edges, and the company before it."""
 
     id: str
     name: str
@@ -148,7 +148,7 @@ class Neighbour(Struct, frozen=True):
 
 
 class CompanyDetail(Struct, frozen=True):
-    """A company with every edge it is an end of."""
+    """A company with all its edges."""
 
     company: Company
     edges_in: tuple[Edge, ...]
@@ -156,7 +156,7 @@ class CompanyDetail(Struct, frozen=True):
 
 
 class Neighbours(Struct, frozen=True):
-    """The companies near one; `is_cut` when the limit left some out."""
+    """The companies around one. `is_cut` if the limit excluded some."""
 
     company: str
     direction: Direction
@@ -168,7 +168,7 @@ class Neighbours(Struct, frozen=True):
 
 
 class Path(Struct, frozen=True):
-    """A way along supply edges: companies in order, and every edge between each two of them."""
+    """A path along supply edges: the companies in order, and all edges between neighbours."""
 
     length: int
     companies: tuple[str, ...]
@@ -176,7 +176,7 @@ class Path(Struct, frozen=True):
 
 
 class Paths(Struct, frozen=True):
-    """Ways from one company to another. `shortest` is null when none is short enough."""
+    """Paths from one company to another. `shortest` is null if there is no path within `max_length`."""
 
     source: str = field(name="from")
     target: str = field(name="to")
@@ -187,7 +187,7 @@ class Paths(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True):
-    """One side of an exposure: the companies, and how many of them each category and country holds."""
+    """One side of an exposure: the companies, with counts by category and country."""
 
     total: int
     is_cut: bool
@@ -197,7 +197,7 @@ class Side(Struct, frozen=True):
 
 
 class Exposure(Struct, frozen=True):
-    """What a company rests on, and what rests on it."""
+    """The companies upstream and downstream of a company."""
 
     company: str
     depth: int
@@ -207,7 +207,7 @@ class Exposure(Struct, frozen=True):
 
 
 class FailedCompany(Struct, frozen=True):
-    """A company that fails: in which round, and the input slot that ran dry first."""
+    """A failed company, the round in which it failed, and the first input slot without a supplier."""
 
     id: str
     round: int
@@ -215,7 +215,7 @@ class FailedCompany(Struct, frozen=True):
 
 
 class ChokepointCompany(Struct, frozen=True):
-    """What is taken away, and all that fails with it."""
+    """A removed company or country, and everything that fails without it."""
 
     id: str
     name: str
@@ -226,7 +226,7 @@ class ChokepointCompany(Struct, frozen=True):
 
 
 class Chokepoints(Struct, frozen=True):
-    """What would fail without whom, the worst first."""
+    """Chokepoints, the worst first."""
 
     total: int
     count: int

@@ -1,4 +1,4 @@
-"""A company, a category of the value chain, and an edge between two companies, as callers see them."""
+"""Companies, categories of the value chain, and edges between companies, as the API returns them."""
 
 from typing import Literal
 
@@ -23,7 +23,7 @@ Kind = Literal[
 EvidenceClass = Literal["company_filing", "company_announcement", "widely_reported", "same_category"]
 Listing = Literal["public", "private", "unverified"]
 
-# Goods, licences, power, space or compute flow along these, from source to target. Money and plans do not.
+# Kinds along which goods, licences, power, space or compute flow from source to target.
 SUPPLY_KINDS: frozenset[Kind] = frozenset(
     {
         "supplies_material",
@@ -38,11 +38,11 @@ SUPPLY_KINDS: frozenset[Kind] = frozenset(
         "provides_compute_to",
     }
 )
-# Either end may be named first.
+# Kinds without a direction.
 MUTUAL_KINDS: frozenset[Kind] = frozenset({"partners_with", "competes_with"})
 
-# How far an edge can be trusted, by the best class of its evidence. No page was opened per edge, so none is certain:
-# a filing is audited and names customers, an announcement is one side's word, a report is nobody's.
+# Confidence of an edge by its best class of evidence. Filings are audited and name customers, announcements come from
+# one side, reports have no named source. No edge has confidence 1, since no page was opened per edge.
 CONFIDENCE: dict[EvidenceClass, float] = {
     "company_filing": 0.9,
     "company_announcement": 0.8,
@@ -52,7 +52,7 @@ CONFIDENCE: dict[EvidenceClass, float] = {
 
 
 class Category(Struct, frozen=True):
-    """A step of the value chain; `order` counts from materials (1) to models."""
+    """A step of the value chain. `order` counts from materials (1) to models."""
 
     id: str
     name: str
@@ -61,7 +61,7 @@ class Category(Struct, frozen=True):
 
 
 class Company(Struct, frozen=True):
-    """A company; null is what is not known. `suppliers` and `customers` count companies, not edges."""
+    """A company. Unknown members are null. `suppliers` and `customers` count companies, not edges."""
 
     id: str
     name: str
@@ -80,7 +80,7 @@ class Company(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """Where an edge is known from. `date` is as exact as it is known: 2025, 2025-10 or 2025-10-31."""
+    """The evidence of an edge. `date` is a year, a month or a day: 2025, 2025-10 or 2025-10-31."""
 
     evidence_class: EvidenceClass = field(name="class")
     url: str | None = None
@@ -88,7 +88,7 @@ class Evidence(Struct, frozen=True):
 
 
 class Edge(Struct, frozen=True):
-    """`source` supplies, funds or joins `target`. `slots` are the inputs of the target this one fills."""
+    """A relation from `source` to `target`. `slots` are the inputs of the target that the source supplies."""
 
     id: str
     source: str
@@ -101,10 +101,10 @@ class Edge(Struct, frozen=True):
 
     @property
     def is_supply(self) -> bool:
-        """Whether something the target needs flows along it."""
+        """Whether it is a supply relation."""
         return self.kind in SUPPLY_KINDS
 
 
 def edge_id(source: str, kind: str, target: str) -> str:
-    """The same edge keeps its id whatever is added to or taken from the file."""
+    """The stable id of an edge."""
     return f"{source}.{kind}.{target}"

@@ -1,4 +1,4 @@
-"""How the chain is spread over countries, and how well it is documented."""
+"""Concentration of companies and supply by country, and coverage of the catalogue."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,17 +9,17 @@ from tollhouse.services.infra.company import Company
 from tollhouse.services.infra.supply_graph import SupplyGraph
 
 CAVEAT = (
-    "Shares count the companies of this catalogue, not output, revenue or capacity; companies that are not listed "
-    "here are not counted."
+    "Shares count the companies of this catalogue, not output, revenue or capacity. Companies that are not in the "
+    "catalogue are not counted."
 )
-ABOUT_COVERAGE = (
-    "An edge is here because it is publicly known. Companies that report more show more edges, so a number of edges "
-    "measures documentation before it measures importance."
+COVERAGE_CAVEAT = (
+    "Edges come from public knowledge. Companies that report more have more edges, so a number of edges measures "
+    "documentation more than importance."
 )
 
 
 class CountryShare(Struct, frozen=True):
-    """A country's part of a group of companies."""
+    """A country's share of a group of companies."""
 
     country: str
     companies: int
@@ -27,7 +27,7 @@ class CountryShare(Struct, frozen=True):
 
 
 class CountryDistribution(Struct, frozen=True):
-    """A group of companies over countries. `hhi` is the sum of squared shares: 1 when all are in one country."""
+    """The companies of a group by country. `hhi` is the sum of squared shares: 1 if all are in one country."""
 
     category: str | None
     companies: int
@@ -45,7 +45,7 @@ class Concentration(Struct, frozen=True):
 
 
 class CategoryCoverage(Struct, frozen=True):
-    """How much is known about a category's companies."""
+    """The number of companies and edges in a category."""
 
     category: str
     companies: int
@@ -54,7 +54,7 @@ class CategoryCoverage(Struct, frozen=True):
 
 
 class Coverage(Struct, frozen=True):
-    """What is known, and what is plainly missing."""
+    """What the catalogue contains and what it lacks."""
 
     companies: int
     edges: int
@@ -75,9 +75,9 @@ def measure_concentration(graph: SupplyGraph) -> Concentration:
     """Companies and supply edges by country."""
     suppliers = [graph.company(edge.source) for edge in graph.edges if edge.is_supply]
     return Concentration(
-        overall=_spread(None, graph.companies),
+        overall=_distribution(None, graph.companies),
         categories=tuple(
-            _spread(category.id, [company for company in graph.companies if company.category == category.id])
+            _distribution(category.id, [company for company in graph.companies if company.category == category.id])
             for category in graph.categories
         ),
         supply_edges_from=_shares(suppliers),
@@ -86,7 +86,7 @@ def measure_concentration(graph: SupplyGraph) -> Concentration:
 
 
 def measure_coverage(graph: SupplyGraph) -> Coverage:
-    """What the catalogue knows about itself."""
+    """The coverage of the catalogue."""
     companies, edges = graph.companies, graph.edges
     return Coverage(
         companies=len(companies),
@@ -100,12 +100,12 @@ def measure_coverage(graph: SupplyGraph) -> Coverage:
         without_suppliers=tuple(company.id for company in companies if not company.suppliers),
         without_customers=tuple(company.id for company in companies if not company.customers),
         without_supply_edges=tuple(c.id for c in companies if not c.suppliers and not c.customers),
-        categories=tuple(_covered(graph, category.id) for category in graph.categories),
-        caveat=ABOUT_COVERAGE,
+        categories=tuple(_category_coverage(graph, category.id) for category in graph.categories),
+        caveat=COVERAGE_CAVEAT,
     )
 
 
-def _spread(category: str | None, companies: Sequence[Company]) -> CountryDistribution:
+def _distribution(category: str | None, companies: Sequence[Company]) -> CountryDistribution:
     shares = _shares(companies)
     return CountryDistribution(category, len(companies), shares, round(sum(part.share**2 for part in shares), 4))
 
@@ -116,7 +116,7 @@ def _shares(companies: Sequence[Company]) -> tuple[CountryShare, ...]:
     return tuple(CountryShare(country, count, round(count / len(companies), 4)) for country, count in ordered)
 
 
-def _covered(graph: SupplyGraph, category: str) -> CategoryCoverage:
+def _category_coverage(graph: SupplyGraph, category: str) -> CategoryCoverage:
     members = [company.id for company in graph.companies if company.category == category]
     return CategoryCoverage(
         category,

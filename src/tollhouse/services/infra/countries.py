@@ -1,4 +1,4 @@
-"""What a country is called in the company graph: by ISO code, by name, by alias, and by what its people are called."""
+"""Countries of the company graph, by ISO code, name, alias and demonym."""
 
 import csv
 import re
@@ -13,7 +13,7 @@ _BREAKS = re.compile(r"[\W_]+")
 
 
 class Country(Struct, frozen=True):
-    """`alpha2` and `alpha3` are ISO 3166-1; `demonyms` are the words for what comes from there."""
+    """A country. `alpha2` and `alpha3` are ISO 3166-1 codes."""
 
     alpha2: str
     alpha3: str
@@ -23,20 +23,20 @@ class Country(Struct, frozen=True):
 
 
 def find_country(text: str) -> Country | None:
-    """The country meant by a name, a code or an alias, in any case."""
+    """The country with this name, code or alias, in any case."""
     return _by_key().get(normalize(text))
 
 
 def country_by_code(alpha2: str) -> Country:
-    """The country of a code that is known to be one."""
+    """The country with this alpha-2 code. Raises KeyError if there is none."""
     return countries()[alpha2]
 
 
 def near_countries(text: str, limit: int = 5) -> list[str]:
-    """Names of countries spelt like `text`, the nearest first."""
+    """Names of countries similar to `text`, the nearest first."""
     names = [country.name for country in countries().values()]
-    found = process.extract(text, names, scorer=fuzz.WRatio, limit=limit, score_cutoff=60, processor=normalize)
-    return [name for name, _, _ in found]
+    matches = process.extract(text, names, scorer=fuzz.WRatio, limit=limit, score_cutoff=60, processor=normalize)
+    return [name for name, _, _ in matches]
 
 
 @cache
@@ -53,19 +53,19 @@ def countries() -> dict[str, Country]:
 
 
 def split_list(cell: str) -> tuple[str, ...]:
-    """`a;b` -> (a, b): how a list is written in one cell."""
+    """Split a cell with a list: `a;b` -> (a, b)."""
     return tuple(part.strip() for part in cell.split(";") if part.strip())
 
 
 def normalize(text: str) -> str:
-    """Lower case, without accents, every run of punctuation one blank."""
+    """Lower case without accents; every run of punctuation becomes one space."""
     letters = unicodedata.normalize("NFKD", text[:200]).casefold()
     return _BREAKS.sub(" ", "".join(letter for letter in letters if not unicodedata.combining(letter))).strip()
 
 
 @cache
 def _by_key() -> dict[str, Country]:
-    # Codes and names come last, so that no alias can hide one.
+    # Later entries win: names before codes, codes before aliases.
     index = {normalize(alias): country for country in countries().values() for alias in country.aliases}
     index |= {normalize(code): country for country in countries().values() for code in (country.alpha3, country.alpha2)}
     return index | {normalize(country.name): country for country in countries().values()}

@@ -1,4 +1,4 @@
-"""The catalogue's files as they are written, and the rules they must keep before anything is served from them."""
+"""The files of the catalogue, and their validation."""
 
 import csv
 import re
@@ -24,7 +24,7 @@ _DATE = re.compile(r"20\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
 
 
 class CatalogueError(Exception):
-    """The files contradict themselves; the message lists every fault, one a line, and says where it stands."""
+    """The files are invalid. The message lists every error with its place, one per line."""
 
 
 class CategoryRow(Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,7 +53,7 @@ class CompanyRow(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EdgeRow(Struct, frozen=True):
-    """One line of edges.csv; `line` is where it stands."""
+    """One row of edges.csv, with its line number."""
 
     line: int
     source: str
@@ -67,7 +67,7 @@ class EdgeRow(Struct, frozen=True):
 
 
 class Records(Struct, frozen=True):
-    """What the files say. `revised` is the day the operator last changed them."""
+    """The contents of the files. `revised` is the day of the last revision."""
 
     revised: str
     categories: tuple[CategoryRow, ...]
@@ -76,12 +76,12 @@ class Records(Struct, frozen=True):
 
 
 def bundled() -> Traversable:
-    """The folder of the catalogue that comes with the server."""
+    """The folder of the bundled catalogue."""
     return files("tollhouse.services.infra").joinpath("data")
 
 
 def read_records(folder: Traversable) -> Records:
-    """The three files of a folder, checked. Raises CatalogueError with every fault found."""
+    """Read and validate the three files of a folder. Raises CatalogueError with all errors."""
     categories = _toml(folder, "categories.toml")
     records = Records(
         revised=str(categories.get("revised", "")),
@@ -89,86 +89,84 @@ def read_records(folder: Traversable) -> Records:
         companies=_rows(_toml(folder, "companies.toml"), "company", CompanyRow, "companies.toml"),
         edges=tuple(_edges(folder)),
     )
-    faults = find_errors(records)
-    if faults:
-        raise CatalogueError("\n".join(faults))
+    errors = find_errors(records)
+    if errors:
+        raise CatalogueError("\n".join(errors))
     return records
 
 
 def find_errors(records: Records) -> list[str]:
-    """Everything that is wrong with the records, in words that name the row. Empty when they may be served."""
+    """All errors in the records, each with its row. Empty if they are valid."""
     return [
         *([] if _DATE.fullmatch(records.revised) else ["categories.toml: `revised` must be a date such as 2026-11-21"]),
-        *_category_faults(records.categories),
-        *_company_faults(records),
-        *_name_faults(records.companies),
-        *_edge_faults(records),
+        *_category_errors(records.categories),
+        *_company_errors(records),
+        *_name_errors(records.companies),
+        *_edge_errors(records),
     ]
 
 
-def _category_faults(categories: Sequence[CategoryRow]) -> Iterator[str]:
+def _category_errors(categories: Sequence[CategoryRow]) -> Iterator[str]:
     seen: dict[str, str] = {}
     for row in categories:
         if not _ID.fullmatch(row.id):
-            yield f"categories.toml: {row.id!r} is no id"
+            yield f"categories.toml: {row.id!r} is not a valid id"
         for name in {normalize(text) for text in (row.id, row.name, *row.aliases)}:
             if seen.setdefault(name, row.id) != row.id:
-                yield f"categories.toml: {row.id}: {name!r} already means {seen[name]}"
+                yield f"categories.toml: {row.id}: {name!r} already names {seen[name]}"
     ids = [row.id for row in categories]
-    yield from (
-        f"categories.toml: the id {name} is given twice" for name in sorted({i for i in ids if ids.count(i) > 1})
-    )
+    yield from (f"categories.toml: duplicate id {name}" for name in sorted({i for i in ids if ids.count(i) > 1}))
 
 
-def _company_faults(records: Records) -> Iterator[str]:
+def _company_errors(records: Records) -> Iterator[str]:
     categories = {row.id for row in records.categories}
     for row in records.companies:
         where = f"companies.toml: {row.id}"
         if not _ID.fullmatch(row.id):
-            yield f"{where}: an id is 2 to 40 lower-case letters, digits and underscores"
+            yield f"{where}: an id must have 2 to 40 lower-case letters, digits and underscores"
         if row.category not in categories:
-            yield f"{where}: there is no category {row.category!r}"
+            yield f"{where}: category {row.category!r} does not exist"
         if row.country not in countries():
-            yield f"{where}: {row.country!r} is no ISO 3166-1 alpha-2 code"
+            yield f"{where}: {row.country!r} is not an ISO 3166-1 alpha-2 code"
         if (row.ticker is not None) != (row.listing == "public"):
-            yield f"{where}: a company has a ticker exactly when its listing is public"
+            yield f"{where}: a company must have a ticker exactly if its listing is public"
         if row.website is not None and not row.website.startswith("https://"):
-            yield f"{where}: a website starts with https://"
+            yield f"{where}: a website must start with https://"
 
 
-def _name_faults(companies: Sequence[CompanyRow]) -> Iterator[str]:
-    """Every id, name, ticker and alias must mean one company."""
+def _name_errors(companies: Sequence[CompanyRow]) -> Iterator[str]:
+    """Every id, name, ticker and alias must belong to one company."""
     ids: set[str] = set()
     seen: dict[str, str] = {}
     for row in companies:
         if row.id in ids:
-            yield f"companies.toml: the id {row.id} is given twice"
+            yield f"companies.toml: duplicate id {row.id}"
         ids.add(row.id)
         for text in (row.id, row.name, row.ticker or "", *row.aliases):
             name = normalize(text)
             if name and seen.setdefault(name, row.id) != row.id:
-                yield f"companies.toml: {row.id}: {text!r} already means {seen[name]}"
+                yield f"companies.toml: {row.id}: {text!r} already names {seen[name]}"
 
 
-def _edge_faults(records: Records) -> Iterator[str]:
+def _edge_errors(records: Records) -> Iterator[str]:
     ids = {row.id for row in records.companies}
     seen: dict[tuple[str, str, str], int] = {}
     for row in records.edges:
         where = f"edges.csv:{row.line}"
-        yield from (f"{where}: there is no company {end!r}" for end in (row.source, row.target) if end not in ids)
+        yield from (f"{where}: company {end!r} does not exist" for end in (row.source, row.target) if end not in ids)
         if row.source == row.target:
-            yield f"{where}: an edge needs two companies"
+            yield f"{where}: an edge must have two different companies"
         if row.kind not in KINDS - DERIVED_KINDS:
-            yield f"{where}: {row.kind!r} is no kind of edge that is kept"
+            yield f"{where}: {row.kind!r} is not a stored kind of edge"
         if row.evidence_class not in set(CONFIDENCE) - DERIVED_CLASSES:
-            yield f"{where}: {row.evidence_class!r} is no class of evidence"
+            yield f"{where}: {row.evidence_class!r} is not a class of evidence"
         if row.evidence_url is not None and not row.evidence_url.startswith("https://"):
-            yield f"{where}: evidence_url starts with https://"
+            yield f"{where}: evidence_url must start with https://"
         if row.evidence_date is not None and not _DATE.fullmatch(row.evidence_date):
-            yield f"{where}: evidence_date is a year, a month or a day: 2025, 2025-10, 2025-10-31"
+            yield f"{where}: evidence_date must be a year, a month or a day: 2025, 2025-10, 2025-10-31"
         first = seen.setdefault((row.source, row.kind, row.target), row.line)
         if first != row.line:
-            yield f"{where}: the same edge stands in line {first}"
+            yield f"{where}: duplicate of line {first}"
 
 
 def _toml(folder: Traversable, name: str) -> dict[str, Any]:
@@ -201,4 +199,6 @@ def _edges(folder: Traversable) -> Iterator[EdgeRow]:
                 evidence_date=cells["evidence_date"] or None,
             )
         except (KeyError, AttributeError, TypeError):
-            raise CatalogueError(f"edges.csv:{reader.line_num}: a line has the eight columns of the first") from None
+            raise CatalogueError(
+                f"edges.csv:{reader.line_num}: the line must have the eight columns of the header"
+            ) from None

@@ -1,4 +1,4 @@
-"""The bundled demonstration: 165 mattresses that do not exist, loaded where there is no catalogue yet."""
+"""The bundled demonstration: 165 fictional mattresses, loaded into an empty catalogue."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ log = logger("mattress")
 
 
 async def load_demonstration(database: Database, catalogue: Catalogue) -> None:
-    """Store the demonstration with the prices it would have had, unless this catalogue ever held anything."""
+    """Store the demonstration with a price history, unless the catalogue ever had an item."""
     async with database.writing(lock=f"import-{catalogue.name}") as transaction:
         _, revision = await store.read_revision(transaction, catalogue.name)
         if revision:
@@ -31,20 +31,20 @@ async def load_demonstration(database: Database, catalogue: Catalogue) -> None:
 
 
 def _change_sets(now: datetime) -> Iterator[tuple[datetime, list[Item]]]:
-    """What was listed, or priced anew, on each day, the earliest day first."""
+    """The items listed or repriced by day, the earliest day first."""
     retailers = {retailer.id: retailer for retailer in demo_retailers()}
     by_day: dict[int, list[Item]] = {}
-    for told in _bundled():
-        product = {name: value for name, value in told.items() if name not in ("id", "retailer", "prices")}
-        for cost in told["prices"]:
-            priced = {**product, "price": cost["price"], "sale_price": cost["sale_price"]}
-            item = as_item(retailers[told["retailer"]], told["id"], priced)
-            by_day.setdefault(cost["days_ago"], []).append(item)
+    for bundled in _bundled_products():
+        product = {name: value for name, value in bundled.items() if name not in ("id", "retailer", "prices")}
+        for price in bundled["prices"]:
+            priced = {**product, "price": price["price"], "sale_price": price["sale_price"]}
+            item = as_item(retailers[bundled["retailer"]], bundled["id"], priced)
+            by_day.setdefault(price["days_ago"], []).append(item)
     for day in sorted(by_day, reverse=True):
         yield now - timedelta(days=day), by_day[day]
 
 
-def _bundled() -> list[dict[str, Any]]:
+def _bundled_products() -> list[dict[str, Any]]:
     raw = files("tollhouse.services.mattress").joinpath("data", "demo_products.json").read_bytes()
     products: list[dict[str, Any]] = msgspec.json.decode(raw)["products"]
     return products

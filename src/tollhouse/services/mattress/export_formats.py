@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 from tollhouse.services.mattress.product import COOLING, CURRENCY, FIRMNESS
 
-# What no XML document may hold, however it is written (XML 1.0, section 2.2).
+# Characters that XML 1.0 does not allow, escaped or not (section 2.2).
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 LD_JSON = "application/ld+json"
@@ -42,12 +42,12 @@ _MERCHANT_AVAILABILITY = {
 
 
 def xml_text(text: str) -> str:
-    """Escaped for an element's content or an attribute in double quotes; characters XML cannot hold are left out."""
+    """Escape text for element content or a double-quoted attribute; drops characters that XML does not allow."""
     return escape(_FORBIDDEN.sub("", text), {'"': "&quot;"})
 
 
 def item_list(products: Sequence[Json], name: str, about: str) -> Json:
-    """One ItemList of all products, each a ListItem with its position from 1."""
+    """An ItemList of all products, each a ListItem with its position from 1."""
     return {
         "@context": "https://schema.org",
         "@type": "ItemList",
@@ -63,8 +63,8 @@ def item_list(products: Sequence[Json], name: str, about: str) -> Json:
 
 
 def as_linked_product(product: Json) -> Json:
-    """A product as schema.org's Product, with its offer; what is not known is left out."""
-    told = {
+    """A product as a schema.org Product with its offer, without unknown members."""
+    exported = {
         "@type": "Product",
         "productID": product["id"],
         "sku": product["id"],
@@ -80,11 +80,11 @@ def as_linked_product(product: Json) -> Json:
         "additionalProperty": list(_properties(product)) or None,
         "offers": _offer(product),
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in exported.items() if value is not None}
 
 
 def _offer(product: Json) -> Json:
-    """What is asked for it now; a sale shows the list price struck through beside the price to pay."""
+    """The current offer. A discounted one also has the list price as StrikethroughPrice."""
     offer: Json = {
         "@type": "Offer",
         "url": product["affiliate_url"],
@@ -121,7 +121,7 @@ def _named(kind: str, name: str | None) -> Json | None:
 
 
 def merchant_feed(products: Iterable[dict[str, Any]], title: str, link: str, about: str) -> bytes:
-    """The feed of all products; ids, titles and descriptions are cut to the bounds of Google's specification."""
+    """The feed of all products. Ids, titles and descriptions are cut to the limits of Google's specification."""
     head = (
         '<?xml version="1.0" encoding="UTF-8"?>\n<rss version="2.0" xmlns:g="http://base.google.com/ns/1.0">\n<channel>\n'
         f"<title>{xml_text(title)}</title>\n<link>{xml_text(link)}</link>\n<description>{xml_text(about)}</description>\n"
@@ -154,9 +154,9 @@ def _attributes(product: dict[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def _details(product: dict[str, Any]) -> Iterator[str]:
-    told = {"Firmness": product["firmness"], "Cooling": product["cooling"]}
-    told["Sleep positions"] = ", ".join(product["sleep_positions"]) or None
-    for name, value in told.items():
+    exported = {"Firmness": product["firmness"], "Cooling": product["cooling"]}
+    exported["Sleep positions"] = ", ".join(product["sleep_positions"]) or None
+    for name, value in exported.items():
         if value is not None:
             yield (
                 f"<g:product_detail><g:section_name>Comfort</g:section_name><g:attribute_name>{name}</g:attribute_name>"
@@ -165,7 +165,7 @@ def _details(product: dict[str, Any]) -> Iterator[str]:
 
 
 def merchant_id(identity: str) -> str:
-    """The product's id where it is short enough for Google, else its beginning and a digest of it all."""
+    """The product's id; if it is too long for Google, its beginning and a digest."""
     if len(identity) <= _LONGEST_ID:
         return identity
     digest = blake2b(identity.encode(), digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""A product's picture, drawn from what it is: no photograph of a mattress that may not exist."""
+"""SVG pictures of products, drawn from their attributes."""
 
 from hashlib import blake2b
 
@@ -8,7 +8,7 @@ from tollhouse.services.mattress.export_formats import xml_text
 SVG = "image/svg+xml"
 
 _WIDTHS = {"Single": 92, "King Single": 107, "Double": 138, "Queen": 153, "King": 183, "Super King": 203}
-# A cover's colour for each material.
+# Cover colours by material.
 _COVERS = {
     "hybrid": "#7d9bb8",
     "latex": "#c9b27c",
@@ -21,7 +21,7 @@ _PLAIN = "#b5b5b5"
 
 
 def draw_product(item: Item) -> bytes:
-    """An SVG of 480 by 360: the mattress as wide as its size, with as many layers as make it firm, and its title."""
+    """An SVG of 480 by 360: width by size, number of layers by firmness, colour by material."""
     width = round(_WIDTHS.get(item.get("size", ""), 138) * 1.9)
     left = (480 - width) // 2
     layers = 2 + item.get("firmness", 5) // 3
@@ -50,5 +50,5 @@ def _line(y: int, size: int, text: str) -> str:
 
 
 def _hue(item: Item) -> int:
-    """A background of its own for each brand."""
+    """The hue of the background, by brand."""
     return int.from_bytes(blake2b(str(item.get("brand", "")).encode(), digest_size=2).digest()) % 360

@@ -1,4 +1,4 @@
-"""The assistant: reads a question, runs the query it means, and tells what the graph says, with its evidence."""
+"""The assistant: parses a question, runs its query on the graph, and renders the answer with citations."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ from tollhouse.services.infra.company import Edge, EvidenceClass
 from tollhouse.services.infra.supply_graph import SupplyGraph
 
 MODEL = "graph"
-CITED = 60
-REMEMBERED = 5
-# So much must a company's name be like a word (of 100) for the company to be offered in its place.
-LIKELY_MEANT = 80
-USUAL_SUGGESTIONS = (
+MAX_CITATIONS = 60
+MAX_CONTEXT_COMPANIES = 5
+# Similarity (of 100) from which a company is suggested for an unknown word.
+SUGGESTION_SIMILARITY = 80
+DEFAULT_SUGGESTIONS = (
     "Who supplies NVIDIA?",
     "What would fail without TSMC?",
     "How is Zeiss connected to OpenAI?",
@@ -26,7 +26,7 @@ USUAL_SUGGESTIONS = (
 
 
 class Citation(Struct, frozen=True):
-    """An edge that the answer rests on; `url` and `date` are null where they are not known."""
+    """An edge that supports the answer. `url` and `date` are null if unknown."""
 
     id: str
     text: str
@@ -37,7 +37,7 @@ class Citation(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """What the assistant answers; `query` is null when the question was not understood."""
+    """What the assistant answers; `query` is null if the question was not understood."""
 
     reply: str
     companies: tuple[str, ...]
@@ -48,38 +48,38 @@ class Reply(Struct, frozen=True):
 
 
 class Assistant:
-    """Answers from one chain. It keeps nothing: what a conversation is about goes in and comes out."""
+    """Answers from one graph. It is stateless: the context of a conversation is passed in and returned."""
 
     def __init__(self, graph: SupplyGraph) -> None:
         self._graph = graph
         self._linker = EntityLinker(graph)
 
     def reply(self, message: str, focus: ConversationFocus | None) -> tuple[Reply, ConversationFocus | None]:
-        """The answer, and what it leaves to come back to."""
+        """The answer, and the context for a follow-up."""
         focus = focus if focus and self._knows(focus) else None
-        meant = parse_message(self._linker, message, focus)
-        if isinstance(meant, ParseFailure):
-            return self._puzzled(meant), focus
-        finding = execute(self._graph, meant)
-        return self._answer(finding), _focus_after(finding)
+        query = parse_message(self._linker, message, focus)
+        if isinstance(query, ParseFailure):
+            return self._refusal(query), focus
+        result = execute(self._graph, query)
+        return self._answer(result), _focus_after(result)
 
     def _knows(self, focus: ConversationFocus) -> bool:
-        """Whether all it names is still here: a conversation may outlive an edit of the catalogue."""
+        """Whether all its companies still exist: a conversation may be older than the catalogue."""
         ids = {company.id for company in self._graph.companies}
         categories = {None, *(category.id for category in self._graph.categories)}
         return ids.issuperset((*focus.query.companies, *focus.companies, *focus.named)) and (
             focus.query.category in categories
         )
 
-    def _answer(self, finding: QueryResult) -> Reply:
-        edges = finding.edges[:CITED]
+    def _answer(self, result: QueryResult) -> Reply:
+        edges = result.edges[:MAX_CITATIONS]
         return Reply(
-            reply=render_answer(self._graph, finding),
-            companies=finding.companies,
+            reply=render_answer(self._graph, result),
+            companies=result.companies,
             edges=edges,
             citations=tuple(self._citation(edge) for edge in edges),
-            query=show_query(finding.query, _arguments(finding.query)),
-            suggestions=self._suggestions(finding),
+            query=show_query(result.query, _arguments(result.query)),
+            suggestions=self._suggestions(result),
         )
 
     def _citation(self, edge: Edge) -> Citation:
@@ -93,41 +93,43 @@ class Assistant:
             edge.confidence,
         )
 
-    def _suggestions(self, finding: QueryResult) -> tuple[str, ...]:
-        about = (*finding.query.companies, *finding.companies)
+    def _suggestions(self, result: QueryResult) -> tuple[str, ...]:
+        about = (*result.query.companies, *result.companies)
         if not about:
-            return USUAL_SUGGESTIONS[:3]
+            return DEFAULT_SUGGESTIONS[:3]
         name = self._graph.company(about[0]).name
-        asked = finding.query.operation
+        current = result.query.operation
         offers = {
             "suppliers": f"Who supplies {name}?",
             "customers": f"Who buys from {name}?",
             "upstream": f"What does {name} depend on?",
             "fails_without": f"What would fail without {name}?",
         }
-        return tuple(text for operation, text in offers.items() if operation != asked)[:3]
+        return tuple(text for operation, text in offers.items() if operation != current)[:3]
 
-    def _puzzled(self, puzzled: ParseFailure) -> Reply:
+    def _refusal(self, failure: ParseFailure) -> Reply:
         return Reply(
-            reply=f"{_WHY[puzzled.why].format(words=_quoted(puzzled.words))} {_TRY}",
+            reply=f"{_REFUSALS[failure.reason].format(words=_quoted(failure.words))} {_TRY}",
             companies=(),
             edges=(),
             citations=(),
             query=None,
-            suggestions=self._meant(puzzled) or USUAL_SUGGESTIONS,
+            suggestions=self._near_companies(failure) or DEFAULT_SUGGESTIONS,
         )
 
-    def _meant(self, puzzled: ParseFailure) -> tuple[str, ...]:
+    def _near_companies(self, failure: ParseFailure) -> tuple[str, ...]:
         near = [
-            company for word in puzzled.words for company in self._graph.names.near_companies(word, 1, LIKELY_MEANT)
+            company
+            for word in failure.words
+            for company in self._graph.names.near_companies(word, 1, SUGGESTION_SIMILARITY)
         ]
         return tuple(f"Tell me about {self._graph.company(company).name}" for company in dict.fromkeys(near))
 
 
-_WHY = {
+_REFUSALS = {
     "unknown-word": "I cannot answer that: I do not know {words}.",
-    "no-company": "I cannot answer that: I know no company of the name you ask about.",
-    "not-here": "I cannot answer that: this catalogue holds companies and who supplies whom, nothing about that.",
+    "no-company": "I cannot answer that: I do not know the company.",
+    "not-here": "I cannot answer that: this catalogue has companies and who supplies whom, nothing else.",
     "not-understood": "I cannot answer that.",
 }
 _TRY = (
@@ -136,9 +138,9 @@ _TRY = (
 )
 
 
-def _focus_after(finding: QueryResult) -> ConversationFocus:
-    about = finding.query.companies or finding.companies
-    return ConversationFocus(finding.query, about[:REMEMBERED], finding.companies[:REMEMBERED])
+def _focus_after(result: QueryResult) -> ConversationFocus:
+    about = result.query.companies or result.companies
+    return ConversationFocus(result.query, about[:MAX_CONTEXT_COMPANIES], result.companies[:MAX_CONTEXT_COMPANIES])
 
 
 def _arguments(query: GraphQuery) -> dict[str, Any]:

@@ -38,16 +38,16 @@ Operation = Literal[
 ]
 Attribute = Literal["country", "ticker"]
 
-# How many of a ranking are told where nobody says how many.
-USUAL_RANKS = 5
-MOST_RANKS = 65
+# Entries of a ranking if the question has no number.
+DEFAULT_RANKS = 5
+MAX_RANKS = 65
 
-LONGEST_PATH = 8
-MANY = 1_000
+MAX_PATH_LENGTH = 8
+UNLIMITED = 1_000
 
 
 class GraphQuery(Struct, frozen=True, omit_defaults=True):
-    """`companies` are ids, in the order that counts. `without_country` leaves a country out. `counts` asks how many."""
+    """A question as a query. `companies` are ids, in order; `without_country` excludes; `counts` asks for a number."""
 
     operation: Operation
     companies: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class GraphQuery(Struct, frozen=True, omit_defaults=True):
 
 
 class ShownQuery(Struct, frozen=True):
-    """The query as the caller sees it; `equivalent` is a request that answers the same, where there is one."""
+    """The query as the caller sees it. `equivalent` is a request with the same result, if there is one."""
 
     operation: Operation
     arguments: dict[str, Any]
@@ -70,12 +70,12 @@ class ShownQuery(Struct, frozen=True):
 
 
 def show_query(query: GraphQuery, arguments: dict[str, Any]) -> ShownQuery:
-    """The query to show; `arguments` are its members that are not left at their defaults."""
+    """The query to show. `arguments` are its members without defaults."""
     return ShownQuery(query.operation, arguments, _equivalent(query))
 
 
 def _equivalent(query: GraphQuery) -> str | None:
-    """Leaves out what the request has no parameter for, so that it never promises another answer."""
+    """The equivalent request; None if it has no parameter for a part of the query."""
     first = query.companies[0] if query.companies else ""
     if query.product or query.without_country or (query.country and query.operation not in ("list", "fails_without")):
         return f"/api/products?{urlencode({'q': query.product})}" if query.operation == "makers" else None
@@ -93,7 +93,7 @@ def _equivalent(query: GraphQuery) -> str | None:
         "downstream": f"/api/exposure?company={first}",
         "path": f"/api/paths?from={first}&to={query.companies[-1] if query.companies else ''}",
         "fails_without": f"/api/chokepoints?company={first}" if first else f"/api/chokepoints?country={query.country}",
-        "chokepoints": f"/api/chokepoints?limit={query.limit or USUAL_RANKS}",
+        "chokepoints": f"/api/chokepoints?limit={query.limit or DEFAULT_RANKS}",
         "investors": f"/api/companies/{first}/neighbours?direction=upstream&kind=invests_in",
         "investments": f"/api/companies/{first}/neighbours?direction=downstream&kind=invests_in",
         "partners": f"/api/companies/{first}/neighbours?kind=partners_with",
@@ -102,7 +102,7 @@ def _equivalent(query: GraphQuery) -> str | None:
 
 
 class QueryResult(Struct, frozen=True):
-    """What answers a query. `companies` are ids in the order told; `is_reversed`: the path runs the other way."""
+    """The result of a query. `companies` are ids in order; `is_reversed`: the path has the other direction."""
 
     query: GraphQuery
     companies: tuple[str, ...] = ()
@@ -111,8 +111,8 @@ class QueryResult(Struct, frozen=True):
 
 
 def execute(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
-    """Run a query; its companies exist."""
-    return _FINDERS[query.operation](graph, query)
+    """Run a query. Its companies must exist."""
+    return _OPERATIONS[query.operation](graph, query)
 
 
 def _describe(_graph: SupplyGraph, query: GraphQuery) -> QueryResult:
@@ -120,17 +120,17 @@ def _describe(_graph: SupplyGraph, query: GraphQuery) -> QueryResult:
 
 
 def _list(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
-    fitting = (c for c in graph.companies if query.category in (None, c.category) and _in_country(query, c))
-    return QueryResult(query, tuple(company.id for company in fitting))
+    matching = (c for c in graph.companies if query.category in (None, c.category) and _in_country(query, c))
+    return QueryResult(query, tuple(company.id for company in matching))
 
 
 def _makers(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     words = stems(query.product or "")
     here = [company for company in graph.companies if _in_country(query, company)]
-    # "Switches" are first what is called so, and only then what has them in its name: switch silicon.
-    fitting = [company for company in here if any(_ends_in(product, words) for product in company.products)]
-    fitting = fitting or [company for company in here if _makes(company, set(words))]
-    return QueryResult(query, tuple(company.id for company in fitting))
+    # For "switches", product names that end so come before names that just contain it: switch silicon.
+    matching = [company for company in here if any(_ends_in(product, words) for product in company.products)]
+    matching = matching or [company for company in here if _makes(company, set(words))]
+    return QueryResult(query, tuple(company.id for company in matching))
 
 
 def _suppliers(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
@@ -140,11 +140,11 @@ def _suppliers(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
 
 def _customers(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     edges = [edge for edge in graph.out_of(query.companies[0]) if edge.is_supply]
-    found = _neighbours(graph, query, edges, lambda edge: edge.target)
-    if query.product and not found.companies:
-        # No edge tells which of its products a customer takes: then all customers are the answer, as the query says.
-        found = _neighbours(graph, msgspec.structs.replace(query, product=None), edges, lambda edge: edge.target)
-    return found
+    result = _neighbours(graph, query, edges, lambda edge: edge.target)
+    if query.product and not result.companies:
+        # Edges may not say which product a customer buys: then return all customers.
+        result = _neighbours(graph, msgspec.structs.replace(query, product=None), edges, lambda edge: edge.target)
+    return result
 
 
 def _neighbours(
@@ -153,15 +153,15 @@ def _neighbours(
     kept = [edge for edge in edges if not query.kinds or edge.kind in query.kinds]
     if query.product:
         words = set(stems(query.product))
-        told = [edge for edge in kept if words <= _words_of(edge)]
-        kept = told or [edge for edge in kept if _makes(graph.company(edge.source), words)]
-    kept = [edge for edge in kept if _fits(query, graph.company(end(edge)))]
+        matching = [edge for edge in kept if words <= _words_of(edge)]
+        kept = matching or [edge for edge in kept if _makes(graph.company(edge.source), words)]
+    kept = [edge for edge in kept if _matches(query, graph.company(end(edge)))]
     return QueryResult(query, tuple(dict.fromkeys(end(edge) for edge in kept)), tuple(kept))
 
 
 def _shared(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
-    ask = _suppliers if query.operation == "shared_suppliers" else _customers
-    first, second = (ask(graph, GraphQuery("suppliers", companies=(company,))) for company in query.companies)
+    run = _suppliers if query.operation == "shared_suppliers" else _customers
+    first, second = (run(graph, GraphQuery("suppliers", companies=(company,))) for company in query.companies)
     both = tuple(company for company in first.companies if company in second.companies)
     edges = (edge for edge in (*first.edges, *second.edges) if edge.source in both or edge.target in both)
     return QueryResult(query, both, tuple(dict.fromkeys(edges)))
@@ -170,7 +170,7 @@ def _shared(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
 def _path(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     source, target = map(graph.node, query.companies)
     for is_reversed, (start, end) in enumerate(((source, target), (target, source))):
-        paths = paths_between(graph.network, start, end, max_length=LONGEST_PATH, limit=1)
+        paths = paths_between(graph.network, start, end, max_length=MAX_PATH_LENGTH, limit=1)
         if paths.paths:
             ids = graph.ids(paths.paths[0])
             return QueryResult(query, tuple(ids), _along(graph, ids), bool(is_reversed))
@@ -179,27 +179,27 @@ def _path(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
 
 def _walk(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     upstream = query.operation == "upstream"
-    walk = graph.network.walk(graph.node(query.companies[0]), upstream=upstream, depth=MANY, limit=MANY)
+    walk = graph.network.walk(graph.node(query.companies[0]), upstream=upstream, depth=UNLIMITED, limit=UNLIMITED)
     edges: list[Edge] = []
     for step in walk.steps:
         ends = graph.ids((step.node, step.via) if upstream else (step.via, step.node))
         edges += graph.supply_between(*ends)
-    ids = [i for i in graph.ids(step.node for step in walk.steps) if _fits(query, graph.company(i))]
+    ids = [i for i in graph.ids(step.node for step in walk.steps) if _matches(query, graph.company(i))]
     return QueryResult(query, tuple(ids), tuple(edges))
 
 
 def _fails_without(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
-    gone = query.companies or tuple(c.id for c in graph.companies if c.country == query.country)
-    failures = graph.failures.simulate_failure([graph.node(company) for company in gone])
+    removed = query.companies or tuple(c.id for c in graph.companies if c.country == query.country)
+    failures = graph.failures.simulate_failure([graph.node(company) for company in removed])
     failed = graph.ids(failure.node for failure in failures)
-    stopped = {*gone, *failed}
+    stopped = {*removed, *failed}
     slots = {graph.companies[failure.node].id: failure.slot for failure in failures}
     edges = [e for company in failed for e in graph.into(company) if slots[company] in e.slots and e.source in stopped]
     return QueryResult(query, tuple(failed), tuple(edges))
 
 
 def _chokepoints(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
-    ranked = graph.chokepoints.chokepoints[: query.limit or USUAL_RANKS]
+    ranked = graph.chokepoints.chokepoints[: query.limit or DEFAULT_RANKS]
     return QueryResult(query, tuple(graph.ids(chokepoint.node for chokepoint in ranked)))
 
 
@@ -248,7 +248,7 @@ def _most(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     return QueryResult(query, tuple(company.id for company in ranked if degree(company) >= least))
 
 
-_FINDERS: dict[str, Callable[[SupplyGraph, GraphQuery], QueryResult]] = {
+_OPERATIONS: dict[str, Callable[[SupplyGraph, GraphQuery], QueryResult]] = {
     "describe": _describe,
     "list": _list,
     "makers": _makers,
@@ -290,7 +290,7 @@ def _words_of(edge: Edge) -> set[str]:
     return set(stems(" ".join((edge.product or "", *edge.slots))))
 
 
-def _fits(query: GraphQuery, company: Company) -> bool:
+def _matches(query: GraphQuery, company: Company) -> bool:
     return query.category in (None, company.category) and _in_country(query, company)
 
 

@@ -1,4 +1,4 @@
-"""A finding in plain words: only what the graph holds, with the evidence of what it claims."""
+"""Renders query results as text, with the evidence of each claim."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,10 +7,10 @@ from tollhouse.services.infra.company import Company, Edge
 from tollhouse.services.infra.countries import country_by_code
 from tollhouse.services.infra.supply_graph import SupplyGraph
 
-NAMED = 12
+MAX_NAMES = 12
 CAVEAT = "This rests on the supply edges known here; a slot counts as sole-sourced when no other supplier is on file."
 
-_HOW = {
+_VERBS = {
     "supplies_material": "supplies material to",
     "supplies_equipment": "supplies equipment to",
     "licenses_ip": "licenses to",
@@ -26,7 +26,7 @@ _HOW = {
     "competes_with": "is in the same category as",
     "owns": "owns",
 }
-_CLASS = {
+_EVIDENCE = {
     "company_filing": "company filing",
     "company_announcement": "company announcement",
     "widely_reported": "widely reported",
@@ -34,20 +34,20 @@ _CLASS = {
 }
 
 
-def render_answer(graph: SupplyGraph, finding: QueryResult) -> str:
-    """The answer to a person."""
-    return _TELLERS[finding.query.operation](graph, finding)
+def render_answer(graph: SupplyGraph, result: QueryResult) -> str:
+    """The answer as text."""
+    return _RENDERERS[result.query.operation](graph, result)
 
 
 def render_citation(graph: SupplyGraph, edge: Edge) -> str:
-    """An edge as a sentence of its own."""
+    """An edge as a sentence."""
     about = f": {edge.product}" if edge.product else ""
     ends = graph.company(edge.source).name, graph.company(edge.target).name
-    return f"{ends[0]} {_HOW[edge.kind]} {ends[1]}{about} ({_CLASS[edge.evidence[0].evidence_class]})"
+    return f"{ends[0]} {_VERBS[edge.kind]} {ends[1]}{about} ({_EVIDENCE[edge.evidence[0].evidence_class]})"
 
 
-def _describe(graph: SupplyGraph, finding: QueryResult) -> str:
-    return " ".join(_profile(graph, graph.company(company), finding.query.attribute) for company in finding.companies)
+def _describe(graph: SupplyGraph, result: QueryResult) -> str:
+    return " ".join(_profile(graph, graph.company(company), result.query.attribute) for company in result.companies)
 
 
 def _profile(graph: SupplyGraph, company: Company, attribute: str | None) -> str:
@@ -69,126 +69,126 @@ def _noted(company: Company) -> str:
     return f" {company.note}" if company.note else ""
 
 
-def _set(graph: SupplyGraph, finding: QueryResult) -> str:
-    query = finding.query
-    what = f"{_adjective(finding)}{_number(len(finding.companies), 'company', 'companies')}"
+def _set(graph: SupplyGraph, result: QueryResult) -> str:
+    query = result.query
+    what = f"{_adjective(result)}{_number(len(result.companies), 'company', 'companies')}"
     where = f" in {graph.category(query.category).name}" if query.category else ""
     about = f" that make {query.product}" if query.product else ""
-    return _listed(graph, f"{what}{where}{about}", finding.companies)
+    return _listed(graph, f"{what}{where}{about}", result.companies)
 
 
-def _suppliers(graph: SupplyGraph, finding: QueryResult) -> str:
-    return _neighbours(graph, finding, "supplier", lambda edge: edge.source)
+def _suppliers(graph: SupplyGraph, result: QueryResult) -> str:
+    return _neighbours(graph, result, "supplier", lambda edge: edge.source)
 
 
-def _customers(graph: SupplyGraph, finding: QueryResult) -> str:
-    return _neighbours(graph, finding, "customer", lambda edge: edge.target)
+def _customers(graph: SupplyGraph, result: QueryResult) -> str:
+    return _neighbours(graph, result, "customer", lambda edge: edge.target)
 
 
-def _neighbours(graph: SupplyGraph, finding: QueryResult, word: str, end: Callable[[Edge], str]) -> str:
-    query, name = finding.query, graph.company(finding.query.companies[0]).name
-    kind = f" ({', '.join(_HOW[kind] for kind in query.kinds)})" if query.kinds else ""
+def _neighbours(graph: SupplyGraph, result: QueryResult, word: str, end: Callable[[Edge], str]) -> str:
+    query, name = result.query, graph.company(result.query.companies[0]).name
+    kind = f" ({', '.join(_VERBS[kind] for kind in query.kinds)})" if query.kinds else ""
     product = f" of {query.product}" if query.product else ""
     category = f" in {graph.category(query.category).name}" if query.category else ""
     where = f" from {country_by_code(query.country).name}" if query.country else ""
-    head = f"{name} has {_number(len(finding.companies), f'known {word}')}{product}{kind}{category}{where}"
+    head = f"{name} has {_number(len(result.companies), f'known {word}')}{product}{kind}{category}{where}"
     products: dict[str, list[str]] = {}
-    for edge in finding.edges:
+    for edge in result.edges:
         products.setdefault(end(edge), []).append(
-            f"{edge.product or _HOW[edge.kind]}; {_CLASS[edge.evidence[0].evidence_class]}"
+            f"{edge.product or _VERBS[edge.kind]}; {_EVIDENCE[edge.evidence[0].evidence_class]}"
         )
-    names = [f"{graph.company(c).name} ({' / '.join(products[c])})" for c in finding.companies]
+    names = [f"{graph.company(c).name} ({' / '.join(products[c])})" for c in result.companies]
     return _enumerated(head, names)
 
 
-def _shared(graph: SupplyGraph, finding: QueryResult) -> str:
-    word = "supplier" if finding.query.operation == "shared_suppliers" else "customer"
-    first, second = (graph.company(company).name for company in finding.query.companies)
-    head = f"{first} and {second} have {_number(len(finding.companies), f'known {word}')} in common"
-    return _listed(graph, head, finding.companies)
+def _shared(graph: SupplyGraph, result: QueryResult) -> str:
+    word = "supplier" if result.query.operation == "shared_suppliers" else "customer"
+    first, second = (graph.company(company).name for company in result.query.companies)
+    head = f"{first} and {second} have {_number(len(result.companies), f'known {word}')} in common"
+    return _listed(graph, head, result.companies)
 
 
-def _path(graph: SupplyGraph, finding: QueryResult) -> str:
-    source, target = (graph.company(company).name for company in finding.query.companies)
-    if not finding.companies:
+def _path(graph: SupplyGraph, result: QueryResult) -> str:
+    source, target = (graph.company(company).name for company in result.query.companies)
+    if not result.companies:
         return (
             f"No chain of known supply edges joins {source} and {target}, in either direction. "
             "Investments and partnerships are not counted as supply."
         )
-    names = " → ".join(graph.company(company).name for company in finding.companies)
-    length = _number(len(finding.companies) - 1, "step")
-    if finding.is_reversed:
+    names = " → ".join(graph.company(company).name for company in result.companies)
+    length = _number(len(result.companies) - 1, "step")
+    if result.is_reversed:
         return f"Nothing known flows from {source} to {target}; the supply runs the other way, in {length}: {names}."
     return f"From {source} to {target} in {length}, a shortest way: {names}."
 
 
-def _walk(graph: SupplyGraph, finding: QueryResult) -> str:
-    name = graph.company(finding.query.companies[0]).name
-    count = _number(len(finding.companies), "company", "companies")
-    if finding.query.operation == "upstream":
-        return _listed(graph, f"{name} depends, directly or through others, on {count}", finding.companies)
-    return _listed(graph, f"{count} depend on {name}, directly or through others", finding.companies)
+def _walk(graph: SupplyGraph, result: QueryResult) -> str:
+    name = graph.company(result.query.companies[0]).name
+    count = _number(len(result.companies), "company", "companies")
+    if result.query.operation == "upstream":
+        return _listed(graph, f"{name} depends, directly or through others, on {count}", result.companies)
+    return _listed(graph, f"{count} depend on {name}, directly or through others", result.companies)
 
 
-def _fails_without(graph: SupplyGraph, finding: QueryResult) -> str:
-    gone = [graph.company(company).name for company in finding.query.companies]
-    if finding.query.country:
-        gone = [f"every company in {country_by_code(finding.query.country).name}"]
-    count = _number(len(finding.companies), "other company", "other companies")
-    head = f"If {' and '.join(gone)} failed, {count} would lose the last known supplier of some input"
-    return f"{_listed(graph, head, finding.companies)} {CAVEAT}"
+def _fails_without(graph: SupplyGraph, result: QueryResult) -> str:
+    failed = [graph.company(company).name for company in result.query.companies]
+    if result.query.country:
+        failed = [f"every company in {country_by_code(result.query.country).name}"]
+    count = _number(len(result.companies), "other company", "other companies")
+    head = f"If {' and '.join(failed)} failed, {count} would lose the last known supplier of some input"
+    return f"{_listed(graph, head, result.companies)} {CAVEAT}"
 
 
-def _chokepoints(graph: SupplyGraph, finding: QueryResult) -> str:
+def _chokepoints(graph: SupplyGraph, result: QueryResult) -> str:
     stops = {graph.companies[c.node].id: len(c.failures) for c in graph.chokepoints.chokepoints}
-    names = [f"{graph.company(company).name} (stops {stops[company]})" for company in finding.companies]
+    names = [f"{graph.company(company).name} (stops {stops[company]})" for company in result.companies]
     return f"{_enumerated('The companies whose failure stops the most others', names)} {CAVEAT}"
 
 
-def _chokepoints_for(graph: SupplyGraph, finding: QueryResult) -> str:
-    name = graph.company(finding.query.companies[0]).name
-    count = _number(len(finding.companies), "company", "companies")
-    return f"{_listed(graph, f'{count} could stop {name} by failing alone', finding.companies)} {CAVEAT}"
+def _chokepoints_for(graph: SupplyGraph, result: QueryResult) -> str:
+    name = graph.company(result.query.companies[0]).name
+    count = _number(len(result.companies), "company", "companies")
+    return f"{_listed(graph, f'{count} could stop {name} by failing alone', result.companies)} {CAVEAT}"
 
 
-def _compare(graph: SupplyGraph, finding: QueryResult) -> str:
-    both = [graph.company(company) for company in finding.companies]
+def _compare(graph: SupplyGraph, result: QueryResult) -> str:
+    both = [graph.company(company) for company in result.companies]
     sides = " ".join(_profile(graph, company, None) for company in both)
-    between = "; ".join(render_citation(graph, edge) for edge in finding.edges)
+    between = "; ".join(render_citation(graph, edge) for edge in result.edges)
     return f"{sides} Between them: {between}." if between else f"{sides} No supply between them is known here."
 
 
-def _relation(graph: SupplyGraph, finding: QueryResult) -> str:
-    source, target = (graph.company(company).name for company in finding.query.companies)
-    if finding.edges:
-        return f"Yes: {'; '.join(render_citation(graph, edge) for edge in finding.edges)}."
-    how = " or ".join(_HOW[kind] for kind in finding.query.kinds) or "supplies"
+def _relation(graph: SupplyGraph, result: QueryResult) -> str:
+    source, target = (graph.company(company).name for company in result.query.companies)
+    if result.edges:
+        return f"Yes: {'; '.join(render_citation(graph, edge) for edge in result.edges)}."
+    how = " or ".join(_VERBS[kind] for kind in result.query.kinds) or "supplies"
     return f"No: that {source} {how} {target} is not known here, which does not prove that it is not so."
 
 
-def _related(graph: SupplyGraph, finding: QueryResult) -> str:
-    name = graph.company(finding.query.companies[0]).name
-    count = len(finding.companies)
+def _related(graph: SupplyGraph, result: QueryResult) -> str:
+    name = graph.company(result.query.companies[0]).name
+    count = len(result.companies)
     head = {
         "investors": f"{name} has {_number(count, 'known investor')} in this catalogue",
         "investments": f"{name} has {_number(count, 'known investment')} in this catalogue",
         "partners": f"{name} has {_number(count, 'known partner')} in joint designs",
         "competitors": f"{_number(count, 'other company', 'other companies')} in the same category as {name}",
-    }[finding.query.operation]
-    return _listed(graph, head, finding.companies)
+    }[result.query.operation]
+    return _listed(graph, head, result.companies)
 
 
-def _most(graph: SupplyGraph, finding: QueryResult) -> str:
-    is_suppliers = finding.query.operation == "most_suppliers"
+def _most(graph: SupplyGraph, result: QueryResult) -> str:
+    is_suppliers = result.query.operation == "most_suppliers"
     names = [
         f"{company.name} ({company.suppliers if is_suppliers else company.customers})"
-        for company in map(graph.company, finding.companies)
+        for company in map(graph.company, result.companies)
     ]
     head = f"The most known {'suppliers' if is_suppliers else 'customers'}"
     return f"{_enumerated(head, names)} Such counts measure what is documented before what is important."
 
 
-_TELLERS: dict[str, Callable[[SupplyGraph, QueryResult], str]] = {
+_RENDERERS: dict[str, Callable[[SupplyGraph, QueryResult], str]] = {
     "describe": _describe,
     "list": _set,
     "makers": _set,
@@ -220,12 +220,12 @@ def _listed(graph: SupplyGraph, head: str, ids: Sequence[str]) -> str:
 def _enumerated(head: str, names: Sequence[str]) -> str:
     if not names:
         return f"{head}."
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{head}: {', '.join(names[:NAMED])}{more}."
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"{head}: {', '.join(names[:MAX_NAMES])}{more}."
 
 
-def _adjective(finding: QueryResult) -> str:
-    query = finding.query
+def _adjective(result: QueryResult) -> str:
+    query = result.query
     if query.without_country:
         return f"Outside {country_by_code(query.without_country).name}: "
     return f"{country_by_code(query.country).name}: " if query.country else ""

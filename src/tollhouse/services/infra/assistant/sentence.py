@@ -15,25 +15,25 @@ from tollhouse.services.infra.company_search import nearest, stem
 from tollhouse.services.infra.countries import Country, countries, normalize
 from tollhouse.services.infra.supply_graph import SupplyGraph
 
-# Only words of some length are corrected, and only to words that steer the answer.
+# Only longer words are corrected, and only to words that change the meaning.
 _CORRECTED_FROM = 5
-# A word that changes nothing would be left out of the question, and with it a name that is nearly so spelt.
+# Corrections to ignored words need more letters: the word may be an unknown name.
 _IGNORED_FROM = 8
-_STEERING = ("supplier", "customer", "supply", "depend", "compare", "chokepoint", "compete", "invest", "company")
+_KEY_CONCEPTS = ("supplier", "customer", "supply", "depend", "compare", "chokepoint", "compete", "invest", "company")
 
 LONGEST_NAME_WORDS = 6
-COMPANY, CATEGORY, COUNTRY, PRODUCT, NUMBER, WORD, UNKNOWN, FOREIGN = "C", "K", "N", "P", "#", "w", "?", "!"
+COMPANY, CATEGORY, COUNTRY, PRODUCT, NUMBER, WORD, UNKNOWN, OUT_OF_SCOPE = "C", "K", "N", "P", "#", "w", "?", "!"
 
 _RAW = re.compile(r"[^\W_]+(?:[.\-&'\u2019/][^\W_]+)*")
 _BREAKS = re.compile(r"[\W_]+")
 _POSSESSIVE = re.compile(r"['\u2019]s?$")
-# Tickers and codes that are also words: they mean a company or a country only in capitals.
-_IN_CAPITALS = frozenset(
+# Tickers and codes that are also words: they name a company or country only in capitals.
+_AMBIGUOUS = frozenset(
     {"be", "lite", "us", "it", "no", "in", "is", "my", "me", "so", "to", "at", "am", "do", "as", "and", "are", "can",
      "all", "by", "de", "la", "id", "sh", "pm", "hm", "per"}
 )  # fmt: skip
 
-# The idea next to a supply verb that says which kind of supply is meant; the first that is there decides.
+# The kind of supply by concept; the first match wins.
 _KINDS: dict[str, Kind] = {
     "manufacture": "manufactures_for",
     "package": "packages_tests_for",
@@ -43,7 +43,12 @@ _KINDS: dict[str, Kind] = {
     "compute": "provides_compute_to",
     "license": "licenses_ip",
 }
-_CATEGORY_IDEAS = {"energy": "power", "packaging_test": "package", "neocloud": "compute", "hyperscale_cloud": "compute"}
+_CATEGORY_CONCEPTS = {
+    "energy": "power",
+    "packaging_test": "package",
+    "neocloud": "compute",
+    "hyperscale_cloud": "compute",
+}
 _SUPPLY = r"(?:supply|make|manufacture|build|package|power|lease|license)"
 _LINK_KINDS = frozenset({CATEGORY, COUNTRY, PRODUCT, NUMBER})
 _PRONOUNS = frozenset({"it", "first", "second", "third"})
@@ -51,58 +56,57 @@ _PRONOUNS = frozenset({"it", "first", "second", "third"})
 
 @lru_cache(maxsize=8192)
 def concept(word: str) -> str | None:
-    """The idea a word stands for, an empty text for one that changes nothing, None for one that is not understood."""
-    return next((_meanings()[form] for form in _forms(word) if form in _meanings()), None)
+    """The concept of a word: "" for an ignored word, None for an unknown one."""
+    return next((_concepts()[form] for form in _forms(word) if form in _concepts()), None)
 
 
 @lru_cache(maxsize=8192)
 def correct_concept(word: str) -> str | None:
-    """The idea a misspelt word must stand for."""
+    """The concept of a misspelt word, or None."""
     if len(word) < _CORRECTED_FROM or is_ordinary(word):
         return None
-    slip = nearest(word, _steering())
-    return None if slip is None else _meanings()[slip]
+    match = nearest(word, _key_words())
+    return None if match is None else _concepts()[match]
 
 
 @lru_cache(maxsize=8192)
 def correct_spelling(word: str) -> str | None:
-    """The word of the language that a misspelt one must be: two neighbours swapped, or a letter too many or too few.
+    """The correction of a misspelt word: two letters swapped, or one letter too many or too few.
 
-    None where several of different meaning are as near, and for what may be a word or a name that is not known here.
+    None if there are corrections with different meanings, and if the word may be correct or a name.
     """
     if is_ordinary(word) or number_word(word) is not None:
         return None
-    for slips in (_unswapped(word), _without_one(word), _with_one_more(word)):
-        found = [slip for slip in slips if slip in _meanings()]
-        if found:
-            is_plain = len({_meanings()[slip] for slip in found}) == 1
-            return found[0] if is_plain else None
+    for candidates in (_swapped(word), _shortened(word), _extended(word)):
+        known = [candidate for candidate in candidates if candidate in _concepts()]
+        if known:
+            return known[0] if len({_concepts()[word] for word in known}) == 1 else None
     return None
 
 
 def is_ordinary(word: str) -> bool:
-    """Whether it is a word of the language, which no company's name may swallow."""
+    """Whether it is a regular English word, never a misspelt company name."""
     return concept(word) is not None or is_out_of_scope(word) or word in _word_set("ordinary")
 
 
 def number_word(word: str) -> int | None:
-    """The number a word counts."""
+    """The number that a word such as "three" means."""
     number: int | None = _read()["numbers"].get(word)
     return number
 
 
 def is_out_of_scope(word: str) -> bool:
-    """Whether it asks for something that the catalogue does not hold."""
-    return word in _word_set("foreign")
+    """Whether the word is about something that the catalogue does not have."""
+    return word in _word_set("out_of_scope")
 
 
-def _unswapped(word: str) -> Iterator[str]:
+def _swapped(word: str) -> Iterator[str]:
     for place in range(len(word) - 1):
         yield word[:place] + word[place + 1] + word[place] + word[place + 2 :]
 
 
-def _without_one(word: str) -> Iterator[str]:
-    """The first letter is hardly ever wrong; and a short word, or one that changes nothing, may as well be a name."""
+def _shortened(word: str) -> Iterator[str]:
+    """The word with one letter removed, but not the first: that one is rarely wrong."""
     for place in range(1, len(word)):
         slip = word[:place] + word[place + 1 :]
         is_doubled = word[place] == word[place - 1]
@@ -110,7 +114,7 @@ def _without_one(word: str) -> Iterator[str]:
             yield slip
 
 
-def _with_one_more(word: str) -> Iterator[str]:
+def _extended(word: str) -> Iterator[str]:
     for place in range(1, len(word) + 1):
         for letter in ascii_lowercase:
             slip = word[:place] + letter + word[place:]
@@ -119,11 +123,11 @@ def _with_one_more(word: str) -> Iterator[str]:
 
 
 def _shortest(slip: str) -> int:
-    return _CORRECTED_FROM if _meanings().get(slip) else _IGNORED_FROM
+    return _CORRECTED_FROM if _concepts().get(slip) else _IGNORED_FROM
 
 
 def _forms(word: str) -> Iterator[str]:
-    """The word, and the words it may be a form of."""
+    """The word and its possible base forms."""
     yield from (word, stem(word))
     for ending in ("ing", "ed"):
         if word.endswith(ending) and len(word) > len(ending) + 2:
@@ -132,18 +136,18 @@ def _forms(word: str) -> Iterator[str]:
 
 
 @cache
-def _meanings() -> dict[str, str]:
+def _concepts() -> dict[str, str]:
     table = _read()
-    found = dict.fromkeys(table["ignored"]["words"], "")
-    # The other way round: a form that stands in two lists means the first.
-    for meaning, forms in reversed(table["meaning"].items()):
-        found |= dict.fromkeys(forms, meaning)
-    return found
+    concepts = dict.fromkeys(table["ignored"]["words"], "")
+    # Reversed, so that the first list wins.
+    for name, forms in reversed(table["concepts"].items()):
+        concepts |= dict.fromkeys(forms, name)
+    return concepts
 
 
 @cache
-def _steering() -> tuple[str, ...]:
-    return tuple(word for word, meaning in _meanings().items() if meaning in _STEERING and len(word) >= _CORRECTED_FROM)
+def _key_words() -> tuple[str, ...]:
+    return tuple(word for word, name in _concepts().items() if name in _KEY_CONCEPTS and len(word) >= _CORRECTED_FROM)
 
 
 @cache
@@ -157,7 +161,7 @@ def _read() -> dict[str, Any]:
 
 
 class Token(Struct, frozen=True):
-    """One link or word. `value` is an id, a code, a number, or what the word means; `text` is as it was written."""
+    """A name or word. `value` is an id, a code, a number or a concept; `text` is the original text."""
 
     kind: str
     value: str
@@ -165,43 +169,43 @@ class Token(Struct, frozen=True):
 
     @property
     def is_name(self) -> bool:
-        """Whether it is written like a name."""
+        """Whether it is capitalized."""
         return self.text[:1].isupper()
 
 
 class EntityLinker:
-    """Reads sentences against one chain."""
+    """Tokenizes messages with the names of one graph."""
 
     def __init__(self, graph: SupplyGraph) -> None:
         self._graph = graph
         self._categories = {_stemmed(key): category.id for key, category in graph.names.categories.items()}
-        self._whole_products, self._product_parts = _product_names(graph)
+        self._products, self._product_parts = _product_names(graph)
         named = (*graph.names.companies, *graph.names.categories, *_country_words(), *self._product_parts)
         self._name_words = frozenset(word for name in named for word in name.split())
 
-    def read(self, message: str) -> list[Token]:
-        """The sentence as links and words, in its order."""
-        pieces = [self._respelt(key, raw, place) for place, (key, raw) in enumerate(_pieces(message))]
+    def tokenize(self, message: str) -> list[Token]:
+        """The tokens of a message, in order."""
+        pieces = [self._corrected(key, raw, place) for place, (key, raw) in enumerate(_pieces(message))]
         tokens: list[Token] = []
         place = 0
         while place < len(pieces):
-            token, length = self._longest(pieces, place)
+            token, length = self._longest_match(pieces, place)
             tokens.append(token)
             place += length
         return tokens
 
     def is_product(self, text: str) -> bool:
-        """Whether some product or slot is called exactly this."""
-        return _stemmed(normalize(text)) in self._whole_products
+        """Whether a product or slot has exactly this name."""
+        return _stemmed(normalize(text)) in self._products
 
-    def _respelt(self, key: str, raw: str, place: int) -> tuple[str, str]:
-        """A word of the language as it should be spelt; what is or may be a name stays as it is."""
+    def _corrected(self, key: str, raw: str, place: int) -> tuple[str, str]:
+        """The word in its correct spelling, unless it is or may be a name."""
         if (place and raw[:1].isupper()) or key in self._name_words or self._graph.names.misspelt(key):
             return key, raw
         word = correct_spelling(key)
         return (word, word) if word else (key, raw)
 
-    def _longest(self, pieces: list[tuple[str, str]], place: int) -> tuple[Token, int]:
+    def _longest_match(self, pieces: list[tuple[str, str]], place: int) -> tuple[Token, int]:
         for length in range(min(LONGEST_NAME_WORDS, len(pieces) - place), 0, -1):
             part = pieces[place : place + length]
             token = self._named(" ".join(key for key, _ in part), " ".join(raw for _, raw in part))
@@ -217,8 +221,8 @@ class EntityLinker:
         return self._word(*pieces[place]), 1
 
     def _named(self, key: str, raw: str) -> Token | None:
-        """A company, a country or a category of exactly this name."""
-        if key in _IN_CAPITALS and not raw.isupper():
+        """The company, country, category or product with exactly this name."""
+        if key in _AMBIGUOUS and not raw.isupper():
             return None
         company = self._graph.names.companies.get(key)
         if company:
@@ -229,32 +233,32 @@ class EntityLinker:
         category = self._categories.get(_stemmed(key))
         if category:
             return Token(CATEGORY, category, raw)
-        return Token(PRODUCT, key, raw) if _stemmed(key) in self._product_parts and _tells(key) else None
+        return Token(PRODUCT, key, raw) if _stemmed(key) in self._product_parts and _is_specific(key) else None
 
     def _word(self, key: str, raw: str) -> Token:
         number = key if key.isdigit() else number_word(key)
         if number:
             return Token(NUMBER, str(number), raw)
         if is_out_of_scope(key):
-            return Token(FOREIGN, key, raw)
-        meaning = concept(key)
-        if meaning is None:
-            meaning = correct_concept(key)
-        return Token(UNKNOWN, key, raw) if meaning is None else Token(WORD, meaning, raw)
+            return Token(OUT_OF_SCOPE, key, raw)
+        name = concept(key)
+        if name is None:
+            name = correct_concept(key)
+        return Token(UNKNOWN, key, raw) if name is None else Token(WORD, name, raw)
 
 
 def _pieces(message: str) -> Iterator[tuple[str, str]]:
-    """Each word as names are compared, and as it was written."""
+    """Each word in its normalized and its original form."""
     for match in _RAW.finditer(message):
         raw = _POSSESSIVE.sub("", match[0])
         parts = normalize(raw).split()
         written = [part for part in _BREAKS.split(raw) if part]
-        # "non-US" is two words; where accents change the count, each is written like the whole.
+        # "non-US" is two words. If normalization changes the number of parts, each part keeps the whole original.
         yield from zip(parts, written if len(written) == len(parts) else [raw] * len(parts), strict=True)
 
 
-def _tells(key: str) -> bool:
-    """Whether some word of it is no word of every question."""
+def _is_specific(key: str) -> bool:
+    """Whether at least one of its words is not a common question word."""
     return any(
         concept(word) is None and number_word(word) is None and not word.isdigit() and not is_out_of_scope(word)
         for word in key.split()
@@ -262,7 +266,7 @@ def _tells(key: str) -> bool:
 
 
 def _product_names(graph: SupplyGraph) -> tuple[set[str], set[str]]:
-    """The names of products and slots, and every run of words inside those and inside what edges are about."""
+    """The names of products and slots, and every sequence of up to four words in those and in products of edges."""
     whole = [text for company in graph.companies for text in company.products]
     whole += [slot for edge in graph.edges for slot in edge.slots]
     parts: set[str] = set()
@@ -286,10 +290,10 @@ def _country_words() -> dict[str, Country]:
 
 
 class Sentence:
-    """Links and words in their order.
+    """The tokens of a message.
 
-    `line` is the sentence in ideas: C0, C1 … for companies, K, N and P for categories, countries and products, # for
-    numbers, ? for the unknown.
+    `line` is the sequence of concepts: C0, C1 … for companies, K, N and P for categories, countries and products, # for
+    numbers, ? for unknown words. Rules are regular expressions over it.
     """
 
     def __init__(self, tokens: Sequence[Token]) -> None:
@@ -300,54 +304,54 @@ class Sentence:
         self.line = " ".join(symbol for symbol in map(self._symbol, tokens) if symbol)
 
     @property
-    def is_foreign(self) -> bool:
-        """Whether it asks for what is not here. A stock has a symbol, and that much is known."""
-        return bool(set(self._values(FOREIGN)) - ({"stock"} if self.has("ticker") else set()))
+    def is_out_of_scope(self) -> bool:
+        """Whether it asks about something that the catalogue does not have. Stock symbols are in the catalogue."""
+        return bool(set(self._values(OUT_OF_SCOPE)) - ({"stock"} if self.has("ticker") else set()))
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers in it, as far as anyone may ask for so many."""
+        """The numbers below 1,000."""
         return [int(number) for number in self._values(NUMBER) if len(number) < 4]
 
-    def ideas(self) -> set[str]:
-        """The ideas that its words stand for."""
+    def concepts(self) -> set[str]:
+        """The concepts of its words."""
         return {token.value for token in self.tokens if token.kind == WORD and token.value}
 
-    def has(self, *ideas: str) -> bool:
-        """Whether any of these ideas is in the sentence."""
-        return not self.ideas().isdisjoint(ideas)
+    def has(self, *concepts: str) -> bool:
+        """Whether it has any of these concepts."""
+        return not self.concepts().isdisjoint(concepts)
 
-    def says(self, pattern: str) -> bool:
-        """Whether the ideas follow one another like that; V stands for any verb of supplying."""
+    def matches(self, pattern: str) -> bool:
+        """Whether the pattern occurs in `line`; V stands for any verb of supply."""
         return re.search(rf"(?:^| ){pattern.replace('V', _SUPPLY)}(?: |$)", self.line) is not None
 
-    def holds_word(self, words: frozenset[str]) -> bool:
-        """Whether one of these very words is in it."""
+    def has_word(self, words: frozenset[str]) -> bool:
+        """Whether it has one of these words literally."""
         return any(token.text.casefold() in words for token in self.tokens)
 
     def category(self) -> str | None:
-        """The first category named."""
+        """The first category."""
         return next(iter(self._values(CATEGORY)), None)
 
     def kinds(self) -> tuple[Kind, ...]:
-        """The kind of supply that the words speak of; empty for any."""
-        ideas = self.ideas() | {_CATEGORY_IDEAS.get(category, "") for category in self._values(CATEGORY)}
-        if "make" in ideas and self.companies and self.holds_word(frozenset({"chip", "chips", "wafers"})):
+        """The kinds of supply that the words name; empty for any."""
+        concepts = self.concepts() | {_CATEGORY_CONCEPTS.get(category, "") for category in self._values(CATEGORY)}
+        if "make" in concepts and self.companies and self.has_word(frozenset({"chip", "chips", "wafers"})):
             return ("manufactures_for",)
-        return next(((kind,) for idea, kind in _KINDS.items() if idea in ideas), ())
+        return next(((kind,) for name, kind in _KINDS.items() if name in concepts), ())
 
     def product(self, *, with_categories: bool) -> str | None:
-        """The product that is spoken of; a category's word can stand for one ("HBM")."""
-        wanted = {PRODUCT, CATEGORY} if with_categories else {PRODUCT}
-        return next((normalize(token.text) for token in self.tokens if token.kind in wanted), None)
+        """The first product; a category can also name one ("HBM")."""
+        kinds = {PRODUCT, CATEGORY} if with_categories else {PRODUCT}
+        return next((normalize(token.text) for token in self.tokens if token.kind in kinds), None)
 
-    def with_topic_put_in(self) -> "Sentence":
-        """Its only company put where the pronoun stands: "Micron: who buys its memory?"."""
+    def with_topic_resolved(self) -> "Sentence":
+        """With its only company in place of the pronoun: "Micron: who buys its memory?"."""
         topic = next(token for token in self.tokens if token.kind == COMPANY)
         return Sentence([token for token in self.tokens if token.kind != COMPANY]).with_company(topic)
 
     def with_company(self, company: Token) -> "Sentence":
-        """A company put where the pronoun stands, or else at the end."""
+        """With a company in place of the pronoun, or at the end."""
         tokens = list(self.tokens)
         place = next((i for i, token in enumerate(tokens) if token.value in _PRONOUNS), None)
         if place is None:
@@ -362,4 +366,4 @@ class Sentence:
             return f"C{self.companies.index(token.value)}"
         if token.kind in _LINK_KINDS:
             return token.kind
-        return {WORD: token.value, FOREIGN: ""}.get(token.kind, "?")
+        return {WORD: token.value, OUT_OF_SCOPE: ""}.get(token.kind, "?")

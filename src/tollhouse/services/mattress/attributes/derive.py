@@ -43,10 +43,10 @@ _Declared = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def derive_material(texts: ProductTexts) -> DerivedAttribute | None:
-    """The material, or None where none is named. The first place that names any decides.
+    """The material, or None if no text names one. The first text with a material decides.
 
-    A description tells what lies in which layer: springs under latex or memory foam are a hybrid there, and two
-    fillings without springs contradict each other.
+    A description names the material of each layer: there, springs with latex or memory foam are a hybrid, and two
+    fillings without springs are a contradiction.
     """
     for place, said in texts.places("material"):
         found = [each for text in said if text for each in _named_materials(normalize(text))]
@@ -84,13 +84,13 @@ def _material_labels() -> dict[str, str]:
 
 
 def derive_cooling(texts: ProductTexts) -> DerivedAttribute | None:
-    """The level, or None where nothing is said of it.
+    """The level from 1 (warm) to 5, or None if no text has one.
 
-    What stands under a heading of its own decides; else the strongest word anywhere, and praise beside a complaint of
-    heat contradicts itself.
+    A declared value decides, else the strongest word in any text. Praise together with complaints about heat is a
+    contradiction.
     """
     (declared, under), *elsewhere = texts.places("cooling")
-    # A bare number under the heading "cooling" is a level.
+    # A declared number is a level.
     plain = [normalize(text) for text in under if text]
     found = [(*each, declared) for each in _cooling_claims([f"cooling {t}" if t[:1].isdecimal() else t for t in plain])]
     if not found:
@@ -123,7 +123,7 @@ def _worded_cooling(text: str) -> Iterator[tuple[int, str]]:
         if not is_negated(text, hit.start):
             yield level.value, hit.words
         elif level.negated is not None:
-            # "Does not trap heat" is worth something; "not cooling" is no claim at all.
+            # "Does not trap heat" is a claim; "not cooling" is not.
             yield level.negated, f"not {hit.words}"
 
 
@@ -133,10 +133,10 @@ def _cooling_levels() -> dict[str, Level]:
 
 
 def derive_positions(texts: ProductTexts) -> DerivedAttribute | None:
-    """The positions in the order of the words file, or None where none is named.
+    """The positions in the order of the words file, or None if no text names one.
 
-    What stands under a heading of its own decides; else all that is named anywhere. A bare "side" counts in a field
-    or a tag; in running text it must be a side sleeper's, or slept on.
+    A declared value decides, else all texts together. The word "side" alone counts in a field or a tag; in running
+    text it must be followed by "sleeper", or follow "sleep on".
     """
     declared, *elsewhere = texts.places("sleep_positions")
     found = _positions_in([declared]) or _positions_in(elsewhere)
@@ -175,14 +175,14 @@ def _named_positions(text: str, place: Place) -> list[tuple[str, str]]:
 
 @cache
 def _listed_sleepers() -> re.Pattern[str]:
-    """Side, back & stomach sleepers."""
+    """Matches "side, back & stomach sleepers"."""
     one, behind = pattern(tuple(_position_labels())), rf"[\s-]+{pattern(words().sleep_positions.behind)}"
     return re.compile(rf"(?:{one}(?:{behind})?{_JOINER}){{0,8}}{one}{behind}")
 
 
 @cache
 def _slept_on() -> re.Pattern[str]:
-    """Sleep on your side or back."""
+    """Matches "sleep on your side or back"."""
     known = words().sleep_positions
     one = pattern(tuple(_position_labels()))
     return re.compile(rf"{pattern(known.before)}[\s:-]+{one}(?:{_JOINER}{one}){{0,8}}")
@@ -193,9 +193,9 @@ def _position_labels() -> dict[str, str]:
     return {word: label.label for label in words().sleep_positions.labels for word in label.words}
 
 
-"""Characters of a description that are looked at."""
+"""Maximum number of characters of a description that are read."""
 
-_OF_EVERY_SIZE = {
+_PARSERS = {
     "material": derive_material,
     "firmness": derive_firmness,
     "cooling": derive_cooling,
@@ -204,29 +204,29 @@ _OF_EVERY_SIZE = {
 
 
 class Derived(Struct, frozen=True):
-    """What was found by attribute; an attribute that nothing speaks of is left out."""
+    """The derived attributes by name, without attributes that no text mentions."""
 
     findings: dict[str, DerivedAttribute]
 
     def value(self, attribute: str) -> int | str | tuple[str, ...] | None:
-        """None where it is unknown or contradictory."""
+        """The value of an attribute; None if it is unknown or contradictory."""
         finding = self.findings.get(attribute)
         return finding.value if finding else None
 
 
 def derive(texts: ProductTexts) -> Derived:
-    """Read every attribute off the texts."""
+    """Derive all attributes."""
     declared = tuple(sorted((name, said) for name, said in texts.declared.items() if name != "size"))
-    shared = _of_every_size(texts.title, texts.tags, texts.description, declared)
+    shared = _derive_shared(texts.title, texts.tags, texts.description, declared)
     size = derive_size(texts)
     return Derived(({"size": size} if size else {}) | shared)
 
 
 @lru_cache(maxsize=32)
-def _of_every_size(
+def _derive_shared(
     title: str, tags: tuple[str, ...], description: str, declared: _Declared
 ) -> dict[str, DerivedAttribute]:
-    """What the sizes of one product have in common, read once for all of them."""
+    """The attributes that all sizes of a product share, cached for them."""
     texts = ProductTexts(title, tags, description, dict(declared))
-    found = {name: read(texts) for name, read in _OF_EVERY_SIZE.items()}
+    found = {name: read(texts) for name, read in _PARSERS.items()}
     return {name: finding for name, finding in found.items() if finding}

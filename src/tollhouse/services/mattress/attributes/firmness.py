@@ -1,4 +1,4 @@
-"""How firm a mattress is by its seller's words: 1, the softest, to 10."""
+"""Firmness from a seller's texts: 1 (softest) to 10."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -38,11 +38,11 @@ _NEITHER = re.compile(
 
 
 def derive_firmness(texts: ProductTexts) -> DerivedAttribute | None:
-    """The firmness, or None where nothing is said of it. The first place that says anything decides."""
+    """The firmness, or None if no text has one. The first text with a firmness decides."""
     for place, said in texts.places("firmness"):
         plain = [normalize(text) for text in said if text]
         if place == DECLARED:
-            # A bare number under the heading "firmness" is one.
+            # A declared number is a firmness.
             plain = [f"firmness {text}" if text[:1].isdecimal() else text for text in plain]
         found = list(_rated(plain)) or list(_worded(plain, is_prose=place == DESCRIPTION))
         if found:
@@ -59,12 +59,12 @@ def _rated(texts: list[str]) -> Iterator[tuple[int, str]]:
             scale = Decimal(rating[3] or FIRMEST)
             stated = [Decimal(number) for number in (rating[1], rating[2]) if number]
             if scale > 0 and all(0 < number <= scale for number in stated):
-                yield _whole(sum(stated, Decimal(0)) / len(stated) * FIRMEST / scale), rating[0]
+                yield _on_scale(sum(stated, Decimal(0)) / len(stated) * FIRMEST / scale), rating[0]
 
 
 def _worded(texts: Iterable[str], *, is_prose: bool) -> Iterator[tuple[int, str]]:
     for text in texts:
-        # Neither soft nor hard: the usual way to say medium.
+        # "Neither soft nor hard" means medium.
         if (neither := _NEITHER.search(text)) and (neither[1] in {"soft", "plush"}) != (
             neither[2] in {"soft", "plush"}
         ):
@@ -75,18 +75,18 @@ def _worded(texts: Iterable[str], *, is_prose: bool) -> Iterator[tuple[int, str]
 def _phrases(text: str, *, is_prose: bool) -> Iterator[tuple[int, str]]:
     hits = find_phrases(text, _meanings(), words().firmness.not_firmness)
     for first, last in _ranges(text, hits):
-        if is_negated(text, first.start) or (is_prose and not _is_of_the_feel(text, first.start, last.end)):
+        if is_negated(text, first.start) or (is_prose and not _is_about_the_feel(text, first.start, last.end)):
             continue
-        if _is_of_something_else(text, last.end):
+        if _is_about_something_else(text, last.end):
             continue
         if abs(first.value - last.value) > words().firmness.widest_range:
             yield from ((hit.value, hit.words) for hit in (first, last))
         else:
-            yield _whole(Decimal(first.value + last.value) / 2), text[first.start : last.end]
+            yield _on_scale(Decimal(first.value + last.value) / 2), text[first.start : last.end]
 
 
 def _ranges(text: str, hits: list[PhraseMatch[int]]) -> Iterator[tuple[PhraseMatch[int], PhraseMatch[int]]]:
-    """Every word with itself, and two that a "to" joins with one another."""
+    """Ranges of two levels joined by "to", and single levels as a range of one."""
     position = 0
     while position < len(hits):
         first = last = hits[position]
@@ -97,12 +97,12 @@ def _ranges(text: str, hits: list[PhraseMatch[int]]) -> Iterator[tuple[PhraseMat
         position += 1
 
 
-def _is_of_the_feel(text: str, start: int, end: int) -> bool:
+def _is_about_the_feel(text: str, start: int, end: int) -> bool:
     return bool(_before().search(text[max(0, start - 60) : start]) or _after().match(text, end))
 
 
-def _is_of_something_else(text: str, end: int) -> bool:
-    """A soft mattress cover: one of the words that may follow, then one of those that must not."""
+def _is_about_something_else(text: str, end: int) -> bool:
+    """Whether the words continue as in "soft mattress cover"."""
     return bool(_else().match(text, end))
 
 
@@ -129,6 +129,6 @@ def _meanings() -> dict[str, int]:
     return {word: level.value for level in words().firmness.levels for word in level.words}
 
 
-def _whole(number: Decimal | int) -> int:
-    whole = int(Decimal(number).quantize(Decimal(1), ROUND_HALF_UP))
-    return max(SOFTEST, min(FIRMEST, whole))
+def _on_scale(number: Decimal | int) -> int:
+    level = int(Decimal(number).quantize(Decimal(1), ROUND_HALF_UP))
+    return max(SOFTEST, min(FIRMEST, level))

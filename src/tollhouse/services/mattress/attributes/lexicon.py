@@ -25,7 +25,7 @@ _QUOTES = str.maketrans(
 
 
 class DerivedAttribute(Struct, frozen=True):
-    """`words` decided, and stand in `place`. `value` is None where they contradict one another."""
+    """An attribute derived from `words` in the text at `place`. `value` is None if they contradict each other."""
 
     value: int | str | tuple[str, ...] | None
     words: tuple[str, ...]
@@ -33,7 +33,7 @@ class DerivedAttribute(Struct, frozen=True):
 
 
 class ProductTexts(Struct, frozen=True):
-    """What a seller says of a product. `declared` are texts of fields and options by what they speak of: `firmness`."""
+    """The texts of a product. `declared` are the texts of fields and options by attribute."""
 
     title: str = ""
     tags: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class ProductTexts(Struct, frozen=True):
     declared: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def places(self, attribute: str) -> list[tuple[Place, tuple[str, ...]]]:
-        """Where to look, the most telling place first: the first that says anything decides."""
+        """The texts to read for an attribute, the most reliable first."""
         return [
             (DECLARED, self.declared.get(attribute, ())),
             (TITLE, (self.title,)),
@@ -115,7 +115,7 @@ class Words(Struct, frozen=True):
 
 
 class PhraseMatch(Struct, Generic[Value], frozen=True):
-    """A phrase that stands in a text, from `start` to before `end`, and what it means."""
+    """A phrase in a text, from `start` up to `end`, and its meaning."""
 
     start: int
     end: int
@@ -125,14 +125,14 @@ class PhraseMatch(Struct, Generic[Value], frozen=True):
 
 @cache
 def words() -> Words:
-    """The file of words."""
+    """The contents of words.toml."""
     text = files(__package__).joinpath("words.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text), Words)
 
 
 @lru_cache(maxsize=128)
 def normalize(text: str) -> str:
-    """The text as it is compared: one case, one kind of quote, dash and space; lines stay apart."""
+    """The text with one case and one kind of quote, dash and space. Line breaks stay."""
     plain = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
     return _LINES.sub("\n", _SPACE.sub(" ", plain))
 
@@ -151,29 +151,29 @@ def compiled(phrases: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def find_phrases(text: str, meanings: Mapping[str, Value], unlike: Sequence[str] = ()) -> list[PhraseMatch[Value]]:
-    """Where phrases stand in a normal text, except where they are part of one of those that they are unlike."""
+    """Phrases in a normalized text, except inside one of the phrases in `unlike`."""
     spans = [match.span() for match in compiled(tuple(unlike)).finditer(text)]
     return [
-        PhraseMatch(match.start(), match.end(), meanings[_spelt(match[0], meanings)], match[0])
+        PhraseMatch(match.start(), match.end(), meanings[_listed_phrase(match[0], meanings)], match[0])
         for match in compiled(tuple(meanings)).finditer(text)
         if not any(start < match.end() and match.start() < end for start, end in spans)
     ]
 
 
 def is_negated(text: str, start: int) -> bool:
-    """Whether the clause before `start` turns round what stands there: "not too firm"."""
+    """Whether the clause before `start` negates what follows: "not too firm"."""
     return bool(_negators().search(clause_before(text, start)))
 
 
 def clause_before(text: str, start: int) -> str:
-    """What stands between the beginning of the clause and `start`."""
+    """The clause before `start`."""
     before = text[max(0, start - 200) : start]
-    ends = [match.end() for pattern in (_CLAUSE_END, _restarts()) for match in pattern.finditer(before)]
+    ends = [match.end() for pattern in (_CLAUSE_END, _clause_starts()) for match in pattern.finditer(before)]
     return before[max(ends, default=0) :]
 
 
 def unique_texts(texts: Iterable[str]) -> tuple[str, ...]:
-    """Each text once, in the order of first appearance, on one line."""
+    """The distinct texts in order, each on one line."""
     return tuple(dict.fromkeys(" ".join(text.split()) for text in texts))
 
 
@@ -182,19 +182,19 @@ def _phrase(phrase: str) -> str:
     return r"[\s-]+".join(parts)
 
 
-def _spelt(found: str, meanings: Mapping[str, Value]) -> str:
-    """The phrase of the list that was found, whose spelling may have other spaces, or a star."""
-    plain = " ".join(re.split(r"[\s-]+", found))
-    return plain if plain in meanings else _starred(plain, tuple(meanings))
+def _listed_phrase(matched: str, meanings: Mapping[str, Value]) -> str:
+    """The listed phrase for a match, which may differ in spaces or match a star."""
+    plain = " ".join(re.split(r"[\s-]+", matched))
+    return plain if plain in meanings else _starred_phrase(plain, tuple(meanings))
 
 
 @cache
-def _starred(found: str, phrases: tuple[str, ...]) -> str:
-    return next(phrase for phrase in sorted(phrases, key=len, reverse=True) if compiled((phrase,)).fullmatch(found))
+def _starred_phrase(matched: str, phrases: tuple[str, ...]) -> str:
+    return next(phrase for phrase in sorted(phrases, key=len, reverse=True) if compiled((phrase,)).fullmatch(matched))
 
 
 @cache
-def _restarts() -> re.Pattern[str]:
+def _clause_starts() -> re.Pattern[str]:
     return compiled(words().clause_ends)
 
 

@@ -1,4 +1,4 @@
-"""Which of the six Australian mattress sizes a text means."""
+"""Mattress sizes in texts: one of the six Australian sizes."""
 
 import re
 from functools import cache
@@ -27,9 +27,9 @@ _MEASURES = re.compile(
 
 
 def derive_size(texts: ProductTexts) -> DerivedAttribute | None:
-    """The size that the product is sold in; None where the seller does not say, or says several.
+    """The size of the product; None if no text names one, or if one names several.
 
-    A description speaks of other sizes as well ("fits king sheets"), so only its measures count.
+    A description can mention other sizes ("fits king sheets"), so only its measures count.
     """
     for text in texts.declared.get("size", ()):
         if found := declared_size(text):
@@ -42,7 +42,7 @@ def derive_size(texts: ProductTexts) -> DerivedAttribute | None:
 
 
 def declared_size(text: str) -> DerivedAttribute | None:
-    """The size that an option or a column names, in words, in letters or in measures."""
+    """The size that an option or a column names, in words, letters or measures."""
     plain = normalize(text).strip()
     found = _agreed(_named(plain, is_title=False)) or _agreed(_measured(plain))
     return DerivedAttribute(found[0], found[1], DECLARED) if found else None
@@ -56,7 +56,7 @@ def _named(text: str, *, is_title: bool) -> list[tuple[str, str]]:
     known = words().size
     hits = find_phrases(text, _meanings(), known.not_sizes)
     if is_title:
-        # "S" and "K" stand for sizes at the end of a title; elsewhere they are initials.
+        # "S" and "K" are sizes at the end of a title, and initials elsewhere.
         hits = [hit for hit in hits if len(hit.words) > known.abbreviation or not text[hit.end :].strip(" )]-")]
     whole = [hit for hit in hits if len(hit.words) > known.abbreviation]
     return [(hit.value, hit.words) for hit in whole or hits]
@@ -65,27 +65,27 @@ def _named(text: str, *, is_title: bool) -> list[tuple[str, str]]:
 def _measured(text: str) -> list[tuple[str, str]]:
     found = []
     for match in _MEASURES.finditer(text):
-        label = _label_of(_centimetres(match[1], match[2] or match[4]), _centimetres(match[3], match[4] or match[2]))
+        label = _label_for(_centimetres(match[1], match[2] or match[4]), _centimetres(match[3], match[4] or match[2]))
         if label:
             found.append((label, match[0].strip()))
     return found
 
 
 def _centimetres(number: str, unit: str | None) -> float:
-    """Without a unit: centimetres up to 300, metres below 3, millimetres from 600."""
+    """Centimetres. Without a unit, numbers below 3 are metres and numbers from 600 are millimetres."""
     value = float(number)
     if unit:
         return value / 10 if unit.startswith("mi") or unit == "mm" else value * 100 if unit == "m" else value
     return value * 100 if value < 3 else value / 10 if value >= 600 else value
 
 
-def _label_of(one: float, other: float) -> str | None:
+def _label_for(one: float, other: float) -> str | None:
     width, length = sorted((one, other))
-    near = [size for size in words().size.labels if _misfit(size, width, length) <= TOLERANCE_CM]
-    return min(near, key=lambda size: _misfit(size, width, length)).label if near else None
+    near = [size for size in words().size.labels if _deviation(size, width, length) <= TOLERANCE_CM]
+    return min(near, key=lambda size: _deviation(size, width, length)).label if near else None
 
 
-def _misfit(size: SizeLabel, width: float, length: float) -> float:
+def _deviation(size: SizeLabel, width: float, length: float) -> float:
     return max(abs(size.width - width), abs(size.length - length))
 
 
