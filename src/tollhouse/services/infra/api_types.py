@@ -37,7 +37,7 @@ Direction = Literal["upstream", "downstream", "both"]
 CHOKEPOINT_CAVEAT = (
     "In this simulation a company fails when an input slot has lost every supplier in the catalogue. The catalogue "
     "contains public knowledge: an unreported supplier makes a slot look sole-sourced, and an unreported slot cannot "
-    "fail. Stocks, second sources in qualification and time are not modelled. It shows what is documented, not a forecast."
+    "fail. Stocks, second sources in qualification and time are not modelled. Read it as documented, not as a forecast."
 )
 EXPOSURE_CAVEAT = (
     "Supply edges only, without investments, ownership and partnerships. A company reached through others has a "
