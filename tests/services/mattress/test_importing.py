@@ -20,7 +20,7 @@ from tollhouse.storage.migrate import migrate
 from tollhouse.webhooks.store import event as webhook_event
 
 SHOP = load_retailers().get("coastal-kip")
-OTHER = Retailers([]).of("other-shop")
+OTHER = Retailers([]).get("other-shop")
 FRONT = Storefront("https://api.example")
 
 

@@ -14,7 +14,7 @@ from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.services.mattress.ucp.endpoints import failure
-from tollhouse.services.mattress.ucp.requests import Lookup, LookupBody, strictly
+from tollhouse.services.mattress.ucp.requests import Lookup, LookupBody, parse_strictly
 
 SCHEMAS = Path(__file__).parents[2] / "data" / "ucp"
 BASE = "https://ucp.dev/schemas/"
@@ -221,10 +221,10 @@ def test_body_that_is_no_object_is_400(mattress, path, content):
 )  # fmt: skip
 def test_body_is_read_the_same_as_it_came(raw, content_type, code):
     with pytest.raises(Problem) as refused:
-        strictly(raw, content_type, LookupBody, Lookup)
+        parse_strictly(raw, content_type, LookupBody, Lookup)
     assert refused.value.code == code
     ERROR.validate(msgspec.json.decode(failure(refused.value).body))
-    assert strictly(b'{"ids": ["a"]}', "application/json", LookupBody, Lookup).ids == ["a"]
+    assert parse_strictly(b'{"ids": ["a"]}', "application/json", LookupBody, Lookup).ids == ["a"]
 
 
 def told(answer, status, code):
