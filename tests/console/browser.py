@@ -1,4 +1,4 @@
-"""A real Chromium for the journeys through the pages; where there is none, it says loudly that they were left out."""
+"""A real Chromium for the tests of the pages. Without one, they are skipped and the run says so prominently."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 LEFT_OUT = "browser journeys were left out: no Chromium on the PATH (apt install chromium), nor named by CHROMIUM"
 LOUD = "BROWSER JOURNEYS WERE LEFT OUT"
 """`.ci/run` looks for it."""
-# Nothing but the server is reached, and nothing is phoned home.
+# No host except the server is reachable, and the browser contacts none by itself.
 FLAGS = (
     "--no-sandbox",
     "--disable-background-networking",
@@ -24,12 +24,12 @@ FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 SERIOUS = ("serious", "critical")
-QUIET_SECONDS = 0.5
+QUIET_FRAMES = 4
 LONGEST_WAIT_SECONDS = 30
 
 
 class Visitor:
-    """One person's tab on one server. What the console said, and every request that went elsewhere, is kept."""
+    """A tab on one server. Keeps console messages (`complaints`) and requests to other hosts (`strangers`)."""
 
     def __init__(self, page: Page, root: str, axe: str) -> None:
         self.page = page
@@ -37,33 +37,34 @@ class Visitor:
         self.complaints: list[str] = []
         self.strangers: list[str] = []
         self._axe = axe
-        self._under_way: set[Request] = set()
-        page.on("console", lambda message: self._hear(message.type, message.text))
+        self._in_flight: set[Request] = set()
+        self._seen = 0
+        page.on("console", lambda message: self._on_message(message.type, message.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", self._see)
-        page.on("requestfinished", self._end)
-        page.on("requestfailed", self._end)
+        page.on("request", self._on_request)
+        page.on("requestfinished", self._on_end)
+        page.on("requestfailed", self._on_end)
 
     def open(self, path: str) -> None:
-        self._under_way.clear()
+        self._in_flight.clear()
         self.page.goto(self.root + path)
         self.settle()
 
     def settle(self) -> None:
-        """Wait until nothing was under way for half a second. Chromium does not always say so ("networkidle")."""
-        quiet_since, ends = monotonic(), monotonic() + LONGEST_WAIT_SECONDS
-        while monotonic() - quiet_since < QUIET_SECONDS:
-            assert monotonic() < ends, [request.url for request in self._under_way]
-            self.page.wait_for_timeout(50)
-            if self._under_way:
-                quiet_since = monotonic()
+        """Wait until no request is in flight and no frame in a row starts one."""
+        quiet_frames, deadline = 0, monotonic() + LONGEST_WAIT_SECONDS
+        while quiet_frames < QUIET_FRAMES:
+            assert monotonic() < deadline, [request.url for request in self._in_flight]
+            seen = self._seen
+            self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+            quiet_frames = quiet_frames + 1 if not self._in_flight and self._seen == seen else 0
 
     def key(self, text: str) -> None:
-        """Have this key in the tab, as if it had been made there."""
+        """Store this key in the tab, as if it had been created there."""
         self.page.add_init_script(f"sessionStorage.setItem('tollhouse-key', '{text}')")
 
     def barriers(self, *rules: str) -> list[str]:
-        """What axe-core finds serious or worse in the page as it stands now, by all of its rules or by these."""
+        """Violations that axe-core rates serious or worse, by all of its rules or by these."""
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(self._axe)
         options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
@@ -75,36 +76,44 @@ class Visitor:
         ]
 
     def overflow(self) -> int:
-        """By how many pixels the page is wider than the window."""
+        """How many pixels the page is wider than the window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
     def check_in_both_schemes(self) -> None:
-        """The same page in light colours and then in dark ones: they are the style's, and nothing else changes."""
+        """The page in light colours, then in dark ones, where only the contrast can differ."""
         self.page.emulate_media(color_scheme="light")
         self.check()
         self.page.emulate_media(color_scheme="dark")
-        # Scripts hear of it with the next frame.
+        # Scripts get the event in the next frame.
         self.page.evaluate("() => new Promise(requestAnimationFrame)")
         assert self.barriers("color-contrast") == []
         assert self.complaints == []
         assert self.strangers == []
 
+    def check_at_every_width(self) -> None:
+        """The page in both schemes on a desktop, and after the window shrinks to a phone's width."""
+        for width in (1280, 390):
+            self.page.set_viewport_size({"width": width, "height": 844})
+            self.settle()
+            self.check_in_both_schemes()
+
     def check(self) -> None:
-        """Nothing serious for anyone who reads otherwise, nothing in the console, nothing from elsewhere."""
+        """No serious accessibility violation, nothing in the console, no other host, no horizontal overflow."""
         assert self.barriers() == []
         assert self.complaints == []
         assert self.strangers == []
         assert self.overflow() <= 0
 
-    def _hear(self, kind: str, text: str) -> None:
+    def _on_message(self, kind: str, text: str) -> None:
         if kind in ("error", "warning"):
             self.complaints.append(text)
 
-    def _end(self, request: Request) -> None:
-        self._under_way.discard(request)
+    def _on_end(self, request: Request) -> None:
+        self._in_flight.discard(request)
 
-    def _see(self, request: Request) -> None:
-        self._under_way.add(request)
+    def _on_request(self, request: Request) -> None:
+        self._in_flight.add(request)
+        self._seen += 1
         if not request.url.startswith((self.root, "data:")):
             self.strangers.append(request.url)
 
@@ -113,14 +122,14 @@ Visit = Callable[..., Visitor]
 
 
 def chromium() -> str | None:
-    """The browser's program, or None."""
+    """The path of the browser, or None."""
     named = os.environ.get("CHROMIUM")
     return named or next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One for a module: while it is open no event loop of another test can run in this process."""
+    """One per module: while it is open, no other test of the process can run an event loop."""
     program = chromium()
     if program is None:
         pytest.skip(LEFT_OUT)
@@ -140,7 +149,7 @@ def axe() -> str:
 
 @pytest.fixture
 def visit(browser: Browser, axe: str, server) -> Iterator[Visit]:
-    """Opens a tab of the width and colours asked for."""
+    """A function that opens a tab with a width and a color scheme."""
     contexts: list[BrowserContext] = []
 
     def start(*, width: int = 1280, scheme: str = "light", root: str = "") -> Visitor:
@@ -155,7 +164,7 @@ def visit(browser: Browser, axe: str, server) -> Iterator[Visit]:
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
-    """The last thing that is said. Only the process that leads the run is asked: this file is a plugin of the whole."""
+    """Report skipped browser tests at the end. This file is a plugin of the whole run."""
     yield
     skipped = [report for report in terminalreporter.stats.get("skipped", []) if LEFT_OUT in str(report.longrepr)]
     if skipped:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.http.conftest import asgi_client
 from tollhouse import app
@@ -30,6 +31,16 @@ VENDORED = ("d3", "topojson-client", "world-atlas")
 MOST_VENDORED_BYTES = 600_000
 
 
+# These tests only read, so they share one server and its event loop.
+SHARED = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(tmp_path_factory):
+    async with served(tmp_path_factory.mktemp("served")) as opened:
+        yield opened
+
+
 @asynccontextmanager
 async def served(tmp_path, **options: Any):
     settings = Settings(data_dir=str(tmp_path), recorded=False, background_work=False, **options)
@@ -42,45 +53,45 @@ def addresses(html: str) -> set[str]:
     return {found.partition("?")[0] for found in re.findall(r'(?:href|src)="(/[^"#]*)"', html)}
 
 
-async def test_front_page_is_json_for_programs_and_html_for_browsers(tmp_path):
-    async with served(tmp_path) as client:
-        for accept in ({}, {"Accept": "application/json"}, {"Accept": "*/*"}):
-            listed = (await client.get("/", headers=accept)).json()
-            assert [service["name"] for service in listed["services"]] == list(SERVICES)
-        page = await client.get("/", headers=HTML)
-        assert page.headers["content-type"] == "text/html; charset=utf-8"
-        for name in ("defense", "mattress", "infra", "studio"):
-            assert f"/{name}/docs" in page.text
-        assert "100 requests a day" in page.text
-        assert "0.001 USDC" in page.text
+@SHARED
+async def test_front_page_is_json_for_programs_and_html_for_browsers(client):
+    for accept in ({}, {"Accept": "application/json"}, {"Accept": "*/*"}):
+        listed = (await client.get("/", headers=accept)).json()
+        assert [service["name"] for service in listed["services"]] == list(SERVICES)
+    page = await client.get("/", headers=HTML)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    for name in ("defense", "mattress", "infra", "studio"):
+        assert f"/{name}/docs" in page.text
+    assert "100 requests a day" in page.text
+    assert "0.001 USDC" in page.text
 
 
-async def test_every_page_has_the_strict_policy_and_nothing_inline_and_no_link_is_dead(tmp_path):
-    async with served(tmp_path) as client:
-        for path in ("/", "/problems/rate-limited", "/operator", *ALL_PATHS):
-            page = await client.get(path, headers=HTML)
-            assert page.status_code == 200, path
-            policy = page.headers["content-security-policy"]
-            assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
-            assert "unsafe" not in policy
-            assert "frame-ancestors 'none'" in policy
-            assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", page.text), path
-            assert page.text.count("<h1") == 1, path
-            for address in addresses(page.text):
-                assert (await client.get(address)).status_code == 200, (path, address)
+@SHARED
+async def test_every_page_has_the_strict_policy_and_nothing_inline_and_no_link_is_dead(client):
+    for path in ("/", "/problems/rate-limited", "/operator", *ALL_PATHS):
+        page = await client.get(path, headers=HTML)
+        assert page.status_code == 200, path
+        policy = page.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", page.text), path
+        assert page.text.count("<h1") == 1, path
+        for address in addresses(page.text):
+            assert (await client.get(address)).status_code == 200, (path, address)
 
 
-async def test_navigation_shows_where_a_page_under_an_entry_belongs(tmp_path):
-    async with served(tmp_path) as client:
-        page = await client.get("/guide/webhooks", headers=HTML)
-        assert re.findall(r'<a href="([^"]+)" aria-current="true"', page.text) == ["/guide"]
+@SHARED
+async def test_navigation_shows_where_a_page_under_an_entry_belongs(client):
+    page = await client.get("/guide/webhooks", headers=HTML)
+    assert re.findall(r'<a href="([^"]+)" aria-current="true"', page.text) == ["/guide"]
 
 
-async def test_unknown_parameter_of_a_page_is_refused_and_its_own_are_not(tmp_path):
-    async with served(tmp_path) as client:
-        assert (await client.get("/board?category=Battles&country=SD&view=stories")).status_code == 200
-        assert (await client.get("/mattresses?brand=A&brand=B&q=firm")).status_code == 200
-        assert (await client.get("/board?colour=red")).json()["parameter"] == "colour"
+@SHARED
+async def test_unknown_parameter_of_a_page_is_refused_and_its_own_are_not(client):
+    assert (await client.get("/board?category=Battles&country=SD&view=stories")).status_code == 200
+    assert (await client.get("/mattresses?brand=A&brand=B&q=firm")).status_code == 200
+    assert (await client.get("/board?colour=red")).json()["parameter"] == "colour"
 
 
 @pytest.mark.parametrize("service", ["defense", "studio", "infra"])
@@ -128,18 +139,18 @@ async def test_host_of_a_service_has_its_pages_and_its_own_health(tmp_path):
         assert (await client.get("/health")).json() == {"status": "ok"}
 
 
-async def test_every_module_a_page_imports_is_served(tmp_path):
-    async with served(tmp_path) as client:
-        page = await client.get("/board", headers=HTML)
-        (files,) = set(re.findall(r'data-files="([^"]+)"', page.text))
-        for script in (path for path in SCRIPTS if "tables" not in path.parts):
-            place = "" if script.is_relative_to(CONSOLE) else f"{script.parent.parent.name}/"
-            response = await client.get(f"{files}/{place}{script.name}")
-            assert response.headers["content-type"].startswith("text/javascript"), script
-            for imported in re.findall(r'from "\./([^"]+)"', response.text):
-                assert (script.parent / imported).exists(), (script.name, imported)
-            for imported in re.findall(r'from "\.\./([^"]+)"', response.text):
-                assert (CONSOLE / "static" / imported).exists(), (script.name, imported)
+@SHARED
+async def test_every_module_a_page_imports_is_served(client):
+    page = await client.get("/board", headers=HTML)
+    (files,) = set(re.findall(r'data-files="([^"]+)"', page.text))
+    for script in (path for path in SCRIPTS if "tables" not in path.parts):
+        place = "" if script.is_relative_to(CONSOLE) else f"{script.parent.parent.name}/"
+        response = await client.get(f"{files}/{place}{script.name}")
+        assert response.headers["content-type"].startswith("text/javascript"), script
+        for imported in re.findall(r'from "\./([^"]+)"', response.text):
+            assert (script.parent / imported).exists(), (script.name, imported)
+        for imported in re.findall(r'from "\.\./([^"]+)"', response.text):
+            assert (CONSOLE / "static" / imported).exists(), (script.name, imported)
 
 
 def test_scripts_never_make_markup_of_text():

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.guide.documents import ROOT
 from tests.http.conftest import asgi_client
@@ -19,6 +20,16 @@ from tollhouse.http.code_samples import lacking
 from tollhouse.services import EVERY_SERVICE, SERVICES
 
 ADDRESS = re.compile(r'(?:href|src)="(/[^"]*)"')
+
+
+# These tests only read, so they share one server and its event loop.
+SHARED = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(tmp_path_factory):
+    async with served(tmp_path_factory.mktemp("served")) as opened:
+        yield opened
 
 
 @asynccontextmanager
@@ -42,47 +53,47 @@ def test_every_page_of_the_documentation_has_its_place_in_the_guide():
     assert sorted(guide.page_names()) == sorted(files)
 
 
-async def test_every_page_is_served_whole_and_none_of_its_links_is_dead(tmp_path):
-    async with served(tmp_path) as client:
-        listed = addresses((await client.get("/guide")).text)
-        paths = [guide.page_path(name) for name in guide.page_names()]
-        paths += [f"/guide/reference/{name}" for name in SERVICES]
-        assert set(paths) <= listed
-        known: dict[str, str] = {}
-        for path in ["/guide", *paths]:
-            page = await client.get(path)
-            assert page.status_code == 200, path
-            assert page.text.count("<h1") == 1, path
-            assert len(ids(page.text)) == len(set(ids(page.text))), path
-            known[path] = page.text
-        for path in ["/guide", *paths]:
-            text = known[path]
-            for address in addresses(text):
-                target, _, anchor = address.partition("#")
-                if target not in known:
-                    answer = await client.get(target)
-                    assert answer.status_code == 200, (path, address)
-                    known[target] = answer.text if target.startswith(("/guide", "/problems")) else ""
-                assert not anchor or anchor in ids(known[target]), (path, address)
-            for anchor in re.findall(r'href="#([^"]+)"', text):
-                assert html.unescape(anchor) in ids(html.unescape(text)), (path, anchor)
+@SHARED
+async def test_every_page_is_served_whole_and_none_of_its_links_is_dead(client):
+    listed = addresses((await client.get("/guide")).text)
+    paths = [guide.page_path(name) for name in guide.page_names()]
+    paths += [f"/guide/reference/{name}" for name in SERVICES]
+    assert set(paths) <= listed
+    known: dict[str, str] = {}
+    for path in ["/guide", *paths]:
+        page = await client.get(path)
+        assert page.status_code == 200, path
+        assert page.text.count("<h1") == 1, path
+        assert len(ids(page.text)) == len(set(ids(page.text))), path
+        known[path] = page.text
+    for path in ["/guide", *paths]:
+        text = known[path]
+        for address in addresses(text):
+            target, _, anchor = address.partition("#")
+            if target not in known:
+                answer = await client.get(target)
+                assert answer.status_code == 200, (path, address)
+                known[target] = answer.text if target.startswith(("/guide", "/problems")) else ""
+            assert not anchor or anchor in ids(known[target]), (path, address)
+        for anchor in re.findall(r'href="#([^"]+)"', text):
+            assert html.unescape(anchor) in ids(html.unescape(text)), (path, anchor)
 
 
-async def test_pages_allow_no_script_or_style_but_the_servers_files(tmp_path):
-    async with served(tmp_path) as client:
-        for path in ("/guide", "/guide/settings", "/guide/quality", "/guide/reference/mattress"):
-            page = await client.get(path)
-            policy = page.headers["content-security-policy"]
-            assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
-            assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", page.text), path
+@SHARED
+async def test_pages_allow_no_script_or_style_but_the_servers_files(client):
+    for path in ("/guide", "/guide/settings", "/guide/quality", "/guide/reference/mattress"):
+        page = await client.get(path)
+        policy = page.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+        assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", page.text), path
 
 
-async def test_page_that_the_reader_has_already_is_not_sent_again(tmp_path):
-    async with served(tmp_path) as client:
-        for path in ("/guide", "/guide/settings", "/guide/reference/infra", "/guide/headings.json"):
-            first = await client.get(path)
-            again = await client.get(path, headers={"If-None-Match": first.headers["etag"]})
-            assert (again.status_code, again.content) == (304, b"")
+@SHARED
+async def test_page_that_the_reader_has_already_is_not_sent_again(client):
+    for path in ("/guide", "/guide/settings", "/guide/reference/infra", "/guide/headings.json"):
+        first = await client.get(path)
+        again = await client.get(path, headers={"If-None-Match": first.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
 
 
 @pytest.mark.parametrize(
@@ -90,10 +101,10 @@ async def test_page_that_the_reader_has_already_is_not_sent_again(tmp_path):
     ["/guide/nothing", "/guide/decisions/nothing", "/guide/reference/nothing", "/guide/..%2fREADME",
      "/guide/settings.md", "/guide/screenshots/nothing.png", "/guide/decisions%2f0001-the-gate-speaks-asgi"],
 )  # fmt: skip
-async def test_page_that_is_not_there_is_a_problem(tmp_path, path):
-    async with served(tmp_path) as client:
-        answer = await client.get(path)
-        assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
+@SHARED
+async def test_page_that_is_not_there_is_a_problem(client, path):
+    answer = await client.get(path)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
 
 
 async def test_host_of_one_service_has_the_guide_and_that_reference_alone(tmp_path):
@@ -104,20 +115,20 @@ async def test_host_of_one_service_has_the_guide_and_that_reference_alone(tmp_pa
         assert (await client.get("/guide/reference/defense", headers=there)).status_code == 404
 
 
-async def test_reference_tells_of_every_operation_what_it_costs_and_how_to_call_it(tmp_path):
-    async with served(tmp_path) as client:
-        for name in SERVICES:
-            page = (await client.get(f"/guide/reference/{name}")).text
-            text = html.unescape(page)
-            document = (await client.get(f"/{name}/api/openapi.json")).json()
-            for path, item in document["paths"].items():
-                for method, told in item.items():
-                    assert told["operationId"] in ids(page), told["operationId"]
-                    assert f"{method.upper()} {path}" in text
-                    assert len(told["x-codeSamples"]) == 3
-                    for sample in told["x-codeSamples"]:
-                        assert sample["source"] in text, (told["operationId"], sample["label"])
-            assert "/problems/invalid-parameter" in page
+@SHARED
+async def test_reference_tells_of_every_operation_what_it_costs_and_how_to_call_it(client):
+    for name in SERVICES:
+        page = (await client.get(f"/guide/reference/{name}")).text
+        text = html.unescape(page)
+        document = (await client.get(f"/{name}/api/openapi.json")).json()
+        for path, item in document["paths"].items():
+            for method, told in item.items():
+                assert told["operationId"] in ids(page), told["operationId"]
+                assert f"{method.upper()} {path}" in text
+                assert len(told["x-codeSamples"]) == 3
+                for sample in told["x-codeSamples"]:
+                    assert sample["source"] in text, (told["operationId"], sample["label"])
+        assert "/problems/invalid-parameter" in page
 
 
 async def test_every_operation_declares_an_example_of_all_it_needs(tmp_path):
@@ -129,26 +140,24 @@ async def test_every_operation_declares_an_example_of_all_it_needs(tmp_path):
     assert {one.id: lacking(one) for one in operations if lacking(one)} == {}
 
 
-async def test_guide_is_found_from_the_front_page_and_by_agents(tmp_path):
-    async with served(tmp_path) as client:
-        front = await client.get("/", headers={"Accept": "text/html"})
-        assert 'href="/guide"' in front.text
-        assert "/guide/start-agent" in (await client.get("/llms.txt")).text
-        linkset = (await client.get("/.well-known/api-catalog")).json()["linkset"]
-        for one in linkset:
-            named = [link["href"] for link in one["service-doc"]]
-            assert any("/guide/reference/" in address for address in named)
-            for address in named:
-                assert (await client.get(address)).status_code == 200
+@SHARED
+async def test_guide_is_found_from_the_front_page_and_by_agents(client):
+    front = await client.get("/", headers={"Accept": "text/html"})
+    assert 'href="/guide"' in front.text
+    assert "/guide/start-agent" in (await client.get("/llms.txt")).text
+    linkset = (await client.get("/.well-known/api-catalog")).json()["linkset"]
+    for one in linkset:
+        named = [link["href"] for link in one["service-doc"]]
+        assert any("/guide/reference/" in address for address in named)
+        for address in named:
+            assert (await client.get(address)).status_code == 200
 
 
-async def test_search_knows_the_headings_of_pages_and_operations(tmp_path):
-    async with served(tmp_path) as client:
-        found = {
-            (one["page"], one["heading"]): one["address"] for one in (await client.get("/guide/headings.json")).json()
-        }
-        assert found["Problems", "quota-exceeded"] == "/guide/problems#quota-exceeded"
-        assert found["infra: API reference", "What fails without whom"] == "/guide/reference/infra#listChokepoints"
+@SHARED
+async def test_search_knows_the_headings_of_pages_and_operations(client):
+    found = {(one["page"], one["heading"]): one["address"] for one in (await client.get("/guide/headings.json")).json()}
+    assert found["Problems", "quota-exceeded"] == "/guide/problems#quota-exceeded"
+    assert found["infra: API reference", "What fails without whom"] == "/guide/reference/infra#listChokepoints"
 
 
 def test_markup_in_a_page_is_shown_and_never_passed_on():
