@@ -72,7 +72,7 @@ async def _product(page: Page) -> None:
 
 async def _new_key(page: Page) -> None:
     await page.get_by_label("Email", exact=True).fill("grace@example.org")
-    await page.get_by_role("button", name="Make a free key").click()
+    await page.get_by_role("button", name="Create a free key").click()
     await page.locator("#shown-key").wait_for()
 
 

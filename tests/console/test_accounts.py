@@ -85,7 +85,7 @@ def test_free_key_is_upgraded_at_the_checkout_and_comes_back_as_pro(visit, serve
     visitor.open("/keys")
     page = visitor.page
     page.get_by_label("Email", exact=True).fill("buyer@example.org")
-    page.get_by_role("button", name="Make a free key").click()
+    page.get_by_role("button", name="Create a free key").click()
     made = page.locator("#shown-key .key").inner_text()
     assert "49 USD a month" in page.locator("#plans").inner_text()
     page.get_by_label("The key's email").fill("buyer@example.org")
@@ -101,18 +101,18 @@ def test_free_key_is_upgraded_at_the_checkout_and_comes_back_as_pro(visit, serve
         body, signature = signed(event)
         heard = httpx2.post(f"{server.base}/api/stripe/webhook", content=body, headers={"Stripe-Signature": signature})
         assert heard.status_code == 200, heard.text
-    page.get_by_text("Your key is of tier pro now").wait_for()
-    page.locator("#usage", has_text="tier pro").wait_for()
+    page.get_by_text("Your key is now on the plan pro").wait_for()
+    page.locator("#usage", has_text="plan pro").wait_for()
     assert "of 10,000 used" in page.locator("#usage").inner_text()
     assert page.get_by_label("Plan", exact=True).locator("option").all_inner_texts() == ["enterprise"]
-    page.get_by_role("button", name="Change or end what is paid").click()
+    page.get_by_role("button", name="Manage subscription").click()
     page.wait_for_url(f"{checkout.stripe.url}/portal/**")
 
 
-def test_buyer_who_turns_back_is_told_that_nothing_was_bought(visit):
+def test_cancelled_checkout_changes_nothing_and_says_so(visit):
     visitor = visit()
     visitor.open("/keys?status=cancelled")
-    assert visitor.page.get_by_text("Nothing was bought").is_visible()
+    assert visitor.page.get_by_text("Your plan has not changed").is_visible()
     visitor.check()
 
 
@@ -141,7 +141,7 @@ def test_question_is_answered_with_a_way_to_its_sources_and_is_still_there_on_re
     assert page.locator(".turn").count() == 0
 
 
-def test_answer_that_breaks_off_is_told_and_can_be_asked_again(visit, key):
+def test_interrupted_answer_shows_an_error_and_can_be_retried(visit, key):
     visitor = visit(width=390, scheme="dark")
     visitor.key(key)
     visitor.open("/ask")
@@ -155,32 +155,32 @@ def test_answer_that_breaks_off_is_told_and_can_be_asked_again(visit, key):
 
 
 @pytest.mark.parametrize(("path", "tiers"), [("/ask", "pro or enterprise"), ("/alerts", "enterprise")])
-def test_key_of_a_lower_tier_is_told_which_one_opens_the_page(visit, server, path, tiers):
+def test_key_without_the_entitlement_sees_which_plans_include_it(visit, server, path, tiers):
     visitor = visit()
     visitor.open(path)
-    visitor.page.get_by_role("heading", name=f"needs a key of tier {tiers}").wait_for()
-    visitor.page.get_by_label("A key you have").fill(server.new_key()["api_key"])
-    visitor.page.get_by_role("button", name="Use it").click()
-    visitor.page.get_by_role("heading", name=re.compile(f"tier free.* needs tier {tiers}")).wait_for()
+    visitor.page.get_by_role("heading", name=f"requires a key on the plan {tiers}").wait_for()
+    visitor.page.get_by_label("Existing key").fill(server.new_key()["api_key"])
+    visitor.page.get_by_role("button", name="Use this key").click()
+    visitor.page.get_by_role("heading", name=re.compile(f"plan free.* requires? the plan {tiers}")).wait_for()
     visitor.check()
     visitor.page.get_by_role("link", name="Upgrade this key").click()
     visitor.page.wait_for_url("**/keys#upgrade-heading")
 
 
-def test_alert_is_tried_made_told_tested_changed_and_deleted(visit, key):
+def test_alert_is_previewed_created_triggered_tested_changed_and_deleted(visit, key):
     visitor = visit()
     visitor.key(key)
     visitor.page.on("dialog", lambda dialog: dialog.accept())
     with receiver() as hook:
         visitor.open("/alerts")
         page = visitor.page
-        page.get_by_text("No alert yet").wait_for()
+        page.get_by_text("No alerts yet").wait_for()
         page.get_by_label("Name", exact=True).fill("Fighting in Ethiopia")
         page.get_by_label("Category").select_option("Battles")
         page.get_by_label("Country").fill("Ethiopia")
         page.get_by_label("Threshold").fill("20")
         page.get_by_role("button", name="Preview over stored history").click()
-        page.locator("#preview", has_text=re.compile(r"It would have told you \d+ time")).wait_for()
+        page.locator("#preview", has_text=re.compile(r"It would have triggered \d+ time")).wait_for()
         assert page.locator("#preview svg .fired").count() >= 1
         assert hook.taken == []
         page.get_by_label("Your endpoint").fill(hook.url())
@@ -207,11 +207,11 @@ def test_alert_is_tried_made_told_tested_changed_and_deleted(visit, key):
     page.get_by_role("button", name="Save the change").click()
     page.locator(".alert", has_text="≥ 500").wait_for()
     page.locator(".alert").get_by_role("button", name="Delete").click()
-    page.get_by_text("No alert yet").wait_for()
+    page.get_by_text("No alerts yet").wait_for()
     visitor.check()
 
 
-def test_rule_that_the_server_refuses_leads_to_the_field(visit, key):
+def test_rejected_rule_focuses_its_field(visit, key):
     visitor = visit()
     visitor.key(key)
     visitor.open("/alerts")
@@ -230,11 +230,11 @@ def test_wallet_registers_deposits_and_sees_what_its_calls_cost(visit, server, d
     visitor.open("/wallet")
     page = visitor.page
     page.get_by_label("Wallet address").fill(WALLET.address)
-    page.get_by_role("button", name="Show its balance").click()
+    page.get_by_role("button", name="Show balance").click()
     page.get_by_role("button", name="Register this wallet").click()
     page.get_by_text("not enough for a call").wait_for()
     page.get_by_label("Transaction hash").fill(deposit[1])
-    page.get_by_role("button", name="Credit it").click()
+    page.get_by_role("button", name="Credit deposit").click()
     page.get_by_text("2.00 USD credited").wait_for()
     page.get_by_text("enough for 200 more calls").wait_for()
     assert (visitor.barriers(), visitor.strangers, visitor.overflow()) == ([], [], 0)
@@ -246,7 +246,7 @@ def test_wallet_registers_deposits_and_sees_what_its_calls_cost(visit, server, d
     assert f"address={WALLET.address}" in page.url
 
 
-def test_wallet_page_shows_the_documented_programs_with_this_servers_word():
+def test_wallet_page_shows_the_documented_programs_with_the_servers_prefix():
     titles = [sample["title"] for sample in client_samples("service")]
     assert titles == ["Python, with eth-account", "JavaScript, with viem"]
     for sample in client_samples("elsewhere"):

@@ -15,7 +15,7 @@ def test_visitor_gets_a_key_and_calls_with_it(visit, server):
     visitor.open("/keys")
     page = visitor.page
     page.get_by_label("Email", exact=True).fill("ada@example.org")
-    page.get_by_role("button", name="Make a free key").click()
+    page.get_by_role("button", name="Create a free key").click()
     shown = page.locator("#shown-key .key")
     shown.wait_for()
     made = shown.inner_text()
@@ -38,28 +38,28 @@ def test_key_is_copied_with_one_click(visit):
     visitor.open("/keys")
     page = visitor.page
     page.get_by_label("Email", exact=True).fill("eve@example.org")
-    page.get_by_role("button", name="Make a free key").click()
+    page.get_by_role("button", name="Create a free key").click()
     page.get_by_role("button", name="Copy the key").click()
     page.get_by_role("button", name="Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == page.locator("#shown-key .key").inner_text()
 
 
-def test_mistyped_email_is_told_in_the_servers_words(visit):
+def test_invalid_email_shows_the_servers_error(visit):
     visitor = visit()
     visitor.open("/keys")
     visitor.page.get_by_label("Email", exact=True).fill("ada@example")
-    visitor.page.get_by_role("button", name="Make a free key").click()
+    visitor.page.get_by_role("button", name="Create a free key").click()
     assert "email" in visitor.page.get_by_role("alert").inner_text().lower()
     assert visitor.barriers() == []
 
 
-def test_board_makes_a_key_and_leads_from_a_story_to_its_event(visit):
+def test_dashboard_creates_a_key_and_leads_from_a_story_to_its_event(visit):
     visitor = visit()
     visitor.open("/board")
     page = visitor.page
     page.get_by_label("Email", exact=True).fill("grace@example.org")
-    page.get_by_role("button", name="Make a free key").click()
-    page.get_by_role("button", name="Open the board").click()
+    page.get_by_role("button", name="Create a free key").click()
+    page.get_by_role("button", name="Open the dashboard").click()
     page.locator("#map .place").first.wait_for()
     page.get_by_role("link", name="Stories", exact=True).click()
     page.locator("#stories a.title").first.click()
@@ -78,7 +78,7 @@ def test_board_makes_a_key_and_leads_from_a_story_to_its_event(visit):
     expect(page).not_to_have_url(re.compile("event="))
 
 
-def test_board_opens_with_two_requests_and_says_when_the_plan_is_used(visit, server):
+def test_dashboard_opens_with_two_requests_and_shows_the_rate_limit(visit, server):
     made = server.new_key("frugal@example.org")["api_key"]
     visitor = visit()
     visitor.key(made)
@@ -92,8 +92,8 @@ def test_board_opens_with_two_requests_and_says_when_the_plan_is_used(visit, ser
         with server.client(made) as client:
             assert client.get("/feeds/events?limit=1").status_code == 200
     visitor.page.get_by_role("link", name="Entities", exact=True).click()
-    told = visitor.page.get_by_role("alert").inner_text()
-    assert "Try again in" in told
+    message = visitor.page.get_by_role("alert").inner_text()
+    assert "Try again in" in message
 
 
 def test_filter_stands_in_the_address_and_survives_a_reload(visit, key):
@@ -167,7 +167,7 @@ def test_search_narrows_by_facet_and_opens_a_product_with_its_prices(visit):
     assert page.locator("#goods .card .badge", has_text="demo data").count() == len(prices)
     page.locator("#goods h3 a").first.click()
     page.get_by_role("dialog").locator("h3", has_text="Price history").wait_for()
-    assert "made up" in page.get_by_role("dialog").locator(".notice").inner_text()
+    assert "fictional" in page.get_by_role("dialog").locator(".notice").inner_text()
     assert visitor.barriers() == []
     assert "product=" in page.url
     page.get_by_role("button", name="Close").click()
@@ -175,7 +175,7 @@ def test_search_narrows_by_facet_and_opens_a_product_with_its_prices(visit):
     visitor.check()
 
 
-def test_used_up_allowance_is_told_in_words(visit, start_server):
+def test_used_up_allowance_is_explained(visit, start_server):
     server = start_server("mattress", free_per_ip_per_day=1)
     visitor = visit(root=server.root, width=390)
     visitor.open("/mattresses")
@@ -236,11 +236,11 @@ def test_copy_button_never_covers_the_command(visit, path, width):
         assert is_beside or button["y"] + button["height"] <= text["y"] + 1
 
 
-def test_assistant_answers_and_lights_up_who_is_meant(visit):
+def test_assistant_answers_and_highlights_the_companies(visit):
     visitor = visit()
     visitor.open("/value-chain")
     page = visitor.page
-    page.get_by_label("A question in plain words").fill("Who supplies HBM to NVIDIA?")
+    page.get_by_label("Your question").fill("Who supplies HBM to NVIDIA?")
     page.get_by_role("button", name="Ask").click()
     page.locator("#answers", has_text="SK hynix").wait_for()
     assert page.locator("#graph .node.on").count() >= 2
@@ -276,9 +276,9 @@ def test_headline_that_looks_like_markup_stays_text(visit, key):
 def _hostile() -> dict[str, object]:
     text, at = "<img src=x onerror=alert(1)>", "2020-11-15T10:00:00Z"
     article = {"title": text, "url": "javascript:alert(1)", "publisher": text, "published": at}
-    told = dict.fromkeys(("title", "summary", "category"), text) | {"countries": [text], "sources": [text]}
+    texts = dict.fromkeys(("title", "summary", "category"), text) | {"countries": [text], "sources": [text]}
     counts = {"article_count": 1, "source_count": 1, "significance": 0.5, "tone": 0}
     lists = {"articles": [article], "entities": [], "event_ids": []}
-    story = {"id": "story_1", "first_seen": at, "last_seen": at, **told, **counts, **lists}
+    story = {"id": "story_1", "first_seen": at, "last_seen": at, **texts, **counts, **lists}
     page = {"total": 1, "count": 1, "as_of": at, "window_hours": 24, "source": "recorded", "stale": False}
     return {"stories": [story], "next_cursor": None, "applied_filters": {}, **page}

@@ -76,7 +76,7 @@ def test_page_is_accessible_and_loads_nothing_from_another_host(visit, key, path
 def test_page_without_a_key_is_accessible(visit, path):
     visitor = visit(width=390)
     visitor.open(path)
-    visitor.page.get_by_label("A key you have").wait_for()
+    visitor.page.get_by_label("Existing key").wait_for()
     visitor.check_in_both_schemes()
 
 

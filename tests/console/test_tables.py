@@ -33,7 +33,7 @@ def test_person_narrows_the_table_down_opens_an_item_and_takes_the_rest_along(vi
     dearest = narrowed["items"][0]["book_title"]
     page.locator("#goods h3 a").filter(has_text=dearest).first.click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_text("Like this one").wait_for()
+    dialog.get_by_text("Similar items").wait_for()
     assert dialog.locator("h2").inner_text() == dearest
     assert visitor.barriers() == []
     page.keyboard.press("Escape")
@@ -43,7 +43,7 @@ def test_person_narrows_the_table_down_opens_an_item_and_takes_the_rest_along(vi
     assert visitor.strangers == []
 
 
-def test_prices_of_tables_are_told_where_people_look(server):
+def test_price_of_a_table_is_on_every_page_that_lists_it(server):
     offered = "10,000 free requests a day, then 0.001 USDC each"
     front = httpx2.get(server.root, headers={"Accept": "text/html"}).text
     assert f"books &lt;of&gt; all kinds, odd &lt;of&gt; all kinds: {offered}" in front
@@ -51,19 +51,19 @@ def test_prices_of_tables_are_told_where_people_look(server):
         assert offered in httpx2.get(f"{server.root}{path}").text
 
 
-def test_table_that_holds_nothing_of_the_kind_says_so_and_offers_no_file(visit):
+def test_search_without_a_match_says_so_and_offers_no_file(visit):
     visitor = visit()
     visitor.open(f"{PAGE}?q=zyzzyva")
-    visitor.page.get_by_text("No item fits").wait_for()
+    visitor.page.get_by_text("No item matches").wait_for()
     assert not visitor.page.get_by_role("link", name="NDJSON").is_visible()
 
 
-def test_words_are_looked_for_and_a_wrong_letter_is_told(visit, server):
+def test_search_corrects_spelling_and_says_so(visit, server):
     title = httpx2.get(f"{server.root}/books/api/items/978-0000007").json()["item"]["book_title"]
     word = title.split()[0].lower()
     visitor = visit()
     visitor.open(PAGE)
-    visitor.page.get_by_label("Words to look for").fill(f"{word[:-1]}q")
+    visitor.page.get_by_label("Search", exact=True).fill(f"{word[:-1]}q")
     visitor.page.get_by_role("button", name="Search", exact=True).click()
     visitor.page.get_by_text("spelling corrected").first.wait_for()
     assert title in visitor.page.locator("#goods").inner_text()

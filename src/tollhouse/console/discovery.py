@@ -1,6 +1,6 @@
-"""What an agent finds by itself: llms.txt, the API catalogue (RFC 9727), an agent card and security.txt (RFC 9116).
+"""Discovery documents: llms.txt, the API catalogue (RFC 9727), the A2A agent card and security.txt (RFC 9116).
 
-At the host's root they tell of every service, under a service's prefix of that one alone.
+Those at the root of a host describe every service, those under a service's prefix only that one.
 """
 
 import re
@@ -30,7 +30,7 @@ _HOST = re.compile(r"[A-Za-z0-9.\[\]:-]{1,255}")
 
 
 def discovery_pages(settings: Settings, services: Sequence[Service], prefixes: Sequence[str]) -> list[Endpoint]:
-    """The well-known files about `services`, each mounted under its prefix, for the place that serves them."""
+    """The documents about `services`, each mounted under its prefix."""
     root = settings.public_url.rstrip("/")
     bases = [f"{root}{prefix}" for prefix in prefixes]
     described = list(zip(services, bases, strict=True))
@@ -43,23 +43,23 @@ def discovery_pages(settings: Settings, services: Sequence[Service], prefixes: S
 
 
 def _llms(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
-    """The services in the form of llmstxt.org: what each does, how to call it, what it costs."""
+    """The services in the format of llmstxt.org, with endpoints and prices."""
     lines = [
         "# Tollhouse",
         "",
         "> Data feeds and catalogues for people and software agents, metered and paid per call.",
         "",
-        f"- [Quick start for an agent]({root}/guide/start-agent): find, call, sign and pay, in programs that run",
+        f"- [Quick start for an agent]({root}/guide/start-agent): how to call, sign and pay, with complete programs",
         "",
     ]
     for service, base in described:
         lines += [f"## {service.title}", "", service.description, ""]
-        lines += [f"- [Description]({base}/api/openapi.json): OpenAPI 3.1, with the price of every operation"]
-        lines += [f"- [Reference]({root}{reference_path(service)}): every operation, with samples that run"]
+        lines += [f"- [OpenAPI]({base}/api/openapi.json): OpenAPI 3.1, with the price of every endpoint"]
+        lines += [f"- [API reference]({root}{reference_path(service)}): every endpoint, with code samples"]
         lines += [
-            f"- `{operation.method} {base}{operation.path}`: {operation.summary}. {price_sentence(operation.terms)}"
-            for operation in service.endpoints
-            if operation.is_described
+            f"- `{endpoint.method} {base}{endpoint.path}`: {endpoint.summary}. {price_sentence(endpoint.terms)}"
+            for endpoint in service.endpoints
+            if endpoint.is_described
         ]
         lines += [""]
     return "\n".join(lines).encode()
@@ -85,42 +85,43 @@ def _catalog(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
 
 
 def _card_page(root: str, mounted: Sequence[tuple[Service, str]]) -> Endpoint:
-    """The card's addresses are whole: below `root`, or below the host that was asked while there is none."""
+    """The card has absolute URLs: below `root`, or below the requested host where no public URL is set."""
 
     async def card(request: Request[None, None]) -> Response:
-        base = root or f"http://{_host_of(request)}"
+        base = root or f"http://{_requested_host(request)}"
         return Response(_card(base, [(service, f"{base}{prefix}") for service, prefix in mounted]))
 
-    return _operation("/.well-known/agent-card.json", card, JSON)
+    return _endpoint("/.well-known/agent-card.json", card, JSON)
 
 
-def _host_of(request: Request[None, None]) -> str:
+def _requested_host(request: Request[None, None]) -> str:
     host = request.http.header(b"host") if request.http else ""
     return host if _HOST.fullmatch(host) else "localhost"
 
 
 def _card(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
-    """What this host offers to agents, as a static A2A agent card: not over A2A itself but over MCP and plain HTTP."""
+    """A static A2A agent card. Its interfaces are MCP and plain HTTP, not A2A itself."""
     skills = [
         {
-            "id": f"{service.name}.{operation.id}",
-            "name": operation.summary,
-            "description": f"{operation.method} {base}{operation.path}. {price_sentence(operation.terms)}",
-            "tags": [service.name, *([operation.tag] if operation.tag else [])],
+            "id": f"{service.name}.{endpoint.id}",
+            "name": endpoint.summary,
+            "description": f"{endpoint.method} {base}{endpoint.path}. {price_sentence(endpoint.terms)}",
+            "tags": [service.name, *([endpoint.tag] if endpoint.tag else [])],
         }
         for service, base in described
-        for operation in service.endpoints
-        if operation.is_described and operation.tag != "about"
+        for endpoint in service.endpoints
+        if endpoint.is_described and endpoint.tag != "about"
     ]
     tooled = [base for service, base in described if any(one.is_tool for one in service.endpoints)]
-    doors = [{"url": f"{base}/mcp", "transport": "MCP"} for base in tooled] or [{"url": root, "transport": "HTTP+JSON"}]
+    interfaces = [{"url": f"{base}/mcp", "transport": "MCP"} for base in tooled]
+    interfaces = interfaces or [{"url": root, "transport": "HTTP+JSON"}]
     card: dict[str, Any] = {
         "protocolVersion": A2A_VERSION,
         "name": "Tollhouse",
         "description": "; ".join(service.title for service, _ in described),
-        "url": doors[0]["url"],
-        "preferredTransport": doors[0]["transport"],
-        "additionalInterfaces": doors,
+        "url": interfaces[0]["url"],
+        "preferredTransport": interfaces[0]["transport"],
+        "additionalInterfaces": interfaces,
         "documentationUrl": f"{root}/llms.txt",
         "version": __version__,
         "capabilities": {"streaming": False, "pushNotifications": False},
@@ -134,32 +135,32 @@ def _card(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
 def _security(settings: Settings) -> Endpoint:
     async def security(request: Request[None, None]) -> Response:
         expires = clock.iso(clock.now() + SECURITY_VALID)
-        told = f"Contact: {_contact(settings, request)}\nExpires: {expires}\nPreferred-Languages: en\n"
-        return Response(told.encode(), TEXT)
+        text = f"Contact: {_contact(settings, request)}\nExpires: {expires}\nPreferred-Languages: en\n"
+        return Response(text.encode(), TEXT)
 
-    return _operation("/.well-known/security.txt", security, TEXT)
+    return _endpoint("/.well-known/security.txt", security, TEXT)
 
 
 def _contact(settings: Settings, request: Request[None, None]) -> str:
-    """The operator's word, else the site, which must be https here, else the mailbox of RFC 2142."""
+    """The setting `contact`, else the site if it is https, else the mailbox of RFC 2142."""
     site = urlsplit(settings.public_url)
     if settings.contact or site.scheme == "https":
         return settings.contact or f"{settings.public_url.rstrip('/')}/"
-    host = site.hostname or _host_of(request).partition(":")[0]
+    host = site.hostname or _requested_host(request).partition(":")[0]
     has_name = any(map(str.isalpha, host)) and ":" not in host and "[" not in host
     return f"mailto:security@{host if has_name else 'localhost'}"
 
 
 def _page(path: str, body: bytes, media_type: str) -> Endpoint:
     headers = ((b"link", b'</.well-known/api-catalog>; rel="api-catalog"'),) if media_type == LINKSET else ()
-    answer = Response(body, media_type, compute_etag(body), headers, cache_control="public, max-age=300")
+    response = Response(body, media_type, compute_etag(body), headers, cache_control="public, max-age=300")
 
-    async def page(_asked: Request[None, None]) -> Response:
-        return answer
+    async def page(_request: Request[None, None]) -> Response:
+        return response
 
-    return _operation(path, page, media_type)
+    return _endpoint(path, page, media_type)
 
 
-def _operation(path: str, handler: Any, media_type: str) -> Endpoint:
-    answers: dict[str, Any] = {media_type.partition(";")[0]: {}}
-    return Endpoint(f"page {path}", "GET", path, path, handler, FREE, responses=answers, is_described=False)
+def _endpoint(path: str, handler: Any, media_type: str) -> Endpoint:
+    responses: dict[str, Any] = {media_type.partition(";")[0]: {}}
+    return Endpoint(f"page {path}", "GET", path, path, handler, FREE, responses=responses, is_described=False)

@@ -1,4 +1,4 @@
-"""What the operator sees: revenue, the ledger, deliveries and the health of the sources, behind the admin token."""
+"""The operator's API: revenue, the ledger, webhook deliveries and the health of sources."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
@@ -20,16 +20,16 @@ from tollhouse.webhooks.store import State
 NEWEST_FOR_DAYS = 1_000
 
 _ACCOUNTS = {
-    REVENUE: "What callers have paid",
-    TREASURY: "What wallets have deposited; below zero, as it is owed to them",
-    X402: "What came in per request; below zero, as it went on to revenue",
-    REVERSALS: "Deposits that the chain took back",
+    REVENUE: "Payments by callers",
+    TREASURY: "Deposits by wallets. Negative: owed to the wallets",
+    X402: "Payments per request (x402). Negative: passed on to revenue",
+    REVERSALS: "Deposits removed by a chain reorganization",
 }
-_OURS = frozenset({"", "same-origin", "none"})
+_SAME_SITE = frozenset({"", "same-origin", "none"})
 
 
 class Account(Struct, frozen=True):
-    """One account of the book. Amounts are decimal strings in USD."""
+    """A ledger account. Amounts are decimal strings in USD."""
 
     name: str
     meaning: str
@@ -41,7 +41,7 @@ class Account(Struct, frozen=True):
 
 
 class Day(Struct, frozen=True):
-    """What one UTC day brought, as far as the newest transfers reach back."""
+    """The payments of a UTC day, among the newest transfers."""
 
     day: str
     revenue_usd: str
@@ -49,7 +49,7 @@ class Day(Struct, frozen=True):
 
 
 class Revenue(Struct, frozen=True):
-    """`days` is made of the newest 1,000 payments; `days_are_whole` says whether those are all of them."""
+    """`days` covers the newest 1,000 payments; `days_are_whole` says whether those are all payments."""
 
     as_of: str
     revenue_usd: str
@@ -60,8 +60,8 @@ class Revenue(Struct, frozen=True):
     days_are_whole: bool
 
 
-class Entry(Struct, frozen=True):
-    """One transfer, newest first in a list."""
+class TransferEntry(Struct, frozen=True):
+    """A ledger transfer."""
 
     id: str
     at: str
@@ -73,53 +73,53 @@ class Entry(Struct, frozen=True):
     memo: dict[str, Any] | None
 
 
-class Entries(Struct, frozen=True):
-    """The newest transfers."""
+class TransferList(Struct, frozen=True):
+    """The newest transfers, newest first."""
 
     count: int
-    transfers: list[Entry]
+    transfers: list[TransferEntry]
 
 
-class EntriesQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which transfers."""
+class TransfersQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Query of GET /operator/api/transfers."""
 
     account: Annotated[str, Meta(min_length=1, max_length=300)] | None = None
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
 
 
 class DeliveriesQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which deliveries."""
+    """Query of GET /operator/api/deliveries."""
 
     state: State | None = None
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
 
 
 def operator_endpoints(context: AppContext, services: Sequence[Service]) -> list[Endpoint]:
-    """The operations behind the operator's page."""
-    desk = _Desk(context, services)
+    """The endpoints under /operator/api."""
+    handlers = OperatorEndpoints(context, services)
     return [
-        _operation("GET", "/operator/api/revenue", desk.revenue),
-        _operation("GET", "/operator/api/transfers", desk.transfers, EntriesQuery),
-        _operation("GET", "/operator/api/audit", desk.audit),
-        _operation("GET", "/operator/api/deliveries", desk.deliveries, DeliveriesQuery),
-        _operation("POST", "/operator/api/deliveries/{id}/replay", desk.replay),
-        _operation("GET", "/operator/api/sources", desk.sources),
+        _endpoint("GET", "/operator/api/revenue", handlers.revenue),
+        _endpoint("GET", "/operator/api/transfers", handlers.transfers, TransfersQuery),
+        _endpoint("GET", "/operator/api/audit", handlers.audit),
+        _endpoint("GET", "/operator/api/deliveries", handlers.deliveries, DeliveriesQuery),
+        _endpoint("POST", "/operator/api/deliveries/{id}/replay", handlers.replay),
+        _endpoint("GET", "/operator/api/sources", handlers.sources),
     ]
 
 
-class _Desk:
-    """Reads the rooms; the one thing it changes is which delivery is sent again."""
+class OperatorEndpoints:
+    """Handlers that only read, except that `replay` queues a delivery again."""
 
     def __init__(self, context: AppContext, services: Sequence[Service]) -> None:
         self._context = context
         self._services = services
 
-    async def revenue(self, _asked: Request[Any, Any]) -> Response:
+    async def revenue(self, _request: Request[Any, Any]) -> Response:
         ledger = self._context.ledger
         states = {name: await ledger.account(name) for name in _ACCOUNTS}
         newest = await ledger.recent(NEWEST_FOR_DAYS, REVENUE)
         total, per_request = states[REVENUE].total_in_micros, states[X402].total_out_micros
-        return _answer(
+        return _json(
             Revenue(
                 as_of=clock.iso(clock.now()),
                 revenue_usd=usd(total),
@@ -131,52 +131,54 @@ class _Desk:
             )
         )
 
-    async def transfers(self, request: Request[EntriesQuery, None]) -> Response:
-        found = await self._context.ledger.recent(request.query.limit, request.query.account)
-        return _answer(Entries(len(found), [_entry(transfer) for transfer in found]))
+    async def transfers(self, request: Request[TransfersQuery, None]) -> Response:
+        transfers = await self._context.ledger.recent(request.query.limit, request.query.account)
+        return _json(TransferList(len(transfers), [_entry(transfer) for transfer in transfers]))
 
-    async def audit(self, _asked: Request[Any, Any]) -> Response:
-        return _answer(await self._context.ledger.verify())
+    async def audit(self, _request: Request[Any, Any]) -> Response:
+        return _json(await self._context.ledger.verify())
 
     async def deliveries(self, request: Request[DeliveriesQuery, None]) -> Response:
         endpoints = await self._context.webhooks.subscriptions.listed()
-        found = await self._context.webhooks.deliveries.listed(state=request.query.state, limit=request.query.limit)
-        return _answer({"endpoints": endpoints, "count": len(found), "deliveries": found})
+        deliveries = await self._context.webhooks.deliveries.listed(
+            state=request.query.state, limit=request.query.limit
+        )
+        return _json({"endpoints": endpoints, "count": len(deliveries), "deliveries": deliveries})
 
     async def replay(self, request: Request[Any, Any]) -> Response:
         try:
             async with self._context.database.writing() as transaction:
-                return _answer(await self._context.webhooks.deliveries.replay(transaction, request.path["id"]))
+                return _json(await self._context.webhooks.deliveries.replay(transaction, request.path["id"]))
         except ValueError as error:
-            raise Problem("not-found", f"Nothing was sent again: {error}.") from None
+            raise Problem("not-found", f"Cannot replay the delivery: {error}.") from None
 
-    async def sources(self, _asked: Request[Any, Any]) -> Response:
-        return _answer({"services": {service.name: await service.health() for service in self._services}})
+    async def sources(self, _request: Request[Any, Any]) -> Response:
+        return _json({"services": {service.name: await service.health() for service in self._services}})
 
 
-def _operation(
+def _endpoint(
     method: Any,
     path: str,
     handler: Callable[[Request[Any, Any]], Awaitable[Response]],
     query: type[Struct] | None = None,
 ) -> Endpoint:
-    async def own_pages_only(request: Request[Any, Any]) -> Response:
+    async def same_site_only(request: Request[Any, Any]) -> Response:
         _check_site(request)
         return await handler(request)
 
     name = f"operator {method} {path}"
-    return Endpoint(name, method, path, path, own_pages_only, OPERATOR, query=query, is_described=False)
+    return Endpoint(name, method, path, path, same_site_only, OPERATOR, query=query, is_described=False)
 
 
 def _check_site(request: Request[Any, Any]) -> None:
-    """Without an admin token this machine alone is let in, and a stranger's page in its browser is not the operator."""
+    """Refuse requests from pages of other sites: without a token, any request from this machine is accepted."""
     site = request.http.header(b"sec-fetch-site") if request.http else ""
-    if site not in _OURS:
+    if site not in _SAME_SITE:
         raise Problem("not-found", "There is nothing at this path.")
 
 
-def _answer(found: Any) -> Response:
-    return Response(msgspec.json.encode(found), cache_control="no-store")
+def _json(value: Any) -> Response:
+    return Response(msgspec.json.encode(value), cache_control="no-store")
 
 
 def _account(state: AccountState) -> Account:
@@ -192,7 +194,7 @@ def _account(state: AccountState) -> Account:
 
 
 def _days(transfers: Sequence[Transfer]) -> list[Day]:
-    """The payments among the transfers by day, oldest first."""
+    """Payments by day, oldest first."""
     sums: dict[str, tuple[int, int]] = {}
     for transfer in transfers:
         if transfer.credit == REVENUE and transfer.state in ("settled", "posted"):
@@ -202,8 +204,8 @@ def _days(transfers: Sequence[Transfer]) -> list[Day]:
     return [Day(day, usd(micros), payments) for day, (micros, payments) in sorted(sums.items())]
 
 
-def _entry(transfer: Transfer) -> Entry:
-    return Entry(
+def _entry(transfer: Transfer) -> TransferEntry:
+    return TransferEntry(
         id=transfer.id,
         at=clock.iso(clock.at(transfer.at)),
         kind=transfer.kind,

@@ -1,14 +1,14 @@
-// What the page shows stands in its address, so that it can be linked to, reloaded and gone back from.
+// The state of a page is in its address, so that links, reload and back work.
 
-/** The parameters now, as texts. */
+/** The parameters of the address. */
 export function state() {
   return Object.fromEntries(new URLSearchParams(location.search));
 }
 
-/** All values of a parameter that may stand there more than once. */
+/** All values of a parameter that can be repeated. */
 export const values = (name) => new URLSearchParams(location.search).getAll(name);
 
-/** The address with these changed; an empty value takes a parameter away, a list repeats it. */
+/** The address with these parameters changed. An empty value removes a parameter, a list repeats it. */
 export function changed(changes) {
   const next = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {
@@ -28,14 +28,14 @@ export function go(changes, { replace = false } = {}) {
 }
 
 /** Run this now, and whenever the address changes. */
-export function following(show) {
+export function onAddress(show) {
   addEventListener("addresschange", show);
   addEventListener("popstate", show);
   show();
 }
 
-/** Links inside this page that only change its address. */
-export function here(link, changes) {
+/** Make a link that only changes the address of this page. */
+export function pageLink(link, changes) {
   link.setAttribute("href", changed(changes));
   link.addEventListener("click", (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;

@@ -1,6 +1,6 @@
-// Building the page out of elements. Text from anywhere only ever becomes text, never markup.
+// Builds elements. Text always becomes text, never markup.
 
-/** An element with attributes, listeners (`onclick: f`) and children; null and false children are left out. */
+/** An element with attributes, listeners (`onclick: f`) and children; null and false children are skipped. */
 export function el(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -15,30 +15,30 @@ export function el(tag, attributes = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Put these children in place of what is there. */
+/** Replace the children of an element. */
 export function fill(parent, ...children) {
   parent.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return parent;
 }
 
-/** Tell a screen reader what happened. */
-export function say(text) {
+/** Announce a text to screen readers. */
+export function announce(text) {
   byId("said").textContent = text;
 }
 
-/** A link to another site: it learns nothing of where the reader came from. Anything but http(s) is plain text. */
-export function outside(url, text) {
+/** A link to another site, without a referrer. Any scheme except http(s) becomes plain text. */
+export function externalLink(url, text) {
   if (!/^https?:\/\//i.test(url)) return el("span", {}, text || url);
   return el("a", { href: url, rel: "noopener noreferrer nofollow", target: "_blank" }, text || url);
 }
 
-/** A button that copies what `text()` gives, and says so. */
+/** A button that copies the result of `text()`. */
 export function copyButton(text, label = "Copy") {
   const button = el("button", { type: "button", class: "quiet" }, label);
   button.addEventListener("click", async () => {
     await copy(text());
     button.textContent = "Copied";
-    say("Copied");
+    announce("Copied");
     setTimeout(() => { button.textContent = label; }, 1800);
   });
   return button;
@@ -49,7 +49,7 @@ async function copy(text) {
     try {
       return await navigator.clipboard.writeText(text);
     } catch {
-      // Refused by the browser: the way of old.
+      // Not permitted: use the older API.
     }
   }
   const box = el("textarea", { class: "unseen" }, text);
@@ -59,7 +59,7 @@ async function copy(text) {
   box.remove();
 }
 
-/** A command to paste, with its copy button. */
+/** A block of code with a copy button. */
 export function snippet(text, label) {
   return el("div", { class: "snippet" }, el("pre", { tabindex: "0", "aria-label": label }, el("code", {}, text)), copyButton(() => text));
 }
@@ -82,7 +82,7 @@ export function showDialog(title, children, onclose = () => {}) {
   return dialog;
 }
 
-/** Take the open dialog away, if there is one, as a part of showing something else. */
+/** Close the open dialog, if any, without running its `onclose`. */
 export function closeDialog() {
   const open = document.querySelector("dialog[open]");
   if (!open) return;
@@ -91,7 +91,7 @@ export function closeDialog() {
   open.remove();
 }
 
-/** Name and number facts in a row. */
+/** Pairs of a name and a value, in a row. */
 export function facts(pairs) {
   return el("dl", { class: "facts" }, pairs.map(([name, value, kind]) =>
     el("div", {}, el("dt", {}, name), el("dd", { class: kind || null }, value))));

@@ -1,4 +1,4 @@
-// Numbers, moments and refusals in words.
+// Formats numbers, times and errors.
 import { el } from "./dom.js";
 
 const numbers = new Intl.NumberFormat("en");
@@ -7,7 +7,7 @@ export const share = (value) => (value === null || value === undefined ? "–" :
 /** "$449" for Australian dollars, "€449" and "US$449" for others. */
 export const money = (value, currency = "AUD") =>
   new Intl.NumberFormat(currency === "AUD" ? "en-AU" : "en", { style: "currency", currency, maximumFractionDigits: value % 1 ? 2 : 0 }).format(value);
-/** "4990.00" -> "4,990": cents are told where there are some. */
+/** "4990.00" -> "4,990": cents are shown only where there are some. */
 export function whole(amount) {
   const [units, cents = "00"] = amount.split(".");
   return numbers.format(units) + (cents === "00" ? "" : `.${cents}`);
@@ -24,7 +24,7 @@ export function day(iso) {
   return /^\d{4}-\d{2}-\d{2}/.test(iso) ? days.format(new Date(iso)) : iso;
 }
 
-/** 15 Nov 2020, 11:00 UTC: the moments here are the world's, not the reader's. */
+/** 15 Nov 2020, 11:00 UTC: times are in UTC, not in the time zone of the reader. */
 export function moment(iso) {
   return iso ? `${day(iso)}, ${clockTime(iso)}` : "–";
 }
@@ -32,33 +32,33 @@ export function moment(iso) {
 /** 11:00 UTC, on one line. */
 export const clockTime = (iso) => `${times.format(new Date(iso))}\u00a0UTC`;
 
-/** How long something has lasted, in its largest unit. */
+/** A duration in its largest unit. */
 export function lasted(seconds) {
   if (seconds < 7200) return counted(Math.floor(seconds / 60), "minute");
   return seconds < 172_800 ? counted(Math.floor(seconds / 3600), "hour") : counted(Math.floor(seconds / 86_400), "day");
 }
 
-/** Many or one. */
+/** A count with its noun in the singular or plural. */
 export const counted = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
 
-/** What went wrong, and what can be done about it. */
-export function refusal(error, again) {
+/** A notice with the error, the wait, and a button to try again. */
+export function errorNotice(error, again) {
   const problem = error.problem || {};
   const wait = problem.retry_after_seconds;
   const lines = [el("p", {}, coded(error.message))];
   if (wait) lines.push(el("p", {}, `Try again in ${wait < 120 ? counted(wait, "second") : counted(Math.ceil(wait / 60), "minute")}.`));
-  if (problem.allowed && problem.allowed.length < 12) lines.push(el("p", {}, `Possible: ${problem.allowed.join(", ")}.`));
-  if (problem.type) lines.push(el("p", { class: "small" }, el("a", { href: problem.type }, "About this answer")));
+  if (problem.allowed && problem.allowed.length < 12) lines.push(el("p", {}, `Possible values: ${problem.allowed.join(", ")}.`));
+  if (problem.type) lines.push(el("p", { class: "small" }, el("a", { href: problem.type }, "About this error")));
   if (again) lines.push(el("p", {}, el("button", { type: "button", class: "quiet", onclick: again }, "Try again")));
   return el("div", { class: "notice", role: "alert" }, lines);
 }
 
-/** The server names parameters in backticks: they read as code. */
+/** Text in backticks becomes code. */
 function coded(text) {
   return text.split("`").map((part, at) => (at % 2 ? el("code", {}, part) : part));
 }
 
-/** A host's name, for a link to an article. */
+/** The host of a URL without `www.`. */
 export function hostOf(url) {
   try {
     return new URL(url).hostname.replace(/^www\./, "");

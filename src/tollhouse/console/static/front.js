@@ -1,4 +1,4 @@
-// The front page: examples with this server's own address, each copied with one click.
+// The front page: examples with this server's address and a copy button.
 import { copyButton } from "./dom.js";
 
 for (const box of document.querySelectorAll(".snippet")) {

@@ -14,15 +14,15 @@ for (const box of document.querySelectorAll(".snippet")) {
 const words = byId("words");
 if (words) {
   byId("search").hidden = false;
-  let asked;
-  const headings = () => (asked ??= fetch("/guide/headings.json").then((answer) => answer.json()));
+  let loading;
+  const headings = () => (loading ??= fetch("/guide/headings.json").then((response) => response.json()));
   words.addEventListener("input", async () => {
-    const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const all = wanted.length ? await headings() : [];
-    const found = all.filter((one) => wanted.every((word) => `${one.page} ${one.heading}`.toLowerCase().includes(word)));
-    const items = found.slice(0, MOST).map((one) =>
+    const terms = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const all = terms.length ? await headings() : [];
+    const matches = all.filter((one) => terms.every((word) => `${one.page} ${one.heading}`.toLowerCase().includes(word)));
+    const items = matches.slice(0, MOST).map((one) =>
       el("li", {}, el("a", { href: one.address }, one.heading), " ", el("span", { class: "dim small" }, one.page)),
     );
-    fill(byId("found"), ...(wanted.length && !found.length ? [el("li", {}, "No heading contains these words.")] : items));
+    fill(byId("found"), ...(terms.length && !matches.length ? [el("li", {}, "No heading contains these words.")] : items));
   });
 }

@@ -1,33 +1,33 @@
-// Which key opens a page that not every tier may use, and what to do when the visitor's does not.
+// Asks for a key whose plan includes a page's feature, and shows how to get one.
 import { ownKeyForm } from "./key_form.js";
 import { el, fill } from "./dom.js";
 import { ACCOUNTS, call, key } from "./server.js";
-import { refusal } from "./format.js";
+import { errorNotice } from "./format.js";
 
-/** Ask for a key of one of `tiers` in `place`, and call `enter(status)` once there is one. `what` is what it opens, in words. */
-export async function door(place, { tiers, what, otherwise }, enter) {
-  const again = () => door(place, { tiers, what, otherwise }, enter);
-  if (!key.get()) return fill(place, closed(`${what} needs a key of tier ${tiers.join(" or ")}.`, again, otherwise));
-  fill(place, el("p", { class: "dim" }, "Looking at your key…"));
+/** Request a key of one of `tiers` in `place`, then call `enter(status)`. `what` names the feature. */
+export async function requireKey(place, { tiers, what, otherwise }, enter) {
+  const again = () => requireKey(place, { tiers, what, otherwise }, enter);
+  if (!key.get()) return fill(place, closed(`${what} requires a key on the plan ${tiers.join(" or ")}.`, again, otherwise));
+  fill(place, el("p", { class: "dim" }, "Checking your key…"));
   try {
     const { members } = await call(ACCOUNTS, "/api/keys/verify", { bearer: key.get() });
-    if (!tiers.includes(members.tier)) return fill(place, closed(`Your key is of tier ${members.tier}. ${what} needs tier ${tiers.join(" or ")}.`, again, otherwise, true));
+    if (!tiers.includes(members.tier)) return fill(place, closed(`Your key is on the plan ${members.tier}. ${what} requires the plan ${tiers.join(" or ")}.`, again, otherwise, true));
     fill(place);
     enter(members);
   } catch (error) {
-    fill(place, refusal(error, error.status === 401 ? null : again), error.status === 401 && closed(`${what} needs a key of tier ${tiers.join(" or ")}.`, again, otherwise));
+    fill(place, errorNotice(error, error.status === 401 ? null : again), error.status === 401 && closed(`${what} requires a key on the plan ${tiers.join(" or ")}.`, again, otherwise));
   }
 }
 
-function closed(told, again, otherwise, hasKey = false) {
-  return el("section", { class: "panel door", "aria-labelledby": "door-heading" },
-    el("h2", { id: "door-heading" }, told),
-    el("p", {}, hasKey ? "Upgrade it and come back: the key stays the same. " : "Make a free key, then upgrade it: the key stays the same. ", otherwise || ""),
-    el("p", { class: "actions" }, el("a", { class: "button", href: hasKey ? "/keys#upgrade-heading" : "/keys" }, hasKey ? "Upgrade this key" : "Get a key and upgrade it"), el("a", { href: "/keys#plan-heading" }, "Compare plans")),
+function closed(message, again, otherwise, hasKey = false) {
+  return el("section", { class: "panel key-gate", "aria-labelledby": "key-gate-heading" },
+    el("h2", { id: "key-gate-heading" }, message),
+    el("p", {}, hasKey ? "Upgrade this key. The key itself stays the same. " : "Create a free key, then upgrade it. The key itself stays the same. ", otherwise || ""),
+    el("p", { class: "actions" }, el("a", { class: "button", href: hasKey ? "/keys#upgrade-heading" : "/keys" }, hasKey ? "Upgrade this key" : "Create and upgrade a key"), el("a", { href: "/keys#plan-heading" }, "Compare plans")),
     el("hr"), ownKeyForm(again));
 }
 
-/** Which key is in use, and the way to another one. */
+/** The key in use, with a link to its usage. */
 export function keyLine(status) {
   return el("p", { class: "small dim key-line" }, "Key ", el("code", {}, status.key_id), status.label && ` (${status.label})`, ` · ${status.tier} · `, el("a", { href: "/keys" }, "usage"));
 }

@@ -1,15 +1,15 @@
-// The keys page: get one, see what is left of its plan, replace it, give it back, upgrade it.
+// The keys page: create a key, see its usage, replace, revoke or upgrade it.
 import { state } from "./address.js";
-import { byId, el, fill, say } from "./dom.js";
+import { byId, el, fill, announce } from "./dom.js";
 import { newKeyForm, ownKeyForm, shownOnce } from "./key_form.js";
 import { ACCOUNTS, call, facts, key } from "./server.js";
-import { clockTime, dollars, moment, number, refusal } from "./format.js";
+import { clockTime, dollars, moment, number, errorNotice } from "./format.js";
 
 const made = byId("made");
 const usage = byId("usage");
 const TIER_BEFORE = "tollhouse-tier-before";
-const LOOKS = 12;
-const LOOK_AGAIN_MS = 2500;
+const POLLS = 12;
+const POLL_INTERVAL_MS = 2500;
 
 fill(byId("new-key"), newKeyForm((created) => {
   fill(made, shownOnce(created));
@@ -18,22 +18,22 @@ fill(byId("new-key"), newKeyForm((created) => {
 showPlans();
 showUsage();
 if (state().status === "paid") thank();
-if (state().status === "cancelled") fill(made, el("p", { class: "notice" }, "Nothing was bought, and the key is as it was."));
+if (state().status === "cancelled") fill(made, el("p", { class: "notice" }, "Checkout cancelled. Your plan has not changed."));
 
-/** Back from the checkout: the payment provider tells the server of a payment within seconds, so look a few times. */
+/** Back from the checkout: the server learns of the payment within seconds, so poll a few times. */
 async function thank() {
   const notice = el("p", { class: "notice good", role: "status" }, "Thank you. Waiting for the payment to be confirmed…");
   fill(made, notice);
-  for (let tries = 0; tries < LOOKS && key.get(); tries += 1) {
+  for (let tries = 0; tries < POLLS && key.get(); tries += 1) {
     const status = await showUsage();
-    if (status && status.tier !== "free" && status.tier !== sessionStorage.getItem(TIER_BEFORE)) {
+    if (status && isPaid(status.tier) && status.tier !== sessionStorage.getItem(TIER_BEFORE)) {
       sessionStorage.removeItem(TIER_BEFORE);
-      notice.textContent = `Thank you. Your key is of tier ${status.tier} now.`;
+      notice.textContent = `Thank you. Your key is now on the plan ${status.tier}.`;
       return;
     }
-    await new Promise((resolve) => { setTimeout(resolve, LOOK_AGAIN_MS); });
+    await new Promise((resolve) => { setTimeout(resolve, POLL_INTERVAL_MS); });
   }
-  notice.textContent = key.get() ? "Thank you. The key's tier changes as soon as the payment is confirmed: use Refresh below." : "Thank you. Give your key below to see its new tier.";
+  notice.textContent = key.get() ? "Thank you. The plan changes as soon as the payment is confirmed. Use Refresh below." : "Thank you. Enter your key below to see its new plan.";
 }
 
 async function showUsage() {
@@ -44,20 +44,20 @@ async function showUsage() {
     showUpgrade(members);
     return members;
   } catch (error) {
-    fill(usage, refusal(error), ownKeyForm(showUsage), forgetButton());
+    fill(usage, errorNotice(error), ownKeyForm(showUsage), forgetButton());
   }
 }
 
 function usageOf(status) {
   const { day, minute } = status.usage;
   return [
-    el("p", {}, "Key ", el("code", {}, status.key_id), status.label ? ` (${status.label})` : "", ", tier ", el("strong", {}, status.tier),
-      ", made ", moment(status.created_at)),
+    el("p", {}, "Key ", el("code", {}, status.key_id), status.label ? ` (${status.label})` : "", ", plan ", el("strong", {}, status.tier),
+      ", created ", moment(status.created_at)),
     windowOf("Today", day), windowOf("This minute", minute),
     el("p", { class: "actions" },
       el("button", { type: "button", class: "quiet", onclick: showUsage }, "Refresh"),
       el("button", { type: "button", class: "quiet", onclick: rotate }, "Replace this key"),
-      el("button", { type: "button", class: "quiet", onclick: revoke }, "Give it back"),
+      el("button", { type: "button", class: "quiet", onclick: revoke }, "Revoke this key"),
       forgetButton()),
   ];
 }
@@ -66,36 +66,36 @@ function windowOf(name, window) {
   const id = `use-${name.replace(" ", "-").toLowerCase()}`;
   if (window.limit === null) return el("p", { class: "used" }, `${name}: ${number(window.used)} used, no limit`);
   return el("div", {},
-    el("label", { for: id, class: "used" }, `${name}: ${number(window.used)} of ${number(window.limit)} used, ${number(window.remaining)} left`),
+    el("label", { for: id, class: "used" }, `${name}: ${number(window.used)} of ${number(window.limit)} used, ${number(window.remaining)} remaining`),
     el("meter", { id, min: 0, max: window.limit, value: window.used }),
-    el("p", { class: "small dim" }, `Begins anew at ${clockTime(window.resets_at)}`));
+    el("p", { class: "small dim" }, `Resets at ${clockTime(window.resets_at)}`));
 }
 
 function forgetButton() {
-  return el("button", { type: "button", class: "quiet", onclick: () => { key.forget(); fill(made); showUsage(); say("Forgotten in this tab"); } }, "Forget it here");
+  return el("button", { type: "button", class: "quiet", onclick: () => { key.forget(); fill(made); showUsage(); announce("Removed from this tab"); } }, "Remove from this tab");
 }
 
 async function rotate() {
-  if (!confirm("The old key stops working at once. Replace it?")) return;
+  if (!confirm("Replace this key? The old key stops working immediately.")) return;
   try {
     const { members } = await call(ACCOUNTS, "/api/keys/rotate", { method: "POST", bearer: key.get() });
     key.set(members.api_key);
     fill(made, shownOnce(members));
     showUsage();
   } catch (error) {
-    fill(made, refusal(error));
+    fill(made, errorNotice(error));
   }
 }
 
 async function revoke() {
-  if (!confirm("The key opens nothing any more, and this cannot be undone. Give it back?")) return;
+  if (!confirm("Revoke this key? It stops working immediately. This cannot be undone.")) return;
   try {
     await call(ACCOUNTS, "/api/keys/revoke", { method: "POST", bearer: key.get() });
     key.forget();
-    fill(made, el("p", { class: "notice" }, "The key was given back."));
+    fill(made, el("p", { class: "notice" }, "The key was revoked."));
     showUsage();
   } catch (error) {
-    fill(made, refusal(error));
+    fill(made, errorNotice(error));
   }
 }
 
@@ -103,12 +103,14 @@ function showPlans() {
   fill(byId("plans"), facts.plans.map((plan) => el("article", { class: "card plan" },
     el("h3", {}, plan.tier),
     el("p", { class: "price" }, Number(plan.price_per_month_usd) ? [dollars(plan.price_per_month_usd), el("span", { class: "unit" }, " a month")] : "0 USD"),
-    el("p", { class: "small dim" }, plan.price_per_year_usd === null ? "no card needed" : `or ${dollars(plan.price_per_year_usd)} a year`),
-    el("ul", {}, el("li", {}, plan.requests_per_day === null ? "requests without a daily limit" : `${number(plan.requests_per_day)} requests a day`),
+    el("p", { class: "small dim" }, plan.price_per_year_usd === null ? (Number(plan.price_per_month_usd) ? "billed monthly" : "no card needed") : `or ${dollars(plan.price_per_year_usd)} a year`),
+    el("ul", {}, el("li", {}, plan.requests_per_day === null ? "no daily limit" : `${number(plan.requests_per_day)} requests a day`),
       el("li", {}, `${number(plan.requests_per_minute)} requests a minute`), plan.includes.map((text) => el("li", {}, text))))));
 }
 
-/** What can be bought above the key's tier. A tier sold at two prices is told apart by the price's id. */
+const isPaid = (tier) => facts.plans.some((plan) => plan.tier === tier && Number(plan.price_per_month_usd) > 0);
+
+/** The prices of plans above the key's. A plan sold at two prices shows the price's id too. */
 function pricesAbove(tier) {
   const ranks = facts.plans.map((plan) => plan.tier);
   const tiers = Object.values(facts.prices);
@@ -123,13 +125,13 @@ function showUpgrade(status) {
   const price = el("select", { id: "pay-price" }, prices.map(([id, text]) => el("option", { value: id }, text)));
   const failed = el("div");
   fill(byId("upgrade"),
-    el("p", {}, `Your key's tier is ${status.tier}. `, prices.length > 0 ? "You pay at our payment provider and come back; the key stays the same." : "There is none above it."),
+    el("p", {}, `Your key is on the plan ${status.tier}. `, prices.length > 0 ? "You pay at the payment provider and return here. The key stays the same." : "There is no higher plan."),
     el("form", { onsubmit: pay },
       prices.length > 0 && el("div", { class: "row" },
         el("div", { class: "field grow" }, el("label", { for: "pay-email" }, "The key's email"), email),
         el("div", { class: "field" }, el("label", { for: "pay-price" }, "Plan"), price),
         el("button", {}, "Go to checkout")),
-      status.tier !== "free" && el("p", { class: "actions" }, el("button", { type: "button", class: "quiet", onclick: manage }, "Change or end what is paid")), failed));
+      isPaid(status.tier) && el("p", { class: "actions" }, el("button", { type: "button", class: "quiet", onclick: manage }, "Manage subscription")), failed));
 
   async function pay(event) {
     event.preventDefault();
@@ -139,7 +141,7 @@ function showUpgrade(status) {
       sessionStorage.setItem(TIER_BEFORE, status.tier);
       location.assign(members.checkout_url);
     } catch (error) {
-      fill(failed, refusal(error));
+      fill(failed, errorNotice(error));
     }
   }
 
@@ -148,7 +150,7 @@ function showUpgrade(status) {
       const { members } = await call(ACCOUNTS, "/api/stripe/portal", { method: "POST", bearer: key.get() });
       location.assign(members.portal_url);
     } catch (error) {
-      fill(failed, refusal(error));
+      fill(failed, errorNotice(error));
     }
   }
 }

@@ -1,4 +1,4 @@
-// What the filters beside a list are made of: values with how many things each would leave, and a range's distribution.
+// Filters of a list: values with their counts, and ranges with their distribution.
 import { go, state, values } from "./address.js";
 import { el, fill } from "./dom.js";
 import { number } from "./format.js";
@@ -14,7 +14,7 @@ export function fillFilters(place, names, groups) {
   const isFiltered = names.some((name) => values(name).length > 0);
   const clear = () => go(Object.fromEntries([...names, "offset"].map((name) => [name, ""])));
   fill(place, isFiltered && el("button", { type: "button", class: "quiet", onclick: clear }, "Clear filters"), groups);
-  // The list is made anew with every answer; whoever was at a filter stays there.
+  // The filters are rebuilt with every response; the focused one keeps the focus.
   const again = focused && document.getElementById(focused);
   if (again && place.contains(again)) again.focus();
 }

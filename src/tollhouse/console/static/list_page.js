@@ -1,21 +1,21 @@
-// A page that searches many things: words and order in the address, the list that they leave, one thing over it.
-import { following, go, here, state } from "./address.js";
-import { byId, closeDialog, el, fill, say, showDialog } from "./dom.js";
+// A search page: filters and order in the address, the matching items, and a dialog with one of them.
+import { onAddress, go, pageLink, state } from "./address.js";
+import { byId, closeDialog, el, fill, announce, showDialog } from "./dom.js";
 import { callOnce } from "./server.js";
-import { counted, number, refusal } from "./format.js";
+import { counted, number, errorNotice } from "./format.js";
 
 const PER_PAGE = 24;
 const LAST_OFFSET = 10_000;
 
-/** Which operation lists what the address asks for: the search where words are given, `all` otherwise. */
-export const asking = (all) => ({ path: state().q ? "/api/search" : all, page: { sort: state().sort, offset: state().offset, limit: PER_PAGE } });
+/** The path and paging for the address: the search where there are words, `all` otherwise. */
+export const listRequest = (all) => ({ path: state().q ? "/api/search" : all, page: { sort: state().sort, offset: state().offset, limit: PER_PAGE } });
 
 /**
- * Show what the address asks for, now and whenever it changes. `noun` is what there are many of (`nouns`), `name` the
- * parameter that opens one of them; `asked()` is the path of the list, `list(members)` shows the filters and gives the
- * cards, `inside(id)` gives the title and the parts of one thing.
+ * Show the items that match the address, now and whenever it changes. `noun` and `nouns` name them, and the parameter
+ * `name` opens one. `listPath()` is the path of the list, `list(members)` shows the filters and returns the cards, and
+ * `details(id)` returns the title and content of one item.
  */
-export function showListPage({ service, noun, nouns = `${noun}s`, name, asked, list, inside }) {
+export function showListPage({ service, noun, nouns = `${noun}s`, name, listPath, list, details }) {
   let shown = "";
   byId("find").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -23,13 +23,13 @@ export function showListPage({ service, noun, nouns = `${noun}s`, name, asked, l
   });
   byId("sort").addEventListener("change", () => go({ sort: byId("sort").value, offset: "" }));
   byId("filters").open = matchMedia("(min-width: 60rem)").matches;
-  following(show);
+  onAddress(show);
 
   async function show() {
     const given = state();
     byId("q").value = given.q || "";
     byId("sort").value = given.sort || "";
-    if (asked() !== shown) await showList(asked());
+    if (listPath() !== shown) await showList(listPath());
     if (given[name]) open(given[name]);
     else closeDialog();
   }
@@ -41,16 +41,16 @@ export function showListPage({ service, noun, nouns = `${noun}s`, name, asked, l
       if (shown !== path) return;
       fill(byId("trouble"));
       byId("found").textContent = summary(members, headers, noun, nouns);
-      say(counted(members.total, noun, nouns));
+      announce(counted(members.total, noun, nouns));
       const cards = list(members);
-      fill(byId("goods"), cards.length ? cards : el("li", { class: "empty" }, `No ${noun} fits. Take a filter away, or use other words.`));
+      fill(byId("goods"), cards.length ? cards : el("li", { class: "empty" }, `No ${noun} matches. Remove a filter or change the search.`));
       showPages(members);
     } catch (error) {
       if (!error.problem) throw error;
       shown = "";
       fill(byId("goods"));
       fill(byId("pages"));
-      fill(byId("trouble"), told(error, show));
+      fill(byId("trouble"), listError(error, show));
     }
   }
 
@@ -58,34 +58,34 @@ export function showListPage({ service, noun, nouns = `${noun}s`, name, asked, l
     const place = el("div");
     const dialog = showDialog("Loading…", place, () => go({ [name]: "" }));
     try {
-      const { title, children } = await inside(id);
+      const { title, children } = await details(id);
       dialog.querySelector("h2").textContent = title;
       fill(place, children);
     } catch (error) {
       if (!error.problem) throw error;
-      fill(place, told(error));
+      fill(place, listError(error));
     }
   }
 }
 
 function summary(page, headers, noun, nouns) {
-  const left = headers.get("x-ratelimit-remaining");
+  const remaining = headers.get("x-ratelimit-remaining");
   const corrected = Object.keys(page.applied_filters.understood?.corrected || {});
-  return [counted(page.total, noun, nouns), corrected.length > 0 && "spelling corrected", left !== null && `${number(Number(left))} free requests left today`].filter(Boolean).join(" · ");
+  return [counted(page.total, noun, nouns), corrected.length > 0 && "spelling corrected", remaining !== null && `${number(Number(remaining))} free requests remaining today`].filter(Boolean).join(" · ");
 }
 
 function showPages(page) {
-  const to = (offset, text) => here(el("a", { class: "button quiet" }, text), { offset: offset > 0 ? String(offset) : "" });
-  fill(byId("pages"), page.offset > 0 && to(page.offset - PER_PAGE, "← Earlier"),
+  const to = (offset, text) => pageLink(el("a", { class: "button quiet" }, text), { offset: offset > 0 ? String(offset) : "" });
+  fill(byId("pages"), page.offset > 0 && to(page.offset - PER_PAGE, "← Previous"),
     page.count > 0 && el("span", { class: "dim" }, `${number(page.offset + 1)} to ${number(page.offset + page.count)} of ${number(page.total)}`),
-    page.offset + page.count < page.total && page.offset + PER_PAGE <= LAST_OFFSET && to(page.offset + PER_PAGE, "More →"));
+    page.offset + page.count < page.total && page.offset + PER_PAGE <= LAST_OFFSET && to(page.offset + PER_PAGE, "Next →"));
 }
 
-function told(error, again) {
-  if (error.status !== 402) return refusal(error, again);
+function listError(error, again) {
+  if (error.status !== 402) return errorNotice(error, again);
   const isSold = (error.problem.accepts || []).length > 0;
   return el("div", { class: "notice", role: "alert" }, el("p", {}, error.message),
-    isSold && el("p", {}, "A program can go on by paying for each request (x402): the answer 402 says how much, to whom and on which chain."),
-    el("p", {}, "In these pages it goes on at midnight UTC."),
-    el("p", { class: "small" }, el("a", { href: "/problems/payment-required" }, "About this answer")));
+    isSold && el("p", {}, "Programs can pay for each further request (x402). The 402 response has the price, the recipient and the chain."),
+    el("p", {}, "These pages work again at midnight UTC."),
+    el("p", { class: "small" }, el("a", { href: "/problems/payment-required" }, "About this error")));
 }

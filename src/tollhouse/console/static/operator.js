@@ -1,9 +1,9 @@
-// The operator's page: each part asks the server with the admin token, which stays in this tab.
-import { bars, byId, el, facts, fill, say } from "./dom.js";
+// The operator's page. The token stays in this tab.
+import { bars, byId, el, facts, fill, announce } from "./dom.js";
 import { call, facts as known, query, token } from "./server.js";
-import { counted, day, lasted, moment, number, refusal } from "./format.js";
+import { counted, day, lasted, moment, number, errorNotice } from "./format.js";
 
-const asked = async (path, options = {}) => (await call("", `/operator/api/${path}`, { bearer: token.get(), ...options })).members;
+const fetchPart = async (path, options = {}) => (await call("", `/operator/api/${path}`, { bearer: token.get(), ...options })).members;
 
 byId("token").value = token.get();
 byId("open").hidden = !known.needs_token;
@@ -16,14 +16,14 @@ if (token.get() || !known.needs_token) open();
 
 async function open() {
   try {
-    showRevenue(await asked("revenue"));
+    showRevenue(await fetchPart("revenue"));
   } catch (error) {
-    byId("desk").hidden = true;
-    const text = error.status === 404 ? el("p", { class: "notice" }, "Without an admin token these figures are shown on the server's own machine alone. Set admin_token and start the server again, then give it here.") : refusal(error);
+    byId("figures").hidden = true;
+    const text = error.status === 404 ? el("p", { class: "notice" }, "Without a token, these figures are shown only on the server's own machine. Set admin_token, restart the server, and enter the token here.") : errorNotice(error);
     return fill(byId("trouble"), text);
   }
   fill(byId("trouble"));
-  byId("desk").hidden = false;
+  byId("figures").hidden = false;
   await Promise.all([part("sources", showSources), part("deliveries", () => showDeliveries("")), part("ledger", () => showLedger(""))]);
 }
 
@@ -31,7 +31,7 @@ async function part(id, show) {
   try {
     await show();
   } catch (error) {
-    fill(byId(id), refusal(error, () => part(id, show)));
+    fill(byId(id), errorNotice(error, () => part(id, show)));
   }
 }
 
@@ -47,22 +47,22 @@ function showRevenue(revenue) {
     facts([["Revenue", `${revenue.revenue_usd} USD`], ["From wallets", `${revenue.by_agents_usd} USD`], ["Per request", `${revenue.per_request_usd} USD`]]),
     revenue.days.length > 0 && el("h3", {}, revenue.days_are_whole ? "By day" : "By day, of the newest 1,000 payments"),
     revenue.days.length > 0 && bars(revenue.days.slice(-14).map((one) => ({ name: day(one.day), value: Number(one.revenue_usd), shown: one.revenue_usd })), { wide: true, label: "Revenue by day in USD" }),
-    table("Accounts", [["Account"], ["What it is"], ["Balance USD", "number"], ["In", "number"], ["Out", "number"], ["Payments", "number"]],
+    table("Accounts", [["Account"], ["Meaning"], ["Balance USD", "number"], ["In", "number"], ["Out", "number"], ["Payments", "number"]],
       revenue.accounts.map((one) => [one.name, one.meaning, one.balance_usd, one.in_usd, one.out_usd, number(one.calls)])));
 }
 
 async function showSources() {
-  const { services } = await asked("sources");
+  const { services } = await fetchPart("sources");
   fill(byId("sources"), el("div", { class: "cards" }, Object.entries(services).map(([name, health]) =>
     el("article", { class: "panel" }, el("h3", {}, `${name} `, el("span", { class: `badge ${health.status === "ok" ? "good" : "high"}` }, health.status)),
       el("p", { class: "small dim" }, `Version ${health.version}, up for ${lasted(health.uptime_seconds)}`),
       (health.sources || []).length > 0 && el("ul", { class: "small" }, health.sources.map((one) => el("li", {},
         `${one.name}: ${one.status}`, one.age_seconds !== null && ` (${lasted(one.age_seconds)} ago)`, one.last_error && el("div", { class: "dim" }, one.last_error)))),
-      el("details", {}, el("summary", {}, "All it says"), el("pre", { tabindex: "0", "aria-label": `Health of ${name}` }, JSON.stringify(health, null, 1)))))));
+      el("details", {}, el("summary", {}, "Health response"), el("pre", { tabindex: "0", "aria-label": `Health of ${name}` }, JSON.stringify(health, null, 1)))))));
 }
 
 async function showDeliveries(state) {
-  const { endpoints, deliveries } = await asked(`deliveries${query({ state })}`);
+  const { endpoints, deliveries } = await fetchPart(`deliveries${query({ state })}`);
   const choice = el("select", { id: "state", onchange: (event) => part("deliveries", () => showDeliveries(event.target.value)) },
     ["", "pending", "delivered", "parked", "cancelled"].map((value) => el("option", { value, selected: value === state }, value || "all")));
   fill(byId("deliveries"),
@@ -70,39 +70,39 @@ async function showDeliveries(state) {
     table("Endpoints", [["Service"], ["Address"], ["Email"], ["Status"], ["Failures", "number"], ["Last error"]], endpoints.map((one) => [one.service, one.url, one.email, one.status, number(one.consecutive_failures), one.last_error])),
     el("h3", {}, "Deliveries"),
     el("div", { class: "row" }, el("div", { class: "field" }, el("label", { for: "state" }, "State"), choice)),
-    table("Deliveries", [["Made"], ["Type"], ["Subject"], ["State"], ["Tries", "number"], ["Last answer"], [""]],
+    table("Deliveries", [["Created"], ["Type"], ["Subject"], ["State"], ["Attempts", "number"], ["Last response"], [""]],
       deliveries.map((one) => [moment(one.created_at), one.type, one.subject_id, one.state, number(one.attempt_count), one.last_error || one.last_status, again(one, state)])));
 }
 
 function again(delivery, state) {
   if (delivery.state === "pending" || delivery.state === "cancelled") return "";
   return el("button", { type: "button", class: "quiet small", "aria-label": `Send again: ${delivery.id}`, onclick: () => part("deliveries", async () => {
-    await asked(`deliveries/${encodeURIComponent(delivery.id)}/replay`, { method: "POST" });
-    say("It will be sent again");
+    await fetchPart(`deliveries/${encodeURIComponent(delivery.id)}/replay`, { method: "POST" });
+    announce("Queued for another attempt");
     await showDeliveries(state);
   }) }, "Send again");
 }
 
 async function showLedger(account) {
-  const { transfers } = await asked(`transfers${query({ account })}`);
+  const { transfers } = await fetchPart(`transfers${query({ account })}`);
   const box = el("input", { id: "account", value: account, placeholder: "revenue, agent:…" });
-  const verdict = el("div");
+  const result = el("div");
   fill(byId("ledger"),
     el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); part("ledger", () => showLedger(box.value.trim())); } },
       el("div", { class: "field grow" }, el("label", { for: "account" }, "Account"), box), el("button", { class: "quiet" }, "Show"),
-      el("button", { type: "button", onclick: () => audit(verdict) }, "Prove that it balances")),
-    verdict,
+      el("button", { type: "button", onclick: () => audit(result) }, "Verify the ledger")),
+    result,
     table("Newest transfers", [["When"], ["Kind"], ["From"], ["To"], ["USD", "number"], ["State"], ["Id"]],
       transfers.map((one) => [moment(one.at), one.kind, one.debit, one.credit, one.amount_usd, one.state, one.id])));
 }
 
 async function audit(place) {
   try {
-    const report = await asked("audit");
+    const report = await fetchPart("audit");
     fill(place, el("div", { class: report.balanced ? "notice good" : "notice", role: "status" }, el("p", {}, report.balanced
-      ? `It balances: ${counted(report.accounts, "account")}, ${counted(report.transfers, "transfer")}, ${number(report.pending)} pending.`
-      : `It does not balance: ${counted(report.differences.length, "difference")}.`), report.differences.length > 0 && el("ul", {}, report.differences.map((text) => el("li", {}, text)))));
+      ? `The ledger balances: ${counted(report.accounts, "account")}, ${counted(report.transfers, "transfer")}, ${number(report.pending)} pending.`
+      : `The ledger does not balance: ${counted(report.differences.length, "difference")}.`), report.differences.length > 0 && el("ul", {}, report.differences.map((text) => el("li", {}, text)))));
   } catch (error) {
-    fill(place, refusal(error));
+    fill(place, errorNotice(error));
   }
 }

@@ -1,4 +1,4 @@
-// Talking to this server: where its services are, the visitor's key, and what a refusal says.
+// Calls to this server, the key and token of this tab, and errors.
 
 const root = document.documentElement;
 /** The name under which the endpoints of accounts (keys, wallets, checkout) are called. No service can have it. */
@@ -6,69 +6,69 @@ export const ACCOUNTS = "/accounts";
 const BASES = { ...JSON.parse(root.dataset.services), [ACCOUNTS]: root.dataset.accounts };
 const KEY = "tollhouse-key";
 const TOKEN = "tollhouse-operator";
-const kept = new Map();
+const responses = new Map();
 
 export const facts = JSON.parse(root.dataset.facts);
 export const filesAt = root.dataset.files;
 /** The path of an example call that needs a key; empty where there is none. */
 export const keyedCall = root.dataset.keyedCall;
 
-/** Where a service answers, for examples to paste. */
+/** The base URL of a service, for examples. */
 export const addressOf = (service) => location.origin + BASES[service];
 
-/** The key lives in this tab alone: not in the address, not in a cookie, and gone when the tab is closed. */
+/** The key is stored only in this tab: not in the address and not in a cookie. It is lost when the tab closes. */
 export const key = {
   get: () => sessionStorage.getItem(KEY) || "",
-  set: (text) => { kept.clear(); sessionStorage.setItem(KEY, text); },
-  forget: () => { kept.clear(); sessionStorage.removeItem(KEY); },
+  set: (text) => { responses.clear(); sessionStorage.setItem(KEY, text); },
+  forget: () => { responses.clear(); sessionStorage.removeItem(KEY); },
 };
 export const token = {
   get: () => sessionStorage.getItem(TOKEN) || "",
   set: (text) => sessionStorage.setItem(TOKEN, text),
 };
 
-/** A refusal: `problem` is the server's own account of it (RFC 9457). */
-export class Refused extends Error {
+/** An error response. `problem` is its body (RFC 9457). */
+export class ApiError extends Error {
   constructor(status, problem) {
-    super(problem.detail || problem.title || `The server answered ${status}.`);
+    super(problem.detail || problem.title || `The server responded with status ${status}.`);
     this.status = status;
     this.problem = problem;
   }
 }
 
-/** A service's answer as it came, once its status says that it is one. Raises Refused. */
+/** The response of a service. Throws ApiError unless the status is 2xx. */
 export async function send(service, path, { method = "GET", body, bearer = "", accept = "application/json" } = {}) {
   const headers = { Accept: accept };
   if (bearer) headers.Authorization = `Bearer ${bearer}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const base = service ? BASES[service] : "";
-  let answer;
+  let response;
   try {
-    answer = await fetch(base + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    response = await fetch(base + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
-    throw new Refused(0, { detail: "The server cannot be reached. It may be starting again: try once more in a moment." });
+    throw new ApiError(0, { detail: "The server cannot be reached. It may be restarting. Try again in a moment." });
   }
-  if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => ({})));
-  return answer;
+  if (!response.ok) throw new ApiError(response.status, await response.json().catch(() => ({})));
+  return response;
 }
 
-/** What a service answers, as JSON, with the headers beside it. Raises Refused. */
+/** The JSON body and the headers of a response. Throws ApiError. */
 export async function call(service, path, options = {}) {
-  const answer = await send(service, path, options);
-  return { members: await answer.json().catch(() => ({})), headers: answer.headers };
+  const response = await send(service, path, options);
+  return { members: await response.json().catch(() => ({})), headers: response.headers };
 }
 
-/** The same, asked once: a feed costs a request of the plan, so an answer is kept until the page is left. */
+/** Like `call`, but cached until the page is left: a call to a feed counts against the plan. */
 export function callOnce(service, path, options = {}) {
-  if (!kept.has(path)) {
-    const asked = call(service, path, options);
-    asked.catch(() => kept.delete(path));
-    kept.set(path, asked);
+  if (!responses.has(path)) {
+    const response = call(service, path, options);
+    response.catch(() => responses.delete(path));
+    responses.set(path, response);
   }
-  return kept.get(path);
+  return responses.get(path);
 }
 
-/** A query string of what is not empty; a list is repeated. */
+/** A query string of the values that are not empty. A list repeats its parameter. */
 export function query(given) {
   const parts = new URLSearchParams();
   for (const [name, value] of Object.entries(given)) {

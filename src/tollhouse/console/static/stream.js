@@ -1,10 +1,10 @@
-// Server-sent events of an answer that is asked for by POST, which EventSource cannot do.
+// Server-sent events in the response to a POST, which EventSource does not support.
 import { send } from "./server.js";
 
-/** What the server says as it says it: the data of each event, whose member `type` is its name. Raises Refused before the first. */
-export async function* told(service, path, options) {
-  const answer = await send(service, path, { ...options, accept: "text/event-stream", method: "POST" });
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+/** The data of each event as it arrives; its member `type` is the event's name. Throws ApiError before the first. */
+export async function* streamEvents(service, path, options) {
+  const response = await send(service, path, { ...options, accept: "text/event-stream", method: "POST" });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
     const { done, value } = await reader.read();

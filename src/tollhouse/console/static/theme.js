@@ -1,9 +1,9 @@
 "use strict";
-// Runs before the page is painted, so that nobody sees the other theme flash by. On a phone the navigation is folded away.
+// Runs before the page is painted, so that the other theme does not flash. On a phone, the navigation is collapsed.
 (() => {
   const ORDER = ["auto", "light", "dark"];
   const root = document.documentElement;
-  const kept = () => {
+  const storedTheme = () => {
     try {
       return localStorage.getItem("theme") || "auto";
     } catch {
@@ -26,10 +26,10 @@
     });
   };
   root.dataset.scripted = "yes";
-  show(kept());
+  show(storedTheme());
   document.addEventListener("DOMContentLoaded", () => {
     fold();
-    show(kept());
+    show(storedTheme());
     document.getElementById("theme").addEventListener("click", () => {
       const next = ORDER[(ORDER.indexOf(root.dataset.theme) + 1) % ORDER.length];
       try {

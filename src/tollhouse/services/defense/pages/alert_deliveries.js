@@ -1,7 +1,7 @@
-// What an alert sent, what came of it, and sending it again.
+// The deliveries of an alert, their attempts, and a button to send each again.
 import { ask } from "./alert_calls.js";
-import { el, fill, say } from "../dom.js";
-import { counted, moment, refusal } from "../format.js";
+import { el, fill, announce } from "../dom.js";
+import { counted, moment, errorNotice } from "../format.js";
 
 const KINDS = { pending: "medium", delivered: "good", parked: "critical", cancelled: "" };
 
@@ -10,11 +10,11 @@ export async function showDeliveries(place, alert) {
   try {
     const { deliveries } = await ask("GET", `/${alert.id}/deliveries?limit=50`);
     fill(place, el("p", { class: "small dim" }, "To ", el("span", { class: "long" }, alert.url)),
-      deliveries.length ? el("ul", { class: "list", id: "sent" }, deliveries.map((one) => line(one, alert, again))) : el("p", { class: "empty" }, "Nothing was sent yet. Send a test to see one."),
+      deliveries.length ? el("ul", { class: "list", id: "sent" }, deliveries.map((one) => line(one, alert, again))) : el("p", { class: "empty" }, "No deliveries yet. Send a test to see one."),
       el("p", { class: "actions" }, el("button", { type: "button", class: "quiet", onclick: again }, "Refresh")));
   } catch (error) {
     if (!error.problem) throw error;
-    fill(place, refusal(error, again));
+    fill(place, errorNotice(error, again));
   }
 }
 
@@ -22,15 +22,15 @@ function line(delivery, alert, again) {
   return el("li", {},
     el("div", { class: "bar" }, el("strong", {}, delivery.type), el("span", { class: `badge ${KINDS[delivery.state]}` }, delivery.state),
       el("span", { class: "push" }, delivery.attempt_count > 0 && el("button", { type: "button", class: "quiet small", "aria-label": `Send again: ${delivery.id}`, onclick: () => replay(delivery, alert, again) }, "Send again"))),
-    el("div", { class: "about" }, el("span", {}, moment(delivery.created_at)), el("span", {}, counted(delivery.attempt_count, "try", "tries")), el("code", {}, delivery.id)),
-    delivery.attempts.length > 0 && el("details", {}, el("summary", { class: "small" }, "Tries"), el("ul", { class: "small" }, delivery.attempts.map((one) =>
+    el("div", { class: "about" }, el("span", {}, moment(delivery.created_at)), el("span", {}, counted(delivery.attempt_count, "attempt")), el("code", {}, delivery.id)),
+    delivery.attempts.length > 0 && el("details", {}, el("summary", { class: "small" }, "Attempts"), el("ul", { class: "small" }, delivery.attempts.map((one) =>
       el("li", {}, `${moment(one.at)}: ${one.status ? `status ${one.status}` : one.error}, ${one.duration_ms} ms`)))));
 }
 
 async function replay(delivery, alert, again) {
   try {
     await ask("POST", `/${alert.id}/deliveries/${delivery.id}/replay`);
-    say("It will be sent again");
+    announce("Queued for another attempt");
   } finally {
     await again();
   }

@@ -1,20 +1,20 @@
-// The form of a rule: what is watched, when it is told, and to whom.
+// The form of a rule: the metric, the condition and the endpoint.
 import { CATEGORIES, SEVERITIES, brief } from "./feeds.js";
 import { SIGNS, isBrief, isCounted, metricGroups } from "./alert_text.js";
 import { el, fill } from "../dom.js";
 import { callOnce } from "../server.js";
-import { refusal } from "../format.js";
+import { errorNotice } from "../format.js";
 
 const BOUNDS = { window_hours: [1, 24, 24], cooldown_minutes: [1, 10_080, 60] };
 
 const HINTS = {
   max_severity: "1 is low, 2 medium, 3 high, 4 critical.",
-  spike: "3 is a lot, 5 is hardly chance. Prefer a window of 6 hours or fewer: it has more to be compared with.",
+  spike: "3 is high, 5 is very unlikely to be chance. Windows of 6 hours or fewer have more history to compare with.",
   fatalities: "Several reports of one incident add up, as they do in the feed.",
-  staleness_minutes: "A recording is never stale; a source that never answered is as stale as the rule is old.",
+  staleness_minutes: "Recorded data is never stale. A source that never responded counts from the creation of the rule.",
 };
 
-/** A form with `alert`'s values. `preview(rule)` is asked for, `done(rule)` does what it is for; both may raise Refused. */
+/** A form with the alert's values. `preview(rule)` shows a preview, `done(rule)` saves; both may throw ApiError. */
 export function ruleForm(alert, { preview, submit, done, cancel }) {
   const given = alert.filters || {};
   const metric = el("select", { id: "metric", onchange: arrange });
@@ -29,22 +29,22 @@ export function ruleForm(alert, { preview, submit, done, cancel }) {
     threshold: el("input", { id: "threshold", type: "number", step: "any", required: true, value: alert.threshold ?? 10 }),
     window_hours: bounded("window_hours"),
     cooldown_minutes: bounded("cooldown_minutes"),
-    url: el("input", { id: "url", type: "url", required: true, maxlength: "2000", value: alert.url || "", placeholder: "an https address of yours" }),
+    url: el("input", { id: "url", type: "url", required: true, maxlength: "2000", value: alert.url || "", placeholder: "https://…" }),
   };
-  const filters = group("Only events that are", field("category", "Category"), field("country", "Country"), field("severity_tier", "Severity"), field("entity", "Entity named"));
-  const source = group("Only the source", field("source", "Source"));
+  const filters = group("Filter events by", field("category", "Category"), field("country", "Country"), field("severity_tier", "Severity"), field("entity", "Entity named"));
+  const source = group("Source", field("source", "Source"));
   const span = field("window_hours", "Window, hours");
   const hint = el("p", { class: "small dim", id: "hint" });
   const failed = el("div");
-  const look = el("button", { type: "button", class: "quiet", onclick: () => form.querySelector("#threshold").reportValidity() && preview(ruleNow(false)) }, "Preview over stored history");
+  const previewButton = el("button", { type: "button", class: "quiet", onclick: () => form.querySelector("#threshold").reportValidity() && preview(ruleNow(false)) }, "Preview over stored history");
   const form = el("form", { onsubmit: save, class: "rule" },
     field("name", "Name"),
-    el("div", { class: "field" }, el("label", { for: "metric" }, "Watch"), metric), filters, source,
-    group("Tell when it is", field("operator", "Comparison"), field("threshold", "Threshold"), span, field("cooldown_minutes", "At most once in, minutes")), hint,
+    el("div", { class: "field" }, el("label", { for: "metric" }, "Metric"), metric), filters, source,
+    group("Trigger when the value is", field("operator", "Comparison"), field("threshold", "Threshold"), span, field("cooldown_minutes", "Cooldown, minutes")), hint,
     field("url", "Your endpoint"),
-    el("p", { class: "actions" }, el("button", {}, submit), look, cancel && el("button", { type: "button", class: "quiet", onclick: cancel }, "Cancel")), failed);
+    el("p", { class: "actions" }, el("button", {}, submit), previewButton, cancel && el("button", { type: "button", class: "quiet", onclick: cancel }, "Cancel")), failed);
   showMetrics([]);
-  learn();
+  loadChoices();
   return form;
 
   function field(name, text) {
@@ -68,11 +68,11 @@ export function ruleForm(alert, { preview, submit, done, cancel }) {
     arrange();
   }
 
-  /** The brief's areas and the sources' names are the server's to tell; the form is of use without them. */
-  async function learn() {
-    const [told, health] = await Promise.allSettled([brief(), callOnce("defense", "/health")]);
+  /** Load the brief's areas and the sources' names. The form works without them. */
+  async function loadChoices() {
+    const [areas, health] = await Promise.allSettled([brief(), callOnce("defense", "/health")]);
     if (health.status === "fulfilled") fields.source.append(...(health.value.members.sources || []).map((one) => el("option", { value: one.name, selected: one.name === given.source }, one.name)));
-    if (told.status === "fulfilled") showMetrics(told.value.capability_gaps.map((gap) => gap.area));
+    if (areas.status === "fulfilled") showMetrics(areas.value.capability_gaps.map((gap) => gap.area));
   }
 
   function arrange() {
@@ -83,8 +83,8 @@ export function ruleForm(alert, { preview, submit, done, cancel }) {
   }
 
   function ruleNow(isWhole) {
-    const kept = isCounted(metric.value) ? ["category", "country", "severity_tier", "entity"] : metric.value === "staleness_minutes" ? ["source"] : [];
-    const chosen = Object.fromEntries(kept.map((name) => [name, fields[name].value.trim()]).filter(([, value]) => value));
+    const names = isCounted(metric.value) ? ["category", "country", "severity_tier", "entity"] : metric.value === "staleness_minutes" ? ["source"] : [];
+    const chosen = Object.fromEntries(names.map((name) => [name, fields[name].value.trim()]).filter(([, value]) => value));
     const rule = { metric: metric.value, filters: chosen, operator: fields.operator.value, threshold: Number(fields.threshold.value),
       window_hours: isBrief(metric.value) || span.hidden ? 24 : Number(fields.window_hours.value), cooldown_minutes: Number(fields.cooldown_minutes.value) };
     return isWhole ? { name: fields.name.value.trim(), ...rule, url: fields.url.value.trim() } : rule;
@@ -97,12 +97,12 @@ export function ruleForm(alert, { preview, submit, done, cancel }) {
       await done(ruleNow(true));
     } catch (error) {
       if (!error.problem) throw error;
-      fill(failed, refusal(error));
+      fill(failed, errorNotice(error));
       point(error.problem.parameter);
     }
   }
 
-  /** Lead to the field that the server refused. */
+  /** Focus the field that the server rejected. */
   function point(parameter) {
     const named = (parameter || "").split(".").at(-1);
     const wrong = named === "metric" ? metric : fields[named];

@@ -1,4 +1,4 @@
-// What can be watched, and a rule as a sentence.
+// The metrics of alerts, and a rule as a sentence.
 import { CATEGORIES, SEVERITIES } from "./feeds.js";
 import { counted, number } from "../format.js";
 

@@ -1,47 +1,47 @@
-// Alerts: the key's own, each with what it came to and what became of its deliveries, and the way to a new one.
-import { following, go, state } from "../address.js";
+// The alerts of a key, with their state and deliveries, and the form for a new one.
+import { onAddress, go, state } from "../address.js";
 import { alertCard } from "./alert_card.js";
 import { showDeliveries } from "./alert_deliveries.js";
 import { ruleForm } from "./alert_form.js";
 import { showPreview } from "./alert_preview.js";
 import { ask } from "./alert_calls.js";
-import { byId, closeDialog, copyButton, el, fill, say, showDialog } from "../dom.js";
-import { door, keyLine } from "../key_gate.js";
+import { byId, closeDialog, copyButton, el, fill, announce, showDialog } from "../dom.js";
+import { keyLine, requireKey } from "../key_gate.js";
 import { facts } from "../server.js";
-import { counted, refusal } from "../format.js";
+import { counted, errorNotice } from "../format.js";
 
 let alerts = [];
 
-door(byId("door"), { tiers: facts.tiers, what: "An alert" }, enter);
+requireKey(byId("key-gate"), { tiers: facts.tiers, what: "Alerts" }, enter);
 
 async function enter(status) {
-  byId("desk").hidden = false;
+  byId("manage").hidden = false;
   fill(byId("key-line"), keyLine(status));
   newForm();
   await refresh();
-  following(openDeliveries);
+  onAddress(openDeliveries);
 }
 
 async function refresh() {
   try {
-    const { alerts: found, limit } = await ask("GET", "");
-    alerts = found;
-    byId("counted").textContent = found.length ? `${found.length} of at most ${limit}` : "";
-    fill(byId("alerts"), found.map((one) => alertCard(one, { change: changeForm, gone, told })));
-    if (!found.length) fill(byId("alerts"), el("p", { class: "empty" }, "No alert yet. Fill in the form, look at its preview, and create it."));
+    const { alerts: listed, limit } = await ask("GET", "");
+    alerts = listed;
+    byId("counted").textContent = listed.length ? `${listed.length} of at most ${limit}` : "";
+    fill(byId("alerts"), listed.map((one) => alertCard(one, { change: changeForm, gone, onDone: showDone })));
+    if (!listed.length) fill(byId("alerts"), el("p", { class: "empty" }, "No alerts yet. Fill in the form, check the preview, and create one."));
   } catch (error) {
-    fill(byId("alerts"), refusal(error, refresh));
+    fill(byId("alerts"), errorNotice(error, refresh));
   }
 }
 
-/** Something was done with an alert: say so above the list, and show what it is now. */
-async function told(text) {
-  fill(byId("told"), el("p", { class: "notice good", role: "status" }, text));
+/** Show the outcome of an action above the list, and reload the list. */
+async function showDone(text) {
+  fill(byId("notice"), el("p", { class: "notice good", role: "status" }, text));
   await refresh();
 }
 
 async function gone(alert) {
-  await told(`“${alert.name}” was deleted.`);
+  await showDone(`“${alert.name}” was deleted.`);
 }
 
 function newForm() {
@@ -49,11 +49,11 @@ function newForm() {
   fill(byId("form"), ruleForm({}, { preview, submit: "Create the alert", done: async (rule) => {
     const made = await ask("POST", "", rule);
     await refresh();
-    fill(byId("told"), secretOnce(made));
-    byId("told").scrollIntoView({ block: "nearest" });
+    fill(byId("notice"), secretOnce(made));
+    byId("notice").scrollIntoView({ block: "nearest" });
     newForm();
   } }));
-  fill(byId("preview"), el("h3", {}, "Preview"), el("p", { class: "dim" }, "See when a rule would have fired over the stored history before anybody is woken by it. Nothing is sent."));
+  fill(byId("preview"), el("h3", {}, "Preview"), el("p", { class: "dim" }, "See when a rule would have triggered over the stored history. Nothing is sent."));
 }
 
 function changeForm(alert) {
@@ -61,7 +61,7 @@ function changeForm(alert) {
   fill(byId("form"), ruleForm(alert, { preview, submit: "Save the change", cancel: newForm, done: async (rule) => {
     const { version } = await ask("PATCH", `/${alert.id}`, rule);
     newForm();
-    await told(`“${rule.name}” was changed: version ${version}.`);
+    await showDone(`“${rule.name}” was changed to version ${version}.`);
   } }));
   byId("maker").scrollIntoView({ block: "start" });
   byId("form").querySelector("input").focus();
@@ -74,14 +74,14 @@ async function preview(rule) {
     showPreview(place, rule, await ask("POST", "/preview", rule));
     place.scrollIntoView({ block: "nearest" });
   } catch (error) {
-    fill(place, el("h3", {}, "Preview"), refusal(error));
+    fill(place, el("h3", {}, "Preview"), errorNotice(error));
   }
 }
 
 function secretOnce(made) {
-  say("The alert was made. Copy its secret now.");
-  return el("section", { class: "panel", "aria-label": "The new alert's secret", id: "secret" }, el("h3", {}, `“${made.name}” watches from now on`),
-    el("p", {}, "Copy the secret now: it is shown this once. Your endpoint verifies with it that a delivery comes from here (Standard Webhooks)."),
+  announce("The alert was created. Copy its secret now.");
+  return el("section", { class: "panel", "aria-label": "The new alert's secret", id: "secret" }, el("h3", {}, `“${made.name}” is active`),
+    el("p", {}, "Copy the secret now: it is shown only once. Your endpoint uses it to verify deliveries (Standard Webhooks)."),
     el("code", { class: "key" }, made.secret), el("p", { class: "actions" }, copyButton(() => made.secret, "Copy the secret")));
 }
 

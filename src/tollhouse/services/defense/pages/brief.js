@@ -1,6 +1,6 @@
-// The brief: production, live events and capability gaps, each figure with what it rests on.
-import { here } from "../address.js";
-import { bars, byId, el, facts, fill, outside } from "../dom.js";
+// The brief: production, live events and capability gaps, each figure with its sources.
+import { pageLink } from "../address.js";
+import { bars, byId, el, facts, fill, externalLink } from "../dom.js";
 import * as feed from "./feeds.js";
 import { billions, counted, moment, number } from "../format.js";
 
@@ -10,24 +10,24 @@ export async function showBrief(place) {
   fill(place, el("p", {}, "Loading…"));
   const brief = await feed.brief();
   const { production_summary: production, events_live: live } = brief;
-  byId("standing").textContent = `Brief of ${moment(brief.generated_at)}; events up to ${moment(brief.as_of)}.`;
+  byId("status").textContent = `Brief of ${moment(brief.generated_at)}; events up to ${moment(brief.as_of)}.`;
   fill(place,
     facts([["Procurement, US lines", billions(production.total_market_value_b)], ["Fiscal year", production.fiscal_year || "–"],
       ["Battle events, 24 h", number(live.battle_events_24h)], ["All events, 24 h", number(live.events_24h)]]),
-    el("p", { class: "dim" }, `Battles against the 24 hours before: ${change(live.change.Battles)}.`),
+    el("p", { class: "dim" }, `Change in battles from the previous 24 hours: ${change(live.change.Battles)}.`),
     el("h2", {}, "Capability gaps"), el("div", { class: "cards" }, brief.capability_gaps.map(gap)),
     el("h2", {}, "Production"), el("p", { class: "small dim" }, production.basis),
     bars(production.programs.slice(0, PROGRAMS_SHOWN).map((one) => ({ name: one.name, value: one.value_b || 0, shown: billions(one.value_b) })), { wide: true, label: "Largest programs" }),
     el("details", {}, el("summary", {}, `All ${number(production.programs.length)} programs`), programTable(production.programs)),
     production.cautions && production.cautions.length > 0 && el("details", {}, el("summary", {}, "Cautions"), el("ul", {}, production.cautions.map((text) => el("li", {}, text)))),
     el("h2", {}, "Top stories"), el("ul", { class: "list" }, brief.top_stories.map((story) => el("li", {},
-      here(el("a", { class: "title" }, story.title), { story: story.id }),
-      el("div", { class: "about" }, el("span", {}, counted(story.article_count, "article")), el("span", {}, counted(story.source_count, "independent voice")))))),
-    el("h2", {}, "Sources"), el("ul", {}, brief.sources.map((source) => el("li", {}, outside(source.url, source.name), el("span", { class: "dim" }, ` ${source.licence}`)))));
+      pageLink(el("a", { class: "title" }, story.title), { story: story.id }),
+      el("div", { class: "about" }, el("span", {}, counted(story.article_count, "article")), el("span", {}, counted(story.source_count, "independent source")))))),
+    el("h2", {}, "Sources"), el("ul", {}, brief.sources.map((source) => el("li", {}, externalLink(source.url, source.name), el("span", { class: "dim" }, ` ${source.licence}`)))));
 }
 
 function change(one) {
-  if (!one || one.absolute === null) return one ? `not known: ${one.reason}` : "–";
+  if (!one || one.absolute === null) return one ? `unknown: ${one.reason}` : "–";
   return `${one.absolute > 0 ? "+" : ""}${number(one.absolute)}`;
 }
 
@@ -45,7 +45,7 @@ const side = (name, of) => ({ name, value: of.score || 0, shown: of.score === nu
 function programTable(programs) {
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "All programs" }, el("table", {},
     el("thead", {}, el("tr", {}, ["Program", "Category"].map((text) => el("th", { scope: "col" }, text)),
-      ["FY2025", "FY2026", "FY2027 asked"].map((text) => el("th", { scope: "col", class: "number" }, text)), el("th", { scope: "col" }, "Trend"))),
+      ["FY2025", "FY2026", "FY2027 requested"].map((text) => el("th", { scope: "col", class: "number" }, text)), el("th", { scope: "col" }, "Trend"))),
     el("tbody", {}, programs.map((one) => el("tr", {}, el("td", {}, one.name), el("td", {}, one.category),
       ["fy2025_b", "fy2026_b", "fy2027_requested_b"].map((year) => el("td", { class: "number" }, billions(one.trend[year]))),
       el("td", {}, one.trend.direction || "–"))))));

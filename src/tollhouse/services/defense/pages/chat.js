@@ -1,11 +1,11 @@
-// The chat: questions in plain words, answers as they come, each claim with a way to what it rests on.
-import { byId, el, fill, say } from "../dom.js";
-import { door, keyLine } from "../key_gate.js";
+// The chat: streamed answers, each claim with a link to its source.
+import { byId, el, fill, announce } from "../dom.js";
+import { keyLine, requireKey } from "../key_gate.js";
 import { facts, key } from "../server.js";
-import { told } from "../stream.js";
+import { streamEvents } from "../stream.js";
 import { cited, sources } from "./chat_citations.js";
-import { forgetTalk, keepTalk, keptTalk } from "./chat_history.js";
-import { number, refusal } from "../format.js";
+import { forgetConversation, storeConversation, storedConversation } from "./chat_history.js";
+import { number, errorNotice } from "../format.js";
 
 const EXAMPLES = ["Which countries had the most battles?", "What are the deadliest events?", "Compare battles and protests", "Who is mentioned most often?",
   "What are the most significant stories?", "How fresh is the data?"];
@@ -16,16 +16,16 @@ let owner = "";
 let isAnswering = false;
 
 const wallet = el("span", {}, "Or sign the call with a ", el("a", { href: "/wallet" }, "wallet"), `: ${facts.agent_usd} USD a question, no key.`);
-door(byId("door"), { tiers: facts.plans.map((plan) => plan.tier), what: "Asking", otherwise: wallet }, enter);
+requireKey(byId("key-gate"), { tiers: facts.plans.map((plan) => plan.tier), what: "The chat", otherwise: wallet }, enter);
 
 function enter(status) {
   owner = status.key_id;
   byId("talk").hidden = false;
   fill(byId("examples"), EXAMPLES.map((text) => el("li", {}, el("button", { type: "button", class: "text", onclick: () => ask(text) }, text))));
-  fill(byId("cost"), pair("Model", facts.models.length ? facts.models.join(", ") : el("span", {}, el("code", {}, "extractive"), ": no language model, rules over the feeds")),
+  fill(byId("cost"), pair("Model", facts.models.length ? facts.models.join(", ") : el("span", {}, el("code", {}, "extractive"), ": rules over the feeds, no language model")),
     pair("With a key", "one request of its plan"), ...facts.plans.map((plan) => pair(`Plan ${plan.tier}`, plan.chat_per_day === null ? "unlimited questions" : `${number(plan.chat_per_day)} questions a day`)), pair("From a wallet", `${facts.agent_usd} USD`));
   fill(byId("key-line"), keyLine(status));
-  turns.push(...keptTalk(owner));
+  turns.push(...storedConversation(owner));
   for (const turn of turns) log.append(finished(turn));
   if (!turns.length) fill(log, empty());
   byId("anew").hidden = !turns.length;
@@ -46,7 +46,7 @@ async function ask(prompt) {
   if (!prompt || isAnswering) return;
   busy(true);
   if (!turns.length) fill(log);
-  const answer = el("p", { class: "said waiting" }, "Looking through the feeds…");
+  const answer = el("p", { class: "said waiting" }, "Searching the feeds…");
   const shown = article(prompt, answer);
   log.append(shown);
   box.value = "";
@@ -54,33 +54,33 @@ async function ask(prompt) {
   try {
     const reply = await answered(prompt, answer);
     turns.push({ prompt, reply });
-    keepTalk(owner, turns);
+    storeConversation(owner, turns);
     byId("anew").hidden = false;
     shown.replaceWith(finished({ prompt, reply }));
-    say(reply.response);
+    announce(reply.response);
   } catch (error) {
     if (!error.problem) throw error;
-    shown.lastChild.replaceChildren(refusal(error, error.status === 403 ? null : () => { shown.remove(); ask(prompt); }));
+    shown.lastChild.replaceChildren(errorNotice(error, error.status === 403 ? null : () => { shown.remove(); ask(prompt); }));
   } finally {
     busy(false);
     log.lastElementChild.scrollIntoView({ block: "nearest" });
   }
 }
 
-/** The whole answer; its words are shown while they come. Raises Refused, also for one that broke off. */
+/** The complete answer; its text is shown as it arrives. Throws ApiError, also for an interrupted answer. */
 async function answered(prompt, place) {
   const last = turns.at(-1);
   const body = { prompt, stream: true };
   if (last) body.conversation_id = last.reply.conversation_id;
   let text = "";
-  for await (const part of told("defense", "/chat", { bearer: key.get(), body })) {
+  for await (const part of streamEvents("defense", "/chat", { bearer: key.get(), body })) {
     if (part.type === "done") return part;
     if (part.type === "error") throw Object.assign(new Error(part.detail), { status: part.status, problem: part });
     text = part.type === "retract" ? [...text].slice(0, part.length).join("") : text + part.text;
     place.classList.remove("waiting");
     place.textContent = text;
   }
-  throw Object.assign(new Error("The answer broke off."), { status: 0, problem: {} });
+  throw Object.assign(new Error("The answer was interrupted."), { status: 0, problem: {} });
 }
 
 function busy(now) {
@@ -100,7 +100,7 @@ function finished({ prompt, reply }) {
 }
 
 function empty() {
-  return el("div", { class: "empty" }, el("p", {}, "Ask what happened, where, how often, to whom."), el("p", { class: "dim small" }, "Go on from an answer with “and in Eritrea?” or “how many died there?”. What the feeds do not hold is said to be so, never made up."));
+  return el("div", { class: "empty" }, el("p", {}, "Ask what happened, where, how often, and to whom."), el("p", { class: "dim small" }, "Follow up with “and in Eritrea?” or “how many died there?”. If the feeds have no data, the answer says so."));
 }
 
 function pair(name, value) {
@@ -109,7 +109,7 @@ function pair(name, value) {
 
 byId("anew").addEventListener("click", () => {
   turns.length = 0;
-  forgetTalk();
+  forgetConversation();
   fill(log, empty());
   byId("anew").hidden = true;
   box.focus({ preventScroll: true });

@@ -1,22 +1,22 @@
-// The conversation of this tab: going to the board and back, or reloading, does not lose it. It goes with the tab.
+// The conversation of this tab. It survives navigation and reload, and is lost when the tab closes.
 
-const KEPT = "tollhouse-talk";
+const STORAGE_KEY = "tollhouse-talk";
 const MOST = 20;
 
 /** The turns of this key's conversation, oldest first. */
-export function keptTalk(owner) {
+export function storedConversation(owner) {
   try {
-    const kept = JSON.parse(sessionStorage.getItem(KEPT) || "{}");
-    return kept.owner === owner ? kept.turns : [];
+    const stored = JSON.parse(sessionStorage.getItem(STORAGE_KEY) || "{}");
+    return stored.owner === owner ? stored.turns : [];
   } catch {
     return [];
   }
 }
 
-export function keepTalk(owner, turns) {
-  sessionStorage.setItem(KEPT, JSON.stringify({ owner, turns: turns.slice(-MOST) }));
+export function storeConversation(owner, turns) {
+  sessionStorage.setItem(STORAGE_KEY, JSON.stringify({ owner, turns: turns.slice(-MOST) }));
 }
 
-export function forgetTalk() {
-  sessionStorage.removeItem(KEPT);
+export function forgetConversation() {
+  sessionStorage.removeItem(STORAGE_KEY);
 }

@@ -1,14 +1,14 @@
-// The defense board: which view the address asks for, and the dialogs over it.
-import { following, go, here, state } from "../address.js";
+// The defense dashboard: its views and dialogs, chosen by the address.
+import { onAddress, go, pageLink, state } from "../address.js";
 import { newKeyForm, ownKeyForm, shownOnce } from "../key_form.js";
 import { byId, closeDialog, el, fill, showDialog } from "../dom.js";
 import { showBrief } from "./brief.js";
 import { showEntities } from "./entities.js";
-import { eventInside } from "./event.js";
+import { eventDetails } from "./event.js";
 import { showMap } from "./map_view.js";
-import { showStories, storyInside } from "./stories.js";
+import { showStories, storyDetails } from "./stories.js";
 import { key } from "../server.js";
-import { refusal } from "../format.js";
+import { errorNotice } from "../format.js";
 
 const VIEWS = {
   map: ["Map", showMap],
@@ -19,21 +19,21 @@ const VIEWS = {
 const OF_OTHER_VIEWS = { entity: "", type: "", story: "", event: "" };
 let shown = "";
 
-following(show);
+onAddress(show);
 
 async function show() {
   const view = VIEWS[state().view] ? state().view : "map";
   fill(byId("views"), Object.entries(VIEWS).map(([name, [text]]) =>
-    here(el("a", { "aria-current": name === view ? "page" : null }, text), { ...OF_OTHER_VIEWS, view: name === "map" ? "" : name })));
+    pageLink(el("a", { "aria-current": name === view ? "page" : null }, text), { ...OF_OTHER_VIEWS, view: name === "map" ? "" : name })));
   if (!key.get()) return askForKey();
   const { story, event, ...rest } = state();
-  const wanted = JSON.stringify([rest, key.get()]);
-  if (wanted !== shown) {
-    shown = wanted;
+  const stateKey = JSON.stringify([rest, key.get()]);
+  if (stateKey !== shown) {
+    shown = stateKey;
     await guarded(byId("board"), () => VIEWS[view][1](byId("board")), () => { shown = ""; show(); });
   }
-  if (story) openInside("story", story, storyInside);
-  else if (event) openInside("event", event, eventInside);
+  if (story) openDetails("story", story, storyDetails);
+  else if (event) openDetails("event", event, eventDetails);
   else closeDialog();
 }
 
@@ -43,31 +43,31 @@ async function guarded(place, work, again) {
   } catch (error) {
     if (!error.problem) throw error;
     if (error.status === 401) return askForKey(error);
-    fill(place, refusal(error, again));
+    fill(place, errorNotice(error, again));
   }
 }
 
-/** A story or an event over the board; closing it takes it out of the address. */
-async function openInside(name, id, inside) {
+/** A story or an event in a dialog. Closing it removes it from the address. */
+async function openDetails(name, id, details) {
   const place = el("div", {}, el("p", {}, "Loading…"));
   const dialog = showDialog(name === "story" ? "Story" : "Event", place, () => go({ [name]: "" }));
   await guarded(place, async () => {
-    const { title, children } = await inside(id);
+    const { title, children } = await details(id);
     dialog.querySelector("h2").textContent = title;
     fill(place, children);
-  }, () => openInside(name, id, inside));
+  }, () => openDetails(name, id, details));
 }
 
 function askForKey(error) {
   shown = "";
   const made = el("div");
   const done = (created) => {
-    fill(made, shownOnce(created), el("p", { class: "actions" }, el("button", { type: "button", onclick: show }, "Open the board")));
+    fill(made, shownOnce(created), el("p", { class: "actions" }, el("button", { type: "button", onclick: show }, "Open the dashboard")));
     made.querySelector("button").focus();
   };
-  fill(byId("board"), error ? refusal(error) : null,
+  fill(byId("board"), error ? errorNotice(error) : null,
     el("section", { class: "panel", "aria-labelledby": "need-key" },
-      el("h2", { id: "need-key" }, "The feeds need a key"),
-      el("p", {}, "A free key gives 100 requests a day. The board uses two of them to open, and one for each new filter."),
+      el("h2", { id: "need-key" }, "The feeds require an API key"),
+      el("p", {}, "The dashboard uses two requests of your plan to open, and one for each new filter."),
       newKeyForm(done), made, el("hr"), ownKeyForm(show)));
 }

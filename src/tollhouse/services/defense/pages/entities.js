@@ -1,5 +1,5 @@
-// Entities: whom and what the articles name, and the page of one of them.
-import { go, here, state } from "../address.js";
+// Entities: the people, organizations, places and platforms that articles name.
+import { go, pageLink, state } from "../address.js";
 import { bars, byId, el, facts, fill } from "../dom.js";
 import * as feed from "./feeds.js";
 import { storyLine } from "./stories.js";
@@ -28,34 +28,34 @@ async function showList(place) {
     el("p", { class: "dim", role: "status" }, `${counted(page.total, "entity", "entities")}${page.count < page.total ? `; the ${page.count} most mentioned are shown` : ""}`),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Entities" }, el("table", {},
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Name"), el("th", { scope: "col", class: "number" }, "Mentions"),
-        el("th", { scope: "col", class: "number" }, "Voices"), el("th", { scope: "col", class: "number" }, "Stories"), el("th", { scope: "col" }, "Type"))),
+        el("th", { scope: "col", class: "number" }, "Sources"), el("th", { scope: "col", class: "number" }, "Stories"), el("th", { scope: "col" }, "Type"))),
       el("tbody", {}, page.entities.map((one) => el("tr", {},
-        el("td", {}, here(el("a", {}, one.name), { entity: one.id, q: "", type: "" })), el("td", { class: "number" }, number(one.mentions)),
+        el("td", {}, pageLink(el("a", {}, one.name), { entity: one.id, q: "", type: "" })), el("td", { class: "number" }, number(one.mentions)),
         el("td", { class: "number" }, number(one.source_count)), el("td", { class: "number" }, number(one.story_ids.length)), el("td", {}, one.type)))))));
-  byId("standing").textContent = `Whom the articles name in the ${page.window_hours} hours up to ${moment(page.as_of)} (${page.source} data).`;
+  byId("status").textContent = `Entities named in the ${page.window_hours} hours up to ${moment(page.as_of)} (${page.source} data).`;
 }
 
 async function showOne(place, id) {
   const entity = await feed.entity(id);
   const page = await feed.stories();
   feed.remember("story", page.stories);
-  const told = entity.story_ids.map((one) => feed.known("story", one)).filter(Boolean);
+  const loaded = entity.story_ids.map((one) => feed.known("story", one)).filter(Boolean);
   const others = entity.story_ids.filter((one) => !feed.known("story", one));
   fill(place,
-    el("p", {}, here(el("a", {}, "← All entities"), { entity: "" })),
+    el("p", {}, pageLink(el("a", {}, "← All entities"), { entity: "" })),
     el("h2", {}, entity.name),
-    entity.succeeds && el("p", { class: "notice" }, "The entity that was asked for was merged into this one."),
-    facts([["Type", entity.type, "plain"], ["Mentions", number(entity.mentions)], ["Independent voices", number(entity.source_count)],
+    entity.succeeds && el("p", { class: "notice" }, "The requested entity was merged into this one."),
+    facts([["Type", entity.type, "plain"], ["Mentions", number(entity.mentions)], ["Independent sources", number(entity.source_count)],
       ["First seen", moment(entity.first_seen), "plain"], ["Last seen", moment(entity.last_seen), "plain"],
       ...(entity.geo && entity.geo.latitude !== undefined ? [["Where", spot(entity.geo), "plain"]] : [])]),
-    entity.aliases.length > 0 && el("p", {}, el("span", { class: "dim" }, "Also written: "), entity.aliases.join(", ")),
+    entity.aliases.length > 0 && el("p", {}, el("span", { class: "dim" }, "Aliases: "), entity.aliases.join(", ")),
     el("div", { class: "board" },
       el("section", { "aria-label": "Its stories" }, el("h2", {}, "Stories"),
-        el("ul", { class: "list" }, told.map(storyLine)),
-        others.length > 0 && el("details", {}, el("summary", {}, `${told.length ? "and " : ""}${counted(others.length, "story", "stories")} of less weight; each costs a request to open`),
-          el("div", { class: "chips" }, others.map((one, at) => here(el("a", {}, `Story ${at + 1}`), { story: one }))))),
-      el("aside", { "aria-label": "Related" }, el("h2", {}, "Named together with"),
-        entity.related.length ? bars(entity.related.map((one) => ({ name: one.name, value: one.weight, shown: one.weight.toFixed(2), onclick: () => go({ entity: one.id }) })), { label: "Related entities by weight" }) : el("p", {}, "Nobody yet."))));
+        el("ul", { class: "list" }, loaded.map(storyLine)),
+        others.length > 0 && el("details", {}, el("summary", {}, `${loaded.length ? "and " : ""}${counted(others.length, "story", "stories")} of lower rank; opening one uses a request`),
+          el("div", { class: "chips" }, others.map((one, at) => pageLink(el("a", {}, `Story ${at + 1}`), { story: one }))))),
+      el("aside", { "aria-label": "Related" }, el("h2", {}, "Related entities"),
+        entity.related.length ? bars(entity.related.map((one) => ({ name: one.name, value: one.weight, shown: one.weight.toFixed(2), onclick: () => go({ entity: one.id }) })), { label: "Related entities by weight" }) : el("p", {}, "None."))));
 }
 
 /** 8.00° N, 38.00° E */

@@ -1,12 +1,12 @@
-// One event: what is known of it, and why each figure has its value.
-import { here } from "../address.js";
-import { el, facts, outside } from "../dom.js";
+// One event: its data, its sources, and the reason for each figure.
+import { pageLink } from "../address.js";
+import { el, facts, externalLink } from "../dom.js";
 import * as feed from "./feeds.js";
 import { counted, day, hostOf, moment, share } from "../format.js";
 
-const TITLE_BASIS = { page: "read from the page", feed: "from the publisher's feed", url: "read from the address: the provider gives no headline" };
+const TITLE_BASIS = { page: "read from the page", feed: "from the publisher's feed", url: "read from the URL: the provider gives no headline" };
 
-export async function eventInside(id) {
+export async function eventDetails(id) {
   const event = await feed.event(id);
   const where = [event.geo.region, event.geo.country].filter(Boolean).join(", ");
   const children = [
@@ -14,9 +14,9 @@ export async function eventInside(id) {
     facts([["Where", where || "–", "plain"], ["Date", day(event.event_date), "plain"], ["Significance", event.metrics.significance.toFixed(2)],
       ["Confidence", share(event.metrics.confidence)],
       ["Deaths reported", event.fatalities_basis === "not_reported" ? "none reported" : counted(event.fatalities, "death"), "plain"]]),
-    event.story_id && el("p", {}, here(el("a", {}, "The story it belongs to"), { event: "", story: event.story_id })),
+    event.story_id && el("p", {}, pageLink(el("a", {}, "Story of this event"), { event: "", story: event.story_id })),
     el("h3", {}, "Sources"),
-    el("ul", {}, event.source_urls.map((url) => el("li", {}, outside(url, hostOf(url))))),
+    el("ul", {}, event.source_urls.map((url) => el("li", {}, externalLink(url, hostOf(url))))),
     el("p", { class: "small dim" }, `Headline ${TITLE_BASIS[event.title_basis] || event.title_basis}.`),
     el("h3", {}, "Why these figures"),
     el("dl", {}, Object.entries(event.provenance.reasons).map(([name, reason]) =>

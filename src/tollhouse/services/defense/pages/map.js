@@ -1,4 +1,4 @@
-// A world map that needs no internet: countries from Natural Earth, one circle for each place with events.
+// A world map from local data (Natural Earth), with a circle for each place with events.
 import { el } from "../dom.js";
 import { filesAt } from "../server.js";
 import { SEVERITIES } from "./feeds.js";
@@ -7,15 +7,15 @@ import { counted } from "../format.js";
 const WIDTH = 960;
 const HEIGHT = 504;
 const LARGEST_ZOOM = 24;
-const MOST_ZOOM_OF_ITS_OWN = 5;
+const MAX_INITIAL_ZOOM = 5;
 const { d3, topojson } = globalThis;
 let world;
 let view = d3.zoomIdentity;
-let lookedAt = "";
+let lastView = "";
 
 /** Draw the events into `place`; `open({name, events})` is called for the circle that was chosen. */
 export async function drawMap(place, events, { chosen = "", open }) {
-  world ||= fetch(`${filesAt}/countries-110m.json`).then((answer) => answer.json());
+  world ||= fetch(`${filesAt}/countries-110m.json`).then((response) => response.json());
   const shapes = topojson.feature(await world, "countries").features;
   const projection = d3.geoNaturalEarth1().fitExtent([[4, 4], [WIDTH - 4, HEIGHT - 4]], { type: "Sphere" });
   const path = d3.geoPath(projection);
@@ -39,8 +39,8 @@ export async function drawMap(place, events, { chosen = "", open }) {
     circles.attr("transform", (one) => `translate(${one.at}) scale(${1 / transform.k})`);
   });
   circles.selectAll("circle").attr("r", (one) => radius(one, place));
-  if (chosen !== lookedAt) view = around(circles.data(), chosen);
-  lookedAt = chosen;
+  if (chosen !== lastView) view = around(circles.data(), chosen);
+  lastView = chosen;
   svg.call(zoom).call(zoom.transform, view);
   place.append(buttons(svg, zoom));
 }
@@ -49,7 +49,7 @@ export async function drawMap(place, events, { chosen = "", open }) {
 function around(places, chosen) {
   if (!chosen || !places.length) return d3.zoomIdentity;
   const [[left, right], [top, bottom]] = [0, 1].map((axis) => d3.extent(places, (one) => one.at[axis]));
-  const scale = Math.max(1, Math.min(MOST_ZOOM_OF_ITS_OWN, 0.5 * Math.min(WIDTH / (right - left + 1), HEIGHT / (bottom - top + 1))));
+  const scale = Math.max(1, Math.min(MAX_INITIAL_ZOOM, 0.5 * Math.min(WIDTH / (right - left + 1), HEIGHT / (bottom - top + 1))));
   return d3.zoomIdentity.translate(WIDTH / 2, HEIGHT / 2).scale(scale).translate(-(left + right) / 2, -(top + bottom) / 2);
 }
 
@@ -61,8 +61,8 @@ function radius(one, place) {
 
 /** Events at one spot as one circle, the worst of them giving its colour; the largest are drawn first, under the others. */
 function placesOf(events, projection) {
-  const found = d3.groups(events.filter((event) => event.geo.latitude !== null), (event) => `${event.geo.longitude},${event.geo.latitude}`);
-  return found.map(([, here]) => ({
+  const places = d3.groups(events.filter((event) => event.geo.latitude !== null), (event) => `${event.geo.longitude},${event.geo.latitude}`);
+  return places.map(([, here]) => ({
     events: here,
     at: projection([here[0].geo.longitude, here[0].geo.latitude]),
     worst: SEVERITIES.find((tier) => here.some((event) => event.metrics.severity_tier === tier)) || "low",

@@ -1,6 +1,6 @@
 // The map view: filters, the map, the events under it, and the counts beside it.
-import { go, here, state } from "../address.js";
-import { bars, byId, el, fill, say, showDialog } from "../dom.js";
+import { go, pageLink, state } from "../address.js";
+import { bars, byId, el, fill, announce, showDialog } from "../dom.js";
 import * as feed from "./feeds.js";
 import { drawMap } from "./map.js";
 import { counted, day, moment, number } from "../format.js";
@@ -15,31 +15,31 @@ export async function showMap(place) {
   const map = el("div", { class: "map", id: "map" });
   const list = el("div", { id: "events" });
   const more = el("p", { class: "actions" });
-  const found = [...page.events];
-  const told = el("p", { class: "dim", role: "status" });
-  fill(place, filterForm(filters), told, el("div", { class: "board" },
+  const events = [...page.events];
+  const summary = el("p", { class: "dim", role: "status" });
+  fill(place, filterForm(filters), summary, el("div", { class: "board" },
     el("div", {}, map, legend(), el("h2", {}, "Events, most significant first"), list, more),
     el("aside", { "aria-label": "Counts" }, counts(brief, filters))));
-  byId("standing").textContent = standing(page);
+  byId("status").textContent = describeSource(page);
   await render();
 
   async function render(cursor = page.next_cursor) {
-    told.textContent = `${counted(page.total, "event")}${found.length < page.total ? `; the ${number(found.length)} most significant are shown` : ""}`;
-    say(told.textContent);
-    fill(list, found.length ? lines(found) : el("p", { class: "empty" }, "No event of these 24 hours fits the filters."));
+    summary.textContent = `${counted(page.total, "event")}${events.length < page.total ? `; the ${number(events.length)} most significant are shown` : ""}`;
+    announce(summary.textContent);
+    fill(list, events.length ? lines(events) : el("p", { class: "empty" }, "No events in these 24 hours match the filters."));
     fill(more, cursor && el("button", { type: "button", class: "quiet", onclick: () => next(cursor) }, "Show 100 more"));
-    await drawMap(map, found, { chosen: filters.country, open: (here) => openPlace(here) });
+    await drawMap(map, events, { chosen: filters.country, open: (here) => openPlace(here) });
   }
 
   async function next(cursor) {
     const following = await feed.events(filters, cursor);
-    found.push(...following.events);
+    events.push(...following.events);
     await render(following.next_cursor);
   }
 }
 
-function standing(page) {
-  const kind = page.source === "recorded" ? "Recorded data" : page.stale ? "Live data, not fresh" : "Live data";
+function describeSource(page) {
+  const kind = page.source === "recorded" ? "Recorded data" : page.stale ? "Live data, stale" : "Live data";
   return `${kind}: the ${page.window_hours} hours up to ${moment(page.as_of)}. Events from The GDELT Project.`;
 }
 
@@ -69,7 +69,7 @@ function counts(brief, filters) {
     el("h2", {}, "Category"), bars(rows(live.by_category, "category"), { label: "Events by category" }),
     el("h2", {}, "Severity"), bars(rows(live.by_severity, "severity", true), { label: "Events by severity" }),
     el("h2", {}, "Country"), bars(rows(live.by_country, "country").slice(0, COUNTRIES_SHOWN), { label: "Events by country" }),
-    el("p", { class: "small dim" }, `The counts are of all ${number(live.events_24h)} events; choose one to filter by it.`),
+    el("p", { class: "small dim" }, `Counts of all ${number(live.events_24h)} events. Choose one to filter by it.`),
   ];
 }
 
@@ -87,7 +87,7 @@ function lines(events) {
 }
 
 function eventLine(event) {
-  const title = here(el("a", { class: "title" }, event.title), { event: event.id });
+  const title = pageLink(el("a", { class: "title" }, event.title), { event: event.id });
   const where = [event.geo.region, event.geo.country].filter(Boolean).join(", ");
   return el("li", {}, title, el("div", { class: "about" },
     el("span", { class: `badge ${event.metrics.severity_tier}` }, event.metrics.severity_tier),
@@ -95,7 +95,7 @@ function eventLine(event) {
     event.fatalities > 0 && el("span", {}, counted(event.fatalities, "death"))));
 }
 
-function openPlace(found) {
-  const name = found.name || "No place named";
-  showDialog(`${name}: ${counted(found.events.length, "event")}`, el("ul", { class: "list" }, found.events.map(eventLine)));
+function openPlace(place) {
+  const name = place.name || "Unnamed place";
+  showDialog(`${name}: ${counted(place.events.length, "event")}`, el("ul", { class: "list" }, place.events.map(eventLine)));
 }

@@ -1,11 +1,11 @@
-// The concierge: a question in plain words, answered from the graph, with what it was understood as.
-import { here } from "../address.js";
-import { el, say } from "../dom.js";
+// The assistant: answers questions from the graph.
+import { pageLink } from "../address.js";
+import { el, announce } from "../dom.js";
 import { call } from "../server.js";
-import { refusal } from "../format.js";
+import { errorNotice } from "../format.js";
 
-/** Answer the form's questions into `place`, newest first; `highlight(ids)` shows the companies named. */
-export function askConcierge(form, place, highlight, nameOf) {
+/** Show answers in `place`, newest first; `highlight(ids)` marks the companies in the graph. */
+export function connectAssistant(form, place, highlight, nameOf) {
   const box = form.querySelector("input");
   let conversation;
   form.addEventListener("submit", (event) => {
@@ -22,16 +22,16 @@ export function askConcierge(form, place, highlight, nameOf) {
       box.value = "";
       place.prepend(answered(message, members));
       if (members.companies.length) highlight(members.companies);
-      say(members.reply);
+      announce(members.reply);
     } catch (error) {
-      place.prepend(refusal(error));
+      place.prepend(errorNotice(error));
     }
   }
 
   function answered(message, members) {
     return el("article", { class: "panel" }, el("h3", {}, message), el("p", { class: "said" }, members.reply),
-      members.companies.length > 0 && el("div", { class: "chips" }, members.companies.slice(0, 20).map((id) => here(el("a", {}, nameOf(id)), { company: id, from: "", to: "", without: "" }))),
-      members.suggestions.length > 0 && el("p", { class: "small dim" }, "You may also ask"),
-      members.suggestions.length > 0 && el("div", { class: "chips", role: "group", "aria-label": "You may also ask" }, members.suggestions.map((text) => el("button", { type: "button", onclick: () => ask(text) }, text))));
+      members.companies.length > 0 && el("div", { class: "chips" }, members.companies.slice(0, 20).map((id) => pageLink(el("a", {}, nameOf(id)), { company: id, from: "", to: "", without: "" }))),
+      members.suggestions.length > 0 && el("p", { class: "small dim" }, "Suggestions"),
+      members.suggestions.length > 0 && el("div", { class: "chips", role: "group", "aria-label": "Suggestions" }, members.suggestions.map((text) => el("button", { type: "button", onclick: () => ask(text) }, text))));
   }
 }

@@ -1,24 +1,24 @@
-// Where the names of a graph's circles stand, so that none covers another or a circle.
+// Positions of the names in the graph, so that none covers another name or a circle.
 
 const GAP = 3;
 const SIDES = ["right", "left", "below", "above"];
 const drawing = document.createElement("canvas").getContext("2d");
 const widths = new Map();
 
-/** The side of its circle each name stands on, for those that fit into `view`; the first of `named` choose first. */
+/** The side of its circle for each name that fits into `view`; earlier names have priority. */
 export function placedNames(named, nodes, size, view) {
   const taken = nodes.map((node) => ({ x: node.x - node.size, y: node.y - node.size, width: 2 * node.size, height: 2 * node.size }));
-  const found = new Map();
+  const sides = new Map();
   for (const node of named) {
     const side = SIDES.find((one) => isWithin(nameBox(node, one, size), view) && isFree(nameBox(node, one, size), taken));
     if (!side) continue;
-    found.set(node.id, side);
+    sides.set(node.id, side);
     taken.push(nameBox(node, side, size));
   }
-  return found;
+  return sides;
 }
 
-/** The room a name takes on that side of its circle, written `size` high. */
+/** The box of a name on that side of its circle, with letters `size` high. */
 export function nameBox(node, side, size) {
   const [width, height] = [widthOf(node.name) * size, size * 1.15];
   const away = node.size + GAP;
@@ -35,7 +35,7 @@ function isFree(box, taken) {
   return taken.every((one) => box.x >= one.x + one.width || one.x >= box.x + box.width || box.y >= one.y + one.height || one.y >= box.y + box.height);
 }
 
-/** How wide a text is when it is written 1 high, in the page's letters at their boldest. */
+/** The width of a text in the page's bold font at size 1. */
 function widthOf(text) {
   if (!widths.has(text)) {
     drawing.font = `700 100px ${getComputedStyle(document.body).fontFamily}`;

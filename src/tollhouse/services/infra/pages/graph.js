@@ -1,4 +1,4 @@
-// The graph itself: companies in the order of the chain, pushed apart by forces; sideways, or downwards on a phone.
+// The graph: companies in the order of the chain, in a force layout; horizontal, or vertical on a phone.
 import { nameBox, placedNames } from "./company_names.js";
 import { el } from "../dom.js";
 
@@ -27,7 +27,7 @@ export function drawGraph(place, catalogue, choose) {
   let named = nodes;
   const zoom = d3.zoom().scaleExtent([0.5, 9]).on("zoom", ({ transform }) => {
     layer.attr("transform", transform);
-    // Names keep their size on the screen, and stand where there is room for them.
+    // Names keep their size on the screen and appear where there is space.
     const size = (NAME_PIXELS * shape.width) / (place.clientWidth || shape.width) / transform.k;
     layer.style("--name-size", `${size}px`);
     const [x, y] = transform.invert([0, 0]);
@@ -56,14 +56,14 @@ export function drawGraph(place, catalogue, choose) {
   return { show };
 }
 
-/** What is drawn has the proportions of the box that it is drawn into. */
+/** The drawing has the proportions of its box. */
 function shapeOf(svg) {
   const { clientWidth: width, clientHeight: height } = svg;
   const shape = width < 600 ? NARROW : WIDE;
   return { ...shape, height: width ? (shape.width * height) / width : 900 };
 }
 
-/** Let the forces work to their end before anything is drawn: the same picture every time, and no motion. */
+/** Compute the whole layout before drawing: the result is always the same, and nothing moves. */
 function settled(catalogue, shape) {
   const order = new Map(catalogue.categories.map((one) => [one.id, one.order]));
   const last = Math.max(2, ...order.values());
@@ -91,7 +91,7 @@ function curve({ source, target }) {
   return `M${source.x},${source.y}C${source.x + bend},${source.y} ${target.x - bend},${target.y} ${target.x},${target.y}`;
 }
 
-/** Bring these into view, with room for their names. */
+/** Zoom to these nodes and their names. */
 function focusOn(svg, zoom, shape, nodes) {
   if (!nodes.length) return;
   const [left, right] = d3.extent(nodes, (node) => node.x);

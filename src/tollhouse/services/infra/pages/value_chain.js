@@ -1,10 +1,10 @@
-// The value chain: the graph, one company's neighbours, paths between two, and what fails without whom.
-import { following, go, here, state } from "../address.js";
-import { byId, el, fill, say } from "../dom.js";
+// The value chain: the graph, one company's neighbours, paths between two, and what fails when one is lost.
+import { onAddress, go, pageLink, state } from "../address.js";
+import { byId, el, fill, announce } from "../dom.js";
 import { drawGraph } from "./graph.js";
-import { askConcierge } from "./assistant.js";
+import { connectAssistant } from "./assistant.js";
 import { callOnce, query } from "../server.js";
-import { counted, number, refusal, share } from "../format.js";
+import { counted, number, errorNotice, share } from "../format.js";
 
 const EDGES_SHOWN = 8;
 const catalogue = await load();
@@ -18,17 +18,17 @@ byId("find").addEventListener("submit", (event) => {
   event.preventDefault();
   const id = idOf(byId("company").value);
   if (id) go({ company: id, from: "", to: "", without: "" });
-  else say("There is no such company in the catalogue.");
+  else announce("The catalogue has no such company.");
 });
 byId("whole").addEventListener("click", () => go({ company: "", from: "", to: "", without: "", category: "" }));
-askConcierge(byId("ask"), byId("answers"), (ids) => graph.show({ on: new Set(ids) }), (id) => nameOf(id));
-following(show);
+connectAssistant(byId("ask"), byId("answers"), (ids) => graph.show({ on: new Set(ids) }), (id) => nameOf(id));
+onAddress(show);
 
 async function load() {
   try {
     return (await callOnce("infra", "/infra-catalog.json")).members;
   } catch (error) {
-    fill(byId("side"), refusal(error, () => location.reload()));
+    fill(byId("side"), errorNotice(error, () => location.reload()));
     throw error;
   }
 }
@@ -45,15 +45,15 @@ async function show() {
   } catch (error) {
     if (!error.problem) throw error;
     graph.show({});
-    fill(side, refusal(error), pathForm());
+    fill(side, errorNotice(error), pathForm());
   }
 }
 
 function idOf(text) {
-  const wanted = (text || "").trim().toLowerCase();
-  const found = catalogue.companies.find((one) => [one.id, one.name, one.ticker, ...one.aliases].some((name) => name && name.toLowerCase() === wanted))
-    || catalogue.companies.find((one) => wanted && one.name.toLowerCase().startsWith(wanted));
-  return found ? found.id : "";
+  const typed = (text || "").trim().toLowerCase();
+  const match = catalogue.companies.find((one) => [one.id, one.name, one.ticker, ...one.aliases].some((name) => name && name.toLowerCase() === typed))
+    || catalogue.companies.find((one) => typed && one.name.toLowerCase().startsWith(typed));
+  return match ? match.id : "";
 }
 
 function nameOf(id) {
@@ -61,29 +61,29 @@ function nameOf(id) {
 }
 
 function companyLink(id) {
-  return here(el("a", {}, nameOf(id)), { company: id, from: "", to: "", without: "" });
+  return pageLink(el("a", {}, nameOf(id)), { company: id, from: "", to: "", without: "" });
 }
 
 function showCompany(side, id) {
   const one = companies.get(id);
   if (!one) {
     graph.show({});
-    return fill(side, el("p", { class: "notice" }, "There is no such company in the catalogue."), pathForm());
+    return fill(side, el("p", { class: "notice" }, "The catalogue has no such company."), pathForm());
   }
   const into = catalogue.edges.filter((edge) => edge.target === id);
   const out = catalogue.edges.filter((edge) => edge.source === id);
   graph.show({ chosen: id, on: new Set([...into.map((edge) => edge.source), ...out.map((edge) => edge.target), id]), edges: new Set([...into, ...out].map((edge) => edge.id)) });
-  say(`${one.name}: ${counted(into.length, "link")} in, ${counted(out.length, "link")} out`);
+  announce(`${one.name}: ${counted(into.length, "link")} in, ${counted(out.length, "link")} out`);
   fill(side, el("section", { class: "panel", "aria-labelledby": "one", id: "company-panel" }, el("h2", { id: "one" }, one.name),
     el("p", { class: "small dim" }, [one.ticker, categories.get(one.category).name, one.country].filter(Boolean).join(" · ")),
     el("p", {}, one.description),
-    edgeList("Comes in from", into, "source"), edgeList("Goes out to", out, "target"),
-    el("p", { class: "actions" }, here(el("a", { class: "button quiet" }, "What fails without it?"), { without: id, company: "" }))),
+    edgeList("Suppliers", into, "source"), edgeList("Customers", out, "target"),
+    el("p", { class: "actions" }, pageLink(el("a", { class: "button quiet" }, "What fails without it?"), { without: id, company: "" }))),
   pathForm(id));
 }
 
 function edgeList(title, edges, end) {
-  if (!edges.length) return el("p", { class: "dim" }, `${title}: nothing known`);
+  if (!edges.length) return el("p", { class: "dim" }, `${title}: none known`);
   const [first, rest] = [edges.slice(0, EDGES_SHOWN), edges.slice(EDGES_SHOWN)];
   const line = (edge) => el("li", {}, companyLink(edge[end]), el("div", { class: "about" }, el("span", {}, kindOf(edge)), el("span", {}, edge.product), el("span", {}, `confidence ${share(edge.confidence)}`)));
   return [el("h3", {}, `${title} (${edges.length})`), el("ul", { class: "list small" }, first.map(line)),
@@ -105,7 +105,7 @@ function pathForm(from = "", to = "") {
     event.preventDefault();
     const [start, end] = [form.querySelector("#from").value, form.querySelector("#to").value];
     go({ from: idOf(start) || start, to: idOf(end) || end, company: "", without: "" });
-  } }, el("h2", {}, "A path between two"), el("div", { class: "row" }, box("from", "From", from), box("to", "To", to), el("button", {}, "Find paths")));
+  } }, el("h2", {}, "Paths between two companies"), el("div", { class: "row" }, box("from", "From", from), box("to", "To", to), el("button", {}, "Find paths")));
   return form;
 }
 
@@ -115,12 +115,12 @@ async function showPaths(side, from, to) {
   if (members.paths.length) draw(members.paths[0]);
   else graph.show({ on: new Set([from, to]) });
   const title = `${nameOf(members.from)} to ${nameOf(members.to)}`;
-  say(`${title}: ${counted(members.paths.length, "path")}`);
+  announce(`${title}: ${counted(members.paths.length, "path")}`);
   fill(side, el("section", { class: "panel", "aria-labelledby": "paths", id: "paths-panel" }, el("h2", { id: "paths" }, title),
-    members.paths.length ? el("p", { class: "small dim" }, `The ${counted(members.paths.length, "shortest path", "shortest paths")}${members.is_cut ? "; there are more" : ""}. The first is drawn.`)
-      : el("p", {}, "No path along supply edges is known."),
+    members.paths.length ? el("p", { class: "small dim" }, `The ${counted(members.paths.length, "shortest path", "shortest paths")}${members.is_cut ? "; there are more" : ""}. The first is shown.`)
+      : el("p", {}, "No path along supply links is known."),
     el("ol", { class: "list" }, members.paths.map((path) => el("li", {}, pathWords(path),
-      el("p", {}, el("button", { type: "button", class: "quiet small", onclick: () => { draw(path); say("Drawn"); } }, "Draw it")))))),
+      el("p", {}, el("button", { type: "button", class: "quiet small", onclick: () => { draw(path); announce("Shown in the graph"); } }, "Show in the graph")))))),
   pathForm(from, to));
 }
 
@@ -130,29 +130,29 @@ function pathWords(path) {
 
 async function showWithout(side, id) {
   const { members } = await callOnce("infra", `/api/chokepoints${query({ company: id })}`);
-  const [found] = members.chokepoints;
-  const fails = found ? found.fails : [];
+  const [chokepoint] = members.chokepoints;
+  const fails = chokepoint ? chokepoint.fails : [];
   graph.show({ chosen: id, fails: new Set(fails.map((one) => one.id)), on: new Set([id, ...fails.map((one) => one.id)]) });
   const rounds = Map.groupBy ? Map.groupBy(fails, (one) => one.round) : grouped(fails);
-  say(`Without ${nameOf(id)} ${counted(fails.length, "company fails", "companies fail")}`);
+  announce(`Without ${nameOf(id)} ${counted(fails.length, "company fails", "companies fail")}`);
   fill(side, el("section", { class: "panel", "aria-labelledby": "fails", id: "fails-panel" }, el("h2", { id: "fails" }, `Without ${nameOf(id)}`),
-    el("p", {}, fails.length ? `${counted(fails.length, "company fails", "companies fail")}, as far as is known.` : "Nobody fails, as far as is known."),
+    el("p", {}, fails.length ? `${counted(fails.length, "company fails", "companies fail")}, according to the catalogue.` : "No other company fails, according to the catalogue."),
     [...rounds].map(([round, ones]) => el("details", { open: round === 1 }, el("summary", {}, `Round ${round} (${ones.length})`),
       el("ul", {}, ones.map((one) => el("li", {}, companyLink(one.id), el("span", { class: "dim small" }, ` has no ${worded(one.slot)}`)))))),
-    el("p", { class: "small dim" }, members.caveat || "A slot with one supplier on file may have three in the world.")), pathForm());
+    el("p", { class: "small dim" }, members.caveat || "A product with one supplier in the catalogue may have others.")), pathForm());
 }
 
 function grouped(fails) {
-  const found = new Map();
-  for (const one of fails) found.set(one.round, [...(found.get(one.round) || []), one]);
-  return found;
+  const rounds = new Map();
+  for (const one of fails) rounds.set(one.round, [...(rounds.get(one.round) || []), one]);
+  return rounds;
 }
 
 async function showWhole(side) {
   graph.show({});
   const { members } = await callOnce("infra", `/api/chokepoints${query({ limit: 12 })}`);
   fill(side, el("section", { class: "panel", "aria-labelledby": "choke", id: "chokepoints" }, el("h2", { id: "choke" }, "Chokepoints"),
-    el("p", { class: "small dim" }, "How many others fail when one is lost, as far as is known."),
-    el("ol", { class: "list small" }, members.chokepoints.map((one) => el("li", {}, here(el("a", {}, one.name), { without: one.id }),
-      el("span", { class: "dim" }, ` stops ${one.fails_count}`))))), pathForm());
+    el("p", { class: "small dim" }, "How many companies fail when one is lost, according to the catalogue."),
+    el("ol", { class: "list small" }, members.chokepoints.map((one) => el("li", {}, pageLink(el("a", {}, one.name), { without: one.id }),
+      el("span", { class: "dim" }, ` ${one.fails_count} fail`))))), pathForm());
 }

@@ -1,4 +1,4 @@
-// The filters beside the mattresses, each value with how many of them it would leave.
+// The filters of the mattress search, each value with its count.
 import { go, state } from "../address.js";
 import { el } from "../dom.js";
 import { choices, fillFilters, range } from "../list_filters.js";
@@ -14,7 +14,7 @@ export function showFacets(place, facets) {
     LISTS.filter((name) => (facets[name] || []).length).map((name) => choices(name, NAMES[name], facets[name], name === "retailer" ? shopName : String))].flat());
 }
 
-/** `coastal-kip` -> Coastal Kip: a facet tells a retailer's id alone. */
+/** `coastal-kip` -> Coastal Kip: facets contain only the retailer's id. */
 function shopName(id) {
   return id.split("-").map((word) => word.slice(0, 1).toUpperCase() + word.slice(1)).join(" ");
 }

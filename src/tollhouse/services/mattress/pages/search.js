@@ -1,35 +1,35 @@
-// Mattress search: what the address asks for, as cards; one product with its price history over them.
-import { here, state, values } from "../address.js";
+// Mattress search: matching products as cards, and a dialog with one product.
+import { pageLink, state, values } from "../address.js";
 import { byId, el } from "../dom.js";
-import { asking, showListPage } from "../list_page.js";
+import { listRequest, showListPage } from "../list_page.js";
 import { LISTS, NUMBERS, showFacets } from "./filters.js";
-import { DEMO, isMadeUp, productInside } from "./product.js";
+import { DEMO, isMadeUp, productDetails } from "./product.js";
 import { query } from "../server.js";
 import { money } from "../format.js";
 
 const COUNTED = "size,material,sleep_position,brand,retailer,price";
 
 showListPage({
-  service: "mattress", noun: "mattress", nouns: "mattresses", name: "product", asked,
+  service: "mattress", noun: "mattress", nouns: "mattresses", name: "product", listPath,
   list: (members) => {
     showFacets(byId("facets"), members.facets || {});
     byId("made-up").hidden = !members.products.some(isMadeUp);
     return members.products.map(card);
   },
-  inside: (id) => productInside(id, picture),
+  details: (id) => productDetails(id, picture),
 });
 
-function asked() {
+function listPath() {
   const given = state();
   const lists = Object.fromEntries(LISTS.map((name) => [name, values(name)]));
   const numbers = Object.fromEntries(NUMBERS.map((name) => [name, given[name]]));
-  const { path, page } = asking("/api/products");
+  const { path, page } = listRequest("/api/products");
   return path + query({ ...lists, ...numbers, ...page, q: given.q, facets: COUNTED });
 }
 
 function card(product) {
   const isReduced = product.sale_price < product.price;
-  return el("li", { class: "card" }, picture(product), el("h3", {}, here(el("a", {}, product.title), { product: product.id })),
+  return el("li", { class: "card" }, picture(product), el("h3", {}, pageLink(el("a", {}, product.title), { product: product.id })),
     el("p", { class: "price" }, money(product.sale_price, product.currency), isReduced && [" ", el("s", { "aria-label": `before ${money(product.price, product.currency)}` }, money(product.price, product.currency))]),
     el("p", { class: "small dim" }, [product.brand, product.size, product.material, product.firmness && `firmness ${product.firmness}/10`].filter(Boolean).join(" · ")),
     el("p", { class: "small" }, marks(product).flatMap((mark) => [el("span", { class: "badge" }, mark), " "])));
@@ -39,7 +39,7 @@ function marks(product) {
   return [product.availability !== "in stock" && product.availability, isMadeUp(product) && DEMO].filter(Boolean);
 }
 
-/** Only pictures of this server are shown: a retailer's would tell the retailer who is looking. */
+/** Only images of this server are shown: a retailer's image would reveal the visitor to the retailer. */
 function picture(product, kind = "") {
   const url = new URL(product.image_url || "about:blank", location.href);
   if (!url.pathname.includes("/images/") || !url.pathname.endsWith(`${product.id}.svg`)) return null;

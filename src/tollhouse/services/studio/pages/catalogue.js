@@ -1,12 +1,12 @@
-// The studio's document as a page. Its prices are indicative, and the page says so first.
+// The studio's catalogue. The note that its prices are indicative comes first.
 import { byId, el, fill } from "../dom.js";
 import { call } from "../server.js";
-import { number, refusal } from "../format.js";
+import { number, errorNotice } from "../format.js";
 
 try {
   show((await call("studio", "/api/catalogue")).members);
 } catch (error) {
-  fill(byId("studio"), refusal(error));
+  fill(byId("studio"), errorNotice(error));
 }
 
 function show(document) {
@@ -17,10 +17,10 @@ function show(document) {
     document.operating_layers.map((layer) => el("section", { "aria-labelledby": `layer-${layer.id}` },
       el("h2", { id: `layer-${layer.id}` }, layer.name), el("p", {}, layer.summary),
       el("div", { class: "cards" }, layer.products.map((id) => card(products.get(id), document.currency))))),
-    el("section", { "aria-labelledby": "first" }, el("h2", { id: "first" }, `The way in: ${first.stage}`),
+    el("section", { "aria-labelledby": "first" }, el("h2", { id: "first" }, `First engagement: ${first.stage}`),
       el("ol", {}, first.steps.map((step) => el("li", {}, step))),
-      el("h3", {}, "What comes out"), el("ul", {}, first.outputs.map((text) => el("li", {}, text))), el("p", {}, first.next)),
-    el("p", { class: "small dim" }, `Version ${document.version}. This server takes no payment for it, books nothing and sends nothing.`));
+      el("h3", {}, "Outputs"), el("ul", {}, first.outputs.map((text) => el("li", {}, text))), el("p", {}, first.next)),
+    el("p", { class: "small dim" }, `Version ${document.version}. This server takes no payments or bookings for it and sends nothing.`));
 }
 
 function card(product, currency) {

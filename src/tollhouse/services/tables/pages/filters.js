@@ -1,4 +1,4 @@
-// The filters beside a table's items: what each field that can be filtered by offers.
+// The filters of a table, one for each filtered field.
 import { el } from "../dom.js";
 import { choices, fillFilters, range } from "../list_filters.js";
 import { money, number } from "../format.js";
@@ -20,7 +20,7 @@ function group(field, facet) {
   return counts.length > 0 ? choices(field.name, field.label, counts, field.type === "boolean" ? (value) => (value ? "yes" : "no") : String) : null;
 }
 
-/** A column that is headed "Price (€)" says its unit itself. */
+/** Empty for a column whose header names the unit, such as "Price (€)". */
 function unitOf(field) {
   return /\(.+\)$/.test(field.label) ? "" : field.unit;
 }
