@@ -17,7 +17,9 @@ def test_reader_goes_from_the_front_page_to_an_operation_and_copies_its_sample(v
     visitor.open("/")
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Guide").click()
     page.get_by_role("link", name="infra", exact=True).click()
-    page.get_by_role("navigation", name="On this page").get_by_role("link", name="What fails without whom").click()
+    page.get_by_role("navigation", name="On this page").get_by_role(
+        "link", name="List what fails without a company or country"
+    ).click()
     assert page.url.endswith("/guide/reference/infra#listChokepoints")
     section = page.locator("section[aria-labelledby=listChokepoints]")
     section.get_by_text("Python", exact=True).click()

@@ -157,7 +157,10 @@ async def test_guide_is_found_from_the_front_page_and_by_agents(client):
 async def test_search_knows_the_headings_of_pages_and_operations(client):
     found = {(one["page"], one["heading"]): one["address"] for one in (await client.get("/guide/headings.json")).json()}
     assert found["Problems", "quota-exceeded"] == "/guide/problems#quota-exceeded"
-    assert found["infra: API reference", "What fails without whom"] == "/guide/reference/infra#listChokepoints"
+    assert (
+        found["infra: API reference", "List what fails without a company or country"]
+        == "/guide/reference/infra#listChokepoints"
+    )
 
 
 def test_markup_in_a_page_is_shown_and_never_passed_on():

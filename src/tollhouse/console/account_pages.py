@@ -13,8 +13,6 @@ from tollhouse.http.service import Service
 from tollhouse.http.terms import AGENT_CALL_MICROS
 from tollhouse.money import usd
 
-CHECKOUT = "/api/stripe/checkout"
-CREATE_KEY = "/api/keys/create"
 SAMPLES = "agents-client"
 
 _FILES = HERE / "pages"
@@ -25,17 +23,15 @@ _CHAINS = {8453: "Base", 84532: "Base Sepolia", 1: "Ethereum"}
 
 
 def account_pages(settings: Settings, services: Sequence[Service]) -> list[Page]:
-    """The pages for keys and wallets, where the host creates keys."""
-    paths = {endpoint.path for service in services for endpoint in service.endpoints}
-    if CREATE_KEY not in paths:
-        return []
-    prices = settings.stripe_prices if CHECKOUT in paths else {}
+    """The pages for keys and wallets, which every host has. Prices are shown only where the checkout is configured."""
+    prices = settings.stripe_prices if settings.stripe_secret_key else {}
+    sold = [one.name for one in services if any(each.terms.agent_price_micros for each in one.endpoints)]
     keys = {"plans": [plan.described() for plan in open_plans(settings).all], "prices": prices}
     return [
         Page("/keys", "API keys and plans", "Keys", _FILES / "keys.html", ("keys.js",), (), ("status",), facts=keys),
         Page(
             "/wallet", "Wallet", "Wallet", _FILES / "wallet.html", ("wallet.js",), (), ("address",),
-            facts=_wallet_facts(settings),
+            facts={**_wallet_facts(settings), "service": sold[0] if sold else ""},
         ),
     ]  # fmt: skip
 

@@ -50,7 +50,7 @@ def _article(service: Service, entry: FrontPageEntry, settings: Settings, shell:
 
 
 def _payment_section(settings: Settings, entries: Sequence[tuple[Service, FrontPageEntry]], shell: PageShell) -> str:
-    ways = _ways_of_accounts(settings) if any(link.path == "/keys" for link in shell.links) else []
+    ways = _ways_of_accounts(settings)
     offers: dict[str, list[str]] = {}
     for service, entry in entries:
         if terms := terms_per_request(service):

@@ -80,7 +80,6 @@ class PageShell(Struct, frozen=True):
     """
 
     prefixes: dict[str, str]
-    accounts_prefix: str
     keyed_call: str
     links: tuple[Link, ...]
     files: PageFiles
@@ -99,7 +98,6 @@ class PageShell(Struct, frozen=True):
             files=address,
             navigation="".join(_entry(link, path) for link in self.links),
             services=html.escape(json.dumps(self.prefixes)),
-            accounts=self.accounts_prefix,
             keyed_call=html.escape(self.keyed_call),
             facts=html.escape(json.dumps(facts)),
             scripts="".join(loaded),

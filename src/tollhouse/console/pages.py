@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse.config.settings import Settings
-from tollhouse.console.account_pages import CREATE_KEY, account_pages, operator_page
+from tollhouse.console.account_pages import account_pages, operator_page
 from tollhouse.console.page_shell import HTML, Link, PageFiles, PageShell, fill_template
 from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.pages import Page, PageGroup
@@ -26,10 +26,9 @@ def build_page_shell(settings: Settings, services: Sequence[Service], prefixes: 
     ]
     links = dict.fromkeys([Link("/", "Overview"), *entries, Link("/guide", "Guide")])
     mounted = dict(zip((service.name for service in services), prefixes, strict=True))
-    accounts = next((mounted[one.name] for one in services for call in one.endpoints if call.path == CREATE_KEY), "")
     calls = [(one, call) for one in services if one.front_page for call in one.front_page.example_calls]
     keyed_call = next((f"{mounted[one.name]}{call}" for one, call in calls if needs_key(one, call)), "")
-    return PageShell(mounted, accounts, keyed_call, tuple(links), PageFiles(page.file.parent for page in pages))
+    return PageShell(mounted, keyed_call, tuple(links), PageFiles(page.file.parent for page in pages))
 
 
 def console_pages(settings: Settings, services: Sequence[Service], shell: PageShell) -> list[Endpoint]:

@@ -1,6 +1,6 @@
 // Forms that create an API key or take one the visitor has.
 import { el, fill, copyButton, announce, snippet } from "./dom.js";
-import { ACCOUNTS, call, key, keyedCall } from "./server.js";
+import { call, key, keyedCall } from "./server.js";
 import { errorNotice } from "./format.js";
 
 /** A form that creates a free key and calls `done(created)`. */
@@ -21,7 +21,7 @@ export function newKeyForm(done) {
     try {
       const body = { email: email.value };
       if (label.value) body.label = label.value;
-      const { members } = await call(ACCOUNTS, "/api/keys/create", { method: "POST", body });
+      const { members } = await call("", "/api/keys/create", { method: "POST", body });
       key.set(members.api_key);
       done(members);
     } catch (error) {

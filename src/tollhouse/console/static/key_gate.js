@@ -1,7 +1,7 @@
 // Asks for a key whose plan includes a page's feature, and shows how to get one.
 import { ownKeyForm } from "./key_form.js";
 import { el, fill } from "./dom.js";
-import { ACCOUNTS, call, key } from "./server.js";
+import { call, key } from "./server.js";
 import { errorNotice } from "./format.js";
 
 /** Request a key of one of `tiers` in `place`, then call `enter(status)`. `what` names the feature. */
@@ -10,7 +10,7 @@ export async function requireKey(place, { tiers, what, otherwise }, enter) {
   if (!key.get()) return fill(place, closed(`${what} requires a key on the plan ${tiers.join(" or ")}.`, again, otherwise));
   fill(place, el("p", { class: "dim" }, "Checking your key…"));
   try {
-    const { members } = await call(ACCOUNTS, "/api/keys/verify", { bearer: key.get() });
+    const { members } = await call("", "/api/keys/verify", { bearer: key.get() });
     if (!tiers.includes(members.tier)) return fill(place, closed(`Your key is on the plan ${members.tier}. ${what} requires the plan ${tiers.join(" or ")}.`, again, otherwise, true));
     fill(place);
     enter(members);

@@ -2,7 +2,7 @@
 import { state } from "./address.js";
 import { byId, el, fill, announce } from "./dom.js";
 import { newKeyForm, ownKeyForm, shownOnce } from "./key_form.js";
-import { ACCOUNTS, call, facts, key } from "./server.js";
+import { call, facts, key } from "./server.js";
 import { clockTime, dollars, moment, number, errorNotice } from "./format.js";
 
 const made = byId("made");
@@ -39,7 +39,7 @@ async function thank() {
 async function showUsage() {
   if (!key.get()) return fill(usage, ownKeyForm(showUsage));
   try {
-    const { members } = await call(ACCOUNTS, "/api/keys/verify", { bearer: key.get() });
+    const { members } = await call("", "/api/keys/verify", { bearer: key.get() });
     fill(usage, ...usageOf(members));
     showUpgrade(members);
     return members;
@@ -78,7 +78,7 @@ function forgetButton() {
 async function rotate() {
   if (!confirm("Replace this key? The old key stops working immediately.")) return;
   try {
-    const { members } = await call(ACCOUNTS, "/api/keys/rotate", { method: "POST", bearer: key.get() });
+    const { members } = await call("", "/api/keys/rotate", { method: "POST", bearer: key.get() });
     key.set(members.api_key);
     fill(made, shownOnce(members));
     showUsage();
@@ -90,7 +90,7 @@ async function rotate() {
 async function revoke() {
   if (!confirm("Revoke this key? It stops working immediately. This cannot be undone.")) return;
   try {
-    await call(ACCOUNTS, "/api/keys/revoke", { method: "POST", bearer: key.get() });
+    await call("", "/api/keys/revoke", { method: "POST", bearer: key.get() });
     key.forget();
     fill(made, el("p", { class: "notice" }, "The key was revoked."));
     showUsage();
@@ -137,7 +137,7 @@ function showUpgrade(status) {
     event.preventDefault();
     try {
       const body = { price_id: price.value, email: email.value, api_key: key.get() };
-      const { members } = await call(ACCOUNTS, "/api/stripe/checkout", { method: "POST", body });
+      const { members } = await call("", "/api/stripe/checkout", { method: "POST", body });
       sessionStorage.setItem(TIER_BEFORE, status.tier);
       location.assign(members.checkout_url);
     } catch (error) {
@@ -147,7 +147,7 @@ function showUpgrade(status) {
 
   async function manage() {
     try {
-      const { members } = await call(ACCOUNTS, "/api/stripe/portal", { method: "POST", bearer: key.get() });
+      const { members } = await call("", "/api/stripe/portal", { method: "POST", bearer: key.get() });
       location.assign(members.portal_url);
     } catch (error) {
       fill(failed, errorNotice(error));

@@ -1,9 +1,8 @@
 // Calls to this server, the key and token of this tab, and errors.
 
 const root = document.documentElement;
-/** The name under which the endpoints of accounts (keys, wallets, checkout) are called. No service can have it. */
-export const ACCOUNTS = "/accounts";
-const BASES = { ...JSON.parse(root.dataset.services), [ACCOUNTS]: root.dataset.accounts };
+// The root, "", has the endpoints of accounts: keys, wallets, checkout.
+const BASES = { "": "", ...JSON.parse(root.dataset.services) };
 const KEY = "tollhouse-key";
 const TOKEN = "tollhouse-operator";
 const responses = new Map();
@@ -41,7 +40,7 @@ export async function send(service, path, { method = "GET", body, bearer = "", a
   const headers = { Accept: accept };
   if (bearer) headers.Authorization = `Bearer ${bearer}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const base = service ? BASES[service] : "";
+  const base = BASES[service];
   let response;
   try {
     response = await fetch(base + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });

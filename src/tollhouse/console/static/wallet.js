@@ -1,7 +1,7 @@
 // The wallet page: balance, registration, deposits, and sample programs that sign a call.
 import { onAddress, go, state } from "./address.js";
 import { byId, copyButton, el, facts as factsOf, fill, announce, snippet } from "./dom.js";
-import { ACCOUNTS, addressOf, call, facts, query } from "./server.js";
+import { addressOf, call, facts, query } from "./server.js";
 import { dollars, moment, number, errorNotice, whole } from "./format.js";
 
 byId("find").addEventListener("submit", (event) => {
@@ -18,7 +18,7 @@ async function show() {
   showDeposit(address);
   if (!address) return fill(byId("balance"));
   try {
-    const { members } = await call(ACCOUNTS, `/api/agent/balance${query({ wallet_address: address })}`);
+    const { members } = await call("", `/api/agent/balance${query({ wallet_address: address })}`);
     fill(byId("balance"), balance(members));
     announce(`The balance is ${members.balance_usd} USD`);
   } catch (error) {
@@ -40,7 +40,7 @@ function unknown(address) {
   const failed = el("div");
   const register = async () => {
     try {
-      await call(ACCOUNTS, "/api/agent/register", { method: "POST", body: { wallet_address: address } });
+      await call("", "/api/agent/register", { method: "POST", body: { wallet_address: address } });
       announce("The wallet is registered");
       await show();
     } catch (error) {
@@ -65,9 +65,9 @@ function showDeposit(address) {
     event.preventDefault();
     fill(result, el("p", { class: "dim" }, "Reading the chain…"));
     try {
-      const { members } = await call(ACCOUNTS, "/api/agent/deposit", { method: "POST", body: { wallet_address: address, tx_hash: hash.value.trim() } });
+      const { members } = await call("", "/api/agent/deposit", { method: "POST", body: { wallet_address: address, tx_hash: hash.value.trim() } });
       fill(result, el("p", { class: "notice good", role: "status" }, `${members.credited_usd} USD ${members.already_credited ? "were already credited" : "credited"}, from block ${number(members.block_number)}.`));
-      const { members: agent } = await call(ACCOUNTS, `/api/agent/balance${query({ wallet_address: address })}`);
+      const { members: agent } = await call("", `/api/agent/balance${query({ wallet_address: address })}`);
       fill(byId("balance"), balance(agent));
     } catch (error) {
       fill(result, errorNotice(error));
@@ -91,7 +91,7 @@ function showSamples() {
 
   function choose(sample) {
     buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(facts.samples[at] === sample)));
-    fill(chosen, el("h3", {}, "Setup"), snippet(`${sample.install}\nexport TOLLHOUSE_URL=${addressOf(ACCOUNTS)}\nexport AGENT_PRIVATE_KEY=0x…`, "Setup"),
+    fill(chosen, el("h3", {}, "Setup"), snippet(`${sample.install}\nexport TOLLHOUSE_URL=${addressOf(facts.service)}\nexport AGENT_PRIVATE_KEY=0x…`, "Setup"),
       el("h3", {}, "Program"), snippet(sample.code.trim(), sample.title));
   }
 }

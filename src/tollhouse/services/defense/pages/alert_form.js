@@ -29,7 +29,7 @@ export function ruleForm(alert, { preview, submit, done, cancel }) {
     threshold: el("input", { id: "threshold", type: "number", step: "any", required: true, value: alert.threshold ?? 10 }),
     window_hours: bounded("window_hours"),
     cooldown_minutes: bounded("cooldown_minutes"),
-    url: el("input", { id: "url", type: "url", required: true, maxlength: "2000", value: alert.url || "", placeholder: "https://…" }),
+    url: el("input", { id: "url", type: "url", required: true, maxlength: "2000", value: alert.url || "", placeholder: "your webhook URL" }),
   };
   const filters = group("Filter events by", field("category", "Category"), field("country", "Country"), field("severity_tier", "Severity"), field("entity", "Entity named"));
   const source = group("Source", field("source", "Source"));
