@@ -30,7 +30,7 @@ async def chain():
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A folder with two tables that nobody has described."""
+    """A folder with two tables without definitions."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "books.csv").write_text(books(COUNT))
     (folder / "rare.csv").write_text(books(30))
@@ -38,8 +38,8 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def told(home):
-    """What the command said of each table."""
+def summary(home):
+    """The output of the command for the first table."""
     many = run("new", "books", "--from", "books.csv", "--free-per-day", 100_000, "--licence", "CC0-1.0", cwd=home)
     few = run("new", "rare", "--from", "rare.csv", "--free-per-day", 1, "--price-usd", "0.0025", cwd=home)
     assert (many.returncode, few.returncode) == (0, 0), many.stderr + few.stderr
@@ -47,21 +47,21 @@ def told(home):
 
 
 @pytest.fixture(scope="module")
-def server(start_server, home, told, chain):
+def server(start_server, home, summary, chain):
     return start_server(home=home, evm_rpc_url=chain.url, x402_pay_to=SELLER.address,
                         x402_facilitator_key=RELAYER.private_key)  # fmt: skip
 
 
-async def test_command_tells_what_it_guessed_and_what_comes_next(told):
-    assert "books.csv: 10,000 rows to serve, 0 refused" in told
-    assert "id: ISBN; title: book_title" in told
-    assert "Review it, then run: tollhouse serve" in told
-    lines = {line.split()[0]: line for line in told.splitlines() if line.strip()}
+async def test_command_prints_what_it_inferred_and_the_next_step(summary):
+    assert "books.csv: 10,000 rows to serve, 0 refused" in summary
+    assert "id: ISBN; title: book_title" in summary
+    assert "Review it, then run: tollhouse serve" in summary
+    lines = {line.split()[0]: line for line in summary.splitlines() if line.strip()}
     for name, kind in (("price", "money"), ("subjects", "list"), ("published", "date"), ("in_print", "boolean")):
         assert f" {kind} " in lines[name]
 
 
-async def test_second_run_refuses_to_replace_what_was_edited(told, home):
+async def test_second_run_does_not_replace_an_edited_definition(summary, home):
     before = (home / "services" / "books.toml").read_bytes()
     again = run("new", "books", "--from", "books.csv", cwd=home)
     assert again.returncode == 1
@@ -70,15 +70,15 @@ async def test_second_run_refuses_to_replace_what_was_edited(told, home):
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "said"),
+    ("name", "file", "message"),
     [("mattress", "books.csv", "is taken"), ("Books", "books.csv", "lower-case"), ("x", "absent.csv", "absent.csv"),
      ("x", "books.toml", "ends in .csv")],
 )  # fmt: skip
-async def test_what_cannot_be_declared_is_said_in_one_line(home, name, file, said):
+async def test_invalid_arguments_are_reported_in_one_line(home, name, file, message):
     (home / "books.toml").touch()
     refused = run("new", name, "--from", file, cwd=home)
     assert refused.returncode == 1
-    assert said in refused.stderr
+    assert message in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
 
 
@@ -104,8 +104,8 @@ async def test_served_table_is_searched_filtered_counted_and_exported(server):
         assert page["total"] == len(left) > 0
         counts = {each["value"]: each["count"] for each in page["facets"]["subjects"]}
         assert counts == {name: sum(name in item["subjects"] for item in left) for name in counts}
-        found = http.get("/api/search", params={"q": items[77]["book_title"]}).json()
-        assert found["items"][0]["book_title"] == items[77]["book_title"]
+        result = http.get("/api/search", params={"q": items[77]["book_title"]}).json()
+        assert result["items"][0]["book_title"] == items[77]["book_title"]
         assert http.get("/api/items?colour=red").json()["parameter"] == "colour"
         assert http.get("/docs").status_code == 200
         assert http.get("/api/openapi.yaml").status_code == 200
@@ -124,8 +124,8 @@ async def test_official_mcp_client_lists_and_calls_the_tables_tools(server):
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {"listItems", "searchItems", "getItem", "listSimilarItems", "suggest"}
         assert "min_price" in tools["searchItems"].input_schema["properties"]
-        asked = {"shelf": ["cellar", "A north"], "in_print": True, "limit": 2, "sort": "-price"}
-        result = await client.call_tool("listItems", asked)
+        arguments = {"shelf": ["cellar", "A north"], "in_print": True, "limit": 2, "sort": "-price"}
+        result = await client.call_tool("listItems", arguments)
         assert not result.is_error
         assert {item["shelf"] for item in result.structured_content["items"]} <= {"cellar", "A north"}
         single = await client.call_tool("getItem", {"id": "978-0000007"})
@@ -138,23 +138,23 @@ async def test_request_past_the_allowance_is_paid_for_on_the_chain_once(server, 
     url = f"{server.root}/rare/api/items?limit=1"
     async with httpx2.AsyncClient(timeout=30) as http:
         assert (await http.get(url)).status_code == 200
-        asked = await http.get(url)
-        assert (asked.status_code, asked.json()["accepts"][0]["maxAmountRequired"]) == (402, "2500")
-        payment = Payer(PAYER.private_key).headers(asked.headers["payment-required"], 2_500)
+        challenge = await http.get(url)
+        assert (challenge.status_code, challenge.json()["accepts"][0]["maxAmountRequired"]) == (402, "2500")
+        payment = Payer(PAYER.private_key).headers(challenge.headers["payment-required"], 2_500)
         paid = await http.get(url, headers=payment)
         assert (paid.status_code, paid.json()["total"]) == (200, 30)
         assert "payment-response" in paid.headers
         other = await http.get(f"{server.root}/rare/api/items?limit=2", headers=payment)
         assert (other.status_code, other.json()["code"]) == (402, "payment-invalid")
-    # Until the server knows that its answer was sent, the same payment gets the same answer.
+    # Until the server knows that its response was sent, the same payment gets the same response.
     poll(lambda: httpx2.get(url, headers=payment).status_code == 402)
     assert await token_balance(chain.client, chain.usdc_address, SELLER.address) == 2_500
 
 
 async def test_key_of_a_paid_tier_takes_the_place_of_the_allowance(server):
     key = server.operators_key("--tier", "pro")
-    answer = httpx2.get(f"{server.root}/rare/api/items", headers={"Authorization": f"Bearer {key}"})
-    assert (answer.status_code, answer.headers["x-credits-tier"]) == (200, "pro")
+    response = httpx2.get(f"{server.root}/rare/api/items", headers={"Authorization": f"Bearer {key}"})
+    assert (response.status_code, response.headers["x-credits-tier"]) == (200, "pro")
 
 
 async def test_edit_of_the_table_shows_while_it_serves_and_a_broken_one_does_not(server, home):
@@ -163,9 +163,9 @@ async def test_edit_of_the_table_shows_while_it_serves_and_a_broken_one_does_not
     poll(lambda: httpx2.get(health).json()["item_count"] == 40)
     (home / "rare.csv").write_text("nothing,of,the,kind\n")
     poll(lambda: httpx2.get(health).json()["status"] == "degraded")
-    told = httpx2.get(health).json()
-    assert told["item_count"] == 40
-    assert "there is no column" in told["fault"]["reason"]
+    summary = httpx2.get(health).json()
+    assert summary["item_count"] == 40
+    assert "there is no column" in summary["fault"]["reason"]
     (home / "rare.csv").write_text(books(35))
     poll(lambda: httpx2.get(health).json()["item_count"] == 35)
     assert httpx2.get(health).json()["fault"] is None

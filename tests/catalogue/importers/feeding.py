@@ -1,4 +1,4 @@
-"""Feeds as tests give them to the importers: files of made-up shops, or text written in place."""
+"""Feeds for tests: files of invented shops, and text written in place."""
 
 import json
 from pathlib import Path
@@ -45,5 +45,5 @@ def mattress(identity: int = 1, *, sizes: tuple[str, ...] = ("Queen",), price: A
         {"id": identity * 100 + place, "option1": size, "price": price, "compare_at_price": None, "available": True}
         for place, size in enumerate(sizes)
     ]
-    told = {"title": "Cloud", "handle": f"cloud-{identity}", "options": [{"name": "Size"}], "variants": variants}
-    return {"id": identity, **told, **members}
+    product = {"title": "Cloud", "handle": f"cloud-{identity}", "options": [{"name": "Size"}], "variants": variants}
+    return {"id": identity, **product, **members}

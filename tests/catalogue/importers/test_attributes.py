@@ -7,13 +7,13 @@ from tollhouse.services.mattress.attributes.lexicon import ProductTexts, words
 from tollhouse.services.mattress.product import COOLING, FIRMNESS, MATERIALS, SIZES, SLEEP_POSITIONS
 
 
-def told(attribute, title="", description="", tags=(), **declared: str):
-    texts = ProductTexts(title, tuple(tags), description, {name: (said,) for name, said in declared.items()})
+def finding_for(attribute, title="", description="", tags=(), **declared: str):
+    texts = ProductTexts(title, tuple(tags), description, {name: (label,) for name, label in declared.items()})
     return derive(texts).findings.get(attribute)
 
 
 def value(attribute, **texts: object):
-    finding = told(attribute, **texts)
+    finding = finding_for(attribute, **texts)
     return finding.value if finding else None
 
 
@@ -47,13 +47,13 @@ def test_title_names_the_size(title, size):
 
 
 @pytest.mark.parametrize(
-    ("said", "size"),
+    ("label", "size"),
     [("Q", "Queen"), ("QB", "Queen"), ("K/Single", "King Single"), ("KS", "King Single"), ("DBL", "Double"),
      ("Queen (153x203)", "Queen"), ("SK", "Super King"), ("183 x 203", "King"), ("Long Single", None),
      ("Default Title", None), ("Sand", None)],
 )  # fmt: skip
-def test_option_names_the_size(said, size):
-    assert value("size", size=said) == size
+def test_option_names_the_size(label, size):
+    assert value("size", size=label) == size
 
 
 def test_sizes_in_a_description_count_only_as_measures():
@@ -96,12 +96,12 @@ def test_description_tells_the_firmness(text, firmness):
 
 
 def test_words_that_contradict_are_kept_though_the_value_is_unknown():
-    finding = told("firmness", description="Firm feel on one side, soft feel on the other")
+    finding = finding_for("firmness", description="Firm feel on one side, soft feel on the other")
     assert (finding.value, finding.words) == (None, ("firm", "soft"))
 
 
 def test_deciding_words_are_told_with_their_place():
-    finding = told("firmness", title="Cloud Firm Queen")
+    finding = finding_for("firmness", title="Cloud Firm Queen")
     assert (finding.value, finding.words, finding.place) == (7, ("firm",), "title")
 
 

@@ -44,8 +44,8 @@ def test_good_file_exits_0_and_an_unreadable_one_1(imported, tmp_path):
     assert imported(tmp_path / "none.json", "--format", "shopify")[:2] == (1, None)
     assert imported(feed, "--format", "shopify", service="defense")[:2] == (1, None)
     feed.write_text(shopify(mattress(1)), "utf-8")
-    code, report, told = imported(feed, "--format", "shopify")
-    assert (code, report["landed"], "2 of 3" in told) == (1, False, True)
+    code, report, progress = imported(feed, "--format", "shopify")
+    assert (code, report["landed"], "2 of 3" in progress) == (1, False, True)
     code, report, _ = imported(feed, "--format", "shopify", "--allow-shrink")
     assert (code, report["removed"]) == (0, 2)
 

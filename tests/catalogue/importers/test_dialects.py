@@ -92,14 +92,14 @@ def test_shopify_size_that_is_none_of_the_six_is_a_product_without_a_size():
     assert [(row.id, row.product.get("size")) for row in rows] == [("1-queen", "Queen"), ("1-cot", None)]
 
 
-def test_shopify_tells_its_own_currency_where_prices_are_shown_in_several():
+def test_shopify_names_its_own_currency_where_prices_are_shown_in_several():
     product = mattress()
     product["variants"][0]["presentment_prices"] = [{"price": {"amount": "999.00", "currency_code": "USD"}}]
     (row,) = rows_of_text(shopify(product), "shopify")
     assert row.refused == "is priced in USD, and this catalogue is in AUD"
 
 
-def test_woocommerce_variations_say_what_each_size_costs():
+def test_woocommerce_variations_have_the_price_of_each_size():
     rows = rows_of_file("woocommerce.json", "woocommerce")
     assert prices(rows["301-queen"]) == (1299.0, 1199.0)
     assert (prices(rows["301-king"]), rows["301-king"].product["availability"]) == ((1499.0, 1499.0), "out of stock")
@@ -126,7 +126,7 @@ def test_woocommerce_sizes_at_unknown_prices_stay_one_product():
     assert (row.id, row.product.get("size"), row.product["sale_price"]) == ("301", None, 1299.0)
 
 
-def test_merchant_xml_items_are_told_by_line():
+def test_merchant_xml_items_have_their_line():
     rows = rows_of_file("merchant.xml", "merchant-xml")
     assert {name: row.line for name, row in rows.items()} == {"IB-1-queen": 4, "IB-2": 17, "IB-3": 21, "IB-4": 22}
 
@@ -157,7 +157,7 @@ def test_missing_currency_is_refused_unless_the_operator_names_it():
     assert rows["IB-3"].refused == "is priced in USD, and this catalogue is in AUD"
 
 
-def test_merchant_tsv_rows_are_told_by_the_line_they_start_on():
+def test_merchant_tsv_rows_have_the_line_they_start_on():
     rows = rows_of_text((FEEDS / "merchant.tsv").read_text("utf-8"), "merchant-tsv")
     assert [(row.line, row.id, row.refused) for row in rows] == [
         (2, "T1", ""),
@@ -191,7 +191,7 @@ def test_jsonld_offers_of_several_sizes_are_several_products():
     assert [(row.id, *prices(row)) for row in rows_of_text(page, "jsonld")] == [("S-queen", 9, 9), ("S-king", 11, 11)]
 
 
-def test_jsonld_product_told_twice_is_one_product():
+def test_jsonld_product_that_is_repeated_is_one_product():
     product = {"@type": "Product", "sku": "S", "name": "Stint", "url": "https://s.example",
                "offers": {"price": "9", "priceCurrency": "AUD"}}  # fmt: skip
     assert len(rows_of_text(json.dumps([product, {"@graph": [product]}]), "jsonld")) == 1

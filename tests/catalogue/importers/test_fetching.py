@@ -16,9 +16,9 @@ PRODUCTS = [mattress(number) for number in range(1, 8)]
 
 
 def shop(products=PRODUCTS, *, limit=3, spoil=None):
-    """A Shopify shop that gives `limit` products a page, whatever is asked for."""
+    """A Shopify shop that gives `limit` products a page, whatever limit is requested."""
 
-    def answer(asked: Asked) -> Reply:
+    def respond(asked: Asked) -> Reply:
         page = int(asked.query.get("page", "1"))
         if spoil and (reply := spoil(asked, page)):
             return reply
@@ -27,7 +27,7 @@ def shop(products=PRODUCTS, *, limit=3, spoil=None):
         body = json.dumps({"products": products[(page - 1) * limit : page * limit]}).encode()
         return Reply(200, body, {"Content-Type": "application/json"})
 
-    return answer
+    return respond
 
 
 async def read(url, format_name="shopify", *, allow_loopback=True):
@@ -75,13 +75,13 @@ async def test_page_that_fails_makes_the_whole_feed_unreadable(fault):
             await read(site.url)
 
 
-async def test_busy_shop_is_asked_again():
+async def test_busy_shop_is_tried_again():
     busy = [Reply(429, b"", {"Retry-After": "0"}), Reply(503, b"", {"Retry-After": "0"})]
     async with website(shop(spoil=lambda _, page: busy.pop() if page == 2 and busy else None)) as site:
         assert len(await read(site.url)) == 7
 
 
-async def test_packed_answers_are_unpacked_and_bombs_are_not(monkeypatch):
+async def test_compressed_responses_are_unpacked_and_bombs_are_not(monkeypatch):
     body = gzip.compress((FEEDS / "merchant.xml").read_bytes())
     async with website(lambda _: Reply(200, body, {"Content-Encoding": "gzip"})) as site:
         assert "IB-2" in await read(site.url, "merchant-xml")
@@ -96,21 +96,21 @@ async def test_packed_file_is_unpacked_too():
         assert "T2" in await read(f"{site.url}/feed.tsv.gz", "merchant-tsv")
 
 
-async def test_header_tells_the_encoding():
+async def test_header_names_the_encoding():
     feed = "id,title,price,link\n1,Caf\u00e9,10,https://c.example\n".encode("cp1252")
     async with website(lambda _: Reply(200, feed, {"Content-Type": "text/csv; charset=iso-8859-1"})) as site:
         rows = await read_feed(FeedRequest(site.url, find_format("csv"), allow_loopback=True), lambda _: None)
         assert rows[0].product["title"] == "Caf\u00e9"
 
 
-async def test_slow_shop_is_given_up(monkeypatch):
+async def test_slow_shop_is_a_timeout(monkeypatch):
     monkeypatch.setattr(fetcher, "RESPONSE_SECONDS", 0.2)
     async with website(lambda _: Reply(200, b"", {"Content-Length": "9"}, [b"x"] * 9, 1.0)) as site:
         with pytest.raises(UnreadableFeed, match="did not respond within"):
             await read(site.url, "csv")
 
 
-async def test_this_machine_is_only_called_where_the_operator_allows_it():
+async def test_loopback_is_fetched_only_where_it_is_allowed():
     async with website(shop()) as site:
         with pytest.raises(UnreadableFeed, match="does not call"):
             await read(site.url, allow_loopback=False)
@@ -126,7 +126,7 @@ async def test_redirects_are_followed_to_vetted_addresses_only(target):
             await read(site.url, "csv")
 
 
-async def test_redirects_are_followed_and_do_not_go_on_for_ever():
+async def test_redirects_are_followed_up_to_a_limit():
     async with website(
         lambda asked: shop()(asked) if asked.path != "/old" else Reply(301, b"", {"Location": "/products.json"})
     ) as site:
@@ -136,7 +136,7 @@ async def test_redirects_are_followed_and_do_not_go_on_for_ever():
             await read(site.url, "csv")
 
 
-async def test_shop_without_end_is_given_up(monkeypatch):
+async def test_number_of_pages_is_limited(monkeypatch):
     monkeypatch.setattr(fetcher, "MAX_PAGES", 5)
     endless = lambda _, page: Reply(200, json.dumps({"products": [mattress(page)]}).encode())  # noqa: E731
     async with website(shop(spoil=endless)) as site:
@@ -148,14 +148,14 @@ async def test_shop_without_end_is_given_up(monkeypatch):
 async def test_woocommerce_variations_are_fetched_beside_their_products(knows_variations):
     entries = json.loads((FEEDS / "woocommerce.json").read_text("utf-8"))
 
-    def answer(asked: Asked) -> Reply:
+    def respond(asked: Asked) -> Reply:
         wants_variations = asked.query.get("type") == "variation"
         if wants_variations and not knows_variations:
             return Reply(400, b'{"code": "rest_invalid_param", "message": "type"}')
-        found = [entry for entry in entries if (entry["type"] == "variation") == wants_variations]
-        return Reply(200, json.dumps(found if asked.query["page"] == "1" else []).encode())
+        matching = [entry for entry in entries if (entry["type"] == "variation") == wants_variations]
+        return Reply(200, json.dumps(matching if asked.query["page"] == "1" else []).encode())
 
-    async with website(answer) as site:
+    async with website(respond) as site:
         ids = await read(f"{site.url}/wp-json/wc/store/v1/products", "woocommerce")
         assert ("301-queen" in ids, "301" in ids) == (knows_variations, not knows_variations)
 

@@ -1,4 +1,4 @@
-"""A feed landed in a real database: what changed, what was told of it, and that it is all or nothing."""
+"""Imports into a real database: what changes, the events, and that an import is all or nothing."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ class Shop:
 
     def __init__(self, settings: Settings, database: Database, folder: Path) -> None:
         self.settings, self.database, self.folder = settings, database, folder
-        self.told: list[str] = []
+        self.progress: list[str] = []
 
     async def take(self, feed, format_name="shopify", **options: Any):
         """Import text, or a fixture."""
@@ -33,7 +33,7 @@ class Shop:
             path = self.folder / "feed"
             path.write_text(feed, "utf-8")
         return await import_feed(
-            self.settings, self.database, self.told.append,
+            self.settings, self.database, self.progress.append,
             source=str(path), format_name=format_name, retailer_id="dunlin", **options,
         )  # fmt: skip
 
@@ -44,9 +44,9 @@ class Shop:
     async def products(self):
         catalogue = open_catalogue(self.database)
         async with self.database.reading() as connection:
-            found = {item["id"]: item async for item in catalogue.stored(connection)}
+            products = {item["id"]: item async for item in catalogue.stored(connection)}
         catalogue.close()
-        return found
+        return products
 
     async def events(self):
         async with self.database.reading() as connection:
@@ -66,7 +66,7 @@ async def shop(database_url, tmp_path):
 
 
 @pytest.mark.parametrize("format_name", FILES)
-async def test_every_format_lands_and_a_second_time_changes_nothing(shop, format_name):
+async def test_every_format_is_imported_and_a_second_time_changes_nothing(shop, format_name):
     options = {"mapping": FEEDS / "knot.toml"} if format_name == "jsonl" else {}
     first = await shop.take(FEEDS / FILES[format_name], format_name, **options)
     assert first["created"] == first["rows"] - len(first["refused"]) > 0
@@ -75,7 +75,7 @@ async def test_every_format_lands_and_a_second_time_changes_nothing(shop, format
     assert len(await shop.events()) == first["created"]
 
 
-async def test_changed_price_is_told_once(shop):
+async def test_changed_price_sends_one_event(shop):
     await shop.take(shopify(mattress(1), mattress(2)))
     dearer = shopify(mattress(1, price="1099.00"), mattress(2, title="Cloud Two"))
     assert await shop.counts(dearer) == {"rows": 2, "changed": 1, "price_changed": 1}
@@ -117,18 +117,18 @@ async def test_unreadable_file_never_lands(shop):
     assert [*await shop.products()] == ["dunlin.1-queen"]
 
 
-async def test_links_without_a_host_lead_to_the_shop_the_operator_names(shop):
+async def test_relative_links_lead_to_the_site_option(shop):
     await shop.take(shopify(mattress(1)), site="https://dunlin.example/shop")
     (item,) = (await shop.products()).values()
     assert item["affiliate_url"] == "https://dunlin.example/products/cloud-1?variant=100"
-    assert shop.told[0] == "prices without a currency are taken to be in AUD"
+    assert shop.progress[0] == "prices without a currency are taken to be in AUD"
 
 
-async def test_links_without_a_known_shop_lead_nowhere_and_the_operator_is_told(shop):
+async def test_links_without_a_known_shop_lead_nowhere_and_the_command_warns(shop):
     await shop.take(shopify(mattress(1)))
     (item,) = (await shop.products()).values()
     assert item["affiliate_url"].startswith("https://dunlin.invalid/products/cloud-1")
-    assert "--site" in shop.told[0]
+    assert "--site" in shop.progress[0]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ async def test_links_without_a_known_shop_lead_nowhere_and_the_operator_is_told(
         ({"mapping": FEEDS / "knot.toml"}, "--mapping is for the formats csv, jsonl, parquet, xlsx"),
     ],
 )
-async def test_what_the_operator_cannot_mean_is_refused(shop, options, reason):
+async def test_invalid_options_are_refused(shop, options, reason):
     with pytest.raises(ValueError, match=reason):
         await shop.take(shopify(mattress(1)), **options)
 

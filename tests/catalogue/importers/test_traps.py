@@ -1,4 +1,4 @@
-"""Feeds as they also come: in other encodings, packed, cut short, far too large, hostile, or with absurd rows."""
+"""Unusual feeds: other encodings, compressed, cut short, too large, hostile, with impossible values."""
 
 import codecs
 import gzip
@@ -221,7 +221,7 @@ def test_same_id_twice_is_refused_the_second_time():
     assert [(row.line, row.id, row.refused) for row in rows] == [(2, "G-queen", ""), (3, "", "has the id of line 2")]
 
 
-def test_quote_that_is_not_closed_is_told_with_its_lines():
+def test_quote_that_is_not_closed_is_reported_with_its_lines():
     feed = 'id,title,price\n1,"Cloud,10\n2,Gull,20\n3,Tern,30\n'
     (row,) = rows_of_text(feed, "csv")
     assert (row.line, "continues to line" in row.refused) == (2, True)

@@ -1,4 +1,4 @@
-"""A declared table behind the real gate."""
+"""A declared table behind the real server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from tests.services.tables.books import books, declare
 from tollhouse import app
 from tollhouse.config.settings import Settings
 
-# More than any test asks, so that nothing here is about the allowance.
+# More than any test uses, so that no test depends on the allowance.
 PLENTY = 10_000_000
 
 
@@ -22,7 +22,7 @@ PLENTY = 10_000_000
 async def serving(home: Path, name: str = "books", **given: Any) -> AsyncIterator[Any]:
     options = {"service": name, "services_dir": str(home / "services"), "background_work": False}
     settings = Settings(**{**options, "data_dir": str(home / "data"), **given})
-    async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
+    async with app.serving(settings) as server, asgi_client(server.handle) as client:
         yield client
 
 
@@ -35,7 +35,7 @@ def home(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory):
-    """A service of 400 books for every test that only asks."""
+    """A service of 400 books for tests that only read."""
     folder = tmp_path_factory.mktemp("books")
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
         patch.chdir(folder)

@@ -1,4 +1,4 @@
-"""Whatever table comes, `tollhouse new` and the server bear it, and what they count agrees with what they export."""
+"""Any table is accepted or refused in words, and what the server counts agrees with what it exports."""
 
 import asyncio
 import json
@@ -80,7 +80,7 @@ def test_any_json_lines_are_served_row_by_row_or_refused_in_words(lines):
 
 
 async def _served(home) -> None:
-    """Everything that can be asked of the table without knowing it: all of it must be answered, and agree."""
+    """Every request that is possible without knowing the table: all must succeed, and agree."""
     async with serving(home, "any") as client:
         health = (await client.get("/health")).json()
         description = (await client.get("/api/openapi.json")).json()
@@ -91,8 +91,8 @@ async def _served(home) -> None:
         for sort in parameters["sort"]["schema"]["enum"]:
             assert (await client.get("/api/items", params={"sort": sort})).status_code == 200
         facets = [] if names == ["none"] else names
-        asked = {"facets": ",".join(facets)} if facets else {}
-        page = (await client.get("/api/items", params=asked)).json()
+        parameters_with_facets = {"facets": ",".join(facets)} if facets else {}
+        page = (await client.get("/api/items", params=parameters_with_facets)).json()
         assert page["total"] == whole["total"]
         for name in facets:
             await _agrees(client, name, page["facets"][name], whole["items"])
@@ -109,8 +109,8 @@ async def _agrees(client, name, facet, items) -> None:
         return
     for each in facet:
         value = json.dumps(each["value"]) if isinstance(each["value"], bool) else str(each["value"])
-        found = (await client.get("/api/items", params={name: value})).json()
-        assert found["total"] == each["count"], (name, each)
+        matching = (await client.get("/api/items", params={name: value})).json()
+        assert matching["total"] == each["count"], (name, each)
 
 
 @pytest.mark.timeout(240)

@@ -28,10 +28,10 @@ def refusal(tmp_path, text):
     path.write_text(text)
     with pytest.raises(DeclarationError) as raised:
         read_declaration(path)
-    told = str(raised.value)
-    assert "\n" not in told
-    assert told.startswith(f"{path}")
-    return told.removeprefix(f"{path}")
+    message = str(raised.value)
+    assert "\n" not in message
+    assert message.startswith(f"{path}")
+    return message.removeprefix(f"{path}")
 
 
 def test_few_lines_are_a_declaration(tmp_path):
@@ -44,7 +44,7 @@ def test_few_lines_are_a_declaration(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("good", "bad", "told"),
+    ("good", "bad", "message"),
     [
         ("[table]", "[table", ": is not valid TOML: "),
         ('title = "Things"\n', "", ": title: is required"),
@@ -70,12 +70,12 @@ def test_few_lines_are_a_declaration(tmp_path):
         (GOOD[GOOD.index("[fields.name]") :], "[fields]", ": fields: there must be between 1 and 200"),
     ],
 )  # fmt: skip
-def test_fault_names_its_line_and_its_key(tmp_path, good, bad, told):
+def test_fault_names_its_line_and_its_key(tmp_path, good, bad, message):
     assert good in GOOD
-    assert told in refusal(tmp_path, GOOD.replace(good, bad, 1))
+    assert message in refusal(tmp_path, GOOD.replace(good, bad, 1))
 
 
-def test_what_new_writes_is_read_as_it_was_meant(home):
+def test_definition_that_new_writes_is_read_back_unchanged(home):
     path = declare(
         home, books(60), title='He said "no" \\ \x7f é', description="Two\nlines", licence="CC-BY 4.0", source="x"
     )

@@ -79,9 +79,9 @@ def test_missing_extra_is_named_in_one_line(home, monkeypatch):
             declare(home, b"any", "books", ending)
 
 
-@pytest.mark.parametrize(("table", "said"), [("x.doc", "give --format"), ("x.csv", "x.csv")])
-def test_unknown_ending_and_absent_file_are_named(home, table, said):
-    with pytest.raises((ValueError, OSError), match=said):
+@pytest.mark.parametrize(("table", "message"), [("x.doc", "give --format"), ("x.csv", "x.csv")])
+def test_unknown_ending_and_absent_file_are_named(home, table, message):
+    with pytest.raises((ValueError, OSError), match=message):
         new("books", table=table, where=Where())
 
 

@@ -1,4 +1,4 @@
-"""What `tollhouse new` takes a column for, and how files of all kinds are read."""
+"""The types that `tollhouse new` infers, and how files are read."""
 
 import io
 import json
@@ -23,8 +23,8 @@ def table_of(raw, name="a.csv"):
 
 
 def inferred(*values: object, name="thing", times=1):
-    found = list(values) * times
-    return infer_column(Column(name, name, found, range(2, len(found) + 2)))
+    cells = list(values) * times
+    return infer_column(Column(name, name, cells, range(2, len(cells) + 2)))
 
 
 @pytest.mark.parametrize(
@@ -90,27 +90,27 @@ def test_comma_inside_of_few_values_is_no_list():
     assert field.type == "keyword"
 
 
-def test_column_that_nearly_fits_is_told_with_the_line_that_does_not():
+def test_column_that_nearly_fits_is_reported_with_the_line_that_does_not():
     [remark] = inferred(*(str(number) for number in range(99)), "twelve").remarks
     assert "1 of 100 values are not a number, such as 'twelve' on line 101" in remark
 
 
-def test_days_that_could_be_months_are_told():
+def test_days_that_could_be_months_are_reported():
     assert "could be MM/DD/YYYY as well" in inferred("01/02/2024", "03/04/2024").remarks[0]
     assert inferred("01/02/2024", "31/04/2024").remarks == ()
     assert inferred("01/02/2024", "31/03/2024").remarks == ()
 
 
-def test_identity_and_title_are_found():
-    found = infer_table(table_of(books(50)))
-    assert (found.id, found.title) == ("ISBN", "book_title")
+def test_identity_and_title_are_inferred():
+    result = infer_table(table_of(books(50)))
+    assert (result.id, result.title) == ("ISBN", "book_title")
     repeated = infer_table(table_of(as_csv([book(1), book(1), book(2)])))
     assert repeated.id == ""
 
 
 def test_table_of_ids_alone_keeps_its_column():
-    found = infer_table(table_of("id\na1\nb2\n"))
-    assert (found.id, list(found.fields)) == ("id", ["id_2"])
+    result = infer_table(table_of("id\na1\nb2\n"))
+    assert (result.id, list(result.fields)) == ("id", ["id_2"])
 
 
 def test_table_of_numbers_alone_is_named_by_its_id():
@@ -128,9 +128,9 @@ def test_table_of_numbers_alone_is_named_by_its_id():
     ],
 )
 def test_header_becomes_a_name_that_nothing_else_has(headers, names):
-    found = list(field_names(headers))
-    assert found == names
-    assert [field_fault(name) for name in found] == [""] * len(found)
+    result = list(field_names(headers))
+    assert result == names
+    assert [field_fault(name) for name in result] == [""] * len(result)
 
 
 @pytest.mark.parametrize("name", ["", "Books", "-a", "a-", "a_b", "a" * 29, "../x", "mattress", "tables", "docs"])
@@ -142,8 +142,8 @@ async def test_no_service_can_stand_where_a_page_of_the_server_stands(tmp_path):
     from tollhouse import app
     from tollhouse.config.settings import Settings
 
-    async with app.serving(Settings(data_dir=str(tmp_path), recorded=False, background_work=False)) as gate:
-        router = gate._router
+    async with app.serving(Settings(data_dir=str(tmp_path), recorded=False, background_work=False)) as server:
+        router = server._router
         paths = [*router._literal, *router._templates]
     first = {path.split("/")[1] for path in paths}
     possible = {name for name in first if not service_fault(name, ())}
@@ -224,6 +224,6 @@ def test_parquet_is_read_with_its_types():
         (b",".join(b"c%d" % n for n in range(300)) + b"\n" + b",".join([b"1"] * 300), "a.csv"),
     ],
 )  # fmt: skip
-def test_table_nobody_could_serve_is_refused_in_words(raw, name):
+def test_unusable_table_is_refused_in_words(raw, name):
     with pytest.raises(UnreadableFeed, match=r"\w+ \w+"):
         infer_table(table_of(raw, name))

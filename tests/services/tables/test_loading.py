@@ -1,4 +1,4 @@
-"""How an edit of the table is taken in: good ones show, broken ones leave what is served, nothing is written twice."""
+"""Loading of an edited table: valid edits show, broken ones leave what is served, nothing is written twice."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ async def database(database_url, tmp_path):
 
 @pytest.fixture
 async def opened(home, database):
-    """A loader over 40 books, its catalogue, and the table's file."""
+    """A loader of 40 books, its catalogue, and the table's file."""
     declaration = read_declaration(declare(home, books(40)))
     loader, catalogue = open_loader(declaration, database)
     await loader.load()
@@ -33,7 +33,7 @@ async def opened(home, database):
 
 
 async def settled(loader):
-    """As the background work looks: what has stayed the same between two looks is taken in."""
+    """Poll twice, as the background task does: a file that stays the same is loaded."""
     await loader.poll()
     await loader.poll()
 
@@ -74,7 +74,7 @@ async def test_row_that_stays_keeps_what_it_is_and_a_changed_one_changes(opened)
         (None, "cannot be read"),
     ],
 )  # fmt: skip
-async def test_broken_edit_is_noted_and_what_was_served_stays(opened, broken, reason):
+async def test_broken_edit_is_recorded_and_what_was_served_stays(opened, broken, reason):
     loader, catalogue, table = opened
     if broken is None:
         table.unlink()
@@ -90,7 +90,7 @@ async def test_broken_edit_is_noted_and_what_was_served_stays(opened, broken, re
     assert (len(catalogue), (await loader.status()).fault) == (41, "")
 
 
-async def test_half_a_file_is_not_taken_in_before_it_stays_as_it_is(opened):
+async def test_half_a_file_is_not_loaded(opened):
     loader, catalogue, table = opened
     await settled(loader)
     whole = books(80)
@@ -103,7 +103,7 @@ async def test_half_a_file_is_not_taken_in_before_it_stays_as_it_is(opened):
     assert len(catalogue) == 80
 
 
-async def test_row_that_does_not_fit_is_left_out_and_told_with_its_line(opened):
+async def test_invalid_row_is_refused_and_reported_with_its_line(opened):
     loader, catalogue, table = opened
     rows = [book(number) for number in range(1, 41)]
     rows[2][5] = "many"
@@ -130,7 +130,7 @@ async def test_file_that_has_not_changed_is_not_written_again(home, database):
     assert catalogue.revision[1] == 1
 
 
-async def test_two_processes_that_start_at_once_fill_the_table_once(home, database):
+async def test_two_processes_that_start_at_once_load_the_table_once(home, database):
     declaration = read_declaration(declare(home, books(40)))
     both = [open_loader(declaration, database) for _ in range(2)]
     await asyncio.gather(*(loader.load() for loader, _ in both))
@@ -161,7 +161,7 @@ async def test_label_may_change_without_a_row_being_written(home, database):
     assert catalogue.revision[1] == 1
 
 
-async def test_health_tells_of_a_broken_edit_and_the_service_goes_on(home):
+async def test_health_reports_a_broken_edit_and_the_service_goes_on(home):
     declare(home, books(40))
     async with serving(home) as client:
         assert (await client.get("/health")).json()["status"] == "ok"

@@ -1,4 +1,4 @@
-"""What a declared table answers: lists, filters, facets, single items, files, and who pays for it."""
+"""A declared table: lists, filters, facets, single items, files, and payment."""
 
 import csv
 import io
@@ -19,19 +19,19 @@ def everything(shop):
     return [json.loads(line) for line in shop.get("/api/items.ndjson").text.splitlines()]
 
 
-def listed(shop, **asked: object):
-    answer = shop.get("/api/items", **asked)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+def listed(shop, **given: object):
+    response = shop.get("/api/items", **given)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
-def refused(shop, path="/api/items", **asked: object):
-    answer = shop.get(path, **asked)
-    assert answer.status_code == 400, answer.text
-    return answer.json()
+def refused(shop, path="/api/items", **given: object):
+    response = shop.get(path, **given)
+    assert response.status_code == 400, response.text
+    return response.json()
 
 
-def test_page_shows_items_as_they_stand_in_the_table(shop):
+def test_page_has_items_as_in_the_table(shop):
     page = listed(shop, limit=1, isbn="978-0000007")
     isbn, title, author, subjects, price, pages, published, in_print, shelf, note = book(7)
     day, month, year = published.split(".")
@@ -47,12 +47,12 @@ def test_page_shows_items_as_they_stand_in_the_table(shop):
     assert (page["licence"], page["source"]) == ("CC0-1.0", "Made up")
 
 
-def test_every_filter_leaves_what_it_should(shop, everything):
+def test_every_filter_returns_what_matches(shop, everything):
     def matching(condition) -> int:
         return sum(1 for item in everything if condition(item))
 
     assert len(everything) == COUNT
-    for asked, condition in (
+    for given, condition in (
         ({"shelf": "a NORTH"}, lambda item: item["shelf"] == "A north"),
         ({"shelf": ["A north", "cellar"]}, lambda item: item["shelf"] in ("A north", "cellar")),
         ({"subjects": "chess"}, lambda item: "chess" in item["subjects"]),
@@ -65,7 +65,7 @@ def test_every_filter_leaves_what_it_should(shop, everything):
         ({"in_print": "true"}, lambda item: item["in_print"]),
         ({"in_print": "false", "shelf": "cellar"}, lambda item: not item["in_print"] and item["shelf"] == "cellar"),
     ):
-        assert listed(shop, **asked)["total"] == matching(condition) > 0, asked
+        assert listed(shop, **given)["total"] == matching(condition) > 0, given
 
 
 def test_facets_agree_with_the_export(shop, everything):
@@ -86,14 +86,14 @@ def test_order_is_by_the_field_and_back(shop, everything, field):
 
 
 def test_search_finds_a_title_with_a_wrong_letter_and_says_so(shop, everything):
-    wanted = everything[0]["book_title"].split()[0].lower()
-    page = shop.get("/api/search", q=wanted[:-1] + "q").json()
+    word = everything[0]["book_title"].split()[0].lower()
+    page = shop.get("/api/search", q=word[:-1] + "q").json()
     assert everything[0]["id"] in [item["id"] for item in page["items"]]
-    assert page["applied_filters"]["understood"]["corrected"] == {wanted[:-1] + "q": wanted}
-    assert page["query"] == wanted[:-1] + "q"
+    assert page["applied_filters"]["understood"]["corrected"] == {word[:-1] + "q": word}
+    assert page["query"] == word[:-1] + "q"
 
 
-def test_fields_leave_the_others_out(shop):
+def test_fields_limit_what_is_returned(shop):
     assert list(listed(shop, fields="price,shelf", limit=1)["items"][0]) == ["id", "price", "shelf"]
 
 
@@ -114,7 +114,7 @@ def test_suggestions_are_values_and_titles(shop):
     assert suggested[0]["field"] == "shelf"
 
 
-def test_files_hold_every_item_and_those_that_filters_leave(shop, everything):
+def test_files_have_every_item_and_those_that_match_filters(shop, everything):
     rows = list(csv.DictReader(io.StringIO(shop.get("/api/items.csv").text)))
     assert [row["id"] for row in rows] == [item["id"] for item in everything]
     assert rows[0]["subjects"] == "|".join(everything[0]["subjects"])
@@ -126,7 +126,7 @@ def test_files_hold_every_item_and_those_that_filters_leave(shop, everything):
 
 
 @pytest.mark.parametrize(
-    ("asked", "parameter"),
+    ("given", "parameter"),
     [
         ({"colour": "red"}, "colour"), ({"limit": 0}, "limit"), ({"limit": 251}, "limit"),
         ({"offset": 10_001}, "offset"),
@@ -136,15 +136,15 @@ def test_files_hold_every_item_and_those_that_filters_leave(shop, everything):
         ({"min_shelf": "a"}, "min_shelf"), ({"shelf": ""}, "shelf"), ({"max_price": "1e999"}, "max_price"),
     ],
 )  # fmt: skip
-def test_wrong_parameter_is_named(shop, asked, parameter):
-    assert refused(shop, **asked)["parameter"] == parameter
+def test_wrong_parameter_is_named(shop, given, parameter):
+    assert refused(shop, **given)["parameter"] == parameter
 
 
 def test_search_needs_words(shop):
     assert refused(shop, "/api/search")["parameter"] == "q"
 
 
-def test_unchanged_answer_is_not_sent_again(shop):
+def test_unchanged_response_is_not_sent_again(shop):
     first = shop.get("/api/items", limit=3)
     again = shop.get("/api/items", headers={"If-None-Match": first.headers["etag"]}, limit=3)
     assert (again.status_code, again.content) == (304, b"")
@@ -161,7 +161,7 @@ def test_description_names_every_field_with_its_label(shop):
     assert "CC0-1.0" in document["info"]["description"]
 
 
-def test_health_tells_the_table_its_rights_and_its_rows(shop):
+def test_health_reports_the_table_its_rights_and_its_rows(shop):
     health = shop.get("/health").json()
     assert (health["status"], health["item_count"], health["table"], health["fault"]) == (
         "ok",
@@ -172,13 +172,13 @@ def test_health_tells_the_table_its_rights_and_its_rows(shop):
     assert (health["licence"], health["source"], health["refused"]) == ("CC0-1.0", "Made up", [])
 
 
-async def test_allowance_of_a_table_is_its_own_and_past_it_its_price_is_asked(home):
+async def test_allowance_of_a_table_is_its_own_and_beyond_it_its_price_is_due(home):
     declare(home, books(30), free_per_day=2, price_usd=Decimal("0.25"))
     declare(home, books(30), name="films", free_per_day=1)
     async with serving(home, service="", recorded=False, x402_pay_to="0x" + "11" * 20) as client:
-        for left in (1, 0):
-            answer = await client.get("/books/api/items")
-            assert (answer.status_code, answer.headers["x-ratelimit-remaining"]) == (200, str(left))
+        for remaining in (1, 0):
+            response = await client.get("/books/api/items")
+            assert (response.status_code, response.headers["x-ratelimit-remaining"]) == (200, str(remaining))
         past = await client.get("/books/api/items")
         assert (past.status_code, past.json()["code"]) == (402, "payment-required")
         assert (await client.get("/books/health")).status_code == 200
@@ -206,7 +206,7 @@ async def test_agents_find_a_declared_table_like_any_other(home):
         assert "shelf" in tools[0]["inputSchema"]["properties"]
 
 
-async def test_files_are_not_offered_where_the_declaration_says_so(home):
+async def test_files_are_not_offered_where_exports_is_false(home):
     path = declare(home, books(30))
     path.write_text(path.read_text().replace("[table]", "exports = false\n\n[table]"))
     async with serving(home) as client:
@@ -219,8 +219,8 @@ async def test_member_that_is_not_exported_is_filtered_by_and_never_shown(home):
     text = path.read_text()
     path.write_text(text.replace("[fields.shelf]\n", "[fields.shelf]\nexported = false\n"))
     async with serving(home) as client:
-        found = (await client.get("/api/items", params={"shelf": SHELVES[0], "facets": "shelf"})).json()
-        assert 0 < found["total"] < 60
+        result = (await client.get("/api/items", params={"shelf": SHELVES[0], "facets": "shelf"})).json()
+        assert 0 < result["total"] < 60
         for path in ("/api/items", "/api/items.csv", "/api/items.json", "/api/openapi.json"):
             assert SHELVES[0] not in (await client.get(path)).text
         assert (await client.get("/api/items?fields=shelf")).json()["parameter"] == "fields"

@@ -64,7 +64,7 @@ class Fetcher:
         raise AssertionError("the last attempt returns")
 
     async def numbered_pages(self, url: str, size_parameter: str, size: int) -> list[Document]:
-        """Pages 1, 2, 3… of a JSON feed until one has nothing new in it; the first is kept even if it is empty."""
+        """Pages 1, 2, 3… of a JSON feed until one has nothing new in it; the first is included even if it is empty."""
         pages: list[Document] = []
         seen: set[str] = set()
         for number in range(1, MAX_PAGES + 1):
@@ -136,8 +136,8 @@ def page_entries(page: Document) -> list[Object]:
 def with_parameters(url: str, **parameters: str) -> str:
     """The address with these query parameters in place of its own of the same names."""
     parts = urlsplit(url)
-    kept = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in parameters]
-    return urlunsplit(parts._replace(query=urlencode([*kept, *parameters.items()]), fragment=""))
+    others = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in parameters]
+    return urlunsplit(parts._replace(query=urlencode([*others, *parameters.items()]), fragment=""))
 
 
 def _pause(response: httpx2.Response, attempt: int) -> float:

@@ -75,11 +75,11 @@ def build_table(header: Sequence[Any], records: Iterable[tuple[int, int, Sequenc
         reason = f"the row has {len(cells)} cells and the header {width}"
         reason += f"; it continues to line {last_line}: is a quote not closed?" if last_line > line else ""
         refused.append(RefusedRow(line, reason, tuple(cells)))
-    kept = [at for at in range(width) if not _is_blank(header[at]) or any(not _is_blank(r.cells[at]) for r in rows)]
-    if len(kept) < width:
-        rows = [Row(row.line, [row.cells[at] for at in kept]) for row in rows]
+    used = [at for at in range(width) if not _is_blank(header[at]) or any(not _is_blank(r.cells[at]) for r in rows)]
+    if len(used) < width:
+        rows = [Row(row.line, [row.cells[at] for at in used]) for row in rows]
     names = _unique_names(header)
-    return Table(tuple(names[at] for at in kept), rows, refused)
+    return Table(tuple(names[at] for at in used), rows, refused)
 
 
 def plain_cell(value: Any) -> Any:

@@ -200,7 +200,7 @@ def _product(item: FeedItem, group: list[FeedItem], terms: Terms) -> dict[str, A
 
 
 def _attributes(item: FeedItem, group: list[FeedItem]) -> dict[str, Any]:
-    """What is known of the mattress, and in the hidden member `derived` by which words."""
+    """The attributes of the mattress, with the words that decided in the hidden member `derived`."""
     pairs = [pair for each in group for pair in (*each.attributes, *each.options)]
     pairs += [(heading, value) for each in group for heading, parts in each.choices for value in parts]
     declared = {
@@ -224,7 +224,7 @@ def _attributes(item: FeedItem, group: list[FeedItem]) -> dict[str, Any]:
 
 
 def _vet_numbers(declared: dict[str, tuple[str, ...]]) -> None:
-    """A number under a heading is a claim to be checked; one beyond its scale is refused, not guessed at."""
+    """Refuse a declared number outside its scale. Raises FeedItemError."""
     for name, highest in (("firmness", 10), ("cooling", 5)):
         for text in declared.get(name, ()):
             number = text.strip()
@@ -245,18 +245,18 @@ def _tags(item: FeedItem) -> list[str]:
 
 
 def _size_label(item: FeedItem) -> str | None:
-    """What the feed calls the size, where it names one."""
-    said = " ".join(item.size.split())
-    return None if said.lower() in _NO_SIZE else said
+    """The feed's label of the size, None without one."""
+    label = " ".join(item.size.split())
+    return None if label.lower() in _NO_SIZE else label
 
 
 def _size_slug(item: FeedItem) -> str:
     """One text for all spellings of a size: it is part of the product's id, so it never changes."""
-    said = _size_label(item)
-    if said is None:
+    label = _size_label(item)
+    if label is None:
         return ""
-    found = declared_size(said)
-    return _NOT_IN_SLUGS.sub("-", str(found.value if found else said).lower()).strip("-")[:40]
+    size = declared_size(label)
+    return _NOT_IN_SLUGS.sub("-", str(size.value if size else label).lower()).strip("-")[:40]
 
 
 def _is_identity(identity: str) -> bool:
@@ -274,7 +274,7 @@ def _is_address(text: str) -> bool:
 
 
 def _without_repeats(rows: Iterable[ImportedRow]) -> Iterator[ImportedRow]:
-    """Without rows that say again, word for word, what an earlier one of the same id said."""
+    """Without rows that equal an earlier one of the same id."""
     seen: dict[str, ImportedRow] = {}
     for row in rows:
         before = seen.setdefault(row.id, row)

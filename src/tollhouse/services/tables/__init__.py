@@ -1,1 +1,1 @@
-"""Services without Python: a table of a user's, and a declaration that says how it is searched and sold."""
+"""Tables as services, defined by a TOML file instead of Python."""

@@ -252,7 +252,7 @@ class _DeclarationText(Struct, frozen=True):
             raise self.error(*_clearer(key, message, shape)) from None
 
     def error(self, key: str, fault: str) -> DeclarationError:
-        """The fault with the line its key stands on, where that can be found."""
+        """The error with the line of its key, where that can be located."""
         line = self._line(key)
         return DeclarationError(f"{self.path}{f', line {line}' if line else ''}: {key}: {fault}")
 
@@ -335,12 +335,12 @@ def _plain(header: str) -> str:
 
 
 def _free(name: str, given: set[str]) -> str:
-    found, number = name, 1
-    while found in given:
+    free, number = name, 1
+    while free in given:
         number += 1
-        found = f"{name[: MAX_FIELD_NAME - 4]}_{number}"
-    given.add(found)
-    return found
+        free = f"{name[: MAX_FIELD_NAME - 4]}_{number}"
+    given.add(free)
+    return free
 
 
 class Head(Struct, frozen=True):

@@ -251,8 +251,8 @@ def _is_claim(column: Column) -> bool:
 
 def _currency(column: Column) -> str:
     """The currency most of the amounts are written with."""
-    found = Counter(filter(None, map(values.cell_currency, column.texts))).most_common(1)
-    return found[0][0] if found else ""
+    currencies = Counter(filter(None, map(values.cell_currency, column.texts))).most_common(1)
+    return currencies[0][0] if currencies else ""
 
 
 class InferredTable(Struct, frozen=True):
