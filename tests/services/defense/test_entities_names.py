@@ -1,6 +1,7 @@
 import pytest
 
-from tollhouse.services.defense.entities.extractor import extract_names, sentence_mentions
+from tollhouse.services.defense.entities.ace_mentions import sentence_mentions
+from tollhouse.services.defense.entities.extractor import extract_names
 from tollhouse.services.defense.entities.tokens import LONGEST_SENTENCE, sentences, tokenise
 
 

@@ -22,7 +22,7 @@ from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.ingest.batches import compact, ingest_export, slot_time
 from tollhouse.services.defense.ingest.gdelt_sync import _delete_old
 from tollhouse.services.defense.news import store as news
-from tollhouse.services.defense.news.article_import import import_items, keep
+from tollhouse.services.defense.news.article_import import import_items, store_reports
 from tollhouse.services.defense.news.entity import EntityIndex
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.services.defense.news.reported_article import NamedEntity, ReportedArticle, report_article
@@ -299,8 +299,8 @@ async def test_page_of_an_event_takes_nothing_from_what_others_say_of_it(databas
     await import_items(database, "provider", [said])
     page = report_article(replace(said, title="Tanker", source="gdelt")).linked_to("conflict_1")
     async with database.writing(lock="articles") as connection:
-        assert await keep(connection, "provider", [page]) == (1, 2)
-        assert await keep(connection, "provider", [page]) == (0, 0)
+        assert await store_reports(connection, "provider", [page]) == (1, 2)
+        assert await store_reports(connection, "provider", [page]) == (0, 0)
     async with database.reading() as connection:
         stored = await news.articles_by_id(connection, "provider", [said.id])
     kept = msgspec.json.decode(stored[said.id], type=ReportedArticle)

@@ -1,18 +1,19 @@
-"""How well names are found, against a file of annotated sentences: `tollhouse evaluate entities`."""
+"""Evaluate entity extraction on annotated sentences: `tollhouse evaluate entities`."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tollhouse.services.defense.entities.extractor import sentence_mentions, sentence_names
+from tollhouse.services.defense.entities.ace_mentions import sentence_mentions
+from tollhouse.services.defense.entities.extractor import sentence_names
 from tollhouse.services.defense.entities.lexicon import PRONOUNS
 from tollhouse.services.defense.entities.mention import EntityType, Span
 
 Sentence = list[tuple[str, str]]
 Place = tuple[int, int, int, EntityType]
 
-# What annotators call our four types, in lower case and without signs.
+# Our types by annotators' names for them, in lower case and without signs.
 _TYPES: dict[str, EntityType] = {
     "person": "person",
     "per": "person",
@@ -38,30 +39,29 @@ _TYPES: dict[str, EntityType] = {
 
 
 def evaluate(path: Path, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Strict figures over the spans of our four types: the same words and the same type, or wrong.
+    """Strict F1, precision and recall of spans of the four types: a span counts if words and type are equal.
 
-    Some corpora mark names alone, others nouns and pronouns too ("the regime", "he"): where the gold marks at least
-    a tenth of the pronouns, all our mentions are compared, elsewhere our names. Most have no type for platforms;
-    in those our platforms are left out. `by_type` holds the figures of each type. `tokens_per_s` is per
-    second of a core's time, with the file already read.
+    Some corpora mark only names, others also nouns and pronouns. If a corpus marks at least a tenth of the pronouns,
+    mentions by the conventions of ACE are compared (`ace_mentions`), otherwise the served names. Platforms are ignored
+    in corpora without them. `by_type` has the figures of each type; `tokens_per_s` is per second of CPU time.
     """
     sentences = list(read_conll(path))
     gold = {place for number, sentence in enumerate(sentences) for place in _gold(number, sentence)}
     whole = _marks_pronouns(sentences, gold)
     progress(f"{len(sentences)} sentences, {len(gold)} spans; the corpus marks {'all mentions' if whole else 'names'}")
     started = time.process_time()
-    found = _found(sentences, sentence_mentions if whole else sentence_names)
+    predicted = _find_spans(sentences, sentence_mentions if whole else sentence_names)
     seconds = time.process_time() - started
     if not _only(gold, "platform"):
-        found -= _only(found, "platform")
-    types = sorted({place[3] for place in gold | found})
-    by_type = {type_: _figures(_only(gold, type_), _only(found, type_)) for type_ in types}
+        predicted -= _only(predicted, "platform")
+    types = sorted({place[3] for place in gold | predicted})
+    by_type = {type_: _figures(_only(gold, type_), _only(predicted, type_)) for type_ in types}
     tokens = sum(map(len, sentences))
-    return {**_figures(gold, found), "by_type": by_type, "tokens_per_s": round(tokens / seconds) if seconds else 0}
+    return {**_figures(gold, predicted), "by_type": by_type, "tokens_per_s": round(tokens / seconds) if seconds else 0}
 
 
 def read_conll(path: Path) -> Iterator[Sentence]:
-    """The sentences of a CoNLL file, each a list of (token, label): token first, label last on a line."""
+    """The sentences of a CoNLL file as lists of (token, label): first and last column of each line."""
     sentence: Sentence = []
     with path.open(encoding="utf-8") as lines:
         for line in lines:
@@ -76,7 +76,7 @@ def read_conll(path: Path) -> Iterator[Sentence]:
 
 
 def _gold(number: int, sentence: Sentence) -> Iterator[Place]:
-    """The spans of our types, whether labelled IOB1 or IOB2."""
+    """The spans of our types, in IOB1 or IOB2 labels."""
     start, before = 0, "O"
     for position, label in enumerate([*(label for _, label in sentence), "O"]):
         if before != "O" and (label[:1] != "I" or label[2:] != before[2:]):
@@ -88,11 +88,11 @@ def _gold(number: int, sentence: Sentence) -> Iterator[Place]:
 
 
 def our_type(label: str) -> EntityType | None:
-    """Which of our types an annotator's is, whatever its case; None where it has no counterpart."""
+    """Our type for an annotator's label, ignoring case; None if there is none."""
     return _TYPES.get("".join(filter(str.isalpha, label)).lower())
 
 
-def _found(sentences: Sequence[Sentence], find: Callable[[Sequence[str]], list[Span]]) -> set[Place]:
+def _find_spans(sentences: Sequence[Sentence], find: Callable[[Sequence[str]], list[Span]]) -> set[Place]:
     return {
         (number, span.start, span.end, span.type)
         for number, sentence in enumerate(sentences)
@@ -105,7 +105,7 @@ def _marks_pronouns(sentences: Sequence[Sentence], gold: set[Place]) -> bool:
         (number, position)
         for number, sentence in enumerate(sentences)
         for position, (word, _) in enumerate(sentence)
-        # In capitals it is the country.
+        # "US" is the country.
         if word.lower() in PRONOUNS and word != "US"
     ]
     marked = {(number, start) for number, start, end, _ in gold if end - start == 1}
@@ -116,11 +116,11 @@ def _only(places: set[Place], type_: EntityType) -> set[Place]:
     return {place for place in places if place[3] == type_}
 
 
-def _figures(gold: set[Place], found: set[Place]) -> dict[str, float]:
-    right = len(gold & found)
+def _figures(gold: set[Place], predicted: set[Place]) -> dict[str, float]:
+    right = len(gold & predicted)
     return {
-        "f1": _share(2 * right, len(gold) + len(found)),
-        "precision": _share(right, len(found)),
+        "f1": _share(2 * right, len(gold) + len(predicted)),
+        "precision": _share(right, len(predicted)),
         "recall": _share(right, len(gold)),
     }
 

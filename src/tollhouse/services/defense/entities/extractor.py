@@ -1,4 +1,4 @@
-"""Extract names."""
+"""Extract names from text: known names, the tagger, names that a headline ran together, and filters."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -13,12 +13,11 @@ from tollhouse.services.defense.entities.lexicon import (
     find_known,
 )
 from tollhouse.services.defense.entities.mention import EntityType, Mention, Span
-from tollhouse.services.defense.entities.phrases import as_governments, mentions
 from tollhouse.services.defense.entities.tagger import tag
 from tollhouse.services.defense.entities.tokens import sentences
 
 _WITHIN: dict[str, EntityType] = {**CERTAIN, "regions": "location"}
-# "Islamic State in Iraq" is one name, though Iraq is another.
+# "Islamic State in Iraq" is one name, although Iraq is also a name.
 _LINKS = frozenset(["of", "for", "in", "the", "and", "&", "-", "de", "'s", "\u2019s"])
 _SUFFIXES = frozenset(["Jr", "Jr.", "Sr", "Sr.", "II", "III", "IV"])
 _PARTICIPLES = ("ing", "ed")
@@ -28,14 +27,14 @@ _ALSO_VERBS = frozenset(
 
 
 def split_joined_names(spans: Sequence[Span], words: Sequence[str], known: Sequence[Known]) -> list[Span]:
-    """The spans, those of several names taken apart; none overlap and the order stays."""
+    """Split spans that contain several names; keep the order, without overlaps."""
     taken = {place for span in spans for place in range(span.start, span.end)}
     parts = [part for span in spans for part in _parts(_with_given(span, words, taken), words, known)]
     return [part for part in parts if not _is_scrap(part, words, known)]
 
 
 def _with_given(span: Span, words: Sequence[str], taken: Collection[int]) -> Span:
-    """A known surname with the given name that lost its capital: "mike Pompeo"."""
+    """Extend a known surname by a lower-case given name: "mike Pompeo"."""
     before = span.start - 1
     if span.type != "person" or before < 0 or before in taken or not _is_surname(words[span.start]):
         return span
@@ -52,7 +51,7 @@ def _parts(span: Span, words: Sequence[str], known: Sequence[Known]) -> Iterator
     ]
     if span.type == "person":
         yield from _persons(span, words, [it for it in inside if _is_beside_a_person(it, span, words)])
-    elif span.type == "organization" and inside and _is_heap(span, words, inside):
+    elif span.type == "organization" and inside and _is_enumeration(span, words, inside):
         yield from (Span(it.start, it.end, _WITHIN[it.label]) for it in inside)
     elif span.type == "organization" and _ends_in_a_person(words[span.start : span.end]):
         yield Span(span.end - 2, span.end, "person")
@@ -61,7 +60,7 @@ def _parts(span: Span, words: Sequence[str], known: Sequence[Known]) -> Iterator
 
 
 def _ends_in_a_person(named: Sequence[str]) -> bool:
-    """In somebody known, with other words in front of them and nothing that makes one name of all."""
+    """Whether the words end in a known person and nothing joins them to one name."""
     if len(named) <= 2 or any(word in ORGANIZATION_HEADS or word in _LINKS for word in named):
         return False
     return named[-2] in GIVEN and _is_surname(named[-1])
@@ -71,25 +70,25 @@ def _len(it: Span | Known) -> int:
     return it.end - it.start
 
 
-def _is_heap(span: Span, words: Sequence[str], inside: Sequence[Known]) -> bool:
-    """Whether known names make most of it, and nothing in it makes one name of them."""
+def _is_enumeration(span: Span, words: Sequence[str], inside: Sequence[Known]) -> bool:
+    """Whether it consists mostly of known names that nothing joins to one name."""
     taken = {place for it in inside for place in range(it.start, it.end)}
     rest = [words[place] for place in range(span.start, span.end) if place not in taken]
-    # The Senate is known, but Georgia's is another.
+    # The Senate is known, but Georgia's Senate is another.
     alone = [words[it.start] for it in inside if _len(it) == 1]
     is_one = any(word in ORGANIZATION_HEADS or word in _LINKS for word in (*rest, *alone))
     return len(taken) >= len(rest) and not is_one
 
 
 def _is_beside_a_person(it: Known, span: Span, words: Sequence[str]) -> bool:
-    """Whether a known surname stands next to it: it may be one itself, as in "Michael Jordan"."""
+    """Whether it is next to a known surname: then it may be a surname itself, as in "Michael Jordan"."""
     before = words[it.start - 1] if it.start > span.start else ""
     after = words[it.end] if it.end < span.end else ""
     return _is_surname(before) or _is_surname(after)
 
 
 def _persons(span: Span, words: Sequence[str], inside: Sequence[Known]) -> Iterator[Span]:
-    """The people between the other names inside, each from a title or a surname on to the next."""
+    """The persons between the other names inside, split at titles and surnames."""
     start = span.start
     for it in [*inside, None]:
         end = it.start if it else span.end
@@ -123,7 +122,7 @@ def _is_surname(word: str) -> bool:
 
 
 def _is_scrap(span: Span, words: Sequence[str], known: Sequence[Known]) -> bool:
-    """A body in single letters or without a capital, or a headline's first word that nothing else makes a body."""
+    """Whether an organization is only letters or lower-case words, or an ordinary first word of a headline."""
     if span.type != "organization" or any(it.start < span.end and span.start < it.end for it in known):
         return False
     named = words[span.start : span.end]
@@ -133,7 +132,7 @@ def _is_scrap(span: Span, words: Sequence[str], known: Sequence[Known]) -> bool:
     return len(named) == 1 and span.start == 0 and is_written_small and named[0][1:].islower()
 
 
-# Headlines capitalise them, and they do what people do: strike, spread, win.
+# Capitalized in headlines and used like persons: they strike, spread, win.
 _THINGS = frozenset(["hurricane", "typhoon", "cyclone", "covid", "covid-19", "coronavirus", "diwali", "thanksgiving"])
 _BUILDINGS = frozenset(
     ["center", "centre", "tower", "towers", "stadium", "airport", "hospital", "hall", "park", "museum"]
@@ -142,7 +141,7 @@ _SMALL = frozenset(["of", "for", "the", "and", "to", "in", "-"])
 
 
 def extract_names(text: str) -> Iterator[Mention]:
-    """The names in a headline or an article, in order, none overlapping another."""
+    """The names in a headline or an article, in order, without overlaps."""
     for sentence in sentences(text):
         for span in sentence_names([token.text for token in sentence]):
             start, end = sentence[span.start].start, sentence[span.end - 1].end
@@ -150,25 +149,14 @@ def extract_names(text: str) -> Iterator[Mention]:
 
 
 def sentence_names(words: Sequence[str]) -> list[Span]:
-    """The names among a sentence's words. An office alone, "Foreign Secretary", names nobody."""
-    known = find_known(words, _lowered(words))
+    """The names in a sentence's words. An office alone ("Foreign Secretary") is not a name."""
+    known = find_known(words, [word.lower() for word in words])
     found = split_joined_names(tag(words, known), words, known)
-    return [span for span in found if not _is_nobody(span, words[span.start : span.end])]
+    return [span for span in found if not _is_no_name(span, words[span.start : span.end])]
 
 
-def sentence_mentions(words: Sequence[str]) -> list[Span]:
-    """Names, nouns and pronouns with the words that belong to them, as ACE and re3d mark them; none overlap."""
-    lowers = _lowered(words)
-    known = find_known(words, lowers)
-    return mentions(words, lowers, as_governments(lowers, tag(words, known), known))
-
-
-def _lowered(words: Sequence[str]) -> list[str]:
-    return [word.lower() for word in words]
-
-
-def _is_nobody(span: Span, words: Sequence[str]) -> bool:
-    """Whether it is an office without a name, or a thing that headlines write like a name."""
+def _is_no_name(span: Span, words: Sequence[str]) -> bool:
+    """Whether it is an office without a name, or a thing that headlines capitalize."""
     if any(word.lower() in _THINGS for word in words):
         return True
     return span.type == "person" and (_is_office(words) or words[-1].lower() in _BUILDINGS)

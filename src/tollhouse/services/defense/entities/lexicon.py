@@ -1,4 +1,4 @@
-"""Lexicon."""
+"""The lexicon: names of places, organizations, companies and platforms, and word lists for the tagger."""
 
 import re
 import tomllib
@@ -14,7 +14,7 @@ from tollhouse.services.defense.entities.mention import EntityType
 from tollhouse.services.defense.entities.tokens import tokenise
 
 PLATFORM = "platform"
-# What a known name is where the tagger is silent. Lesser cities may be people's names: there the tagger decides.
+# Types of known names without a tag. Smaller cities may be personal names, so the tagger decides.
 CERTAIN: dict[str, EntityType] = {
     "body": "organization",
     "company": "organization",
@@ -22,16 +22,16 @@ CERTAIN: dict[str, EntityType] = {
     "country": "location",
     "platform": "platform",
 }
-# Shorter names, "IS" and "WHO" among them, are words in another case.
+# Shorter names such as "IS" and "WHO" are ordinary words in another case.
 _SHORT = 5
 _QUARTERS = ("North", "South", "East", "West", "Northern", "Southern", "Eastern", "Western")
-# A hyphen of a designator, not of a set of characters.
+# A hyphen of a designator, not of a character class.
 _HYPHEN = re.compile(r"-(?![^\[\]]*\])")
 _APOSTROPHES = re.compile("(')")
 
 
 class Known(Struct, frozen=True):
-    """A known name at words `start` to before `end`: `label` is its kind, such as country or company."""
+    """A known name in words `start` to `end` (exclusive); `label` is its kind, such as country or company."""
 
     start: int
     end: int
@@ -39,7 +39,7 @@ class Known(Struct, frozen=True):
 
 
 def find_known(words: Sequence[str], lowers: Sequence[str]) -> list[Known]:
-    """The known names in a sentence, the longest at each place, none overlapping another, in order."""
+    """The known names in a sentence, in order, longest first at each position, without overlaps."""
     designators = list(_designators(words, text)) if _HINT.search(text := " ".join(words)) else []
     taken = {found.start: found for found in designators}
     known = []
@@ -58,7 +58,7 @@ def find_known(words: Sequence[str], lowers: Sequence[str]) -> list[Known]:
 
 
 def _joined(known: list[Known]) -> list[Known]:
-    """Platforms side by side are one: MQ-9 and Reaper."""
+    """Join adjacent platforms: MQ-9 Reaper."""
     joined: list[Known] = []
     for found in known:
         if joined and found.label == joined[-1].label == PLATFORM and found.start == joined[-1].end:
@@ -70,7 +70,7 @@ def _joined(known: list[Known]) -> list[Known]:
 
 @cache
 def table(name: str) -> dict[str, Any]:
-    """One of our own word lists, data/gazetteers/NAME.toml."""
+    """A word list: data/gazetteers/NAME.toml."""
     text = files("tollhouse.services.defense").joinpath("data", "gazetteers", f"{name}.toml").read_text("utf-8")
     return tomllib.loads(text)
 
@@ -88,7 +88,7 @@ def _longest(words: Sequence[str], lowers: Sequence[str], start: int) -> Known |
 
 
 def _designators(words: Sequence[str], text: str) -> Iterator[Known]:
-    """Platforms by the form of their designator; `text` is the words set apart by blanks."""
+    """Platforms by the pattern of their designator; `text` is the words joined by spaces."""
     starts, ends, at = {}, {}, 0
     for position, word in enumerate(words):
         starts[at] = position
@@ -102,13 +102,13 @@ def _designators(words: Sequence[str], text: str) -> Iterator[Known]:
 
 
 def shortened(country: str) -> list[str]:
-    """A country as headlines shorten it: "S Africa", "N. Korea"."""
+    """Short forms of a country in headlines: "S Africa", "N. Korea"."""
     first, _, rest = country.partition(" ")
     return [f"{first[0]} {rest}", f"{first[0]}. {rest}"] if first in _QUARTERS and rest else []
 
 
 def _entries() -> Iterator[tuple[str, str]]:
-    """Every known name with its label, those of weaker claim first."""
+    """Every known name with its label, lowest priority first."""
     for label, names in table("places")["places"].items():
         yield from ((name.strip(), label) for line in names.splitlines() for name in line.split("|"))
     for canonical, aliases in table("companies").items():
@@ -127,7 +127,7 @@ def _index() -> dict[str, list[tuple[tuple[str, ...], tuple[str, ...] | None, st
     for name, label in _entries():
         for split in _splits(name.replace("\u2019", "'")):
             lower = tuple(word.lower() for word in split)
-            # An abbreviation is one in capitals alone, and a name we write without capitals is meant so.
+            # Abbreviations match only in capitals, and names in lower case only in lower case.
             abbreviation = len(name) < _SHORT and name[1:] != name[1:].lower()
             exact = split if abbreviation or name.islower() else None
             by_words[lower] = (lower, exact, label)
@@ -138,7 +138,7 @@ def _index() -> dict[str, list[tuple[tuple[str, ...], tuple[str, ...] | None, st
 
 
 def _splits(name: str) -> set[tuple[str, ...]]:
-    """A name as we split it, as others do at apostrophes, and as those do who only part words at blanks."""
+    """The tokens of a name by our tokenizer, also split at apostrophes, and split at spaces only."""
     ours = tuple(token.text for token in tokenise(name))
     apart = tuple(part for word in ours for part in _APOSTROPHES.split(word) if part)
     return {split for split in (ours, apart, tuple(name.split())) if split}
@@ -146,15 +146,15 @@ def _splits(name: str) -> set[tuple[str, ...]]:
 
 def _patterns() -> re.Pattern[str]:
     patterns = table("platforms")["patterns"].values()
-    # Between words stand blanks, and a hyphen or a stroke may be a word.
+    # Words are separated by spaces, and hyphens and slashes may be words.
     spaced = _HYPHEN.sub(" ?[-\u2010\u2011\u2013] ?", "|".join(patterns)).replace("/", " ?/ ?")
     return re.compile(rf"(?<![\w-])(?:{spaced})(?![\w-])")
 
 
-# In a headline in capitals "IS" and "WHO" are what they usually are.
+# In a headline in capitals "IS" and "WHO" are ordinary words.
 _SMALL_WORDS = frozenset(f"{table('nouns')['around']['closers']} {table('nouns')['around']['prepositions']}".split())
 _BY_FIRST = _index()
-# What every designator has: a digit, or the prefix of a ship or of a vehicle.
+# Every designator has a digit or the prefix of a ship or vehicle.
 _HINT = re.compile(r"\d|\b[A-Z][A-Za-z]{2,5} [A-Z]|\b(?:BMP|BTR|BMD|RPG|MT)")
 _DESIGNATOR = _patterns()
 
@@ -177,7 +177,7 @@ _TYPES: dict[str, EntityType] = {
     "organization": "organization",
 }
 
-# A common noun, in lower case, and what it stands for; of two words where only both together do.
+# Types of common nouns in lower case, and of pairs of words.
 HEADS: dict[str, EntityType] = {
     word: type_ for kind, type_ in _TYPES.items() for word in _NOUNS["heads"][kind].split() if "_" not in word
 }
@@ -209,7 +209,7 @@ ORGANIZATION_HEADS = _words(_NAME_HEADS["organization"])
 LOCATION_HEADS = _words(_NAME_HEADS["location"])
 EVENT_HEADS = _words(_NAME_HEADS["event"])
 
-# Capitalised without being names.
+# Capitalized words that are not names.
 CALENDAR = _words(
     "Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April May June July August",
     "September October November December Jan. Feb. Mar. Apr. Aug. Sept. Sep. Oct. Nov. Dec.",

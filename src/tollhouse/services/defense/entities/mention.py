@@ -1,4 +1,4 @@
-"""What a mention is: a stretch of text that stands for somebody, some body, some place or some platform."""
+"""Types of mentions of people, organizations, locations and platforms."""
 
 from typing import Literal
 
@@ -9,10 +9,7 @@ Form = Literal["name", "noun", "pronoun"]
 
 
 class Span(Struct, frozen=True):
-    """A mention in a sentence's words, from `start` to before `end`.
-
-    `form` is name, noun ("the regime") or pronoun, as ACE tells them apart; only names become entities.
-    """
+    """A mention in a sentence's words, from `start` to `end` (exclusive). `form` follows ACE; only names are served."""
 
     start: int
     end: int
@@ -21,7 +18,7 @@ class Span(Struct, frozen=True):
 
 
 class Mention(Struct, frozen=True):
-    """A name in a text: `text` is what stands there from `start` to `end`, in characters."""
+    """A name in a text, from character `start` to `end` (exclusive)."""
 
     text: str
     type: EntityType

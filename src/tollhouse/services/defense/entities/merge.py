@@ -1,4 +1,4 @@
-"""Merge."""
+"""Merge mentions into entities: aliases, abbreviations, titles, surnames and platform designators."""
 
 import hashlib
 import re
@@ -11,7 +11,7 @@ from tollhouse.services.defense.countries import COUNTRIES, find_country
 from tollhouse.services.defense.entities.lexicon import DEMONYMS, GIVEN, SURNAMES, TITLES, shortened, table
 from tollhouse.services.defense.entities.mention import EntityType, Mention
 
-# What a platform is, said after its name: "Tomahawk cruise missiles".
+# The kind after a platform's name: "Tomahawk cruise missiles".
 _KIND = re.compile(
     r" (?:cruise |ballistic |fighter |main battle )?(?:missile|rocket|drone|tank|jet|fighter|bomber|helicopter|howitzer"
     r"|rifle|system|battery|batterie|aircraft|vehicle|round|launcher)s?$",
@@ -22,7 +22,7 @@ _SPACED_HYPHEN = re.compile(r"\s*[-\u2010\u2011\u2013]\s*")
 
 
 def platform_name(text: str) -> str:
-    """The canonical name of a platform: singular, hyphenated as in our lists, without its kind where it can stand."""
+    """The canonical name of a platform: singular, hyphenated as in the lexicon, without its kind."""
     text = _SPACED_HYPHEN.sub("-", text)
     name = _MANY.sub("", _KIND.sub("", text)) or text
     spelt = _spellings()
@@ -47,7 +47,7 @@ _POSSESSIVE = re.compile(r"['\u2019]s?$")
 _COMPANY_ENDS = re.compile(
     r",?\s+(?:Inc|Corp|Corporation|Co|Company|Ltd|Limited|LLC|plc|PLC|AG|SA|SE|GmbH|SpA|AB|AS|Holdings)\.?$"
 )
-# "Al-Qaeda No. 2": the number's own point ends our sentence.
+# "Al-Qaeda No. 2": the tokenizer ends the sentence after "No.".
 _NUMBERED = re.compile(r"\s+No\.?$")
 _ALSO_TITLES = frozenset(["PM", "FM", "Outgoing", "Incoming", "Ex", "Late"])
 _SUFFIXES = frozenset(["Jr", "Jr.", "Sr", "Sr.", "II", "III", "IV"])
@@ -55,7 +55,7 @@ _SMALL = frozenset(["of", "for", "and", "the", "to", "de"])
 
 
 class Identity(Struct, frozen=True):
-    """Who is meant: `id` is made of the type and the canonical `name`, so it is the same in every article."""
+    """An entity. `id` is derived from type and canonical name, so it is equal in all articles."""
 
     id: str
     name: str
@@ -63,7 +63,7 @@ class Identity(Struct, frozen=True):
 
 
 def identify(mentions: Sequence[Mention]) -> list[Identity | None]:
-    """Per mention of one article who it is; None where a surname fits two people of it, or a given name anybody."""
+    """The entity of each mention in an article; None if a surname is ambiguous or only a given name is known."""
     context = _Context(mentions)
     return [context.identity(mention) for mention in mentions]
 
@@ -75,7 +75,7 @@ def entity_id(type_: EntityType, name: str) -> str:
 
 
 class _Context:
-    """The names that one article gives in full, by what else they may be called in it."""
+    """The full names in an article by their short forms."""
 
     def __init__(self, mentions: Iterable[Mention]) -> None:
         bare = {(mention.type, bare_name(mention)) for mention in mentions}
@@ -105,13 +105,13 @@ class _Context:
         return Identity(entity_id(type_, name), name, type_)
 
     def _full(self, name: str, longer: dict[str, set[str]]) -> str | None:
-        """The one longer name that a single word stands for, itself where there is none, None where there are two."""
+        """The full name of a single word, the word itself if there is none, None if there are several."""
         candidates = longer.get(_key(name), set()) if " " not in name else set()
         return None if len(candidates) > 1 else next(iter(candidates), name)
 
 
 def bare_name(mention: Mention) -> str:
-    """A mention's text without article, possessive, title, middle initials and the company's legal form."""
+    """A mention's text without article, possessive, title, middle initials and legal form of a company."""
     text = _POSSESSIVE.sub("", _ARTICLE.sub("", " ".join(mention.text.split())))
     if mention.type == "person":
         return _person(text)
@@ -122,7 +122,7 @@ def bare_name(mention: Mention) -> str:
 
 
 def _is_given_alone(name: str, mention: Mention) -> bool:
-    """Whether it is a given name and no more, which may be anybody's: "George", but not "Prince George"."""
+    """Whether it is only a given name: "George", but not "Prince George"."""
     return name in GIVEN and name not in SURNAMES and len(mention.text.split()) == 1
 
 
@@ -146,7 +146,7 @@ def _person(text: str) -> str:
 
 
 def _leads_title(words: Sequence[str]) -> bool:
-    """Whether the first word belongs to a title that goes on: "of" in "Secretary of Defense", "Pentagon Press"."""
+    """Whether the first word is inside a longer title: "of" in "Secretary of Defense"."""
     return words[0] in _SMALL or any(word in TITLES for word in words[1:-1])
 
 
@@ -160,7 +160,7 @@ def _cased(word: str) -> str:
 
 
 def _known(name: str, type_: EntityType) -> tuple[EntityType, str] | None:
-    """What our lists call it. A country is a place even where its government is meant."""
+    """Type and name in the lexicon. A country is a location even if its government is meant."""
     if type_ == "person":
         return None
     if type_ == "platform":
@@ -181,7 +181,7 @@ def _shortened() -> dict[str, str]:
 
 @cache
 def _places() -> frozenset[str]:
-    """The places that our lists know, whatever the tagger took them for."""
+    """The places in the lexicon, whatever their tag."""
     listed = (names for names in table("places")["places"].values())
     return frozenset(_key(name) for names in listed for name in names.replace("\n", "|").split("|") if name.strip())
 
@@ -198,5 +198,5 @@ def _aliases() -> dict[tuple[EntityType, str], str]:
 
 
 def _key(name: str) -> str:
-    """A name as it is compared: no case, no points, no hyphens."""
+    """A name for comparison, without case, points and hyphens."""
     return " ".join(name.casefold().replace(".", "").replace("\u2019", "'").replace("-", " ").split())

@@ -1,4 +1,4 @@
-"""Tagger."""
+"""Tag names in a sentence with a conditional random field."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,7 +11,7 @@ from tollhouse.services.defense.entities import lexicon as known_words
 from tollhouse.services.defense.entities.lexicon import CERTAIN, EVENT_HEADS, HEADS, PLATFORM, Known
 from tollhouse.services.defense.entities.mention import EntityType, Span
 
-# Which of our word lists holds a word, by a letter each; a word may be in several ("General", "Defense").
+# Word lists by letter; a word may be in several ("General", "Defense").
 _LISTS = (
     ("d", known_words.DEMONYMS),
     ("e", known_words.PEOPLES),
@@ -33,10 +33,10 @@ _EDGE = ("<>", "<>", "<>", "<>")
 
 
 def features(words: Sequence[str], known: Sequence[Known]) -> list[list[str]]:
-    """A list of features per word. `known` are the known names among the words."""
+    """The features of each word. `known` are the known names in the sentence."""
     case = _case(words)
     labels = _labels(len(words), known)
-    seen = [_look(word, case) for word in words]
+    seen = [_describe(word, case) for word in words]
     padded = [_EDGE, _EDGE, *seen, _EDGE, _EDGE]
     near = ["", *labels, ""]
     return [_features(padded, near, position) for position in range(len(words))]
@@ -70,7 +70,7 @@ def _features(seen: Sequence[tuple[str, str, str, str]], labels: Sequence[str], 
 
 
 def _case(words: Sequence[str]) -> str:
-    """How a sentence is written: all in capitals, with most words capitalised as in headlines, or as usual."""
+    """The case of a sentence: all capitals, most words capitalized as in headlines, or normal."""
     letters = [word for word in words if len(word) > 3 and word[0].isalpha()]
     if len(letters) > 2 and all(word.isupper() for word in letters):
         return "capitals"
@@ -79,8 +79,8 @@ def _case(words: Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=32768)
-def _look(word: str, case: str) -> tuple[str, str, str, str]:
-    """A word in lower case, its shape, its ending, and the lists that hold it."""
+def _describe(word: str, case: str) -> tuple[str, str, str, str]:
+    """A word in lower case, its shape, its ending, and the lists that contain it."""
     lower = word.lower()
     plain = word.capitalize() if case == "capitals" else word
     return lower, intern(case[:1] + _shape(plain)), intern(lower[-3:]), _class(plain, lower)
@@ -130,14 +130,14 @@ _QUOTES = frozenset("\"'\u201c\u201d\u2018\u2019`\u00b4.,:;()[]-\u2013\u2014")
 
 
 def tag(words: Sequence[str], known: Sequence[Known]) -> list[Span]:
-    """The names among a sentence's words, in order, none overlapping another; `known` are those known beforehand."""
+    """The names in a sentence's words, in order, without overlaps; `known` are those from the lexicon."""
     found = spans(_MODEL.tag(features(words, known)))
     names = [_trimmed(part, words) for span in found for part in _parted(span, words)]
     return _with_known([name for name in names if name and not _doubtful(name, words, known)], words, known)
 
 
 def spans(labels: Sequence[str]) -> list[Span]:
-    """The spans that labels B-type, I-type and O spell; an I that continues nothing begins a span."""
+    """Spans of labels B-type, I-type and O; an I without a preceding span begins one."""
     found: list[Span] = []
     for position, label in enumerate(labels):
         if label == "O":
@@ -151,7 +151,7 @@ def spans(labels: Sequence[str]) -> list[Span]:
 
 
 def _parted(span: Span, words: Sequence[str]) -> list[Span]:
-    """Two persons where "and" stands between: "President Duda and Prime Minister Tusk"."""
+    """Split two persons at "and": "President Duda and Prime Minister Tusk"."""
     if span.type != "person" or "and" not in words[span.start : span.end]:
         return [span]
     link = words.index("and", span.start)
@@ -159,7 +159,7 @@ def _parted(span: Span, words: Sequence[str]) -> list[Span]:
 
 
 def _trimmed(span: Span, words: Sequence[str]) -> Span | None:
-    """The span without quotes, stops and possessives around it, and without what follows a comma."""
+    """Strip quotes, punctuation and possessives, and everything after a comma."""
     start, end = span.start, span.end
     while start < end and (words[start] in _QUOTES or (span.type == "person" and _is_kin(words[start]))):
         start += 1
@@ -171,26 +171,26 @@ def _trimmed(span: Span, words: Sequence[str]) -> Span | None:
 
 
 def _is_kin(word: str) -> bool:
-    """A word in lower case before a person's name that is no particle of it: "son Hunter Biden"."""
+    """Whether a lower-case word before a person's name is not a particle of it: "son Hunter Biden"."""
     return word.islower() and word not in _PARTICLES
 
 
 def _doubtful(span: Span, words: Sequence[str], known: Sequence[Known]) -> bool:
-    """Whether a name is none after all: a noun of ours, or a platform with no number that we never heard of."""
+    """Whether a tagged name is implausible: a common noun, or an unknown platform without a number."""
     if span.type == "platform":
-        heard = any(found.start < span.end and span.start < found.end for found in known if found.label == PLATFORM)
-        return not heard and not _is_designator(words[span.start : span.end])
-    # "Residents" at a sentence's start names nobody.
+        is_known = any(found.start < span.end and span.start < found.end for found in known if found.label == PLATFORM)
+        return not is_known and not _is_designator(words[span.start : span.end])
+    # "Residents" at the start of a sentence is not a name.
     return span.end - span.start == 1 and words[span.start].lower() in HEADS
 
 
 def _is_designator(words: Sequence[str]) -> bool:
-    """Few letters and a number: "K9", but not "COVID-19"."""
+    """Whether it has few letters and a number: "K9", but not "COVID-19"."""
     return len(words[0]) <= _DESIGNATOR_LETTERS and any(word[-1].isdigit() for word in words)
 
 
 def _with_known(names: list[Span], words: Sequence[str], known: Sequence[Known]) -> list[Span]:
-    """The names, and the known ones that the tagger missed or found only a part of."""
+    """Add the known names that the tagger missed or found only in part."""
     for found in known:
         type_ = CERTAIN.get(found.label)
         # "UN Security Council Resolution 1325" is a document.
@@ -203,13 +203,13 @@ def _with_known(names: list[Span], words: Sequence[str], known: Sequence[Known])
 
 
 def _decides(name: Span, found: Known) -> bool:
-    """Whether the tagger's word stands: for a longer name it does, and for whether a place is one."""
+    """Whether the tagger's name takes precedence: it is longer, or decides whether a place is meant."""
     covers = name.start <= found.start and found.end <= name.end
     is_same = name.start == found.start and found.end == name.end
     return covers and not (is_same and found.label in ("body", "company", PLATFORM))
 
 
-# crfsuite reads the model where it lies, so these bytes must live as long as the tagger.
+# crfsuite does not copy the model, so these bytes must live as long as the tagger.
 _PACKED = files("tollhouse.services.defense").joinpath("data", "entity_model.crfsuite").read_bytes()
 _MODEL = pycrfsuite.Tagger()
 _MODEL.open_inmemory(_PACKED)

@@ -1,11 +1,11 @@
-"""How text becomes words: tokens that know where they stand, and sentences made of them."""
+"""Split text into tokens with positions, and into sentences."""
 
 import re
 from collections.abc import Iterator
 
 from msgspec import Struct
 
-# An initialism keeps its points, an abbreviation its last one; a number its commas; an apostrophe opens a suffix.
+# Initialisms keep their points, abbreviations the last one, numbers their commas; an apostrophe begins a suffix.
 _TOKEN = re.compile(
     r"(?:[^\W\d_]\.){2,}"
     r"|(?:Mr|Mrs|Ms|Dr|Prof|Gen|Lt|Col|Maj|Capt|Sgt|Cpl|Pvt|Pfc|Spc|Adm|Cmdr|Cdr|Brig|Sen|Rep|Gov|Rev|St|Corp|Inc|Ltd|Co|Jr|Sr)\."
@@ -17,12 +17,12 @@ _TOKEN = re.compile(
 )
 _ENDS = frozenset(".!?…。\uff01\uff1f")
 _CLOSING = frozenset("\"'\u201d\u2019»)")
-# No sentence of a reader's length: text without stops is cut here, so that one call's work stays bounded.
+# Text without punctuation is split here, to limit the work per sentence.
 LONGEST_SENTENCE = 200
 
 
 class Token(Struct, frozen=True):
-    """A word, a number or a sign. `text` is the slice of the text from `start` to `end`, in characters."""
+    """A word, number or sign, from character `start` to `end` (exclusive)."""
 
     text: str
     start: int
@@ -30,13 +30,13 @@ class Token(Struct, frozen=True):
 
 
 def tokenise(text: str) -> Iterator[Token]:
-    """The tokens of a text in order. A hyphen is a token of its own: "F-35" is three, "Lockheed's" is two."""
+    """The tokens of a text in order. Hyphens are tokens: "F-35" is three, "Lockheed's" is two."""
     for match in _TOKEN.finditer(text):
         yield Token(match.group(), match.start(), match.end())
 
 
 def sentences(text: str) -> Iterator[list[Token]]:
-    """The tokens of a text by sentence; a blank line ends one as well as a stop, and none passes LONGEST_SENTENCE."""
+    """The tokens of a text by sentence, which ends at punctuation, at a blank line or at LONGEST_SENTENCE."""
     sentence: list[Token] = []
     for token in tokenise(text):
         if sentence and (len(sentence) >= LONGEST_SENTENCE or _breaks(text, sentence, token)):

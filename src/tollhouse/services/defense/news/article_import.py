@@ -1,4 +1,4 @@
-"""Articles that providers tell us of, taken into the store: pages of GDELT's Knowledge Graph, and items of feeds."""
+"""Import articles into the store: GKG pages, mentions and feed items, merged with what is stored of the same page."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
@@ -25,28 +25,28 @@ from tollhouse.storage.database import Database, Transaction
 async def import_pages(
     database: Database, pool: SourceMode, records: Iterable[GkgRecord], pages: Collection[str]
 ) -> int:
-    """Keep the titled pages that are the source of an event (`pages`, article ids) or speak of defense; how many."""
-    wanted = [
+    """Store titled pages of events (`pages`, article ids) or with relevance to defense; return how many."""
+    relevant = [
         record
         for record in records
         if record.article.title and (record.article.id in pages or words_relevance(record.article.title))
     ]
-    return await _take(database, pool, await asyncio.to_thread(lambda: list(map(report_gkg_page, wanted))))
+    return await _store(database, pool, await asyncio.to_thread(lambda: list(map(report_gkg_page, relevant))))
 
 
 async def import_mentions(database: Database, pool: SourceMode, mentions: Iterable[Mention]) -> int:
-    """Keep the pages that mention events and whose address speaks of defense; how many."""
-    by_page = {article.id: article for article in map(_mentioning, mentions) if article}
+    """Store the pages of mentions whose URL is relevant to defense; return how many."""
+    by_page = {article.id: article for article in map(_article_of_mention, mentions) if article}
     return await import_items(database, pool, by_page.values())
 
 
 async def import_items(database: Database, pool: SourceMode, articles: Iterable[Article]) -> int:
-    """Keep the items of a feed; how many."""
-    return await _take(database, pool, await asyncio.to_thread(lambda: list(map(report_article, articles))))
+    """Store the articles of a feed; return how many."""
+    return await _store(database, pool, await asyncio.to_thread(lambda: list(map(report_article, articles))))
 
 
-def _mentioning(mention: Mention) -> Article | None:
-    """The page of a mention, under the words of its address; None where those say nothing of defense."""
+def _article_of_mention(mention: Mention) -> Article | None:
+    """The page of a mention, titled by its URL; None if that is not relevant to defense."""
     title = title_from_url(mention.url)
     if not title or not words_relevance(title):
         return None
@@ -63,19 +63,21 @@ def _mentioning(mention: Mention) -> Article | None:
     )
 
 
-async def keep(connection: Transaction, pool: SourceMode, reports: Sequence[ReportedArticle]) -> tuple[int, int]:
-    """Unite these with what is stored of the same pages; tells how many that changed, and at which revision.
+async def store_reports(
+    connection: Transaction, pool: SourceMode, reports: Sequence[ReportedArticle]
+) -> tuple[int, int]:
+    """Merge reports with what is stored of the same pages; return the number of changes and their revision.
 
-    In a transaction under the lock "articles", so that nobody else changes a page between the reading and the writing.
+    Call it in a transaction with the lock "articles", so that no other process changes a page in between.
     """
-    kept = number = 0
+    count = number = 0
     for start in range(0, len(reports), CHUNK):
         changed = await _changed(connection, pool, reports[start : start + CHUNK])
         if changed:
             number = number or await bump_revision(connection, ARTICLES_FEED)
             await store.write_articles(connection, [_packed(pool, report) for report in changed], number)
-        kept += len(changed)
-    return kept, number
+        count += len(changed)
+    return count, number
 
 
 async def _changed(
@@ -88,15 +90,15 @@ async def _changed(
 
 
 def _packed(pool: SourceMode, report: ReportedArticle) -> dict[str, object]:
-    """The row that keeps an article."""
+    """The table row of a report."""
     article = report.article
     packed = msgspec.json.encode(report)
     return {"pool": pool, "id": article.id, "published": compact(article.published), "body": packed}
 
 
-async def _take(database: Database, pool: SourceMode, reports: Sequence[ReportedArticle]) -> int:
+async def _store(database: Database, pool: SourceMode, reports: Sequence[ReportedArticle]) -> int:
     if not reports:
         return 0
     async with database.writing(lock="articles") as connection:
-        kept, _ = await keep(connection, pool, reports)
-    return kept
+        count, _ = await store_reports(connection, pool, reports)
+    return count

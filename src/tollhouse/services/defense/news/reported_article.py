@@ -1,45 +1,47 @@
-"""Reported articles."""
+"""Articles as they are stored: the page, the entities and places it names, and the event it reports."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.services.defense.article import Article, article_id
-from tollhouse.services.defense.entities.ensemble_vote import GkgName, combine
 from tollhouse.services.defense.entities.extractor import extract_names
 from tollhouse.services.defense.entities.mention import EntityType, Mention
-from tollhouse.services.defense.entities.merge import identify
+from tollhouse.services.defense.entities.merge import bare_name, identify
 from tollhouse.services.defense.events.event import EventRecord
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord
 from tollhouse.services.defense.publishers import find_publisher
 
 
 class Place(Struct, frozen=True, gc=False):
-    """Decimal degrees."""
+    """A place in GDELT's gazetteer, in decimal degrees."""
 
     name: str
     latitude: float
     longitude: float
 
 
-def known_to_gkg(ours: Iterable[Mention], persons: Sequence[str], organizations: Sequence[str]) -> Iterator[Mention]:
-    """All of ours, then each of theirs that we did not find; theirs have no place in our text."""
-    found = list(ours)
-    yield from found
-    theirs = [*_listed(persons, "person"), *_listed(organizations, "organization")]
-    known = {mention.text.casefold() for mention in found}
-    for vote in combine(found, theirs):
-        if vote.voters == 1 and vote.name.casefold() not in known:
-            yield Mention(vote.name, vote.type, 0, 0)
+def add_gkg_names(ours: Sequence[Mention], persons: Sequence[str], organizations: Sequence[str]) -> list[Mention]:
+    """Our mentions, then the names of two words or more that only GKG found; those have no position in our text.
 
-
-def _listed(names: Sequence[str], kind: EntityType) -> Iterator[GkgName]:
-    return (GkgName(name, kind) for name in names)
+    A name that GKG lists twice, as a person and as an organization, is left out.
+    """
+    known = {name.casefold() for mention in ours for name in (mention.text, bare_name(mention))}
+    listed = Counter(name.casefold() for name in (*persons, *organizations))
+    kinds: tuple[tuple[EntityType, Sequence[str]], ...] = (("person", persons), ("organization", organizations))
+    added = [
+        Mention(name, kind, 0, 0)
+        for kind, names in kinds
+        for name in names
+        if " " in name and name.casefold() not in known and listed[name.casefold()] == 1
+    ]
+    return [*ours, *added]
 
 
 class NamedEntity(Struct, frozen=True, gc=False):
-    """Somebody or something an article names: `text` is how, `name` what our lists or the article call it in full."""
+    """An entity that an article names: `text` as in the article, `name` the canonical name."""
 
     id: str
     name: str
@@ -48,9 +50,9 @@ class NamedEntity(Struct, frozen=True, gc=False):
 
 
 class ReportedArticle(Struct, frozen=True, gc=False):
-    """A composed title (`has_headline` False) says nothing of its own: it names nobody and is like no other.
+    """An article with its entities and places. `event_id` is the event built from the same page.
 
-    `event_id` is the event that the same page is the source of, None where it is none's.
+    `has_headline` is False for a composed title, which names no entity and matches no other article.
     """
 
     article: Article
@@ -60,24 +62,24 @@ class ReportedArticle(Struct, frozen=True, gc=False):
     has_headline: bool = True
 
     def linked_to(self, event_id: str) -> "ReportedArticle":
-        """The same page as the source of an event."""
+        """The report, linked to an event."""
         return replace(self, event_id=event_id)
 
 
 def report_article(article: Article) -> ReportedArticle:
-    """The article with the names found in its title and text."""
+    """An article with the entities in its title and text."""
     return ReportedArticle(article, _named(extract_names(_text(article))))
 
 
 def report_gkg_page(record: GkgRecord) -> ReportedArticle:
-    """A page of the Knowledge Graph, the names in its title and those that GDELT found in its text."""
+    """A GKG page with the entities in its title and those that GDELT found in its text."""
     places = tuple(Place(it.name.split(",")[0].strip(), it.latitude, it.longitude) for it in record.places)
-    names = known_to_gkg(extract_names(_text(record.article)), record.persons, record.organizations)
+    names = add_gkg_names(list(extract_names(_text(record.article))), record.persons, record.organizations)
     return ReportedArticle(record.article, _named(names), places)
 
 
 def report_event_page(record: EventRecord) -> ReportedArticle:
-    """The page that an event was read from, its title made from its address where nobody gave us one."""
+    """The page of an event, with the event's title."""
     publisher = find_publisher(record.url)
     article = Article(
         id=article_id(record.url),
@@ -93,7 +95,7 @@ def report_event_page(record: EventRecord) -> ReportedArticle:
 
 
 def merged_reports(known: ReportedArticle, later: ReportedArticle) -> ReportedArticle:
-    """What both say of one page: the later words, and everything only one of them knows."""
+    """Merge two reports of one page: the better title, and everything that only one of them has."""
     first, second = known.article, later.article
     better = second if _rank(second) >= _rank(first) else first
     article = replace(
@@ -113,7 +115,7 @@ def merged_reports(known: ReportedArticle, later: ReportedArticle) -> ReportedAr
 
 
 def _rank(article: Article) -> int:
-    """A feed's own headline before the page's title, that before one made of the address."""
+    """Prefer a feed's headline to the page title, and that to a title derived from the URL."""
     return ("gdelt", "gkg", "feed").index(article.source)
 
 

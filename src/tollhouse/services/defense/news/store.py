@@ -1,4 +1,4 @@
-"""News tables."""
+"""Tables of the news: articles, stories, entities, successors of merged ids, and the story builder's state."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -34,7 +34,7 @@ article = Table(
 )
 
 
-def _told(name: str) -> Table:
+def _published_table(name: str) -> Table:
     return Table(
         name,
         metadata,
@@ -48,8 +48,8 @@ def _told(name: str) -> Table:
     )
 
 
-story = _told("story")
-entity = _told("entity")
+story = _published_table("story")
+entity = _published_table("entity")
 
 event_story = Table(
     "event_story",
@@ -79,41 +79,41 @@ news_feed = Table(
 
 Kind = Literal["story", "entity"]
 
-_TOLD: dict[Kind, Table] = {"story": story, "entity": entity}
+_TABLES: dict[Kind, Table] = {"story": story, "entity": entity}
 
 ARTICLES = Source(ARTICLES_FEED, article, "published", "body")
-PUBLISHED: dict[Kind, Source] = {kind: Source(NEWS_FEED, table, "last_seen", "body") for kind, table in _TOLD.items()}
+PUBLISHED: dict[Kind, Source] = {kind: Source(NEWS_FEED, table, "last_seen", "body") for kind, table in _TABLES.items()}
 
 
 async def articles_by_id(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
-    """The packed articles of these ids, as far as they are stored."""
-    found: dict[str, bytes] = {}
+    """The packed articles with these ids."""
+    articles: dict[str, bytes] = {}
     for start in range(0, len(ids), CHUNK):
         chosen = article.c.id.in_(ids[start : start + CHUNK])
         query = select(article.c.id, article.c.body).where(article.c.pool == pool, chosen)
-        found |= {row.id: row.body for row in await connection.execute(query)}
-    return found
+        articles |= {row.id: row.body for row in await connection.execute(query)}
+    return articles
 
 
 async def write_articles(connection: Transaction, rows: Sequence[dict[str, object]], number: int) -> None:
-    """Keep articles as they are known at that revision."""
+    """Write articles at a revision."""
     await write_at(connection, article, rows, number)
 
 
 async def published_by_id(connection: Transaction, kind: Kind, pool: str, identity: str) -> bytes | None:
-    """One packed story or entity, however old."""
-    table = _TOLD[kind]
+    """A packed story or entity of any age."""
+    table = _TABLES[kind]
     return (await connection.execute(select(table.c.body).where(table.c.pool == pool, table.c.id == identity))).scalar()
 
 
 async def write_published(connection: Transaction, kind: Kind, rows: Sequence[dict[str, object]], number: int) -> None:
-    """Keep stories or entities as they are told at that revision."""
-    await write_at(connection, _TOLD[kind], rows, number)
+    """Write stories or entities at a revision."""
+    await write_at(connection, _TABLES[kind], rows, number)
 
 
 async def remove_published(connection: Transaction, kind: Kind, pool: str, ids: Sequence[str], number: int) -> None:
-    """Drop stories or entities that are no longer told under their own id at that revision."""
-    table = _TOLD[kind]
+    """Delete stories or entities at a revision."""
+    table = _TABLES[kind]
     for start in range(0, len(ids), CHUNK):
         chosen = table.c.id.in_(ids[start : start + CHUNK])
         await connection.execute(delete(table).where(table.c.pool == pool, chosen))
@@ -122,28 +122,28 @@ async def remove_published(connection: Transaction, kind: Kind, pool: str, ids: 
 
 
 async def write_stories_of_events(connection: Transaction, pool: str, pairs: Mapping[str, str]) -> None:
-    """Keep which story tells each event."""
+    """Write the story of each event."""
     rows = [{"pool": pool, "event_id": event_id, "story_id": story_id} for event_id, story_id in pairs.items()]
     await upsert(connection, event_story, rows)
 
 
 async def story_by_event(connection: Transaction, pool: str, event_id: str) -> bytes | None:
-    """The packed story that tells an event."""
-    told = select(event_story.c.story_id).where(event_story.c.pool == pool, event_story.c.event_id == event_id)
-    query = select(story.c.body).where(story.c.pool == pool, story.c.id == told.scalar_subquery())
+    """The packed story of an event."""
+    story_id = select(event_story.c.story_id).where(event_story.c.pool == pool, event_story.c.event_id == event_id)
+    query = select(story.c.body).where(story.c.pool == pool, story.c.id == story_id.scalar_subquery())
     return (await connection.execute(query)).scalar()
 
 
 async def write_successors(
     connection: Transaction, pool: str, kind: str, pairs: Mapping[str, str], moment: str
 ) -> None:
-    """Record which id an ended one was merged into (`merged`), or which one a new one came out of (`split`)."""
+    """Record the successor of each ended id (`merged`), or the origin of each new id (`split`)."""
     rows = [{"pool": pool, "id": a, "successor": b, "kind": kind, "at": moment} for a, b in pairs.items()]
     await upsert(connection, successor, rows)
 
 
 async def successor_of(connection: Transaction, pool: str, identity: str) -> str | None:
-    """The id that an ended one was merged into."""
+    """The id that an ended id was merged into."""
     query = select(successor.c.successor).where(
         successor.c.pool == pool, successor.c.id == identity, successor.c.kind == "merged"
     )
@@ -151,24 +151,24 @@ async def successor_of(connection: Transaction, pool: str, identity: str) -> str
 
 
 async def memory(connection: Transaction, pool: str) -> bytes | None:
-    """What the newsroom remembers of a pool."""
+    """The saved state of the story builder of a source mode."""
     return (await connection.execute(select(newsroom.c.memory).where(newsroom.c.pool == pool))).scalar()
 
 
 async def write_memory(connection: Transaction, pool: str, packed: bytes) -> None:
-    """Keep what the newsroom remembers."""
+    """Save the state of the story builder."""
     await upsert(connection, newsroom, [{"pool": pool, "memory": packed}])
 
 
 async def delete_news_before(connection: Transaction, pool: str, moment: str, number: int, *, is_seen: bool) -> None:
-    """Drop what was last seen before that moment, at that revision; `is_seen` where windows reach further back."""
+    """Delete what was last seen before a time, at a revision. `is_seen`: readers' windows may contain it."""
     old_articles = await connection.execute(delete(article).where(article.c.pool == pool, article.c.published < moment))
     await connection.execute(delete(successor).where(successor.c.pool == pool, successor.c.at < moment))
     entities = await connection.execute(delete(entity).where(entity.c.pool == pool, entity.c.last_seen < moment))
     stories = await connection.execute(delete(story).where(story.c.pool == pool, story.c.last_seen < moment))
     if stories.rowcount:
-        told = select(story.c.id).where(story.c.pool == pool)
-        orphaned = event_story.c.story_id.not_in(told)
+        remaining = select(story.c.id).where(story.c.pool == pool)
+        orphaned = event_story.c.story_id.not_in(remaining)
         await connection.execute(delete(event_story).where(event_story.c.pool == pool, orphaned))
     if is_seen and (stories.rowcount or entities.rowcount):
         await mark_removed(connection, NEWS_FEED, number)
@@ -177,25 +177,25 @@ async def delete_news_before(connection: Transaction, pool: str, moment: str, nu
 
 
 async def feed_states(connection: Transaction) -> dict[str, bytes]:
-    """What is known of each feed since its last poll."""
+    """The state of each feed since its last poll."""
     rows: Any = await connection.execute(select(news_feed.c.url, news_feed.c.state))
     return {row.url: row.state for row in rows}
 
 
 async def write_feed_state(connection: Transaction, url: str, packed: bytes) -> None:
-    """Keep what the next poll of a feed needs to know."""
+    """Write the state of a feed for its next poll."""
     await upsert(connection, news_feed, [{"url": url, "state": packed}])
 
 
 async def successors_of(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, str]:
     """The ids that these were merged into, for those that were."""
-    found: dict[str, str] = {}
+    successors: dict[str, str] = {}
     for start in range(0, len(ids), CHUNK):
         query = select(successor.c.id, successor.c.successor).where(
             successor.c.pool == pool, successor.c.kind == "merged", successor.c.id.in_(ids[start : start + CHUNK])
         )
-        found |= {row.id: row.successor for row in await connection.execute(query)}
-    return found
+        successors |= {row.id: row.successor for row in await connection.execute(query)}
+    return successors
 
 
 Headline = tuple[str, TitleBasis]
@@ -209,15 +209,15 @@ class _Titled(Struct, frozen=True):
 
 
 class _Stored(Struct, frozen=True):
-    """Of a stored article, its headline alone."""
+    """A stored article, of which only the headline is decoded."""
 
     article: _Titled
 
 
 async def headlines(connection: Transaction, pool: str, pages: Sequence[str]) -> dict[str, Headline]:
-    """The headlines that are stored of these articles, those made of addresses left out."""
+    """The stored headlines of these articles, without those derived from URLs."""
     if not await revision(connection, ARTICLES_FEED):
         return {}
     found = await articles_by_id(connection, pool, pages)
-    told = {identity: msgspec.json.decode(packed, type=_Stored).article for identity, packed in found.items()}
-    return {identity: (it.title, _BASIS[it.source]) for identity, it in told.items() if it.source in _BASIS}
+    titled = {identity: msgspec.json.decode(packed, type=_Stored).article for identity, packed in found.items()}
+    return {identity: (it.title, _BASIS[it.source]) for identity, it in titled.items() if it.source in _BASIS}

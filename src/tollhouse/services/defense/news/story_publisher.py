@@ -25,7 +25,7 @@ from tollhouse.services.defense.events.history import (
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.ingest.batches import SourceMode, compact, slot_time
 from tollhouse.services.defense.news import store
-from tollhouse.services.defense.news.article_import import keep
+from tollhouse.services.defense.news.article_import import store_reports
 from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.news.reported_article import ReportedArticle, report_event_page
 from tollhouse.services.defense.news.story_builder import PUBLISHED_HOURS, NewsSnapshot, StoryBuilder
@@ -287,7 +287,7 @@ class StoryPublisher:
     ) -> None:
         state, as_of = update.state, update.as_of
         async with self._database.writing(lock="articles") as connection:
-            _, kept_at = await keep(connection, pool, added)
+            _, kept_at = await store_reports(connection, pool, added)
             number = await bump_revision(connection, NEWS_FEED)
             writer = _Writer(connection, pool, compact(as_of - timedelta(hours=PUBLISHED_HOURS)), number)
             changed = await writer.write("story", state.published.get("story"), snapshot.stories)

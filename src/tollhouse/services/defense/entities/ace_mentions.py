@@ -1,4 +1,9 @@
-"""Mention phrases."""
+"""Mentions by the conventions of ACE and re3d, for `tollhouse evaluate entities`; serving uses names only.
+
+These corpora mark nouns ("the regime") and pronouns too, include articles and adjectives in a mention, and count a
+country as an organization where it acts as a government. A noun phrase is read from left to right: a determiner,
+modifiers, and a noun from the lexicon or a name.
+"""
 
 from collections.abc import Sequence
 
@@ -21,8 +26,10 @@ from tollhouse.services.defense.entities.lexicon import (
     UNCOUNTED,
     VAGUE,
     Known,
+    find_known,
 )
 from tollhouse.services.defense.entities.mention import EntityType, Span
+from tollhouse.services.defense.entities.tagger import tag
 
 _ACTORS = frozenset(["by", "with", "between", "against", "for", "as", "that", "notably", "ally", "allies"])
 _VERBS = frozenset(
@@ -53,8 +60,15 @@ _VERBS = frozenset(
 _LINKS = frozenset((",", "and", "or", "the"))
 
 
+def sentence_mentions(words: Sequence[str]) -> list[Span]:
+    """The mentions in a sentence's words, without overlaps."""
+    lowers = [word.lower() for word in words]
+    known = find_known(words, lowers)
+    return _find_mentions(words, lowers, as_governments(lowers, tag(words, known), known))
+
+
 def as_governments(lowers: Sequence[str], names: Sequence[Span], known: Sequence[Known]) -> list[Span]:
-    """The names, countries among them as organisations where they act; in a list all are what the first one is."""
+    """Relabel countries that act as governments as organizations; countries in a list get the label of the first."""
     countries = {(found.start, found.end) for found in known if found.label == "country"}
     judged: list[Span] = []
     for name in names:
@@ -88,8 +102,8 @@ _BEFORE_NAMES = frozenset(["the", "this", "these", "our"])
 _HYPHENS = frozenset("-\u2010\u2011\u2013")
 
 
-def mentions(words: Sequence[str], lowers: Sequence[str], names: Sequence[Span]) -> list[Span]:
-    """All mentions of a sentence in order, none overlapping another: `names` widened to phrases, nouns, pronouns."""
+def _find_mentions(words: Sequence[str], lowers: Sequence[str], names: Sequence[Span]) -> list[Span]:
+    """The mentions of a sentence in order: `names` extended to phrases, nouns and pronouns."""
     reader = _Reader(words, lowers, names)
     found: list[Span] = []
     position = 0
@@ -102,7 +116,7 @@ def mentions(words: Sequence[str], lowers: Sequence[str], names: Sequence[Span])
 
 
 class _Reader:
-    """One sentence, read phrase by phrase."""
+    """Reads the phrases of one sentence."""
 
     def __init__(self, words: Sequence[str], lowers: Sequence[str], names: Sequence[Span]) -> None:
         self.words = words

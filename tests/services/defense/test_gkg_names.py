@@ -1,0 +1,16 @@
+from tollhouse.services.defense.entities.mention import Mention
+from tollhouse.services.defense.news.reported_article import add_gkg_names
+
+
+def test_name_that_both_found_is_kept_once_with_our_type():
+    ours = [Mention("President Petro Poroshenko", "person", 0, 26)]
+    names = add_gkg_names(ours, ["Viktor Orban"], ["Petro Poroshenko"])
+    assert names == [*ours, Mention("Viktor Orban", "person", 0, 0)]
+
+
+def test_single_word_that_only_gkg_found_is_left_out():
+    assert add_gkg_names([], ["Turks"], ["Party"]) == []
+
+
+def test_name_that_gkg_lists_as_person_and_organization_is_left_out():
+    assert add_gkg_names([], ["Azov Battalion"], ["Azov Battalion"]) == []
