@@ -32,7 +32,7 @@ from tollhouse.evm.signature import address_of
 from tollhouse.evm.typed_data import TransferWithAuthorization, transfer_digest
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.payments.pay_per_request import open_settler
-from tollhouse.payments.x402.headers import payment_of
+from tollhouse.payments.x402.headers import decode_payment
 from tollhouse.payments.x402.types import Payment, Requirement, Settled, Settler
 from tollhouse.storage.database import open_database
 
@@ -210,7 +210,7 @@ def signed(key: PrivateKey) -> Json:
 
 
 def read(payment: Json) -> Payment:
-    return payment_of(msgspec.json.encode(payment), 2)
+    return decode_payment(msgspec.json.encode(payment), 2)
 
 
 def latency(taken: Sequence[float]) -> Json:

@@ -26,7 +26,12 @@ from keyed_events import usual_python
 from tollhouse.evm.signature import ORDER, parse_signature
 from tollhouse.payments.x402.headers import read_payment
 from tollhouse.payments.x402.types import Requirement, VerificationFailure
-from tollhouse.payments.x402.verification import chosen_from, digest_of, signed_by_key, untimely_at
+from tollhouse.payments.x402.verification import (
+    authorization_digest,
+    check_validity,
+    match_requirement,
+    recover_eoa_signature,
+)
 
 GOAL_PER_SECOND = 10_000
 WALLETS, SIGNED, ROUNDS = 50, 1_000, 7
@@ -105,9 +110,9 @@ def is_valid(header: str) -> bool:
         payment = read_payment("", header)
     except Exception:  # noqa: BLE001 - whatever it says, the payment was not taken
         return False
-    if payment is None or isinstance(chosen_from([ASKED], payment), VerificationFailure):
+    if payment is None or isinstance(match_requirement([ASKED], payment), VerificationFailure):
         return False
-    return untimely_at(payment, time.time()) is None and signed_by_key(payment, ASKED) is not None
+    return check_validity(payment, time.time()) is None and recover_eoa_signature(payment, ASKED) is not None
 
 
 def by_sdk(python: Path, headers: list[str], probes: dict[str, str], seconds: float) -> Json:
@@ -121,7 +126,7 @@ def bare(header: str) -> tuple[bytes, bytes]:
     """A payment's digest and signature, as the library takes them."""
     payment = read_payment("", header)
     assert payment is not None
-    return digest_of(payment, ASKED), parse_signature(payment.signature.hex()).compact
+    return authorization_digest(payment, ASKED), parse_signature(payment.signature.hex()).compact
 
 
 def recovers(signed: tuple[bytes, bytes]) -> bool:

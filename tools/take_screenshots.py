@@ -22,9 +22,9 @@ from playwright.async_api import Browser, Page, async_playwright
 from rich.console import Console
 
 from tollhouse import logs
-from tollhouse.demo.environment import Stage, set_stage
-from tollhouse.demo.printer import Narrator
-from tollhouse.demo.tour import play
+from tollhouse.demo.environment import Environment, start_environment
+from tollhouse.demo.printer import Printer
+from tollhouse.demo.tour import run_tour
 
 FOLDER = Path(__file__).parents[1] / "docs" / "screenshots"
 LARGEST_BYTES = 250_000
@@ -118,8 +118,8 @@ async def main() -> None:
     given = asked.parse_args()
     logs.configure("warning")
     with tempfile.TemporaryDirectory() as folder:
-        async with set_stage(Path(folder), 0) as stage, async_playwright() as playwright:
-            await play(stage, Narrator(Console(quiet=True)))
+        async with start_environment(Path(folder), 0) as stage, async_playwright() as playwright:
+            await run_tour(stage, Printer(Console(quiet=True)))
             key = await stage.enterprise_key()
             program = os.environ.get("CHROMIUM") or shutil.which("chromium")
             browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
@@ -127,7 +127,7 @@ async def main() -> None:
                 await _take(browser, stage, key, SHOTS[name], given.into / f"{name}.png")
 
 
-async def _take(browser: Browser, stage: Stage, key: str, shot: Shot, file: Path) -> None:
+async def _take(browser: Browser, stage: Environment, key: str, shot: Shot, file: Path) -> None:
     context = await browser.new_context(
         viewport={"width": shot.width, "height": HEIGHT}, color_scheme="dark" if shot.scheme == "dark" else "light"
     )

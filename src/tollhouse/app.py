@@ -117,12 +117,12 @@ async def _sweep_ledger(context: AppContext) -> None:
 async def lead(context: AppContext, services: Sequence[Service]) -> None:
     """Run the leader tasks in one process of all that share the database; another takes over when it ends."""
     folder = Path(context.settings.data_dir)
-    tasks: list[Work] = [partial(_sweep_ledger, context), context.webhooks.deliver_for_ever]
+    tasks: list[Work] = [partial(_sweep_ledger, context), context.webhooks.run_deliveries]
     tasks += [task for service in services for task in service.leader_tasks]
     if context.deposits is not None:
-        tasks.append(context.deposits.watch)
+        tasks.append(context.deposits.monitor)
     if context.per_request.x402 is not None:
-        tasks.append(context.per_request.x402.resolve_for_ever)
+        tasks.append(context.per_request.x402.run_recovery)
     while True:
         async with context.database.leading("background-work", folder) as leads:
             if leads:

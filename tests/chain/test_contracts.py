@@ -10,7 +10,7 @@ from eth_account import Account as Signer
 from eth_utils import keccak
 
 from tests.servers.chain import deploy
-from tollhouse.payments.chain.contracts import call_data, movement, token_balance
+from tollhouse.payments.chain.contracts import call_data, token_balance, token_transfer
 from tollhouse.payments.chain.local_chain import ACCOUNTS, FILE, MULTICALL3, LocalChain
 from tollhouse.payments.chain.replies import ChainRefused
 
@@ -50,7 +50,7 @@ def as_vrs(function: str, message: dict, signature: bytes) -> bytes:
 
 
 async def relayed(chain: LocalChain, data: bytes, sender=RELAYER):
-    return await chain.mined(await chain.send(sender, chain.usdc_address, data, gas=GAS))
+    return await chain.wait_mined(await chain.send(sender, chain.usdc_address, data, gas=GAS))
 
 
 async def reason(chain: LocalChain, data: bytes, sender=RELAYER) -> str:
@@ -102,7 +102,7 @@ async def test_authorized_transfer_moves_tokens_once(funded, form):
     used = keccak(text="AuthorizationUsed(address,bytes32)").hex()
     assert receipt.logs[0].topics == ("0x" + used, "0x" + ALICE.address[2:].lower().zfill(64),
                                       "0x" + message["nonce"].hex())  # fmt: skip
-    assert movement(receipt.logs[1]).amount_micros == 400_000
+    assert token_transfer(receipt.logs[1]).amount_micros == 400_000
     assert "used or canceled" in await reason(funded, data)
     assert await held(funded) == [600_000, 400_000]
 
@@ -223,21 +223,21 @@ async def test_batch_settles_many_and_tells_which_failed(funded):
     calls = [(funded.usdc_address, True, as_bytes("transferWithAuthorization", m, signed(m))) for m in messages]
     told = await funded.client.call(MULTICALL3, batch(calls))
     assert [success for success, _ in decode(["(bool,bytes)[]"], told)[0]] == [True, False, True]
-    assert (await funded.mined(await funded.send(RELAYER, MULTICALL3, batch(calls)))).is_success
+    assert (await funded.wait_mined(await funded.send(RELAYER, MULTICALL3, batch(calls)))).is_success
     assert await held(funded) == [700_000, 300_000]
 
 
 async def test_batch_that_allows_no_failure_moves_nothing(funded):
     messages = [order(value=100_000), order(value=9_000_000)]
     calls = [(funded.usdc_address, False, as_bytes("transferWithAuthorization", m, signed(m))) for m in messages]
-    await funded.mined(await funded.send(RELAYER, MULTICALL3, batch(calls), gas=1_000_000))
+    await funded.wait_mined(await funded.send(RELAYER, MULTICALL3, batch(calls), gas=1_000_000))
     assert await held(funded) == [1_000_000, 0]
 
 
 async def test_lying_token_logs_what_never_happened(local_chain):
     liar = await deploy(local_chain, "LyingToken")
     lie = call_data("pretend(address,address,uint256)", ALICE.address, BOB.address, 5_000_000)
-    receipt = await local_chain.mined(await local_chain.send(ALICE, liar, lie))
-    assert movement(receipt.logs[0]).token == liar
-    assert movement(receipt.logs[0]).amount_micros == 5_000_000
+    receipt = await local_chain.wait_mined(await local_chain.send(ALICE, liar, lie))
+    assert token_transfer(receipt.logs[0]).token == liar
+    assert token_transfer(receipt.logs[0]).amount_micros == 5_000_000
     assert await held(local_chain) == [0, 0]

@@ -11,7 +11,7 @@ from eth_account import Account as Signer
 
 from tollhouse.payments.chain import local_chain
 from tollhouse.payments.chain.contracts import token_balance
-from tollhouse.payments.chain.local_chain import ACCOUNTS, MINTER, LocalChain, NoNode
+from tollhouse.payments.chain.local_chain import ACCOUNTS, MINTER, LocalChain, NodeNotInstalled
 from tollhouse.payments.chain.replies import ChainUnavailable
 
 ALICE, BOB = ACCOUNTS[0], ACCOUNTS[1]
@@ -46,15 +46,15 @@ async def test_chain_is_base_by_its_id_and_funds_wallets(local_chain):
 
 async def test_accounts_and_strangers_send_tokens(local_chain):
     await local_chain.fund_usdc(ALICE.address, 3_000_000)
-    await local_chain.mined(await local_chain.transfer_usdc(ALICE, STRANGER, 2_000_000))
-    await local_chain.mined(await local_chain.transfer_usdc(STRANGER, BOB.address, 500_000))
+    await local_chain.wait_mined(await local_chain.transfer_usdc(ALICE, STRANGER, 2_000_000))
+    await local_chain.wait_mined(await local_chain.transfer_usdc(STRANGER, BOB.address, 500_000))
     held = [await balance(local_chain, holder) for holder in (ALICE.address, STRANGER, BOB.address)]
     assert held == [1_000_000, 1_500_000, 500_000]
 
 
 async def test_accounts_are_those_of_the_node_with_their_keys(local_chain):
     addresses = [account.address.lower() for account in ACCOUNTS]
-    assert await local_chain.ask("eth_accounts") == addresses
+    assert await local_chain.request("eth_accounts") == addresses
     assert [Signer.from_key(account.private_key).address for account in ACCOUNTS] == [a.address for a in ACCOUNTS]
 
 
@@ -71,7 +71,7 @@ async def test_blocks_come_by_the_clock_like_those_of_base():
         assert await chain.client.receipt(waiting) is None
         assert (await chain.client.transaction(waiting)).block_number is None
         await chain.mine_every(1)
-        receipt = await chain.mined(waiting)
+        receipt = await chain.wait_mined(waiting)
         assert receipt.is_success
         first = await chain.client.block(receipt.block_number)
         await asyncio.sleep(2.5)
@@ -123,7 +123,7 @@ async def test_nothing_is_left_of_a_node_that_crashes():
 async def test_missing_node_says_what_to_run(monkeypatch):
     monkeypatch.setattr(local_chain, "PACKAGE", Path("nowhere"))
     monkeypatch.setattr(local_chain.shutil, "which", lambda _name: None)
-    with pytest.raises(NoNode, match="npm ci --ignore-scripts"):
+    with pytest.raises(NodeNotInstalled, match="npm ci --ignore-scripts"):
         async with LocalChain.start():
             pass
 
@@ -132,13 +132,13 @@ async def test_node_that_does_not_start_says_why(monkeypatch, tmp_path):
     broken = tmp_path / "anvil"
     broken.write_text("#!/bin/sh\necho 'no room on this machine' >&2\nexit 3\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(local_chain, "program", lambda: broken)
-    with pytest.raises(NoNode, match="no room on this machine"):
+    monkeypatch.setattr(local_chain, "find_anvil", lambda: broken)
+    with pytest.raises(NodeNotInstalled, match="no room on this machine"):
         async with LocalChain.start():
             pass
 
 
 def _nodes(url: str) -> list[psutil.Process]:
     port = url.rsplit(":", 1)[1]
-    running = psutil.process_iter(["cmdline"])
-    return [one for one in running if {"--port", port} <= set(one.info["cmdline"] or ()) and "anvil" in one.name()]
+    run_node = psutil.process_iter(["cmdline"])
+    return [one for one in run_node if {"--port", port} <= set(one.info["cmdline"] or ()) and "anvil" in one.name()]

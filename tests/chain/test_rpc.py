@@ -10,15 +10,15 @@ from eth_account import Account as Signer
 
 from tests.fakes.node import provider
 from tests.fakes.website import Reply, website
-from tollhouse.payments.chain.client import Bounds, ChainClient
+from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.contracts import call_data, token_balance
 from tollhouse.payments.chain.local_chain import ACCOUNTS
 from tollhouse.payments.chain.replies import ChainRefused, ChainUnavailable
 
 ALICE, BOB = ACCOUNTS[:2]
 UNKNOWN = "0x" + "ab" * 32
-QUICK = Bounds(
-    attempt_seconds=1.0, deadline_seconds=2.5, retry_pause_seconds=0.01, body_bytes=65_536, most_failures=1_000
+QUICK = Limits(
+    attempt_seconds=1.0, deadline_seconds=2.5, retry_pause_seconds=0.01, body_bytes=65_536, max_failures=1_000
 )
 
 
@@ -41,8 +41,8 @@ def failing(code, message="no", data=None):
 
 
 @asynccontextmanager
-async def client_of(url, bounds=QUICK):
-    client = ChainClient(url, bounds)
+async def client_of(url, limits=QUICK):
+    client = ChainClient(url, limits)
     try:
         yield client
     finally:
@@ -50,9 +50,9 @@ async def client_of(url, bounds=QUICK):
 
 
 @asynccontextmanager
-async def asking(answer, bounds=QUICK):
+async def asking(answer, limits=QUICK):
     """A client of a provider that answers so, and what the provider was asked."""
-    async with website(answer) as site, client_of(f"{site.url}/v2/secret-token", bounds) as client:
+    async with website(answer) as site, client_of(f"{site.url}/v2/secret-token", limits) as client:
         yield client, site.asked
 
 
@@ -60,7 +60,7 @@ async def test_every_question_is_answered_by_a_real_node(local_chain):
     client = local_chain.client
     await local_chain.fund_usdc(ALICE.address, 2_000_000)
     tx_hash = await local_chain.transfer_usdc(ALICE, BOB.address, 500_000)
-    receipt = await local_chain.mined(tx_hash)
+    receipt = await local_chain.wait_mined(tx_hash)
     block = await client.block(receipt.block_number)
     assert (block.hash, await client.block(block.hash)) == (receipt.block_hash, block)
     assert await client.block() == block
@@ -88,7 +88,7 @@ async def test_signed_transaction_is_sent_once_and_refused_the_second_time(local
     signed = Signer.sign_transaction(fields, ALICE.private_key)
     tx_hash = await local_chain.client.send_raw_transaction(signed.raw_transaction)
     assert tx_hash == "0x" + signed.hash.hex().removeprefix("0x")
-    assert (await local_chain.mined(tx_hash)).is_success
+    assert (await local_chain.wait_mined(tx_hash)).is_success
     with pytest.raises(ChainRefused, match="nonce"):
         await local_chain.client.send_raw_transaction(signed.raw_transaction)
 
@@ -185,8 +185,8 @@ async def test_command_is_said_once_even_when_nobody_answers():
 
 
 async def test_all_attempts_together_end_by_the_deadline():
-    bounds = Bounds(attempt_seconds=5, deadline_seconds=0.3)
-    async with asking(BROKEN["slow drip"], bounds) as (client, asked):
+    limits = Limits(attempt_seconds=5, deadline_seconds=0.3)
+    async with asking(BROKEN["slow drip"], limits) as (client, asked):
         async with asyncio.timeout(3):
             with pytest.raises(ChainUnavailable):
                 await client.block_number()
@@ -202,12 +202,12 @@ async def test_refusal_told_with_status_400_is_a_refusal():
 
 async def test_circuit_opens_after_failures_and_one_probe_closes_it():
     is_well = False
-    bounds = Bounds(attempt_seconds=1, most_attempts=1, most_failures=3, open_seconds=1.0)
+    limits = Limits(attempt_seconds=1, max_attempts=1, max_failures=3, open_seconds=1.0)
 
     def answer(asked) -> Reply:
         return result("0x1")(asked) if is_well else Reply(503)
 
-    async with asking(answer, bounds) as (client, asked):
+    async with asking(answer, limits) as (client, asked):
         for _ in range(6):
             with pytest.raises(ChainUnavailable):
                 await client.chain_id()
@@ -225,8 +225,8 @@ async def test_circuit_opens_after_failures_and_one_probe_closes_it():
 
 
 async def test_question_gives_up_when_the_circuit_opens_and_says_so_once():
-    bounds = Bounds(attempt_seconds=1, most_attempts=10, most_failures=2, open_seconds=60, retry_pause_seconds=0.01)
-    async with asking(lambda _: Reply(503), bounds) as (client, asked):
+    limits = Limits(attempt_seconds=1, max_attempts=10, max_failures=2, open_seconds=60, retry_pause_seconds=0.01)
+    async with asking(lambda _: Reply(503), limits) as (client, asked):
         with structlog.testing.capture_logs() as told:
             for _ in range(5):
                 with pytest.raises(ChainUnavailable):
@@ -235,8 +235,8 @@ async def test_question_gives_up_when_the_circuit_opens_and_says_so_once():
 
 
 async def test_refusal_does_not_open_the_circuit():
-    bounds = Bounds(most_attempts=1, most_failures=2, open_seconds=60)
-    async with asking(failing(3, "execution reverted", "0x1234"), bounds) as (client, asked):
+    limits = Limits(max_attempts=1, max_failures=2, open_seconds=60)
+    async with asking(failing(3, "execution reverted", "0x1234"), limits) as (client, asked):
         for _ in range(4):
             with pytest.raises(ChainRefused) as refused:
                 await client.call(BOB.address, b"")
@@ -246,8 +246,8 @@ async def test_refusal_does_not_open_the_circuit():
 
 async def test_cancelled_probe_leaves_the_next_one_to_another_call():
     replies = iter([Reply(503), Reply(chunks=[b" "] * 100, pause_seconds=0.1)])
-    bounds = Bounds(most_attempts=1, most_failures=1, open_seconds=0.05)
-    async with asking(lambda asked: next(replies, None) or result("0x5")(asked), bounds) as (client, _):
+    limits = Limits(max_attempts=1, max_failures=1, open_seconds=0.05)
+    async with asking(lambda asked: next(replies, None) or result("0x5")(asked), limits) as (client, _):
         with pytest.raises(ChainUnavailable):
             await client.chain_id()
         await asyncio.sleep(0.1)
@@ -290,7 +290,7 @@ async def test_batch_in_another_order_is_put_right(local_chain):
 
 
 async def test_many_questions_go_in_batches_of_fifty(local_chain):
-    async with provider(local_chain.url) as told, client_of(told.url, Bounds()) as client:
+    async with provider(local_chain.url) as told, client_of(told.url, Limits()) as client:
         assert await client.receipts([f"0x{number:064x}" for number in range(120)]) == [None] * 120
         assert len(told.methods) == 120
 
@@ -313,7 +313,7 @@ LIES = {
 async def test_receipt_that_contradicts_itself_is_unavailable(local_chain, lie):
     await local_chain.fund_usdc(ALICE.address, 5)
     tx_hash = await local_chain.transfer_usdc(ALICE, BOB.address, 5)
-    await local_chain.mined(tx_hash)
+    await local_chain.wait_mined(tx_hash)
     async with provider(local_chain.url) as told, client_of(told.url) as client:
         assert (await client.receipt(tx_hash)).is_success
         told.twists["eth_getTransactionReceipt"] = lambda _call, receipt: lie(receipt)

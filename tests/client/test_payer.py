@@ -8,7 +8,7 @@ import pytest
 from tests.payments.x402.paying import PAYER, REQUIREMENT, RESOURCE
 from tollhouse.client import Payer
 from tollhouse.payments.x402.headers import challenge, read_payment
-from tollhouse.payments.x402.verification import chosen_from, signed_by_key
+from tollhouse.payments.x402.verification import match_requirement, recover_eoa_signature
 
 REQUIRED = challenge(RESOURCE, [REQUIREMENT], "pay").headers["PAYMENT-REQUIRED"]
 
@@ -16,8 +16,8 @@ REQUIRED = challenge(RESOURCE, [REQUIREMENT], "pay").headers["PAYMENT-REQUIRED"]
 def test_signed_payment_fulfils_the_requirement():
     payment = read_payment("", Payer(PAYER.private_key).headers(REQUIRED, 1_000)["Payment-Signature"])
     assert payment.payer == PAYER.address.lower()
-    assert chosen_from([REQUIREMENT], payment) == REQUIREMENT
-    assert signed_by_key(payment, REQUIREMENT) is not None
+    assert match_requirement([REQUIREMENT], payment) == REQUIREMENT
+    assert recover_eoa_signature(payment, REQUIREMENT) is not None
 
 
 def test_each_payment_has_a_nonce_of_its_own():

@@ -59,7 +59,7 @@ async def deposited() -> AsyncIterator[tuple[str, str]]:
     async with LocalChain.start() as chain:
         await chain.fund_usdc(WALLET.address, 5_000_000)
         tx_hash = await chain.transfer_usdc(WALLET, TREASURY.address, 2_000_000)
-        await chain.mined(tx_hash)
+        await chain.wait_mined(tx_hash)
         yield chain.url, tx_hash
 
 

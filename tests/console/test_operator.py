@@ -90,7 +90,7 @@ async def test_parked_delivery_is_sent_again_and_an_unknown_one_is_404(tmp_path)
         async with context.database.writing() as transaction:
             await webhooks.subscriptions.add(transaction, "studio", vetted, "ada@example.org")
             await outbox.put(transaction, "studio", "product.created", {"number": 1}, "prod_1")
-        await webhooks.deliver_due_once()
+        await webhooks.deliver_due()
     async with served(tmp_path, admin_token="the-operators-own", webhook_allow_loopback=True) as client:
         found = (await client.get("/operator/api/deliveries", headers=TOKEN)).json()
         (endpoint,), (delivery,) = found["endpoints"], found["deliveries"]

@@ -1,4 +1,4 @@
-"""`tollhouse demo` as a newcomer meets it: the tour, then a server to play with, then nothing is left."""
+"""`tollhouse demo` as a newcomer meets it: the tour, then a server to run_tour with, then nothing is left."""
 
 import re
 import signal

@@ -134,7 +134,7 @@ class Stage:
         agent, chain = await self._agent(), self._behind.chain
         await chain.fund_usdc(agent["WALLET_ADDRESS"], 2_000_000)
         tx_hash = await chain.transfer_usdc(agent["WALLET_ADDRESS"], TREASURY.address, 2_000_000)
-        await chain.mined(tx_hash)
+        await chain.wait_mined(tx_hash)
         return {**agent, "TX_HASH": tx_hash}
 
     async def _payment(self) -> Environment:

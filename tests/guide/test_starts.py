@@ -110,7 +110,7 @@ async def selling(start_server, local_chain):
 
 async def test_agent_finds_the_server_calls_a_tool_deposits_signs_and_pays(selling, local_chain, tmp_path):
     tx_hash = await local_chain.transfer_usdc(Agent(AGENTS_KEY).address, TREASURY.address, 1_000_000)
-    await local_chain.mined(tx_hash)
+    await local_chain.wait_mined(tx_hash)
     variables = {"AGENT_PRIVATE_KEY": AGENTS_KEY, "TX_HASH": tx_hash}
     printed = await gone_through("start-agent", tmp_path, f"127.0.0.1:{selling.port}", **variables)
     found, described, tools, registered, deposited, signed, paid = printed

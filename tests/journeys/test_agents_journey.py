@@ -51,7 +51,7 @@ class Wallet:
         assert self.post("register").status_code == 200
         await chain.fund_usdc(self.address, micros)
         tx_hash = await chain.transfer_usdc(self.address, TREASURY.address, micros)
-        await chain.mined(tx_hash)
+        await chain.wait_mined(tx_hash)
         answer = self.post("deposit", tx_hash=tx_hash)
         assert answer.status_code == 200, answer.text
         return answer.json()
@@ -146,11 +146,11 @@ async def test_reorganised_deposit_is_taken_back_and_credited_again_when_mined_a
     wallet = Wallet(paid_server)
     assert wallet.post("register").status_code == 200
     await chain.fund_usdc(wallet.address, 3_000_000)
-    before = await chain.ask("evm_snapshot")
+    before = await chain.request("evm_snapshot")
     tx_hash = await chain.transfer_usdc(wallet.address, TREASURY.address, 3_000_000)
-    await chain.mined(tx_hash)
+    await chain.wait_mined(tx_hash)
     assert wallet.post("deposit", tx_hash=tx_hash).json()["balance_usd"] == "3.00"
-    await chain.ask("evm_revert", before)
+    await chain.request("evm_revert", before)
     await chain.mine(5)
     poll(lambda: wallet.balance()["balance_usd"] == "0.00", 15)
     assert (wallet.balance()["deposited_usd"], wallet.balance()["spent_usd"]) == ("0.00", "0.00")

@@ -146,7 +146,7 @@ async def deposit(server: Server, chain: LocalChain, address: str) -> str:
     """Register the wallet and deposit; tells the transaction."""
     await chain.fund_usdc(address, DEPOSIT_MICROS)
     tx_hash = await chain.transfer_usdc(address, TREASURY.address, DEPOSIT_MICROS)
-    await chain.mined(tx_hash)
+    await chain.wait_mined(tx_hash)
     assert report(server, address, tx_hash)["credited_usd"] == "5.00"
     return tx_hash
 

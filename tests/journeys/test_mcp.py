@@ -139,7 +139,7 @@ async def test_tool_without_credentials_says_what_is_missing(paid_server):
 async def test_tool_is_paid_with_signed_credit_and_a_replay_is_refused(paid_server, chain):
     await chain.fund_usdc(PAYER.address, 2_000_000)
     tx_hash = await chain.transfer_usdc(PAYER, TREASURY.address, 2_000_000)
-    await chain.mined(tx_hash)
+    await chain.wait_mined(tx_hash)
     wallet = {"wallet_address": PAYER.address}
     httpx2.post(f"{paid_server.base}/api/agent/register", json=wallet).raise_for_status()
     httpx2.post(f"{paid_server.base}/api/agent/deposit", json={**wallet, "tx_hash": tx_hash}).raise_for_status()

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from tollhouse.payments.chain.contracts import call_data
-from tollhouse.payments.chain.local_chain import MINTER, LocalChain, contracts
+from tollhouse.payments.chain.local_chain import MINTER, LocalChain, load_contracts
 
 
 @pytest_asyncio.fixture
@@ -17,7 +17,7 @@ async def local_chain() -> AsyncIterator[LocalChain]:
 
 async def deploy(chain: LocalChain, contract: str, *words: str | int) -> str:
     """The address of a new contract of ours, made with addresses or numbers as constructor arguments."""
-    creation = bytes.fromhex(contracts()[contract].creation[2:]) + call_data("", *words)[4:]
+    creation = bytes.fromhex(load_contracts()[contract].creation[2:]) + call_data("", *words)[4:]
     tx_hash = await chain.send(MINTER, None, creation)
-    await chain.mined(tx_hash)
-    return str((await chain.ask("eth_getTransactionReceipt", tx_hash))["contractAddress"])
+    await chain.wait_mined(tx_hash)
+    return str((await chain.request("eth_getTransactionReceipt", tx_hash))["contractAddress"])

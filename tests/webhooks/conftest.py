@@ -28,7 +28,7 @@ class House:
         self.room = open_room()
 
     async def register(self, url: str, types: Sequence[str] = (), service: str = "mattress") -> NewSecret:
-        target = await self.room.subscriptions.vetted(url)
+        target = await self.room.subscriptions.validate(url)
         async with self.database.writing() as transaction:
             return await self.room.subscriptions.add(transaction, service, target, "ada@example.org", types)
 
@@ -37,10 +37,10 @@ class House:
             return await outbox.put(transaction, "mattress", kind, {"number": number}, f"prod_{number}", **options)
 
     async def deliveries(self, **options: Any) -> list[Delivery]:
-        return await self.room.deliveries.listed(**options)
+        return await self.room.deliveries.newest(**options)
 
     async def endpoint(self, endpoint_id: str) -> Endpoint:
-        found = await self.room.subscriptions.found(endpoint_id)
+        found = await self.room.subscriptions.find(endpoint_id)
         assert found is not None
         return found
 

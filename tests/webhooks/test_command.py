@@ -38,7 +38,7 @@ def deliver(tmp_path):
         async with database.writing() as transaction:
             for number in numbers:
                 await outbox.put(transaction, SERVICE, "product.created", {"number": number}, f"prod_{number}")
-        made = await room.deliver_due_once()
+        made = await room.deliver_due()
         await room.close()
         await database.close()
         return made

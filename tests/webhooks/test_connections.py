@@ -7,7 +7,7 @@ from standardwebhooks.webhooks import Webhook
 from tests.fakes.receiver import receiver
 from tests.webhooks.certificates import Authority
 from tests.webhooks.conftest import IMPATIENT
-from tollhouse.webhooks.target_validation import Rules, TargetRefused
+from tollhouse.webhooks.target_validation import TargetRefused, TargetRules
 from tollhouse.webhooks.transport import VettedTransport
 
 HOST = "hooks.example"
@@ -41,7 +41,7 @@ async def told_over(house, hook, room):
     house.room = room
     made = await house.register(hook.url(host=HOST))
     await house.put()
-    await room.deliver_due_once()
+    await room.deliver_due()
     (delivery,) = await house.deliveries()
     return delivery, made.secret
 
@@ -86,7 +86,7 @@ async def test_name_that_is_rebound_after_registration_is_not_connected_to(house
     await house.register(tls_hook.url(host=HOST))
     names.addresses = [address]
     await house.put()
-    await house.room.deliver_due_once()
+    await house.room.deliver_due()
     (delivery,) = await house.deliveries()
     assert (delivery.state, delivery.last_error) == ("pending", "address")
     assert tls_hook.connections == 0
@@ -98,7 +98,7 @@ async def test_plain_name_of_this_machine_that_is_rebound_to_the_public_is_not_c
     await house.register(hook.url(host="localhost"))
     names.addresses = ["93.184.216.34"]
     await house.put()
-    await house.room.deliver_due_once()
+    await house.room.deliver_due()
     (delivery,) = await house.deliveries()
     assert delivery.last_error == "address"
     assert hook.connections == 0
@@ -107,7 +107,7 @@ async def test_plain_name_of_this_machine_that_is_rebound_to_the_public_is_not_c
 async def test_kept_connection_serves_its_own_name_alone(authority):
     """Two names at one address: the second is verified for itself."""
     with receiver(authority.server(HOST)) as hook:
-        transport = VettedTransport(Rules(allow_loopback=True), Names("127.0.0.1"), authority.trust())
+        transport = VettedTransport(TargetRules(allow_loopback=True), Names("127.0.0.1"), authority.trust())
         async with httpx2.AsyncClient(transport=transport) as client:
             headers = {"webhook-id": "evt_1"}
             for _ in range(2):
@@ -124,7 +124,7 @@ async def test_proxies_of_the_environment_are_not_used(house, hook, monkeypatch)
         house.room = house.open_room()
         await house.register(hook.url())
         await house.put()
-        await house.room.deliver_due_once()
+        await house.room.deliver_due()
         assert len(hook.taken) == 1
         assert proxy.connections == 0
 
@@ -140,7 +140,7 @@ async def test_next_address_is_tried_when_the_first_does_not_answer(house, tls_h
     "url", ["http://127.1:8080/", "http://user@127.0.0.1:8080/", "http://10.0.0.1:8080/", "unix:///run/x.sock"]
 )
 async def test_transport_refuses_by_itself_what_was_never_registered(url):
-    transport = VettedTransport(Rules(allow_loopback=True), Names("127.0.0.1"))
+    transport = VettedTransport(TargetRules(allow_loopback=True), Names("127.0.0.1"))
     async with httpx2.AsyncClient(transport=transport) as client:
         with pytest.raises((TargetRefused, httpx2.UnsupportedProtocol)):
             await client.get(url)

@@ -32,7 +32,7 @@ async def main(url, start, stop, step):
     room = open_webhooks(settings, database)
     now = start
     while now <= stop:
-        await room.deliver_due_once(now)
+        await room.deliver_due(now)
         print(now, flush=True)
         now += step
     await room.close()
@@ -111,5 +111,5 @@ async def test_two_processes_with_a_killed_third_share_the_rest(house, hook, del
     context = [house.open_room(), house.open_room()]
     for now in (start, start + 2 * MINUTE):
         for room in context:
-            await room.deliver_due_once(now)
+            await room.deliver_due(now)
     assert len({told.id for told in hook.taken}) == 100

@@ -1,13 +1,13 @@
 import pytest
 
 from tollhouse.webhooks.schedule import (
-    LONGEST_ASKED,
+    MAX_RETRY_AFTER,
     PAUSES,
     Capacity,
     Waiting,
-    allot,
+    allocate,
+    parse_retry_after,
     pause_after,
-    retry_after_seconds,
 )
 
 NOW = 1_780_000_000.0
@@ -32,41 +32,41 @@ def test_after_the_tenth_try_there_is_no_pause():
 def test_asked_pause_lengthens_and_never_shortens():
     assert pause_after(1, 120.0) == 120.0
     assert pause_after(4, 30.0) > 6_000
-    assert pause_after(1, 1e12) == LONGEST_ASKED
+    assert pause_after(1, 1e12) == MAX_RETRY_AFTER
 
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [("120", 120.0), (" 7 ", 7.0), ("0", 0.0), ("99999999999999999999", LONGEST_ASKED), (None, None), ("", None),
+    [("120", 120.0), (" 7 ", 7.0), ("0", 0.0), ("99999999999999999999", MAX_RETRY_AFTER), (None, None), ("", None),
      ("soon", None), ("-5", None), ("1.5", None), ("\u0661", None),
      ("Thu, 28 May 2026 20:28:40 GMT", 1_000_120 - 1_000_000), ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
-     ("Fri, 31 Dec 9999 23:59:59 GMT", LONGEST_ASKED), ("Thu, 99 May 2026 20:28:40 GMT", None)],
+     ("Fri, 31 Dec 9999 23:59:59 GMT", MAX_RETRY_AFTER), ("Thu, 99 May 2026 20:28:40 GMT", None)],
 )  # fmt: skip
 def test_retry_after_is_read_as_seconds_or_a_date(header, seconds):
-    assert retry_after_seconds(header, NOW) == seconds
+    assert parse_retry_after(header, NOW) == seconds
 
 
 def test_line_is_served_one_by_one_the_longest_unserved_first():
     line = [waiting("a", served_at=3), waiting("b", served_at=1), waiting("c", served_at=2)]
-    assert allot(line, Capacity(overall=2), 0, 0) == {"b": 1, "c": 1}
-    assert allot(line, Capacity(overall=4), 0, 0) == {"b": 2, "c": 1, "a": 1}
+    assert allocate(line, Capacity(overall=2), 0, 0) == {"b": 1, "c": 1}
+    assert allocate(line, Capacity(overall=4), 0, 0) == {"b": 2, "c": 1, "a": 1}
 
 
 def test_no_endpoint_gets_more_than_its_share():
-    assert allot([waiting("a", in_flight=3)], Capacity(each=8), 3, 0) == {"a": 5}
-    assert allot([waiting("a", in_flight=8)], Capacity(each=8), 8, 0) == {}
-    assert allot([waiting("a", is_proven=False)], Capacity(), 0, 0) == {"a": 2}
-    assert allot([waiting("a", is_suspect=True)], Capacity(), 0, 0) == {"a": 2}
+    assert allocate([waiting("a", in_flight=3)], Capacity(each=8), 3, 0) == {"a": 5}
+    assert allocate([waiting("a", in_flight=8)], Capacity(each=8), 8, 0) == {}
+    assert allocate([waiting("a", is_proven=False)], Capacity(), 0, 0) == {"a": 2}
+    assert allocate([waiting("a", is_suspect=True)], Capacity(), 0, 0) == {"a": 2}
 
 
 def test_suspects_together_leave_room_for_the_others():
     line = [waiting(f"dead{number}", is_suspect=True) for number in range(500)] + [waiting("well", served_at=9)]
-    given = allot(line, Capacity(overall=20, suspects=10), 0, 0)
+    given = allocate(line, Capacity(overall=20, suspects=10), 0, 0)
     assert given.pop("well") == 8
     assert sum(given.values()) == 10
-    assert allot(line, Capacity(overall=20, suspects=10), 10, 10) == {"well": 8}
+    assert allocate(line, Capacity(overall=20, suspects=10), 10, 10) == {"well": 8}
 
 
 def test_nothing_is_given_beyond_the_whole():
-    assert allot([waiting("a"), waiting("b")], Capacity(overall=5), 5, 0) == {}
-    assert sum(allot([waiting(str(n)) for n in range(9)], Capacity(overall=5), 2, 0).values()) == 3
+    assert allocate([waiting("a"), waiting("b")], Capacity(overall=5), 5, 0) == {}
+    assert sum(allocate([waiting(str(n)) for n in range(9)], Capacity(overall=5), 2, 0).values()) == 3

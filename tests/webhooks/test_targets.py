@@ -2,10 +2,16 @@ import socket
 
 import pytest
 
-from tollhouse.webhooks.target_validation import Rules, SystemResolver, TargetRefused, refusal, vet
+from tollhouse.webhooks.target_validation import (
+    SystemResolver,
+    TargetRefused,
+    TargetRules,
+    blocked_kind,
+    validate_target,
+)
 
-STRICT = Rules()
-DEVELOPMENT = Rules(allow_loopback=True)
+STRICT = TargetRules()
+DEVELOPMENT = TargetRules(allow_loopback=True)
 PUBLIC_4, PUBLIC_6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
 
 
@@ -165,32 +171,32 @@ def test_there_are_enough_hostile_vectors():
 @pytest.mark.parametrize("url", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
 async def test_hostile_text_is_refused(url):
     with pytest.raises(TargetRefused):
-        await vet(url, STRICT, names())
+        await validate_target(url, STRICT, names())
 
 
 @pytest.mark.parametrize("address", HOSTILE_ADDRESSES.values(), ids=HOSTILE_ADDRESSES)
 async def test_name_that_stands_for_a_hostile_address_is_refused(address):
     with pytest.raises(TargetRefused, match="public address") as refused:
-        await vet("https://hooks.example/", STRICT, names(hooks_example=[address]))
+        await validate_target("https://hooks.example/", STRICT, names(hooks_example=[address]))
     assert address not in str(refused.value)
 
 
 @pytest.mark.parametrize("address", HOSTILE_ADDRESSES.values(), ids=HOSTILE_ADDRESSES)
 async def test_hostile_address_in_the_url_is_refused(address):
     with pytest.raises(TargetRefused):
-        await vet(f"https://[{address}]/" if ":" in address else f"https://{address}/", STRICT, names())
+        await validate_target(f"https://[{address}]/" if ":" in address else f"https://{address}/", STRICT, names())
 
 
 async def test_one_hostile_address_among_public_ones_is_refused():
     with pytest.raises(TargetRefused):
-        await vet("https://hooks.example/", STRICT, names(hooks_example=[PUBLIC_4, PUBLIC_6, "10.0.0.1"]))
+        await validate_target("https://hooks.example/", STRICT, names(hooks_example=[PUBLIC_4, PUBLIC_6, "10.0.0.1"]))
 
 
 async def test_name_that_resolves_to_nothing_is_refused():
     with pytest.raises(TargetRefused, match="does not resolve"):
-        await vet("https://hooks.example/", STRICT, names(hooks_example=[]))
+        await validate_target("https://hooks.example/", STRICT, names(hooks_example=[]))
     with pytest.raises(TargetRefused, match="does not resolve"):
-        await vet("https://hooks.example/", STRICT, names(hooks_example=["no address"]))
+        await validate_target("https://hooks.example/", STRICT, names(hooks_example=["no address"]))
 
 
 async def test_name_server_that_fails_refuses():
@@ -198,41 +204,41 @@ async def test_name_server_that_fails_refuses():
         raise socket.gaierror(socket.EAI_AGAIN, "try again")
 
     with pytest.raises(TargetRefused, match="does not resolve"):
-        await vet("https://hooks.example/", STRICT, resolve)
+        await validate_target("https://hooks.example/", STRICT, resolve)
 
 
 @pytest.mark.parametrize(("url", "called"), GOOD.items())
 async def test_good_target_passes_in_its_canonical_form(url, called):
-    assert await vet(url, STRICT, names(hooks_example=[PUBLIC_4, PUBLIC_6])) == called
+    assert await validate_target(url, STRICT, names(hooks_example=[PUBLIC_4, PUBLIC_6])) == called
 
 
 @pytest.mark.parametrize("address", PUBLIC_ADDRESSES)
 async def test_public_address_passes(address):
-    assert await vet("https://hooks.example/", STRICT, names(hooks_example=[address]))
+    assert await validate_target("https://hooks.example/", STRICT, names(hooks_example=[address]))
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8080/", "http://[::1]:8080/", "http://localhost:9999/",
                                  "https://localhost/", "http://dev.localhost/"])  # fmt: skip
 async def test_this_machine_may_be_called_in_development(url):
     resolve = names(localhost=["127.0.0.1", "::1"], dev_localhost=["127.0.0.1"])
-    assert await vet(url, DEVELOPMENT, resolve) == url
+    assert await validate_target(url, DEVELOPMENT, resolve) == url
     with pytest.raises(TargetRefused):
-        await vet(url, STRICT, resolve)
+        await validate_target(url, STRICT, resolve)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1", "0.0.0.0"])  # noqa: S104
 async def test_development_opens_nothing_but_this_machine(address):
     with pytest.raises(TargetRefused):
-        await vet("https://hooks.example/", DEVELOPMENT, names(hooks_example=[address]))
+        await validate_target("https://hooks.example/", DEVELOPMENT, names(hooks_example=[address]))
 
 
 async def test_plain_http_to_the_public_is_refused_in_development_and_allowed_for_feeds():
     with pytest.raises(TargetRefused):
-        await vet("http://good.example/", DEVELOPMENT, names())
-    feeds = Rules(allow_plain=True)
-    assert await vet("http://good.example/feed.xml", feeds, names()) == "http://good.example/feed.xml"
+        await validate_target("http://good.example/", DEVELOPMENT, names())
+    feeds = TargetRules(allow_plain=True)
+    assert await validate_target("http://good.example/feed.xml", feeds, names()) == "http://good.example/feed.xml"
     with pytest.raises(TargetRefused):
-        await vet("http://good.example/feed.xml", feeds, names(good_example=["127.0.0.1"]))
+        await validate_target("http://good.example/feed.xml", feeds, names(good_example=["127.0.0.1"]))
 
 
 async def test_every_spelling_that_the_machine_would_resolve_to_itself_is_refused():
@@ -243,7 +249,7 @@ async def test_every_spelling_that_the_machine_would_resolve_to_itself_is_refuse
             for address in await resolver(spelling):
                 assert address in {"127.0.0.1", "::1"}
                 with pytest.raises(TargetRefused):
-                    await vet("https://hooks.example/", STRICT, names(hooks_example=[address]))
+                    await validate_target("https://hooks.example/", STRICT, names(hooks_example=[address]))
     finally:
         resolver.close()
 
@@ -251,5 +257,5 @@ async def test_every_spelling_that_the_machine_would_resolve_to_itself_is_refuse
 def test_kind_of_refused_address_is_named():
     from ipaddress import ip_address
 
-    assert refusal(ip_address("169.254.169.254")) == "link-local"
-    assert refusal(ip_address(PUBLIC_4)) is None
+    assert blocked_kind(ip_address("169.254.169.254")) == "link-local"
+    assert blocked_kind(ip_address(PUBLIC_4)) is None

@@ -176,7 +176,7 @@ class AgentEndpoints:
         except ValueError as error:
             raise invalid_parameter("wallet_address", f"`wallet_address`: {error}.") from None
         agent = await self._known(wallet)
-        standing = await credit.standing(self._ledger, agent.agent_id)
+        standing = await credit.agent_balance(self._ledger, agent.agent_id)
         return AgentBalance(
             agent_id=agent.agent_id,
             wallet_address=agent.wallet_address,

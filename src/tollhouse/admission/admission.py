@@ -24,7 +24,7 @@ from tollhouse.http.terms import Terms
 from tollhouse.metering.meter import SECONDS_PER_DAY, Level, Reservation, Verdict, Windows
 from tollhouse.payments import credit
 from tollhouse.payments.credit import Claim
-from tollhouse.payments.x402.claims import Kept
+from tollhouse.payments.x402.claims import PaidResponse
 from tollhouse.payments.x402.receipts import Headers as PaymentHeaders
 from tollhouse.payments.x402.types import VerificationFailure
 
@@ -201,8 +201,8 @@ class Admission:
         x402 = self._context.per_request.x402
         assert x402 is not None, "a payment was claimed"
         delivered = partial(x402.delivered, claimed.payment)
-        if isinstance(claimed, Kept):
-            return Admitted(_with_headers(from_stored(claimed.answer), claimed.headers), usage, delivered)
+        if isinstance(claimed, PaidResponse):
+            return Admitted(_with_headers(from_stored(claimed.response), claimed.headers), usage, delivered)
         call.request.watch_disconnect()
         try:
             answer = await call.handle(visitor, visitor.address)
@@ -226,9 +226,9 @@ class Admission:
         nonce = nonce_of(signed.nonce).hex()
         print_of_call = fingerprint(call.request, await call.body())
         claim = await credit.claim(self._context.ledger, caller.agent_id, nonce, price, print_of_call)
-        if claim.kept is not None:
+        if claim.stored is not None:
             verdict = await self._meter.peek(caller.subject, self._windows_of(caller))
-            return Admitted(from_stored(claim.kept), self._usage(caller, verdict), claim.delivered)
+            return Admitted(from_stored(claim.stored), self._usage(caller, verdict), claim.delivered)
         call.request.watch_disconnect()
         try:
             reservation = await self._reserve(caller)

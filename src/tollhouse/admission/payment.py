@@ -8,8 +8,8 @@ from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.router import Call
 from tollhouse.payments.stored_response import StoredResponse
-from tollhouse.payments.x402.claims import Claimed, Kept
-from tollhouse.payments.x402.headers import NO_PAYMENT_TAKEN, challenge, read_payment, refusal
+from tollhouse.payments.x402.claims import Claimed, PaidResponse
+from tollhouse.payments.x402.headers import PAYMENT_NOT_CONFIGURED, challenge, payment_invalid, read_payment
 from tollhouse.payments.x402.payments import X402
 from tollhouse.payments.x402.types import Resource, VerificationFailure
 
@@ -37,7 +37,7 @@ def fingerprint(request: HttpRequest, body: bytes) -> bytes:
 ASKS_FOR_PAYMENT = "The free allowance is used up: pay for this request."
 
 
-async def claim(context: AppContext, call: Call) -> Claimed | Kept:
+async def claim(context: AppContext, call: Call) -> Claimed | PaidResponse:
     """The payment this call brings, verified and taken for it, before any work is done.
 
     Raises Problem `payment-required` where there is none, `payment-invalid` where it will not do, and those of X402.
@@ -51,19 +51,19 @@ async def claim(context: AppContext, call: Call) -> Claimed | Kept:
     print_of_call = fingerprint(request, await call.body())
     outcome = await context.per_request.x402.claim(payment, accepts, print_of_call, resource.url)
     if isinstance(outcome, VerificationFailure):
-        raise refusal(outcome, challenge(resource, accepts, outcome.reason))
+        raise payment_invalid(outcome, challenge(resource, accepts, outcome.reason))
     return outcome
 
 
 def refused(context: AppContext, x402: X402, call: Call, outcome: VerificationFailure) -> Problem:
     """The 402 for a payment whose settlement moved no money."""
-    return refusal(outcome, challenge(_resource(context, call), x402.accepts(_price(call)), outcome.reason))
+    return payment_invalid(outcome, challenge(_resource(context, call), x402.accepts(_price(call)), outcome.reason))
 
 
 def _required(x402: X402 | None, call: Call, resource: Resource) -> Problem:
     accepts = x402.accepts(_price(call)) if x402 else []
-    how_to_pay = "Pay for this request (x402)." if accepts else NO_PAYMENT_TAKEN
-    error = ASKS_FOR_PAYMENT if accepts else NO_PAYMENT_TAKEN
+    how_to_pay = "Pay for this request (x402)." if accepts else PAYMENT_NOT_CONFIGURED
+    error = ASKS_FOR_PAYMENT if accepts else PAYMENT_NOT_CONFIGURED
     return challenge(resource, accepts, error).problem(
         "payment-required",
         f"Free allowance exceeded for this address. {how_to_pay} Other ways to pay: wallet credit, with "

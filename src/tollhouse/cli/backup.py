@@ -16,7 +16,7 @@ from tollhouse import __version__, clock
 from tollhouse.cli.options import HERE, Where
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import ledger_file
-from tollhouse.payments.ledger.process_lease import is_anyone_there
+from tollhouse.payments.ledger.process_lease import is_ledger_open
 from tollhouse.storage.counters_sqlite import USAGE_FILE
 from tollhouse.storage.database import database_url
 from tollhouse.storage.migrate import LEDGER, MAIN, NewerSchemaError, newest_version
@@ -73,7 +73,7 @@ def restore(
     contents = _checked(folder)
     places = _places(settings)
     home = Path(settings.data_dir)
-    if is_anyone_there(places[LEDGER_FILE]):
+    if is_ledger_open(places[LEDGER_FILE]):
         raise ValueError(f"a server or a command is using {home}: stop it first")
     if not force and home.is_dir() and any(home.iterdir()):
         raise ValueError(f"{home} is not empty: --force moves what is in the way aside, and deletes nothing")

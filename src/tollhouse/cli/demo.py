@@ -33,22 +33,22 @@ def demo(
 
 
 async def _show(folder: Path, port: int, *, once: bool, opens: bool) -> None:
-    from tollhouse.demo.environment import set_stage
-    from tollhouse.demo.printer import Narrator
-    from tollhouse.demo.tour import addresses, play
+    from tollhouse.demo.environment import start_environment
+    from tollhouse.demo.printer import Printer
+    from tollhouse.demo.tour import addresses, run_tour
 
-    tell, began = Narrator(Console()), time.monotonic()
-    tell.say("Starting a chain and a server of its own: nothing leaves this machine, no account is needed …")
-    async with set_stage(folder, port) as stage:
-        await play(stage, tell)
-        tell.say(f"\nThe tour took {time.monotonic() - began:.0f} seconds, the start of everything included.")
+    printer, began = Printer(Console()), time.monotonic()
+    printer.say("Starting a chain and a server of its own: nothing leaves this machine, no account is needed …")
+    async with start_environment(folder, port) as environment:
+        await run_tour(environment, printer)
+        printer.say(f"\nThe tour took {time.monotonic() - began:.0f} seconds, the start of everything included.")
         if once:
             return
-        tell.chapter("Yours now", "The server goes on until Ctrl-C; then all of it is gone.")
-        tell.table(await addresses(stage))
+        printer.chapter("Yours now", "The server goes on until Ctrl-C; then all of it is gone.")
+        printer.table(await addresses(environment))
         if opens and sys.stdout.isatty() and has_display():
-            webbrowser.open(stage.root)
-        await _until_told(stage.ended)
+            webbrowser.open(environment.root)
+        await _until_told(environment.ended)
 
 
 async def _until_told(ended: asyncio.Event) -> None:

@@ -24,7 +24,7 @@ def add(*, service: str, url: str, email: str, types: Types = None, where: Where
 
     async def command() -> None:
         async with where.open() as context:
-            target = await context.webhooks.subscriptions.vetted(url)
+            target = await context.webhooks.subscriptions.validate(url)
             async with context.database.writing() as transaction:
                 made = await context.webhooks.subscriptions.add(transaction, service, target, email, _split(types))
             print_json(_with_secret(made))
@@ -38,7 +38,7 @@ def list_endpoints(*, where: Where = HERE) -> None:
 
     async def command() -> None:
         async with where.open() as context:
-            for endpoint in await context.webhooks.subscriptions.listed():
+            for endpoint in await context.webhooks.subscriptions.all():
                 print_json(endpoint)
 
     run(command())
@@ -57,11 +57,11 @@ def change(
 
     async def command() -> None:
         async with where.open() as context:
-            target = None if url is None else await context.webhooks.subscriptions.vetted(url)
+            target = None if url is None else await context.webhooks.subscriptions.validate(url)
             named = None if types is None else _split(types)
             async with context.database.writing() as transaction:
                 changed = await context.webhooks.subscriptions.change(
-                    transaction, endpoint_id, vetted_url=target, email=email, types=named
+                    transaction, endpoint_id, target=target, email=email, types=named
                 )
             print_json(changed)
 
@@ -116,7 +116,7 @@ def deliveries(
 
     async def command() -> None:
         async with where.open() as context:
-            for delivery in await context.webhooks.deliveries.listed(endpoint, state, limit):
+            for delivery in await context.webhooks.deliveries.newest(endpoint, state, limit):
                 print_json(delivery)
 
     run(command())

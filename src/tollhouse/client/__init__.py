@@ -1,4 +1,4 @@
-"""For those who call a Tollhouse server: sign a call with a wallet, or pay for a single request."""
+"""Clients of a Tollhouse server: sign calls with a wallet, or pay for a single request."""
 
 from tollhouse.client.agent import Agent
 from tollhouse.client.payer import Payer

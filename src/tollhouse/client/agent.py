@@ -1,4 +1,4 @@
-"""A wallet that signs calls: its private key, and the three headers of each call."""
+"""A wallet that signs calls."""
 
 import re
 import secrets
@@ -15,11 +15,11 @@ _KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
 
 
 class Agent:
-    """One wallet. `prefix` is the word before the path in the signed message; the server's settings may change it."""
+    """A wallet that signs calls. `prefix` is the first word of the signed message, a setting of the server."""
 
     def __init__(self, private_key: str | bytes, prefix: str = "service") -> None:
         """Take the key as 32 bytes or as hex, with or without 0x. Raises ValueError, which never shows the key."""
-        self._key = private_key_of(private_key)
+        self._key = parse_private_key(private_key)
         self._prefix = prefix
         self.address = checksummed(address_of(self._key.public_key))
 
@@ -27,13 +27,13 @@ class Agent:
         return f"Agent({self.address})"
 
     def headers(self, path: str) -> dict[str, str]:
-        """What to send with one call of this path, such as `/feeds/defense-brief`; the next call needs others.
+        """The headers for one call of this path, such as `/feeds/defense-brief`. Every call needs new ones.
 
-        The path is the service's own, without the prefix it is mounted under. A query string may be signed too: then
-        it must be, byte for byte, the one that is sent. Raises ValueError when the path does not begin with a slash.
+        The path is the service's own, without the prefix it is mounted under. It may include the query string, exactly
+        as it is sent. Raises ValueError if the path does not begin with a slash.
         """
         if not path.startswith("/"):
-            raise ValueError("sign the path of the call, beginning with a slash")
+            raise ValueError("the path must begin with a slash")
         nonce = secrets.token_hex(NONCE_BYTES)
         digest = personal_digest(f"{self._prefix}:{path}:{nonce}".encode())
         signature = self._key.sign_recoverable(digest, hasher=None)
@@ -44,12 +44,12 @@ class Agent:
         }
 
 
-def private_key_of(given: str | bytes) -> PrivateKey:
-    """A key of 32 bytes, or its hex with or without 0x. Raises ValueError, which never shows the key."""
-    matched = _KEY.fullmatch(given.hex() if isinstance(given, bytes) else given)
+def parse_private_key(key: str | bytes) -> PrivateKey:
+    """Parse a key of 32 bytes, or its hex with or without 0x. Raises ValueError, which never shows the key."""
+    matched = _KEY.fullmatch(key.hex() if isinstance(key, bytes) else key)
     if matched is None:
-        raise ValueError("a private key is 32 bytes, or 64 hexadecimal digits")
+        raise ValueError("a private key must be 32 bytes, or 64 hex digits")
     try:
         return PrivateKey(bytes.fromhex(matched[1]))
     except ValueError:
-        raise ValueError("a private key lies between 1 and the order of the curve") from None
+        raise ValueError("a private key must be between 1 and the order of the curve") from None

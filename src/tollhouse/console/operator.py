@@ -139,8 +139,8 @@ class OperatorEndpoints:
         return _json(await self._context.ledger.verify())
 
     async def deliveries(self, request: Request[DeliveriesQuery, None]) -> Response:
-        endpoints = await self._context.webhooks.subscriptions.listed()
-        deliveries = await self._context.webhooks.deliveries.listed(
+        endpoints = await self._context.webhooks.subscriptions.all()
+        deliveries = await self._context.webhooks.deliveries.newest(
             state=request.query.state, limit=request.query.limit
         )
         return _json({"endpoints": endpoints, "count": len(deliveries), "deliveries": deliveries})

@@ -26,12 +26,12 @@ START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 
 
-class StageError(Exception):
-    """The stage could not be set; the message is one line."""
+class DemoError(Exception):
+    """The environment could not be set; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Environment:
     """`agent` is a funded wallet; `root` is where the server listens."""
 
     chain: LocalChain
@@ -56,12 +56,12 @@ class Stage:
 
 
 @asynccontextmanager
-async def set_stage(folder: Path, port: int) -> AsyncIterator[Stage]:
-    """The chain and the server running, until the block ends. Raises StageError."""
+async def start_environment(folder: Path, port: int) -> AsyncIterator[Environment]:
+    """The chain and the server running, until the block ends. Raises DemoError."""
     root = f"http://127.0.0.1:{port or _free_port()}"
     async with LocalChain.start() as chain:
         await chain.fund_usdc(AGENT.address, FUNDS_MICROS)
-        staged = app.load_settings(
+        settings = app.load_settings(
             None,
             data_dir=str(folder),
             recorded=True,
@@ -75,8 +75,8 @@ async def set_stage(folder: Path, port: int) -> AsyncIterator[Stage]:
             webhook_allow_loopback=True,
             public_url=root,
         )
-        async with _server(staged, root) as ended, httpx2.AsyncClient(base_url=root, timeout=30) as client:
-            yield Stage(chain, staged, root, client, AGENT, ended)
+        async with _server(settings, root) as ended, httpx2.AsyncClient(base_url=root, timeout=30) as client:
+            yield Environment(chain, settings, root, client, AGENT, ended)
 
 
 @asynccontextmanager
@@ -84,7 +84,7 @@ async def _server(settings: Settings, root: str) -> AsyncIterator[asyncio.Event]
     """`tollhouse serve` as a process of its own; the event is set when it ends by itself."""
     folder = Path(settings.data_dir)
     export(settings)
-    with _log_in(folder) as log:
+    with _open_log(folder) as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tollhouse", "serve", "--port", root.rpartition(":")[2],
             stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
@@ -96,7 +96,7 @@ async def _server(settings: Settings, root: str) -> AsyncIterator[asyncio.Event]
         await _until_healthy(root, ended, folder)
         yield ended
     finally:
-        # `ended` does not tell: whoever has seen enough may set it as well.
+        # `ended` does not printer: whoever has seen enough may set it as well.
         if not watch.done():
             os.killpg(process.pid, signal.SIGTERM)
             await asyncio.wait({watch}, timeout=STOP_SECONDS)
@@ -104,7 +104,7 @@ async def _server(settings: Settings, root: str) -> AsyncIterator[asyncio.Event]
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _log_in(folder: Path) -> BinaryIO:
+def _open_log(folder: Path) -> BinaryIO:
     folder.mkdir(parents=True, exist_ok=True)
     return (folder / "server.log").open("ab")
 
@@ -118,7 +118,7 @@ async def _until_healthy(root: str, ended: asyncio.Event, folder: Path) -> None:
             except httpx2.TransportError:
                 pass
             await asyncio.sleep(0.1)
-    raise StageError(f"the server ended at once; its log is {folder / 'server.log'}")
+    raise DemoError(f"the server ended at once; its log is {folder / 'server.log'}")
 
 
 def _free_port() -> int:

@@ -12,7 +12,7 @@ _PLAN_HEADERS = (("x-credits-tier", "tier"), ("x-ratelimit-remaining", "left"))
 _FIRST_ERROR = 400
 
 
-class Narrator:
+class Printer:
     """Writes to a terminal, or plain text where there is none."""
 
     def __init__(self, console: Console) -> None:

@@ -25,7 +25,7 @@ class Delivery(Struct, frozen=True):
         return hmac.compare_digest(expected, self.headers["webhook-signature"])
 
 
-class Hook(Struct, frozen=True):
+class Receiver(Struct, frozen=True):
     """Where it listens, and what it has got."""
 
     url: str
@@ -33,7 +33,7 @@ class Hook(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[Hook]:
+async def run_receiver() -> AsyncIterator[Receiver]:
     """An endpoint on loopback, for as long as the block lasts."""
     got: asyncio.Queue[Delivery] = asyncio.Queue()
 
@@ -47,7 +47,7 @@ async def listening() -> AsyncIterator[Hook]:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        yield Hook(f"http://127.0.0.1:{port}/hook", got)
+        yield Receiver(f"http://127.0.0.1:{port}/receiver", got)
 
 
 async def _read(reader: asyncio.StreamReader) -> Delivery:

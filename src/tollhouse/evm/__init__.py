@@ -1,1 +1,1 @@
-"""What Ethereum fixes: hashes, addresses, signatures, and the two forms of message a wallet signs."""
+"""Ethereum primitives: hashes, addresses, signatures, and the two kinds of signed messages."""

@@ -4,10 +4,10 @@ import tiny_keccak
 
 
 def keccak256(message: bytes) -> bytes:
-    """The 32 bytes of the hash."""
+    """The Keccak-256 hash, 32 bytes: the original padding, not that of SHA3-256."""
     return tiny_keccak.keccak256(message)
 
 
 def personal_digest(message: bytes) -> bytes:
-    """The 32 bytes that are signed: the prefix keeps a message from ever being a transaction."""
+    """The 32 bytes signed for a personal message (EIP-191): the prefix keeps it from being a transaction."""
     return keccak256(b"\x19Ethereum Signed Message:\n%d%b" % (len(message), message))

@@ -1,4 +1,4 @@
-"""A recoverable secp256k1 signature: its one accepted form, and the address that made it."""
+"""Recoverable secp256k1 signatures: the only accepted form, and the address of the signer."""
 
 import re
 
@@ -18,20 +18,20 @@ _RECOVERY_IDS = {0: b"\0", 1: b"\1", 27: b"\0", 28: b"\1"}
 
 
 class Signature(Struct, frozen=True):
-    """r and s, 32 bytes each, then the recovery id 0 or 1. Only one such signature exists for each that was made."""
+    """r and s, 32 bytes each, then the recovery id 0 or 1. The form is unique for each signature."""
 
     compact: bytes
 
 
 def parse_signature(text: str) -> Signature:
-    """Read `r || s || v` in hex, with or without 0x. Raises ValueError, with a reason fit for a stranger.
+    """Parse `r || s || v` in hex, with or without 0x. Raises ValueError, with a reason that is safe to show.
 
-    v is 0, 1, 27 or 28; r and s lie in 1..n-1; the upper half of s is refused, because whoever sees a signature can
-    make its twin there (EIP-2).
+    v is 0, 1, 27 or 28; r and s lie in 1..n-1; the upper half of s is refused, because anyone can derive such a second
+    signature from the first (EIP-2).
     """
     matched = _SIGNATURE.fullmatch(text)
     if matched is None:
-        raise ValueError("a signature is 65 bytes in hexadecimal")
+        raise ValueError("a signature must be 65 bytes in hex")
     raw = bytes.fromhex(matched[1])
     r, s, recovery_id = raw[:32], raw[32:64], _RECOVERY_IDS.get(raw[64])
     if recovery_id is None:
@@ -39,19 +39,19 @@ def parse_signature(text: str) -> Signature:
     if not (_ZERO < r < _ORDER and _ZERO < s < _ORDER):
         raise ValueError("the signature's r and s must lie between 1 and the order of the curve")
     if s > _HIGHEST_S:
-        raise ValueError("the signature's s is in the upper half, where any signature has a twin (EIP-2)")
+        raise ValueError("the signature's s must be in the lower half of the curve's order (EIP-2)")
     return Signature(r + s + recovery_id)
 
 
 def recover(digest: bytes, signature: Signature) -> bytes:
-    """The 20 bytes of the address that signed this digest of 32 bytes. Raises ValueError when none can have."""
+    """The 20 bytes of the address that signed this digest of 32 bytes. Raises ValueError if there is none."""
     try:
         key = PublicKey.from_signature_and_message(signature.compact, digest, hasher=None)
     except ValueError:
-        raise ValueError("no key can have made this signature") from None
+        raise ValueError("the signature is invalid") from None
     return address_of(key)
 
 
 def address_of(key: PublicKey) -> bytes:
-    """The 20 bytes of the address a public key stands behind."""
+    """The 20 bytes of the address of a public key."""
     return keccak256(key.format(compressed=False)[1:])[12:]

@@ -1,4 +1,4 @@
-"""What a wallet signs when it authorises a token transfer: typed data (EIP-712) as EIP-3009 lays it out."""
+"""Typed data (EIP-712) of a token transfer by authorization (EIP-3009)."""
 
 from functools import lru_cache
 
@@ -19,7 +19,7 @@ _ADDRESS_PADDING = bytes(32 - ADDRESS_BYTES)
 
 
 class Domain(Struct, frozen=True):
-    """The token contract a signature is good for, and no other: name, version, chain and address."""
+    """The token contract that a signature is valid for: name, version, chain and address."""
 
     name: str
     version: str
@@ -32,10 +32,10 @@ class Domain(Struct, frozen=True):
 
 
 class TransferWithAuthorization(Struct, frozen=True):
-    """A transfer that anybody holding its signature may carry out, once, between two moments.
+    """A transfer that anyone with its signature may execute, once, in a time window.
 
     `value` is in the token's smallest unit, `valid_after` and `valid_before` are seconds since 1970, addresses are 20
-    bytes and the nonce 32. Raises ValueError when one does not fit.
+    bytes and the nonce 32. Raises ValueError for other values.
     """
 
     sender: bytes
@@ -51,12 +51,12 @@ class TransferWithAuthorization(Struct, frozen=True):
         for name in ("value", "valid_after", "valid_before"):
             _check_number(name, getattr(self, name))
         if len(self.nonce) != NONCE_BYTES:
-            raise ValueError(f"the nonce has {NONCE_BYTES} bytes, not {len(self.nonce)}")
+            raise ValueError(f"the nonce must have {NONCE_BYTES} bytes, not {len(self.nonce)}")
 
 
 @lru_cache(maxsize=64)
 def domain_separator(domain: Domain) -> bytes:
-    """The hash of a domain: 32 bytes, the same for every transfer of its token."""
+    """The hash of a domain: 32 bytes, the same for every transfer of a token."""
     return keccak256(
         _DOMAIN_TYPE
         + keccak256(domain.name.encode())
@@ -90,9 +90,9 @@ def _number(value: int) -> bytes:
 
 def _check_address(name: str, raw: bytes) -> None:
     if len(raw) != ADDRESS_BYTES:
-        raise ValueError(f"the {name} has {ADDRESS_BYTES} bytes, not {len(raw)}")
+        raise ValueError(f"the {name} must have {ADDRESS_BYTES} bytes, not {len(raw)}")
 
 
 def _check_number(name: str, value: int) -> None:
     if not 0 <= value < _UINT256_END:
-        raise ValueError(f"{name} must lie in 0..2^256-1")
+        raise ValueError(f"{name} must be between 0 and 2^256-1")

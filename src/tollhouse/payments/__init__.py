@@ -1,1 +1,1 @@
-"""How calls are paid for: the ledger, agents' credit, deposits, x402, checkout."""
+"""Payments: the ledger, agents' credit, deposits, and x402."""

@@ -1,4 +1,4 @@
-"""What a signed call takes from its agent's balance: claimed with its nonce, charged once, or given back."""
+"""Agents' credit: a signed call reserves its price with its nonce, then is charged once or released."""
 
 import contextlib
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ from tollhouse.payments.stored_response import StoredResponse
 CALL = "call"
 
 
-class Standing(Struct, frozen=True):
-    """How an agent stands, in micro-USD. What reorganisations took back counts neither as deposited nor as spent.
+class AgentBalance(Struct, frozen=True):
+    """An agent's balance in micro-USD. Reversed deposits count neither as deposited nor as spent.
 
-    `reserved` is held for calls in flight; `last_call_at` is in seconds since 1970.
+    `reserved_micros` is held for calls in progress; `last_call_at` is in seconds since 1970.
     """
 
     balance_micros: int
@@ -37,30 +37,30 @@ class Standing(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One nonce of one agent. `kept` is the answer it was charged for already and has not wholly received yet."""
+    """One nonce of one agent. `stored` is the response it was already charged for and may not have received."""
 
     ledger: Ledger
     id: str
-    kept: StoredResponse | None = None
+    stored: StoredResponse | None = None
 
-    async def charge(self, answer: StoredResponse) -> None:
-        """Take the price, and keep the answer in the same transaction: what leaves from here on is paid."""
-        await self.ledger.post(self.id, answer)
+    async def charge(self, response: StoredResponse) -> None:
+        """Charge the price and store the response in one transaction: a response that was sent is always paid."""
+        await self.ledger.post(self.id, response)
 
     async def release(self) -> None:
-        """Give the price back, unless the answer was charged already; the nonce stays used."""
+        """Release the price, unless it was charged already. The nonce stays used."""
         with contextlib.suppress(ReservationGoneError):
             await self.ledger.void(self.id)
 
     def delivered(self) -> None:
-        """The answer was wholly sent: the same call gets it no more."""
+        """The response was completely sent: the same call does not get it again."""
         self.ledger.delivered(self.id)
 
 
 async def claim(ledger: Ledger, agent_id: str, nonce: str, price_micros: int, fingerprint: bytes) -> Claim:
     """Claim the nonce and reserve the price in one transaction. Raises Problem `nonce-reused`, `insufficient-balance`.
 
-    `fingerprint` tells the request: a nonce that comes again with the very same one gets the kept answer, if any.
+    `fingerprint` identifies the request: a repeated nonce with the same request gets the stored response, if any.
     """
     call_id = f"call:{agent_id}:{nonce}"
     outcome = await ledger.reserve(call_id, agent_account(agent_id), REVENUE, price_micros, CALL, fingerprint)
@@ -68,25 +68,25 @@ async def claim(ledger: Ledger, agent_id: str, nonce: str, price_micros: int, fi
         return Claim(ledger, call_id)
     if isinstance(outcome, Insufficient):
         raise _insufficient(outcome.balance_micros, price_micros)
-    if outcome.kept is None:
+    if outcome.response is None:
         raise Problem(
             "nonce-reused",
-            "This nonce was used before. Sign every call with a fresh random one.",
+            "This nonce was used before. Sign every call with a new random nonce.",
             headers={"WWW-Authenticate": "Agent"},
         )
-    return Claim(ledger, call_id, outcome.kept)
+    return Claim(ledger, call_id, outcome.response)
 
 
-async def standing(ledger: Ledger, agent_id: str) -> Standing:
-    """What an agent put in, what it spent and what is left."""
+async def agent_balance(ledger: Ledger, agent_id: str) -> AgentBalance:
+    """An agent's deposits, spending and balance."""
     account = await ledger.account(agent_account(agent_id))
-    reversals = await ledger.listed(REVERSAL, 0.0)
-    taken_back = sum(transfer.amount_micros for transfer in reversals if transfer.debit == account.name)
-    return Standing(
+    reversals = await ledger.transfers(REVERSAL, 0.0)
+    reversed_micros = sum(transfer.amount_micros for transfer in reversals if transfer.debit == account.name)
+    return AgentBalance(
         balance_micros=account.balance_micros,
         reserved_micros=account.reserved_micros,
-        deposited_micros=account.total_in_micros - taken_back,
-        spent_micros=account.total_out_micros - taken_back,
+        deposited_micros=account.total_in_micros - reversed_micros,
+        spent_micros=account.total_out_micros - reversed_micros,
         calls=account.posted_count,
         last_call_at=account.last_at,
     )
@@ -96,7 +96,7 @@ def _insufficient(balance_micros: int, price_micros: int) -> Problem:
     return Problem(
         "insufficient-balance",
         f"The balance is {usd(balance_micros)} USD and the call costs {usd(price_micros)} USD. "
-        "Send USDC to the treasury and report it with POST /api/agent/deposit.",
+        "Send USDC to the treasury, then call POST /api/agent/deposit.",
         balance_usd=usd(balance_micros),
         price_usd=usd(price_micros),
     )

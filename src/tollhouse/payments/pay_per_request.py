@@ -14,7 +14,7 @@ from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.x402.payments import X402, Terms
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator, FacilitatorTerms
-from tollhouse.payments.x402.settlement.remote import NoAnswerError, RemoteFacilitator
+from tollhouse.payments.x402.settlement.remote import NoReplyError, RemoteFacilitator
 from tollhouse.payments.x402.settlement.transaction import Wallet
 from tollhouse.payments.x402.types import TOKEN_NAME, TOKEN_NAMES, Requirement, Settler
 from tollhouse.storage.database import Database
@@ -28,21 +28,21 @@ NO_PUBLIC_URL = "https://example.invalid/"
 async def open_settler(
     settings: Settings, database: Database, chain: ChainClient | None
 ) -> AsyncIterator[Settler | None]:
-    """The settler while the block runs; None where the settings name none. Raises SettingError."""
+    """The settler that the settings name; None if they name none. Raises SettingError."""
     url, key = settings.x402_facilitator_url, settings.x402_facilitator_key
     if not url and not key:
         yield None
         return
     if url and key:
-        raise SettingError("x402_facilitator_key: give this or x402_facilitator_url, not both")
+        raise SettingError("x402_facilitator_key: set this or x402_facilitator_url, not both")
     if chain is None:
-        raise SettingError("evm_rpc_url: settling payments needs a node of the chain")
+        raise SettingError("evm_rpc_url: required to settle payments")
     async with _remote(settings, chain) if url else _built_in(settings, database, chain) as settler:
         yield settler
 
 
-def factories_of(settings: Settings) -> tuple[str, ...]:
-    """Who may make a payer's wallet (EIP-6492), checksummed. Raises SettingError."""
+def wallet_factories(settings: Settings) -> tuple[str, ...]:
+    """The allowed wallet factories (EIP-6492), checksummed. Raises SettingError."""
     try:
         return tuple(parse_address(factory).text for factory in settings.x402_6492_factories)
     except ValueError as error:
@@ -53,12 +53,12 @@ def factories_of(settings: Settings) -> tuple[str, ...]:
 async def _remote(settings: Settings, chain: ChainClient) -> AsyncIterator[Settler]:
     resource_url = settings.public_url or NO_PUBLIC_URL
     remote = RemoteFacilitator(settings.x402_facilitator_url, settings.x402_facilitator_auth, chain, resource_url)
-    looking = asyncio.create_task(_tell_what_lacks(remote, settings))
+    check = asyncio.create_task(_warn_unsupported(remote, settings))
     try:
         yield remote
     finally:
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
+        check.cancel()
+        await asyncio.gather(check, return_exceptions=True)
         await remote.close()
 
 
@@ -68,31 +68,31 @@ async def _built_in(settings: Settings, database: Database, chain: ChainClient) 
         wallet = Wallet(settings.x402_facilitator_key)
     except ValueError as error:
         raise SettingError(f"x402_facilitator_key: {error}") from None
-    # One transaction at a time is chosen a nonce for, whichever process sends it.
-    turn = partial(database.turn, f"x402-{wallet.address.lower()}", Path(settings.data_dir))
+    # Only one process at a time chooses a nonce.
+    account_lock = partial(database.turn, f"x402-{wallet.address.lower()}", Path(settings.data_dir))
     asset = parse_address(settings.usdc_address).text
-    terms = FacilitatorTerms(settings.evm_chain_id, asset, factories_of(settings))
-    async with BuiltInFacilitator(chain, wallet, terms, turn) as built_in:
-        log.info("payments are settled here", account=wallet.address)
+    terms = FacilitatorTerms(settings.evm_chain_id, asset, wallet_factories(settings))
+    async with BuiltInFacilitator(chain, wallet, terms, account_lock) as built_in:
+        log.info("built-in facilitator started", account=wallet.address)
         yield built_in
 
 
-async def _tell_what_lacks(remote: RemoteFacilitator, settings: Settings) -> None:
-    """The operator should know before the first payer does. Serving does not wait for it."""
+async def _warn_unsupported(remote: RemoteFacilitator, settings: Settings) -> None:
+    """Warn the operator before the first payment fails. Serving does not wait for it."""
     chain_id, asset = settings.evm_chain_id, parse_address(settings.usdc_address).text
     probe = Requirement(chain_id, 0, asset, asset, 0, TOKEN_NAMES.get(chain_id, TOKEN_NAME))
     try:
-        lacking = await remote.lacks(probe)
-    except NoAnswerError as failure:
-        log.warning("the facilitator does not say what it settles", failure=str(failure))
+        unsupported = await remote.unsupported_versions(probe)
+    except NoReplyError as failure:
+        log.warning("remote facilitator: supported networks unknown", failure=str(failure))
         return
-    if lacking:
-        log.warning("the facilitator does not settle such payments", versions=lacking, network=probe.network)
+    if unsupported:
+        log.warning("remote facilitator: network not supported", versions=unsupported, network=probe.network)
 
 
 @dataclass(frozen=True, slots=True)
 class PayPerRequest:
-    """Each part is None where the settings do not describe it; `x402` needs both others and `x402_pay_to`."""
+    """The parts are None if the settings do not configure them; `x402` needs both others and `x402_pay_to`."""
 
     chain: ChainClient | None = None
     settler: Settler | None = None
@@ -101,7 +101,7 @@ class PayPerRequest:
 
 @asynccontextmanager
 async def open_pay_per_request(settings: Settings, database: Database, ledger: Ledger) -> AsyncIterator[PayPerRequest]:
-    """The payments per request that the settings describe, while the block runs. Raises SettingError."""
+    """The payments per request that the settings configure. Raises SettingError."""
     async with AsyncExitStack() as stack:
         chain = ChainClient(settings.evm_rpc_url) if settings.evm_rpc_url else None
         if chain is not None:
@@ -109,7 +109,7 @@ async def open_pay_per_request(settings: Settings, database: Database, ledger: L
         settler = await stack.enter_async_context(open_settler(settings, database, chain))
         x402 = None
         if settings.x402_pay_to and (chain is None or settler is None):
-            log.warning("no payment is taken: set evm_rpc_url, and x402_facilitator_key or x402_facilitator_url")
+            log.warning("x402 payments are off: set evm_rpc_url, and x402_facilitator_key or x402_facilitator_url")
         elif settings.x402_pay_to and chain and settler:
             x402 = X402(_terms(settings), database, ledger, chain, settler)
             stack.push_async_callback(x402.close)
@@ -117,11 +117,11 @@ async def open_pay_per_request(settings: Settings, database: Database, ledger: L
 
 
 def _terms(settings: Settings) -> Terms:
-    """Receipts are signed with the facilitator's key, where this server has one."""
+    """Receipts are signed with the facilitator's key, if this server has one."""
     return Terms(
         chain_id=settings.evm_chain_id,
         asset=settings.usdc_address,
         pay_to=settings.x402_pay_to,
         receipt_key=bytes.fromhex(settings.x402_facilitator_key.removeprefix("0x")),
-        factories=factories_of(settings),
+        factories=wallet_factories(settings),
     )

@@ -7,12 +7,12 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-KEPT_SECONDS = 600.0
-"""How long the same signed request gets the same answer again (wire contract, section 3, Agents)."""
+RESPONSE_TTL_SECONDS = 600.0
+"""How long the same signed request gets the same response again (wire contract, section 3, Agents)."""
 
 
 class StoredResponse(msgspec.Struct, frozen=True):
-    """What has to be sent again, byte for byte, when the first sending broke off."""
+    """A response to be sent again, byte for byte, if the first sending failed."""
 
     status: int
     media_type: str
@@ -22,50 +22,50 @@ class StoredResponse(msgspec.Struct, frozen=True):
     cache_control: str = ""
 
 
-LEAVING_SECONDS = 2.0
-_ROUND_SECONDS = 0.05
+GRACE_SECONDS = 2.0
+_CHECK_SECONDS = 0.05
 
 K = TypeVar("K", bound=Hashable)
 
 
-class Leaving(Generic[K]):
-    """Refuses at once what was handed over, and has it forgotten only once it has surely left.
+class DeliveryGrace(Generic[K]):
+    """Keys of responses that were sent just now: refused at once, and forgotten only after a grace period.
 
-    The HTTP server writes to the connection after it has taken an answer. What a crash keeps from leaving in those
-    moments was paid for, and must still be there when its payer asks again.
+    The HTTP server writes to the connection after it has taken a response. A response that a crash loses in that moment
+    was paid for, and must still be stored when its payer asks again.
     """
 
     def __init__(self, forget: Callable[[K], object]) -> None:
         self._forget = forget
-        self._line: deque[tuple[float, K]] = deque()
+        self._queue: deque[tuple[float, K]] = deque()
         self._keys: set[K] = set()
-        self._round: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def __contains__(self, key: K) -> bool:
         return key in self._keys
 
     def add(self, key: K) -> None:
-        """Its answer was handed over just now: `forget` is called with it two seconds later."""
+        """The response was sent just now: `forget` is called with its key after the grace period."""
         if key in self._keys:
             return
         loop = asyncio.get_running_loop()
         self._keys.add(key)
-        self._line.append((loop.time() + LEAVING_SECONDS, key))
-        self._round = self._round or loop.call_later(_ROUND_SECONDS, self._look)
+        self._queue.append((loop.time() + GRACE_SECONDS, key))
+        self._timer = self._timer or loop.call_later(_CHECK_SECONDS, self._check)
 
     def close(self) -> None:
-        """The server has ended in good order: everything has left."""
-        if self._round is not None:
-            self._round.cancel()
-        self._let_go(float("inf"))
+        """Forget everything now: the server stopped in good order."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._forget_until(float("inf"))
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         loop = asyncio.get_running_loop()
-        self._let_go(loop.time())
-        self._round = loop.call_later(_ROUND_SECONDS, self._look) if self._line else None
+        self._forget_until(loop.time())
+        self._timer = loop.call_later(_CHECK_SECONDS, self._check) if self._queue else None
 
-    def _let_go(self, now: float) -> None:
-        while self._line and self._line[0][0] <= now:
-            _, key = self._line.popleft()
+    def _forget_until(self, now: float) -> None:
+        while self._queue and self._queue[0][0] <= now:
+            _, key = self._queue.popleft()
             self._keys.discard(key)
             self._forget(key)

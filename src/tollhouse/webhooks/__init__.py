@@ -1,1 +1,1 @@
-"""How we tell others: who wants to know, what there is to tell, and its delivery under a signature."""
+"""Webhooks: subscriptions, the outbox of events, and signed delivery."""

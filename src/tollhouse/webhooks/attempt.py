@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tollhouse import __version__
 from tollhouse.logs import logger
-from tollhouse.webhooks.schedule import retry_after_seconds
+from tollhouse.webhooks.schedule import parse_retry_after
 from tollhouse.webhooks.target_validation import TargetRefused
 from tollhouse.webhooks.transport import TlsFailed, VettedTransport
 
@@ -23,23 +23,26 @@ _RANDOM_BYTES = 32
 
 
 def new_secret() -> str:
-    """A secret nobody has had before: `whsec_` and 32 random bytes in base64."""
+    """A new secret: `whsec_` and 32 random bytes in base64."""
     return PREFIX + b64encode(secrets.token_bytes(_RANDOM_BYTES)).decode()
 
 
 def signatures(message_id: str, timestamp: int, body: bytes, keys: Iterable[str]) -> str:
-    """The header `webhook-signature`: one `v1,<base64>` for each secret, separated by spaces."""
+    """The header `webhook-signature` (Standard Webhooks 1.0): HMAC-SHA256 over `id.timestamp.body`.
+
+    One `v1,<base64>` for each secret, separated by spaces.
+    """
     signed = b".".join((message_id.encode(), str(timestamp).encode(), body))
-    return " ".join(f"v1,{b64encode(hmac.digest(_bytes_of(key), signed, sha256)).decode()}" for key in keys)
+    return " ".join(f"v1,{b64encode(hmac.digest(_decode_secret(key), signed, sha256)).decode()}" for key in keys)
 
 
-def _bytes_of(key: str) -> bytes:
+def _decode_secret(key: str) -> bytes:
     return b64decode(key.removeprefix(PREFIX))
 
 
 log = logger("webhooks")
 
-# An answer's body is of no interest; read to its end, it lets the connection serve again.
+# The body is ignored. If it is read to its end, the connection can be reused.
 BODY_BYTES = 4_096
 BODY_SECONDS = 1.0
 
@@ -47,7 +50,7 @@ Failure = Literal["timeout", "connection", "tls", "address", "protocol", "redire
 
 
 class Job(Struct, frozen=True):
-    """A delivery whose turn it is, held under `lease`. `tries` counts this one; `number` those before replays too."""
+    """A due delivery, held under `lease`. `tries` counts this attempt; `number` also those before replays."""
 
     delivery_id: str
     event_id: str
@@ -61,45 +64,45 @@ class Job(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What became of one attempt: `failure` is None when the receiver took it."""
+    """The result of one attempt: `failure` is None if the receiver accepted it."""
 
     job: Job
     at: float
     seconds: float
     status: int | None = None
     failure: Failure | None = None
-    asked_seconds: float | None = None
+    retry_after: float | None = None
 
     @property
     def ended_at(self) -> float:
-        """When the attempt was over, by the clock that `at` was read from."""
+        """When the attempt ended, by the clock of `at`."""
         return self.at + self.seconds
 
 
 class Sender:
-    """Makes attempts over connections that go to vetted addresses only."""
+    """Makes attempts over connections that go to validated addresses only."""
 
     def __init__(self, transport: VettedTransport, attempt_seconds: float) -> None:
         self._transport = transport
         self._attempt_seconds = attempt_seconds
 
     async def send(self, job: Job, at: float) -> Outcome:
-        """Try once, at the moment `at`, which is what the signature says; never raises but when cancelled."""
+        """Try once. `at` is the timestamp of the signature. Raises nothing except when cancelled."""
         begun = perf_counter()
-        answer: list[httpx2.Response] = []
+        response: httpx2.Response | None = None
         failure: Failure | None = None
         try:
             async with asyncio.timeout(self._attempt_seconds):
-                answer.append(await self._transport.handle_async_request(_request(job, at)))
-                await _read_away(answer[0])
-        except Exception as error:  # noqa: BLE001 - whatever a receiver provokes fails this attempt alone
-            failure = _named(error)
-        if not answer:
+                response = await self._transport.handle_async_request(_request(job, at))
+                await _drain(response)
+        except Exception as error:  # noqa: BLE001 - any error of a receiver fails this attempt only
+            failure = _classify_error(error)
+        if response is None:
             return Outcome(job, at, perf_counter() - begun, failure=failure)
-        # Once there is a status the receiver has spoken, however its body ends.
-        status, header = answer[0].status_code, answer[0].headers.get("retry-after")
-        asked = None if status // 100 == 2 else retry_after_seconds(header, at)
-        return Outcome(job, at, perf_counter() - begun, status, _judged(status), asked)
+        # Once there is a status, the result is known, however the body ends.
+        status, header = response.status_code, response.headers.get("retry-after")
+        retry_after = None if status // 100 == 2 else parse_retry_after(header, at)
+        return Outcome(job, at, perf_counter() - begun, status, _classify_status(status), retry_after)
 
 
 def _request(job: Job, at: float) -> httpx2.Request:
@@ -115,8 +118,8 @@ def _request(job: Job, at: float) -> httpx2.Request:
     return httpx2.Request("POST", job.url, headers=headers, content=job.body)
 
 
-async def _read_away(response: httpx2.Response) -> None:
-    """Read a little of the body, then close: a connection whose body is not at its end is not used again."""
+async def _drain(response: httpx2.Response) -> None:
+    """Read a little of the body, then close: a connection with an unread body is not reused."""
     received = 0
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -128,7 +131,7 @@ async def _read_away(response: httpx2.Response) -> None:
         await response.aclose()
 
 
-def _judged(status: int) -> Failure | None:
+def _classify_status(status: int) -> Failure | None:
     if 200 <= status < 300:
         return None
     if status == 410:
@@ -136,7 +139,7 @@ def _judged(status: int) -> Failure | None:
     return "redirect" if 300 <= status < 400 else "status"
 
 
-def _named(error: Exception) -> Failure:
+def _classify_error(error: Exception) -> Failure:
     match error:
         case TargetRefused():
             return "address"
@@ -149,5 +152,5 @@ def _named(error: Exception) -> Failure:
         case httpx2.TransportError():
             return "connection"
         case _:
-            log.error("attempt failed in an unexpected way", kind=type(error).__name__, error=str(error)[:300])
+            log.error("delivery attempt failed unexpectedly", kind=type(error).__name__, error=str(error)[:300])
             return "internal"

@@ -15,60 +15,60 @@ from tollhouse.logs import logger
 from tollhouse.storage.database import Database, Transaction
 from tollhouse.webhooks import store
 from tollhouse.webhooks.attempt import Job, Outcome, Sender
-from tollhouse.webhooks.schedule import LONGEST_HOLD, Capacity, Waiting, allot, pause_after
-from tollhouse.webhooks.store import State, change_endpoint, end_pending, forget_before
+from tollhouse.webhooks.schedule import MAX_HOLD, Capacity, Waiting, allocate, pause_after
+from tollhouse.webhooks.store import State, change_endpoint, delete_before, end_pending
 
 log = logger("webhooks")
 
 GONE = "the receiver answered 410 Gone"
-# With these statuses Retry-After speaks of the receiver as a whole (RFC 9110, RFC 6585), not of one message.
+# With these statuses Retry-After concerns the receiver (RFC 9110, RFC 6585), not one message.
 _BUSY = frozenset({429, 503})
 
 
-class Standing(Struct):
-    """What a row of outcomes says of one endpoint: its failures since it last took something."""
+class EndpointResult(Struct):
+    """The result of several attempts for one endpoint: its failures since the last success."""
 
-    took_at: float | None = None
+    succeeded_at: float | None = None
     gone_at: float | None = None
-    refusals: store.Refusals = field(default_factory=store.Refusals)
+    failures: store.Failures = field(default_factory=store.Failures)
 
     def add(self, outcome: Outcome) -> None:
-        """Take one more outcome into account, in the order in which attempts ended."""
+        """Add one more outcome, in the order in which the attempts ended."""
         if outcome.failure is None:
-            self.took_at, self.refusals.count = outcome.ended_at, 0
+            self.succeeded_at, self.failures.count = outcome.ended_at, 0
             return
-        refusals = self.refusals
-        refusals.since = refusals.since if refusals.count else outcome.at
-        refusals.count += 1
-        refusals.error = _error(outcome)
+        failures = self.failures
+        failures.since = failures.since if failures.count else outcome.at
+        failures.count += 1
+        failures.error = _error(outcome)
         if outcome.failure == "gone":
             self.gone_at = outcome.ended_at
-        if outcome.status in _BUSY and outcome.asked_seconds:
-            refusals.held_until = max(refusals.held_until, outcome.ended_at + min(outcome.asked_seconds, LONGEST_HOLD))
+        if outcome.status in _BUSY and outcome.retry_after:
+            failures.held_until = max(failures.held_until, outcome.ended_at + min(outcome.retry_after, MAX_HOLD))
 
 
 async def settle(transaction: Transaction, outcomes: Sequence[Outcome]) -> None:
-    """Write down what these attempts came to; those whose lease was lost in between are only recorded."""
+    """Store the outcomes of attempts. Those whose lease was lost meanwhile are only recorded."""
     if not outcomes:
         return
     await store.insert_attempts(transaction, [_attempt(outcome) for outcome in outcomes])
-    ends = [end_of(outcome) for outcome in outcomes]
+    ends = [delivery_update(outcome) for outcome in outcomes]
     await store.end_leases(transaction, ends)
     for outcome, end in zip(outcomes, ends, strict=True):
         if end["state"] == "parked":
             job = outcome.job
             log.warning("delivery parked", delivery=job.delivery_id, endpoint=job.endpoint_id, error=_error(outcome))
-    standings: dict[str, Standing] = {}
+    results: dict[str, EndpointResult] = {}
     for outcome in sorted(outcomes, key=lambda outcome: outcome.ended_at):
-        standings.setdefault(outcome.job.endpoint_id, Standing()).add(outcome)
-    for endpoint_id in sorted(standings):
-        await _stand(transaction, endpoint_id, standings[endpoint_id])
+        results.setdefault(outcome.job.endpoint_id, EndpointResult()).add(outcome)
+    for endpoint_id in sorted(results):
+        await _update_endpoint(transaction, endpoint_id, results[endpoint_id])
 
 
-def end_of(outcome: Outcome) -> dict[str, Any]:
+def delivery_update(outcome: Outcome) -> dict[str, Any]:
     """Delivered, due again later, or parked after the last try."""
     job = outcome.job
-    pause = None if outcome.failure is None else pause_after(job.tries, outcome.asked_seconds)
+    pause = None if outcome.failure is None else pause_after(job.tries, outcome.retry_after)
     failed: State = "parked" if pause is None else "pending"
     state: State = "delivered" if outcome.failure is None else failed
     return {
@@ -82,15 +82,15 @@ def end_of(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-async def _stand(transaction: Transaction, endpoint_id: str, standing: Standing) -> None:
+async def _update_endpoint(transaction: Transaction, endpoint_id: str, standing: EndpointResult) -> None:
     if standing.gone_at is not None:
         log.warning("endpoint disabled", endpoint=endpoint_id, reason=GONE)
         await end_pending(transaction, endpoint_id, "parked", "disabled", standing.gone_at)
         await change_endpoint(transaction, endpoint_id, disabled_at=standing.gone_at, disabled_reason=GONE)
-    if standing.took_at is not None:
-        await store.endpoint_took(transaction, endpoint_id, standing.took_at)
-    if standing.refusals.count:
-        await store.endpoint_refused(transaction, endpoint_id, standing.refusals)
+    if standing.succeeded_at is not None:
+        await store.mark_endpoint_succeeded(transaction, endpoint_id, standing.succeeded_at)
+    if standing.failures.count:
+        await store.mark_endpoint_failed(transaction, endpoint_id, standing.failures)
 
 
 def _attempt(outcome: Outcome) -> dict[str, Any]:
@@ -105,25 +105,25 @@ def _attempt(outcome: Outcome) -> dict[str, Any]:
 
 
 def _error(outcome: Outcome) -> str | None:
-    """`timeout`, or `status 500` where the number tells more than the class."""
+    """`timeout`, or `status 500` where the number says more than the class."""
     if outcome.failure in {"status", "redirect"}:
         return f"{outcome.failure} {outcome.status}"
     return outcome.failure
 
 
-# Longer than any attempt: while its process lives, nobody else takes up what it is sending.
+# Longer than any attempt: while a process lives, no other takes what it is sending.
 LEASE_SECONDS = 60.0
-LOOK_EVERY_SECONDS = 1.0
+POLL_SECONDS = 1.0
 STORAGE_PAUSE_SECONDS = 2.0
 SLOW_SECONDS = 2.0
 STOP_WITHIN_SECONDS = 3.0
-KEPT_DAYS = 30
+RETENTION_DAYS = 30
 DAY_SECONDS = 86_400.0
-FORGET_EVERY_SECONDS = 3_600.0
+DELETE_EVERY_SECONDS = 3_600.0
 
 
 class Deliverer:
-    """Delivers for one process. Several at once on one database share the work: a lease gives each its own."""
+    """Delivers for one process. Several processes on one database share the work by leases."""
 
     def __init__(self, database: Database, sender: Sender, capacity: Capacity) -> None:
         self._database = database
@@ -133,43 +133,43 @@ class Deliverer:
         self._outcomes: list[Outcome] = []
         self._ended = asyncio.Event()
         self._slow: set[str] = set()
-        self._turns = 0
+        self._rounds = 0
         self._served: Counter[str] = Counter()
-        self._forget_at = 0.0
+        self._delete_at = 0.0
 
-    async def deliver_for_ever(self) -> None:
-        """Deliver what is due as it becomes due, until cancelled; attempts under way then get three seconds."""
+    async def run_deliveries(self) -> None:
+        """Deliver what is due until cancelled. Attempts in progress then get three seconds."""
         try:
             while True:
-                await self._work_once()
-                await self._wait(LOOK_EVERY_SECONDS)
+                await self._run_once()
+                await self._wait(POLL_SECONDS)
         finally:
             await self._stop()
 
-    async def deliver_due_once(self, now: float | None = None) -> int:
-        """Deliver all that is due at `now` (seconds since 1970); how many attempts that took."""
+    async def deliver_due(self, now: float | None = None) -> int:
+        """Deliver all that is due at `now` (seconds since 1970); the number of attempts."""
         moment, made = clock.seconds() if now is None else now, 0
         while True:
-            made += await self._turn(moment)
+            made += await self._round(moment)
             if not (self._running or self._outcomes):
                 return made
             await self._wait()
 
-    async def _work_once(self) -> None:
+    async def _run_once(self) -> None:
         now = clock.seconds()
         try:
-            await self._turn(now)
-            if now >= self._forget_at:
-                self._forget_at = now + FORGET_EVERY_SECONDS
+            await self._round(now)
+            if now >= self._delete_at:
+                self._delete_at = now + DELETE_EVERY_SECONDS
                 async with self._database.writing() as transaction:
-                    await forget_before(transaction, now - KEPT_DAYS * DAY_SECONDS)
+                    await delete_before(transaction, now - RETENTION_DAYS * DAY_SECONDS)
         except Problem:
-            # What ended meanwhile is kept in memory and settled when the storage is back.
+            # Results stay in memory and are stored when the storage is available again.
             await asyncio.sleep(STORAGE_PAUSE_SECONDS)
 
-    async def _turn(self, now: float) -> int:
-        """Settle and take in one transaction; how many attempts it began."""
-        if not self._outcomes and not await self._is_anything_wanted(now):
+    async def _round(self, now: float) -> int:
+        """Store outcomes and take due deliveries in one transaction; the number of attempts started."""
+        if not self._outcomes and not await self._has_due_work(now):
             return 0
         ended, self._outcomes = self._outcomes, []
         try:
@@ -179,30 +179,30 @@ class Deliverer:
         except BaseException:
             self._outcomes = ended + self._outcomes
             raise
-        self._turns += 1
+        self._rounds += 1
         for job, waiting in jobs:
-            self._served[waiting.endpoint_id] = self._turns
+            self._served[waiting.endpoint_id] = self._rounds
             self._begin(job, waiting, now)
         return len(jobs)
 
-    async def _is_anything_wanted(self, now: float) -> bool:
+    async def _has_due_work(self, now: float) -> bool:
         async with self._database.reading() as connection:
-            return bool(self._allotted(await store.endpoints_with_due(connection, now))[1])
+            return bool(self._allocate(await store.endpoints_with_due(connection, now))[1])
 
     async def _take(self, transaction: Transaction, now: float) -> list[tuple[Job, Waiting]]:
-        line, shares = self._allotted(await store.endpoints_with_due(transaction, now))
+        line, shares = self._allocate(await store.endpoints_with_due(transaction, now))
         if not shares:
             return []
         lease = store.Lease(secrets.token_hex(16), now + LEASE_SECONDS)
         rows = await store.take(transaction, shares, now, lease)
         return [(_job(row, now), line[row.endpoint_id]) for row in rows]
 
-    def _allotted(self, rows: list[Any]) -> tuple[dict[str, Waiting], dict[str, int]]:
-        """Who waits, and how many attempts each may begin."""
+    def _allocate(self, rows: list[Any]) -> tuple[dict[str, Waiting], dict[str, int]]:
+        """The waiting endpoints, and how many attempts each may start."""
         in_flight = Counter(waiting.endpoint_id for waiting in self._running.values())
         suspects = sum(waiting.is_suspect for waiting in self._running.values())
         line = {row.id: self._waiting(row, in_flight[row.id]) for row in rows}
-        return line, allot(list(line.values()), self._capacity, len(self._running), suspects)
+        return line, allocate(list(line.values()), self._capacity, len(self._running), suspects)
 
     def _waiting(self, row: Any, in_flight: int) -> Waiting:
         return Waiting(
@@ -228,7 +228,7 @@ class Deliverer:
         self._ended.set()
 
     async def _wait(self, at_most_seconds: float | None = None) -> None:
-        """Until an attempt ends."""
+        """Wait until an attempt ends."""
         try:
             async with asyncio.timeout(at_most_seconds):
                 await self._ended.wait()
@@ -239,12 +239,12 @@ class Deliverer:
     async def _stop(self) -> None:
         if self._running:
             await asyncio.wait(self._running, timeout=STOP_WITHIN_SECONDS)
-        left = list(self._running)
-        for task in left:
+        remaining = list(self._running)
+        for task in remaining:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*remaining, return_exceptions=True)
         ended, self._outcomes = self._outcomes, []
-        # Without the storage they are sent again when their leases are over; stopping must not fail for it.
+        # Without the storage they are sent again when their leases expire. Stopping must not fail.
         with suppress(Problem):
             async with self._database.writing() as transaction:
                 await settle(transaction, ended)

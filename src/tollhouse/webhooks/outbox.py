@@ -1,4 +1,4 @@
-"""What there is to tell, written in the transaction of the change that caused it: both land, or neither."""
+"""The outbox of events, written in the transaction of the change that caused them."""
 
 import re
 import secrets
@@ -15,16 +15,16 @@ from tollhouse.webhooks import store
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DERIVED_HEX = 32
-_LONGEST_TYPE = 64
-_LONGEST_SUBJECT = 200
-_ROWS_AT_ONCE = 500
+_MAX_TYPE = 64
+_MAX_SUBJECT = 200
+_ROWS_PER_STATEMENT = 500
 
 
 class Event(Struct, frozen=True):
-    """Something that happened to `subject_id`. `data` is what receivers are told, as JSON.
+    """Something that happened to `subject_id`. `data` is sent to receivers as JSON.
 
-    `id` makes a repeated event one event; empty, it is derived from all the rest, so data that can recur must say
-    when it happened. `to` names the one endpoint to tell; empty, it is every endpoint subscribed to the type.
+    `id` makes repeated events one event; empty, it is derived from the other fields, so data that can recur must
+    contain a time. `to` names the only endpoint to notify; empty, every endpoint subscribed to the type is.
     """
 
     type: str
@@ -34,7 +34,7 @@ class Event(Struct, frozen=True):
     to: str = ""
 
 
-async def put(  # noqa: PLR0913, PLR0917 - an event is these six things
+async def put(  # noqa: PLR0913, PLR0917 - the fields of an event
     transaction: Transaction,
     service: str,
     event_type: str,
@@ -44,21 +44,21 @@ async def put(  # noqa: PLR0913, PLR0917 - an event is these six things
     *,
     to: str = "",
 ) -> str:
-    """Tell of one event once the transaction lands; its id, which receivers see as `webhook-id`. See Event."""
+    """Add one event, sent once the transaction commits; its id, which receivers see as `webhook-id`. See Event."""
     event = Event(event_type, data, subject_id, event_id, to)
     await put_all(transaction, service, [event])
     return _id(service, event)
 
 
 async def put_all(transaction: Transaction, service: str, events: Sequence[Event]) -> int:
-    """Tell of many events; how many of them were new. Those put before, within the retention, change nothing.
+    """Add many events; how many of them are new. Events added before, within the retention, change nothing.
 
-    Each goes to the endpoints subscribed at this moment, once to each; what a disabled one misses is parked for it.
+    Each goes once to every endpoint subscribed at this moment. For a disabled endpoint the delivery is parked.
     """
     now = clock.seconds()
     named = {_id(service, event): event for event in events}
     new: dict[str, Event] = {}
-    for ids in _portions(list(named)):
+    for ids in _chunks(list(named)):
         rows = [_row(event_id, service, named[event_id], now) for event_id in ids]
         inserted = await store.insert_events(transaction, rows)
         await _check_known(transaction, service, {name: named[name] for name in ids if name not in inserted})
@@ -75,13 +75,13 @@ async def _fan_out(transaction: Transaction, service: str, events: dict[str, Eve
         _delivery(event_id, receiver, now)
         for event_id, event in events.items()
         for receiver in receivers
-        if _wants(receiver, event)
+        if _receives(receiver, event)
     ]
-    for portion in _portions(rows):
+    for portion in _chunks(rows):
         await store.insert_deliveries(transaction, portion)
 
 
-def _wants(receiver: Any, event: Event) -> bool:
+def _receives(receiver: Any, event: Event) -> bool:
     if event.to:
         return bool(receiver.id == event.to)
     return not receiver.types or event.type in receiver.types.split(",")
@@ -102,20 +102,20 @@ def _delivery(event_id: str, receiver: Any, now: float) -> dict[str, object]:
 
 
 async def _check_known(transaction: Transaction, service: str, events: dict[str, Event]) -> None:
-    """An id that stands for another event already would lose this one unseen."""
+    """An id that belongs to another event would lose this one silently."""
     if events:
         for row in await store.known_events(transaction, events):
             assert (row.service, row.type) == (service, events[row.id].type), f"event id {row.id} is another event's"
 
 
 def _id(service: str, event: Event) -> str:
-    assert len(event.type) <= _LONGEST_TYPE, "the type of an event is short"
-    assert len(event.subject_id) <= _LONGEST_SUBJECT, "the subject of an event is an id"
+    assert len(event.type) <= _MAX_TYPE, "the event type is too long"
+    assert len(event.subject_id) <= _MAX_SUBJECT, "the event's subject id is too long"
     if event.id:
-        assert _ID.fullmatch(event.id), "an event's id is 1 to 64 letters, digits, - and _"
+        assert _ID.fullmatch(event.id), "an event id must be 1 to 64 letters, digits, - and _"
         return event.id
-    told = msgspec.json.encode([service, event.type, event.subject_id, event.to, event.data], order="deterministic")
-    return f"evt_{sha256(told).hexdigest()[:_DERIVED_HEX]}"
+    content = msgspec.json.encode([service, event.type, event.subject_id, event.to, event.data], order="deterministic")
+    return f"evt_{sha256(content).hexdigest()[:_DERIVED_HEX]}"
 
 
 def _row(event_id: str, service: str, event: Event, now: float) -> dict[str, object]:
@@ -130,6 +130,6 @@ def _row(event_id: str, service: str, event: Event, now: float) -> dict[str, obj
     }
 
 
-def _portions(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        yield rows[start : start + _ROWS_AT_ONCE]
+def _chunks(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(rows), _ROWS_PER_STATEMENT):
+        yield rows[start : start + _ROWS_PER_STATEMENT]

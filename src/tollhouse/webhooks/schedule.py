@@ -8,40 +8,41 @@ from email.utils import parsedate_to_datetime
 from msgspec import Struct
 
 SECOND, MINUTE, HOUR = 1.0, 60.0, 3_600.0
-# The pause after the first attempt, the second, and so on; after the tenth attempt there is none: it is parked.
+# The pause after the first attempt, the second, and so on. After the tenth attempt the delivery is parked.
 PAUSES = (5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR)
 JITTER = 0.1
-LONGEST_ASKED = 24 * HOUR
-# A receiver that asks for a pause gets nothing else meanwhile, but for this long at most.
-LONGEST_HOLD = HOUR
+MAX_RETRY_AFTER = 24 * HOUR
+# A receiver that asks for a pause gets no other delivery either, for this long at most.
+MAX_HOLD = HOUR
 
 
-def pause_after(tries: int, asked_seconds: float | None) -> float | None:
-    """Seconds until the next attempt when `tries` have been made; None when that was the last.
+def pause_after(tries: int, retry_after: float | None) -> float | None:
+    """Seconds until the next attempt after `tries` attempts; None if that was the last.
 
-    Spread by a tenth either way, so that what failed together does not return together; never sooner than asked.
+    With a tenth of jitter, so that what failed together does not return together; never sooner than the receiver asked
+    for.
     """
     if tries > len(PAUSES):
         return None
     spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - spreads load, guards nothing
-    return max(PAUSES[tries - 1] * spread, min(asked_seconds or 0.0, LONGEST_ASKED))
+    return max(PAUSES[tries - 1] * spread, min(retry_after or 0.0, MAX_RETRY_AFTER))
 
 
-def retry_after_seconds(header: str | None, now: float) -> float | None:
-    """What a `Retry-After` of seconds or of a date asks for (RFC 9110, 10.2.3); None where it says nothing usable."""
+def parse_retry_after(header: str | None, now: float) -> float | None:
+    """Seconds of a `Retry-After` header, a number or a date (RFC 9110, 10.2.3); None if it is not usable."""
     text = (header or "").strip()
     if text.isascii() and text.isdigit():
-        return float(min(int(text[:9]), LONGEST_ASKED))
+        return float(min(int(text[:9]), MAX_RETRY_AFTER))
     try:
         moment = parsedate_to_datetime(text)
         asked = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now
     except (ValueError, IndexError, TypeError, OverflowError):
         return None
-    return min(max(asked, 0.0), LONGEST_ASKED)
+    return min(max(asked, 0.0), MAX_RETRY_AFTER)
 
 
 class Capacity(Struct, frozen=True):
-    """How many attempts at once: over all, to all suspects, to one endpoint, to one unproven; and how long each."""
+    """Limits of concurrent attempts: overall, to suspects, to one endpoint, to one unproven; and seconds of each."""
 
     overall: int = 256
     suspects: int = 128
@@ -50,14 +51,14 @@ class Capacity(Struct, frozen=True):
     attempt_seconds: float = 20.0
 
 
-USUAL = Capacity()
+DEFAULT_CAPACITY = Capacity()
 
 
 class Waiting(Struct, frozen=True):
-    """An endpoint for which something is due.
+    """An endpoint with due deliveries.
 
-    A suspect failed or was slow the last time: it may hold an attempt for long, and so may one that is not proven,
-    because it has never taken anything. `served_at` counts the turns in which endpoints were served.
+    A suspect failed or was slow last time, so it may hold an attempt for long; so may one that is not proven, because
+    it has never accepted a delivery. `served_at` counts the rounds in which endpoints were served.
     """
 
     endpoint_id: str
@@ -67,14 +68,14 @@ class Waiting(Struct, frozen=True):
     served_at: int
 
 
-def allot(waiting: Sequence[Waiting], capacity: Capacity, in_flight: int, suspects_in_flight: int) -> dict[str, int]:
-    """How many more attempts each endpoint may begin: one by one, the longest unserved first."""
+def allocate(waiting: Sequence[Waiting], capacity: Capacity, in_flight: int, suspects_in_flight: int) -> dict[str, int]:
+    """How many attempts each endpoint may start: one at a time, the longest unserved first."""
     free = capacity.overall - in_flight
     free_for_suspects = min(free, capacity.suspects - suspects_in_flight)
     allotted: dict[str, int] = {}
     line = sorted(waiting, key=lambda one: (one.in_flight, one.served_at))
     while line and free > 0:
-        line = [one for one in line if _may(one, allotted, capacity)]
+        line = [one for one in line if _has_capacity(one, allotted, capacity)]
         for one in line:
             if free <= 0 or (one.is_suspect and free_for_suspects <= 0):
                 continue
@@ -86,6 +87,6 @@ def allot(waiting: Sequence[Waiting], capacity: Capacity, in_flight: int, suspec
     return allotted
 
 
-def _may(one: Waiting, allotted: dict[str, int], capacity: Capacity) -> bool:
+def _has_capacity(one: Waiting, allotted: dict[str, int], capacity: Capacity) -> bool:
     limit = capacity.each if one.is_proven and not one.is_suspect else capacity.each_unproven
     return one.in_flight + allotted.get(one.endpoint_id, 0) < limit

@@ -90,7 +90,7 @@ attempt = Table(
 
 
 async def insert_endpoint(transaction: Transaction, **values: object) -> None:
-    """Keep a new endpoint."""
+    """Store a new endpoint."""
     await transaction.execute(endpoint.insert().values(failures=0, held_until=0.0, **values))
 
 
@@ -107,19 +107,19 @@ async def all_endpoints(connection: AsyncConnection) -> list[Any]:
 
 
 async def change_endpoint(transaction: Transaction, endpoint_id: str, **values: object) -> bool:
-    """Alter an endpoint that is not removed; False when there is none."""
+    """Update an endpoint that is not removed; False if there is none."""
     query = update(endpoint).where(endpoint.c.id == endpoint_id, endpoint.c.removed_at.is_(None)).values(**values)
     return (await transaction.execute(query)).rowcount == 1
 
 
 async def end_pending(transaction: Transaction, endpoint_id: str, state: str, reason: str, now: float) -> None:
-    """Move what an endpoint was still to be told to another state; an attempt under way no longer counts."""
+    """Set the state of an endpoint's pending deliveries; an attempt in progress no longer counts."""
     query = update(delivery).where(delivery.c.endpoint_id == endpoint_id, delivery.c.state == "pending")
     await transaction.execute(query.values(state=state, last_error=reason, finished_at=now, lease=None))
 
 
 async def receivers(connection: AsyncConnection, service: str, only: Collection[str] | None) -> list[Any]:
-    """Id, types and disabled_at of the service's endpoints, or of those named."""
+    """Id, types and disabled_at of the service's endpoints, or of those given."""
     query = select(endpoint.c.id, endpoint.c.types, endpoint.c.disabled_at)
     query = query.where(endpoint.c.service == service, endpoint.c.removed_at.is_(None))
     if only is not None:
@@ -128,26 +128,26 @@ async def receivers(connection: AsyncConnection, service: str, only: Collection[
 
 
 async def insert_events(transaction: Transaction, rows: Sequence[Mapping[str, object]]) -> set[str]:
-    """Keep the events that are not there already; tells their ids."""
+    """Store the events that are new; their ids."""
     query = insert(transaction, event).on_conflict_do_nothing(index_elements=["id"]).returning(event.c.id)
     return set((await transaction.execute(query, list(rows))).scalars())
 
 
 async def known_events(connection: AsyncConnection, ids: Collection[str]) -> list[Any]:
-    """Id, service and type of the events of these ids."""
+    """Id, service and type of the events with these ids."""
     query = select(event.c.id, event.c.service, event.c.type).where(event.c.id.in_(ids))
     return list(await connection.execute(query))
 
 
 async def insert_deliveries(transaction: Transaction, rows: Sequence[Mapping[str, object]]) -> None:
-    """Keep what is to be delivered, once for each event and endpoint."""
+    """Store deliveries, once for each event and endpoint."""
     if rows:
         query = insert(transaction, delivery).on_conflict_do_nothing(index_elements=["event_id", "endpoint_id"])
         await transaction.execute(query, [{"tries": 0, "attempts": 0, **row} for row in rows])
 
 
-async def forget_before(transaction: Transaction, moment: float) -> None:
-    """Delete older events that nobody waits for, with all that was recorded of them, and endpoints removed before."""
+async def delete_before(transaction: Transaction, moment: float) -> None:
+    """Delete older events that no delivery waits for, with their records, and endpoints removed before."""
     waiting = select(delivery.c.event_id).where(delivery.c.state == "pending")
     old = select(event.c.id).where(event.c.created_at < moment, event.c.id.not_in(waiting))
     deliveries = select(delivery.c.id).where(delivery.c.event_id.in_(old))
@@ -169,14 +169,14 @@ ATTEMPTS_KEPT = 20
 
 
 class Lease(Struct, frozen=True):
-    """Who holds a delivery, and until when it is due for nobody else."""
+    """The holder of a delivery, and until when."""
 
     holder: str
     until: float
 
 
-class Refusals(Struct):
-    """How often an endpoint failed and since when, the last error, and until when it asked to be left alone."""
+class Failures(Struct):
+    """Failures of an endpoint: count, since when, the last error, and how long it asked to be left alone."""
 
     count: int = 0
     since: float = 0.0
@@ -185,19 +185,19 @@ class Refusals(Struct):
 
 
 async def endpoints_with_due(connection: AsyncConnection, now: float) -> list[Any]:
-    """Id, failing_since and last_success_at of the endpoints for which a delivery is due and which may be called."""
+    """Id, failing_since and last_success_at of the endpoints with due deliveries that may be called."""
     due = exists().where(
         delivery.c.endpoint_id == endpoint.c.id, delivery.c.state == "pending", delivery.c.due_at <= now
     )
-    query = select(endpoint.c.id, endpoint.c.failing_since, endpoint.c.last_success_at).where(_callable(now), due)
+    query = select(endpoint.c.id, endpoint.c.failing_since, endpoint.c.last_success_at).where(_may_be_called(now), due)
     return list(await connection.execute(query))
 
 
 async def take(transaction: Transaction, shares: Mapping[str, int], now: float, lease: Lease) -> list[Any]:
-    """Hold so many of each endpoint's deliveries, those due the longest; with each, all that an attempt needs.
+    """Take this many due deliveries of each endpoint, the oldest first, with all that an attempt needs.
 
-    Until its lease is over a delivery is due for nobody else; each try counts when it begins, so that one which
-    brings the process down is not tried for ever.
+    Until its lease expires, no other process takes a delivery. A try counts when it starts, so that one that crashes
+    the process is not repeated forever.
     """
     ids: list[str] = []
     for endpoint_id, number in shares.items():
@@ -216,7 +216,7 @@ async def take(transaction: Transaction, shares: Mapping[str, int], now: float, 
 
 
 async def insert_attempts(transaction: Transaction, rows: Sequence[Mapping[str, object]]) -> None:
-    """Record attempts, and of each delivery forget all but the last ATTEMPTS_KEPT."""
+    """Record attempts; of each delivery keep the last ATTEMPTS_KEPT."""
     known = insert(transaction, attempt).on_conflict_do_nothing(index_elements=["delivery_id", "number"])
     await transaction.execute(known, list(rows))
     crowded = [row for row in rows if int(str(row["number"])) > ATTEMPTS_KEPT]
@@ -227,38 +227,38 @@ async def insert_attempts(transaction: Transaction, rows: Sequence[Mapping[str, 
 
 
 async def end_leases(transaction: Transaction, rows: Sequence[Mapping[str, object]]) -> None:
-    """Say what became of each delivery, where it is still held under `b_lease`."""
+    """Store the result of each delivery that is still held under `b_lease`."""
     held = and_(delivery.c.id == bindparam("b_id"), delivery.c.lease == bindparam("b_lease"))
     query = update(delivery).where(held).values(lease=None, **{name: bindparam(f"b_{name}") for name in _ENDS})
     await transaction.execute(query, [{f"b_{name}": value for name, value in row.items()} for row in rows])
 
 
-async def endpoint_took(transaction: Transaction, endpoint_id: str, now: float) -> None:
-    """An endpoint took a delivery: nothing is wrong with it."""
+async def mark_endpoint_succeeded(transaction: Transaction, endpoint_id: str, now: float) -> None:
+    """An endpoint accepted a delivery: reset its failures."""
     query = update(endpoint).where(endpoint.c.id == endpoint_id)
     await transaction.execute(query.values(failing_since=None, failures=0, last_error=None, last_success_at=now))
 
 
-async def endpoint_refused(transaction: Transaction, endpoint_id: str, refusals: Refusals) -> None:
-    """An endpoint failed so many times more; since when it fails stays, and the longest time it asked for."""
-    held_until = refusals.held_until
+async def mark_endpoint_failed(transaction: Transaction, endpoint_id: str, failures: Failures) -> None:
+    """Add failures of an endpoint. The start of the failures, and the longest requested pause, are kept."""
+    held_until = failures.held_until
     held = select(func.max(endpoint.c.held_until)).where(
         endpoint.c.id == endpoint_id, endpoint.c.held_until > held_until
     )
     query = update(endpoint).where(endpoint.c.id == endpoint_id)
     await transaction.execute(
         query.values(
-            failing_since=func.coalesce(endpoint.c.failing_since, refusals.since),
-            failures=endpoint.c.failures + refusals.count,
-            last_error=refusals.error,
+            failing_since=func.coalesce(endpoint.c.failing_since, failures.since),
+            failures=endpoint.c.failures + failures.count,
+            last_error=failures.error,
             held_until=func.coalesce(held.scalar_subquery(), held_until),
         )
     )
 
 
 async def deliveries(connection: AsyncConnection, endpoint_id: str | None, state: str | None, limit: int) -> list[Any]:
-    """Deliveries with their event's type and subject, the newest first."""
-    query = _described().order_by(delivery.c.created_at.desc(), delivery.c.id).limit(limit)
+    """Deliveries with their event's type and subject, newest first."""
+    query = _select_deliveries().order_by(delivery.c.created_at.desc(), delivery.c.id).limit(limit)
     if endpoint_id is not None:
         query = query.where(delivery.c.endpoint_id == endpoint_id)
     if state is not None:
@@ -268,11 +268,11 @@ async def deliveries(connection: AsyncConnection, endpoint_id: str | None, state
 
 async def delivery_by_id(connection: AsyncConnection, delivery_id: str) -> Any:
     """One delivery with its event's type and subject, or None."""
-    return (await connection.execute(_described().where(delivery.c.id == delivery_id))).one_or_none()
+    return (await connection.execute(_select_deliveries().where(delivery.c.id == delivery_id))).one_or_none()
 
 
 async def attempts_of(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, list[Any]]:
-    """The recorded attempts of each of these deliveries, the first first."""
+    """The recorded attempts of each of these deliveries, oldest first."""
     query = select(attempt).where(attempt.c.delivery_id.in_(ids)).order_by(attempt.c.delivery_id, attempt.c.number)
     found: dict[str, list[Any]] = {}
     for row in await connection.execute(query):
@@ -281,15 +281,15 @@ async def attempts_of(connection: AsyncConnection, ids: Sequence[str]) -> dict[s
 
 
 async def replay(transaction: Transaction, delivery_id: str, now: float) -> None:
-    """Deliver again from the first try on, unless an attempt is under way."""
+    """Deliver again from the first try, unless an attempt is in progress."""
     query = update(delivery).where(delivery.c.id == delivery_id, or_(delivery.c.lease.is_(None), _lease_is_over(now)))
-    await transaction.execute(query.values(_anew(now)))
+    await transaction.execute(query.values(_reset(now)))
 
 
 async def replay_parked(transaction: Transaction, endpoint_id: str, since: float, now: float) -> int:
-    """Deliver again what was made for the endpoint since then and is parked; how many those are."""
+    """Deliver again the parked deliveries made for the endpoint since then; their number."""
     parked = and_(delivery.c.endpoint_id == endpoint_id, delivery.c.state == "parked", delivery.c.created_at >= since)
-    return int((await transaction.execute(update(delivery).where(parked).values(_anew(now)))).rowcount)
+    return int((await transaction.execute(update(delivery).where(parked).values(_reset(now)))).rowcount)
 
 
 _ENDS = ("state", "due_at", "finished_at", "last_status", "last_error")
@@ -306,7 +306,7 @@ async def _oldest(transaction: Transaction, endpoint_id: str, number: int, now: 
     return list((await transaction.execute(query)).scalars())
 
 
-def _callable(now: float) -> Any:
+def _may_be_called(now: float) -> Any:
     return and_(endpoint.c.removed_at.is_(None), endpoint.c.disabled_at.is_(None), endpoint.c.held_until <= now)
 
 
@@ -314,9 +314,9 @@ def _lease_is_over(now: float) -> Any:
     return delivery.c.due_at <= now
 
 
-def _anew(now: float) -> dict[str, object]:
+def _reset(now: float) -> dict[str, object]:
     return {"state": "pending", "tries": 0, "due_at": now, "finished_at": None, "lease": None}
 
 
-def _described() -> Any:
+def _select_deliveries() -> Any:
     return select(delivery, event.c.type, event.c.subject_id).join(event, event.c.id == delivery.c.event_id)

@@ -1,4 +1,4 @@
-"""Who wants to be told of what, where: endpoints registered, changed, given new secrets, removed."""
+"""Webhook endpoints: register, change, rotate secrets, enable and remove."""
 
 import re
 import secrets
@@ -11,23 +11,23 @@ from tollhouse import clock
 from tollhouse.storage.database import Database, Transaction
 from tollhouse.webhooks import store
 from tollhouse.webhooks.attempt import new_secret
-from tollhouse.webhooks.target_validation import Resolve, Rules, vet
+from tollhouse.webhooks.target_validation import Resolve, TargetRules, validate_target
 
 FORMER_SECRET_SECONDS = 24 * 3_600.0
-MOST_TYPES = 15
+MAX_TYPES = 15
 
 Status = Literal["active", "failing", "disabled"]
 
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,30}(?:\.[a-z][a-z0-9_]{0,30})+")
-_LONGEST_TYPE = 64
+_MAX_TYPE = 64
 _EMAIL = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
-_LONGEST_EMAIL = 254
+_MAX_EMAIL = 254
 
 
 class Endpoint(Struct, frozen=True):
-    """Where someone is told. `types` empty: of everything. Never its secret.
+    """A webhook endpoint, without its secret. With empty `types` it gets every event.
 
-    `failing` from the first refused attempt to the next one that is taken; `disabled` when the receiver answered 410.
+    `failing` from the first failed attempt to the next success; `disabled` after the receiver answered 410.
     """
 
     id: str
@@ -46,35 +46,35 @@ class Endpoint(Struct, frozen=True):
 
 
 class NewSecret(Struct, frozen=True):
-    """An endpoint and its new secret: the only moment it is shown."""
+    """An endpoint and its new secret, which is shown only once."""
 
     endpoint: Endpoint
     secret: str
 
 
 class Subscriptions:
-    """The endpoints of one server. What changes them takes the caller's transaction; names are resolved outside it."""
+    """The endpoints of one server. Changes take the caller's transaction."""
 
-    def __init__(self, database: Database, rules: Rules, resolve: Resolve) -> None:
+    def __init__(self, database: Database, rules: TargetRules, resolve: Resolve) -> None:
         self._database = database
         self._rules = rules
         self._resolve = resolve
 
-    async def vetted(self, url: str) -> str:
-        """The target as it will be called. Raises TargetRefused. Ask before the transaction: it waits for the DNS."""
-        return await vet(url, self._rules, self._resolve)
+    async def validate(self, url: str) -> str:
+        """The URL as it will be called. Raises TargetRefused. Call it before the transaction: it waits for DNS."""
+        return await validate_target(url, self._rules, self._resolve)
 
     async def add(
-        self, transaction: Transaction, service: str, vetted_url: str, email: str, types: Sequence[str] = ()
+        self, transaction: Transaction, service: str, target: str, email: str, types: Sequence[str] = ()
     ) -> NewSecret:
-        """Register an endpoint. Raises ValueError for an email or a type that is none."""
+        """Register an endpoint. Raises ValueError for an invalid email or type."""
         _check(email, types)
         endpoint_id, secret = f"whk_{secrets.token_hex(10)}", new_secret()
         await store.insert_endpoint(
             transaction,
             id=endpoint_id,
             service=service,
-            url=vetted_url,
+            url=target,
             email=email.strip(),
             types=",".join(types),
             secret=secret,
@@ -87,21 +87,24 @@ class Subscriptions:
         transaction: Transaction,
         endpoint_id: str,
         *,
-        vetted_url: str | None = None,
+        target: str | None = None,
         email: str | None = None,
         types: Sequence[str] | None = None,
     ) -> Endpoint:
-        """Alter what is given. Raises ValueError, also when there is no such endpoint."""
+        """Change what is given. Raises ValueError, also if the endpoint does not exist."""
         _check(email, types or ())
-        told = None if email is None else email.strip()
-        changed = {"url": vetted_url, "email": told, "types": None if types is None else ",".join(types)}
+        changed = {
+            "url": target,
+            "email": None if email is None else email.strip(),
+            "types": None if types is None else ",".join(types),
+        }
         values: dict[str, Any] = {name: value for name, value in changed.items() if value is not None}
         if values:
             await store.change_endpoint(transaction, endpoint_id, **values)
         return await self._known(transaction, endpoint_id)
 
     async def rotate(self, transaction: Transaction, endpoint_id: str) -> NewSecret:
-        """A new secret; for 24 hours deliveries are signed with the former one too. ValueError when there is none."""
+        """Create a new secret; deliveries are signed with both for 24 hours. Raises ValueError without endpoint."""
         row, secret = await _row(transaction, endpoint_id), new_secret()
         await store.change_endpoint(
             transaction,
@@ -113,25 +116,25 @@ class Subscriptions:
         return NewSecret(await self._known(transaction, endpoint_id), secret)
 
     async def enable(self, transaction: Transaction, endpoint_id: str) -> Endpoint:
-        """Call an endpoint again that was disabled; what was parked meanwhile waits for a replay. Raises ValueError."""
+        """Enable a disabled endpoint. Parked deliveries wait for a replay. Raises ValueError."""
         await store.change_endpoint(
             transaction, endpoint_id, disabled_at=None, disabled_reason=None, failing_since=None, failures=0
         )
         return await self._known(transaction, endpoint_id)
 
     async def remove(self, transaction: Transaction, endpoint_id: str) -> bool:
-        """Tell it nothing more, what is pending included, and forget its secrets; False when there was none."""
+        """Remove an endpoint with its pending deliveries and secrets; False if it does not exist."""
         now = clock.seconds()
         await store.end_pending(transaction, endpoint_id, "cancelled", "removed", now)
         return await store.change_endpoint(transaction, endpoint_id, removed_at=now, secret="", former_secret=None)
 
-    async def listed(self) -> list[Endpoint]:
+    async def all(self) -> list[Endpoint]:
         """Every endpoint, oldest first."""
         async with self._database.reading() as connection:
             return [_endpoint(row) for row in await store.all_endpoints(connection)]
 
-    async def found(self, endpoint_id: str) -> Endpoint | None:
-        """The endpoint of this id, unless it was removed."""
+    async def find(self, endpoint_id: str) -> Endpoint | None:
+        """The endpoint with this id, unless it was removed."""
         async with self._database.reading() as connection:
             row = await store.endpoint_by_id(connection, endpoint_id)
         return None if row is None else _endpoint(row)
@@ -143,18 +146,18 @@ class Subscriptions:
 async def _row(transaction: Transaction, endpoint_id: str) -> Any:
     row = await store.endpoint_by_id(transaction, endpoint_id)
     if row is None:
-        raise ValueError(f"there is no endpoint {endpoint_id}")
+        raise ValueError(f"endpoint {endpoint_id} does not exist")
     return row
 
 
 def _check(email: str | None, types: Sequence[str]) -> None:
-    if email is not None and (len(email) > _LONGEST_EMAIL or not _EMAIL.fullmatch(email.strip())):
-        raise ValueError("this is no email address")
+    if email is not None and (len(email) > _MAX_EMAIL or not _EMAIL.fullmatch(email.strip())):
+        raise ValueError("invalid email address")
     for name in types:
-        if len(name) > _LONGEST_TYPE or not _TYPE.fullmatch(name):
-            raise ValueError(f"{name[:_LONGEST_TYPE]!r} is no type of event: write them as product.created")
-    if len(types) > MOST_TYPES:
-        raise ValueError(f"name at most {MOST_TYPES} types, or none for all")
+        if len(name) > _MAX_TYPE or not _TYPE.fullmatch(name):
+            raise ValueError(f"{name[:_MAX_TYPE]!r} is not a valid event type. Example: product.created")
+    if len(types) > MAX_TYPES:
+        raise ValueError(f"at most {MAX_TYPES} types are allowed; none means all")
 
 
 def _endpoint(row: Any) -> Endpoint:

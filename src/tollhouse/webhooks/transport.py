@@ -1,7 +1,7 @@
-"""Calls that reach vetted addresses only: the name is resolved, vetted, and the vetted address itself connected to.
+"""An HTTP transport that reaches validated addresses only: it resolves, validates, and connects to that address.
 
-TLS and the Host header keep the name, so a certificate is verified against it. Proxies named in the environment are
-not used, redirects not followed: both would call somewhere that nobody vetted.
+TLS and the Host header keep the name, so certificates are verified against it. Proxies from the environment and
+redirects are not followed, because nobody validated their targets.
 """
 
 import ssl
@@ -12,13 +12,19 @@ from typing import Any
 import httpcore2
 import httpx2
 
-from tollhouse.webhooks.target_validation import Resolve, Rules, TargetRefused, read_target, vetted_addresses
+from tollhouse.webhooks.target_validation import (
+    Resolve,
+    TargetRefused,
+    TargetRules,
+    parse_target,
+    resolve_public_addresses,
+)
 
 CONNECT_SECONDS = 5.0
 ADDRESSES_TRIED = 3
-# The pool looks at every idle connection with every request.
-KEPT_CONNECTIONS = 20
-KEPT_SECONDS = 5.0
+# The pool checks every idle connection with every request.
+IDLE_CONNECTIONS = 20
+IDLE_SECONDS = 5.0
 
 _ERRORS: tuple[tuple[type[Exception], type[httpx2.TransportError]], ...] = (
     (httpcore2.ConnectTimeout, httpx2.ConnectTimeout),
@@ -30,22 +36,22 @@ _ERRORS: tuple[tuple[type[Exception], type[httpx2.TransportError]], ...] = (
 
 
 class TlsFailed(httpx2.ConnectError):
-    """The other end speaks no TLS, or shows no certificate that is good for the name."""
+    """The other end does not speak TLS, or its certificate is not valid for the name."""
 
 
 class VettedTransport(httpx2.AsyncBaseTransport):
     """For an `httpx2.AsyncClient(transport=…)`, or on its own. Raises TargetRefused where it may not call."""
 
-    def __init__(self, rules: Rules, resolve: Resolve, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, rules: TargetRules, resolve: Resolve, tls: ssl.SSLContext | None = None) -> None:
         self._rules = rules
         context = tls or httpx2.create_ssl_context()
         self._pools = {scheme: _pool(scheme, rules, resolve, context) for scheme in ("https", "http")}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """One answer, its body not yet read. Raises TargetRefused or httpx2.TransportError."""
-        url = read_target(str(request.url), self._rules)
+        """Send a request; the response, its body not read yet. Raises TargetRefused or httpx2.TransportError."""
+        url = parse_target(str(request.url), self._rules)
         assert isinstance(request.stream, httpx2.AsyncByteStream)
-        asked = httpcore2.Request(
+        core_request = httpcore2.Request(
             method=request.method,
             url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
             headers=request.headers.raw,
@@ -53,9 +59,9 @@ class VettedTransport(httpx2.AsyncBaseTransport):
             extensions=request.extensions,
         )
         with _as_httpx2():
-            answer = await self._pools[url.scheme].handle_async_request(asked)
+            response = await self._pools[url.scheme].handle_async_request(core_request)
         return httpx2.Response(
-            answer.status, headers=answer.headers, stream=_Body(answer), extensions=answer.extensions
+            response.status, headers=response.headers, stream=_Body(response), extensions=response.extensions
         )
 
     async def aclose(self) -> None:
@@ -65,9 +71,9 @@ class VettedTransport(httpx2.AsyncBaseTransport):
 
 
 class _VettedNetwork(httpcore2.AsyncNetworkBackend):
-    """Opens connections for one scheme. A pool keeps them by name: one name's are never used for another."""
+    """Opens connections for one scheme. A pool never uses one name's connections for another."""
 
-    def __init__(self, scheme: str, rules: Rules, resolve: Resolve) -> None:
+    def __init__(self, scheme: str, rules: TargetRules, resolve: Resolve) -> None:
         self._scheme = scheme
         self._rules = rules
         self._resolve = resolve
@@ -82,19 +88,19 @@ class _VettedNetwork(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         within = CONNECT_SECONDS if timeout is None else min(timeout, CONNECT_SECONDS)
-        addresses = await vetted_addresses(self._scheme, host, self._rules, self._resolve)
+        addresses = await resolve_public_addresses(self._scheme, host, self._rules, self._resolve)
         failure: Exception = TargetRefused("the host name does not resolve")
         for address in addresses[:ADDRESSES_TRIED]:
             try:
-                opened = await self._network.connect_tcp(address, port, within, local_address, socket_options)
-                return _Opened(opened)
+                stream = await self._network.connect_tcp(address, port, within, local_address, socket_options)
+                return _ClosingStream(stream)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failure = error
         raise failure
 
 
-class _Opened(httpcore2.AsyncNetworkStream):
-    """A connection that is closed, not leaked, when a deadline passes in the middle of its TLS handshake."""
+class _ClosingStream(httpcore2.AsyncNetworkStream):
+    """A connection that is closed if a deadline passes during its TLS handshake."""
 
     def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
         self._stream = stream
@@ -119,24 +125,24 @@ class _Opened(httpcore2.AsyncNetworkStream):
 
 
 class _Body(httpx2.AsyncByteStream):
-    def __init__(self, answer: httpcore2.Response) -> None:
-        self._answer = answer
+    def __init__(self, response: httpcore2.Response) -> None:
+        self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         with _as_httpx2():
-            async for part in self._answer.aiter_stream():
+            async for part in self._response.aiter_stream():
                 yield part
 
     async def aclose(self) -> None:
-        await self._answer.aclose()
+        await self._response.aclose()
 
 
-def _pool(scheme: str, rules: Rules, resolve: Resolve, context: ssl.SSLContext) -> httpcore2.AsyncConnectionPool:
+def _pool(scheme: str, rules: TargetRules, resolve: Resolve, context: ssl.SSLContext) -> httpcore2.AsyncConnectionPool:
     return httpcore2.AsyncConnectionPool(
         ssl_context=context,
         max_connections=None,
-        max_keepalive_connections=KEPT_CONNECTIONS,
-        keepalive_expiry=KEPT_SECONDS,
+        max_keepalive_connections=IDLE_CONNECTIONS,
+        keepalive_expiry=IDLE_SECONDS,
         network_backend=_VettedNetwork(scheme, rules, resolve),
     )
 
@@ -146,7 +152,7 @@ def _as_httpx2() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        for ours, theirs in _ERRORS:
-            if isinstance(error, ours):
-                raise theirs(str(error)) from error
+        for core_error, http_error in _ERRORS:
+            if isinstance(error, core_error):
+                raise http_error(str(error)) from error
         raise

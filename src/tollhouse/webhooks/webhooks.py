@@ -12,15 +12,15 @@ from tollhouse.storage.database import Database, Transaction
 from tollhouse.webhooks import store
 from tollhouse.webhooks.attempt import Sender
 from tollhouse.webhooks.deliverer import Deliverer
-from tollhouse.webhooks.schedule import USUAL, Capacity
+from tollhouse.webhooks.schedule import DEFAULT_CAPACITY, Capacity
 from tollhouse.webhooks.store import State, endpoint_by_id
 from tollhouse.webhooks.subscriptions import Subscriptions
-from tollhouse.webhooks.target_validation import Resolve, Rules, SystemResolver
+from tollhouse.webhooks.target_validation import Resolve, SystemResolver, TargetRules
 from tollhouse.webhooks.transport import VettedTransport
 
 
 class Attempt(Struct, frozen=True):
-    """One try. `error` is a class of failure: `timeout`, `connection`, `tls`, `address`, `protocol` and others."""
+    """One attempt. `error` is a class of failure, such as `timeout`, `connection`, `tls`, `address` or `protocol`."""
 
     at: str
     status: int | None
@@ -29,7 +29,7 @@ class Attempt(Struct, frozen=True):
 
 
 class Delivery(Struct, frozen=True):
-    """One event for one endpoint. `event_id` is the `webhook-id`; `due_at` is None when nothing is to be tried."""
+    """One event for one endpoint. `event_id` is the `webhook-id`; `due_at` is None if no attempt is planned."""
 
     id: str
     event_id: str
@@ -52,7 +52,7 @@ class Deliveries:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def listed(
+    async def newest(
         self, endpoint_id: str | None = None, state: State | None = None, limit: int = 100
     ) -> list[Delivery]:
         """The newest deliveries first, each with its last 20 attempts."""
@@ -62,30 +62,30 @@ class Deliveries:
         return [_delivery(row, attempts.get(row.id, [])) for row in rows]
 
     async def replay(self, transaction: Transaction, delivery_id: str, endpoint_id: str | None = None) -> Delivery:
-        """Send again what was delivered, parked or waits; one being sent right now is left as it is.
+        """Send a delivery again, whatever its state; one in progress is not changed.
 
-        Raises ValueError when there is none (of that endpoint, where given) or its endpoint takes nothing.
+        Raises ValueError if it does not exist (for that endpoint, where given) or its endpoint is disabled.
         """
         row = await store.delivery_by_id(transaction, delivery_id)
         if row is None or endpoint_id not in {None, row.endpoint_id}:
-            raise ValueError(f"there is no delivery {delivery_id}")
-        await _check_takes(transaction, row.endpoint_id)
+            raise ValueError(f"delivery {delivery_id} does not exist")
+        await _check_is_enabled(transaction, row.endpoint_id)
         await store.replay(transaction, delivery_id, clock.seconds())
         attempts = await store.attempts_of(transaction, [delivery_id])
         return _delivery(await store.delivery_by_id(transaction, delivery_id), attempts.get(delivery_id, []))
 
     async def replay_parked(self, transaction: Transaction, endpoint_id: str, since: float = 0.0) -> int:
-        """Send again all that is parked for an endpoint and was made since then; how many. Raises ValueError."""
-        await _check_takes(transaction, endpoint_id)
+        """Send all parked deliveries of an endpoint made since then; their number. Raises ValueError."""
+        await _check_is_enabled(transaction, endpoint_id)
         return await store.replay_parked(transaction, endpoint_id, since, clock.seconds())
 
 
-async def _check_takes(transaction: Transaction, endpoint_id: str) -> None:
+async def _check_is_enabled(transaction: Transaction, endpoint_id: str) -> None:
     endpoint = await endpoint_by_id(transaction, endpoint_id)
     if endpoint is None:
-        raise ValueError(f"there is no endpoint {endpoint_id}")
+        raise ValueError(f"endpoint {endpoint_id} does not exist")
     if endpoint.disabled_at is not None:
-        raise ValueError(f"the endpoint {endpoint_id} is disabled: enable it first")
+        raise ValueError(f"endpoint {endpoint_id} is disabled: enable it first")
 
 
 def _delivery(row: Any, attempts: list[Any]) -> Delivery:
@@ -112,7 +112,7 @@ Close = Callable[[], Awaitable[None]]
 
 
 class Webhooks:
-    """Endpoints, the record of deliveries, and the loop that delivers. Events are put with `webhooks.outbox`."""
+    """Endpoints, deliveries, and the delivery loop. Add events with `webhooks.outbox`."""
 
     def __init__(
         self, subscriptions: Subscriptions, deliveries: Deliveries, deliverer: Deliverer, close: Close
@@ -122,13 +122,13 @@ class Webhooks:
         self._deliverer = deliverer
         self._close = close
 
-    async def deliver_for_ever(self) -> None:
-        """The background leader's work: deliver what is due until cancelled."""
-        await self._deliverer.deliver_for_ever()
+    async def run_deliveries(self) -> None:
+        """Deliver what is due until cancelled: a task of the background leader."""
+        await self._deliverer.run_deliveries()
 
-    async def deliver_due_once(self, now: float | None = None) -> int:
-        """Deliver all that is due at `now` (seconds since 1970, the present by default); how many attempts it took."""
-        return await self._deliverer.deliver_due_once(now)
+    async def deliver_due(self, now: float | None = None) -> int:
+        """Deliver all that is due at `now` (seconds since 1970, by default the present); the number of attempts."""
+        return await self._deliverer.deliver_due(now)
 
     async def close(self) -> None:
         """Close every connection to receivers."""
@@ -141,16 +141,16 @@ def open_webhooks(
     *,
     resolve: Resolve | None = None,
     tls: ssl.SSLContext | None = None,
-    capacity: Capacity = USUAL,
+    capacity: Capacity = DEFAULT_CAPACITY,
 ) -> Webhooks:
-    """The room. By default names are resolved and certificates trusted as this machine does."""
-    rules = Rules(allow_loopback=settings.webhook_allow_loopback)
-    machine = SystemResolver()
-    transport = VettedTransport(rules, resolve or machine, tls)
+    """Build the webhooks. By default names are resolved and certificates verified as this machine does."""
+    rules = TargetRules(allow_loopback=settings.webhook_allow_loopback)
+    system = SystemResolver()
+    transport = VettedTransport(rules, resolve or system, tls)
     deliverer = Deliverer(database, Sender(transport, capacity.attempt_seconds), capacity)
 
     async def close() -> None:
         await transport.aclose()
-        machine.close()
+        system.close()
 
-    return Webhooks(Subscriptions(database, rules, resolve or machine), Deliveries(database), deliverer, close)
+    return Webhooks(Subscriptions(database, rules, resolve or system), Deliveries(database), deliverer, close)

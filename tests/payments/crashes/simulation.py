@@ -177,17 +177,17 @@ class Simulation:
             wrong += report.differences
             if report.pending:
                 wrong.append(f"{report.pending} reservations are still open")
-            transfers = [t for t in await context.ledger.listed("call", 0.0) if t.state == "posted"]
+            transfers = [t for t in await context.ledger.transfers("call", 0.0) if t.state == "posted"]
             charged = Counter(transfer.id.split(":")[2] for transfer in transfers)
             for number, agent_id in enumerate(self.agents):
                 account = await context.ledger.account(agent_account(agent_id))
                 paid = sum(charged[call.nonce] for call in calls if call.wallet == number)
                 if account.balance_micros != self.deposits[number] - paid * PRICE:
                     wrong.append(f"wallet {number} has {account.balance_micros} after {paid} charges")
-        return wrong + _unlike(calls, charged)
+        return wrong + _differences(calls, charged)
 
 
-def _unlike(calls: list[Call], charged: Counter[str]) -> list[str]:
+def _differences(calls: list[Call], charged: Counter[str]) -> list[str]:
     """Where what callers got differs from what they paid: answered = charged, once, and always the same answer."""
     wrong = []
     for call in calls:

@@ -12,7 +12,7 @@ from tests.fakes.website import Reply
 from tests.servers.chain import deploy
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.payments.chain.client import Bounds, ChainClient
+from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.contracts import call_data
 from tollhouse.payments.chain.local_chain import ACCOUNTS, MULTICALL3, Account, LocalChain
 from tollhouse.payments.deposits.deposits import Deposits, open_deposits
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.both_databases
 ALICE, BOB, TREASURY = ACCOUNTS[1], ACCOUNTS[2], ACCOUNTS[5]
 CONFIRMATIONS = 3
 TERMS = DepositTerms(8453, LocalChain.usdc_address, TREASURY.address, CONFIRMATIONS)
-QUICK = Bounds(attempt_seconds=1.0, deadline_seconds=2.5, retry_pause_seconds=0.01, most_failures=1_000)
+QUICK = Limits(attempt_seconds=1.0, deadline_seconds=2.5, retry_pause_seconds=0.01, max_failures=1_000)
 AT_ONCE = 10
 
 
@@ -36,7 +36,7 @@ async def sent(chain: LocalChain, micros=2_500_000, sender=ALICE, to=TREASURY.ad
 
 
 async def confirmed(chain: LocalChain, tx_hash: str) -> str:
-    await chain.mined(tx_hash)
+    await chain.wait_mined(tx_hash)
     await chain.mine(CONFIRMATIONS - 1)
     return tx_hash
 
@@ -75,7 +75,7 @@ def takes(sender, to: str, micros: int):
 async def allow(chain: LocalChain, *accounts: Account) -> None:
     for account in accounts:
         approval = call_data("approve(address,uint256)", MULTICALL3, 10**12)
-        await chain.mined(await chain.send(account, chain.usdc_address, approval))
+        await chain.wait_mined(await chain.send(account, chain.usdc_address, approval))
 
 
 async def test_deposit_is_credited_to_the_unit(chain, ledger):
@@ -86,7 +86,7 @@ async def test_deposit_is_credited_to_the_unit(chain, ledger):
     assert (credited.tx_hash, credited.block_number, credited.already_credited) == (tx_hash, block, False)
     assert await balance(ledger) == 2_500_001
     assert (await ledger.account("treasury")).balance_micros == -2_500_001
-    [transfer] = await ledger.listed("deposit", 0)
+    [transfer] = await ledger.transfers("deposit", 0)
     receipt = await chain.client.receipt(tx_hash)
     assert transfer.id == f"deposit:{tx_hash}:0:0"
     assert transfer.memo == {
@@ -152,7 +152,7 @@ async def test_several_transfers_in_one_transaction_are_summed(chain, ledger):
     tx_hash = await confirmed(chain, await chain.send(BOB, MULTICALL3, batch(calls)))
     assert (await credit(chain, ledger, tx_hash)).credited_micros == 1_000_000
     assert (await credit(chain, ledger, tx_hash)).already_credited
-    assert sorted(t.amount_micros for t in await ledger.listed("deposit", 0)) == [300_000, 300_000, 400_000]
+    assert sorted(t.amount_micros for t in await ledger.transfers("deposit", 0)) == [300_000, 300_000, 400_000]
 
 
 async def test_each_wallet_is_credited_for_its_own_logs(chain, ledger):
@@ -230,7 +230,7 @@ async def test_lie_beside_a_deposit_adds_nothing(chain, sqlite_ledger):
 
 async def test_plain_payment_of_the_chains_coin_is_the_wrong_token(chain, sqlite_ledger):
     payment = {"from": ALICE.address, "to": TREASURY.address, "value": hex(10**18)}
-    tx_hash = await confirmed(chain, await chain.ask("eth_sendTransaction", payment))
+    tx_hash = await confirmed(chain, await chain.request("eth_sendTransaction", payment))
     assert await reason(chain, sqlite_ledger, tx_hash) == "wrong-token"
 
 
@@ -238,7 +238,7 @@ async def test_transfer_of_nothing_is_no_deposit_whoever_makes_it(chain, sqlite_
     nothing = call_data("transferFrom(address,address,uint256)", ALICE.address, TREASURY.address, 0)
     tx_hash = await confirmed(chain, await chain.send(BOB, chain.usdc_address, nothing))
     await refused(chain, sqlite_ledger, tx_hash, ALICE)
-    assert await sqlite_ledger.listed("deposit", 0) == []
+    assert await sqlite_ledger.transfers("deposit", 0) == []
 
 
 async def test_transfer_of_nothing_beside_a_deposit_adds_nothing(chain, sqlite_ledger):
@@ -246,19 +246,19 @@ async def test_transfer_of_nothing_beside_a_deposit_adds_nothing(chain, sqlite_l
     calls = [takes(ALICE, TREASURY.address, micros) for micros in (0, 2_000_000, 0)]
     tx_hash = await confirmed(chain, await chain.send(ALICE, MULTICALL3, batch(calls)))
     assert (await credit(chain, sqlite_ledger, tx_hash)).credited_micros == 2_000_000
-    assert [transfer.id for transfer in await sqlite_ledger.listed("deposit", 0)] == [f"deposit:{tx_hash}:1:0"]
+    assert [transfer.id for transfer in await sqlite_ledger.transfers("deposit", 0)] == [f"deposit:{tx_hash}:1:0"]
 
 
 async def test_treasury_cannot_credit_itself(chain, sqlite_ledger):
     await chain.fund_usdc(TREASURY.address, 5_000_000)
     tx_hash = await sent(chain, 5_000_000, TREASURY, TREASURY.address)
     await refused(chain, sqlite_ledger, tx_hash, TREASURY)
-    assert await sqlite_ledger.listed("deposit", 0) == []
+    assert await sqlite_ledger.transfers("deposit", 0) == []
 
 
 async def test_deposit_waits_for_its_confirmations(chain, sqlite_ledger):
     tx_hash = await chain.transfer_usdc(ALICE, TREASURY.address, 2_000_000)
-    await chain.mined(tx_hash)
+    await chain.wait_mined(tx_hash)
     for confirmations in range(1, CONFIRMATIONS):
         problem = await refused(chain, sqlite_ledger, tx_hash, code="deposit-pending")
         assert problem.status == 409
@@ -270,7 +270,7 @@ async def test_deposit_waits_for_its_confirmations(chain, sqlite_ledger):
 
 async def test_unconfirmed_transaction_is_pending_even_if_it_is_no_deposit(chain, sqlite_ledger):
     tx_hash = await chain.transfer_usdc(ALICE, BOB.address, 1)
-    await chain.mined(tx_hash)
+    await chain.wait_mined(tx_hash)
     await refused(chain, sqlite_ledger, tx_hash, code="deposit-pending")
 
 
@@ -279,7 +279,7 @@ async def test_waiting_and_dropped_transactions_are_pending(chain, sqlite_ledger
     tx_hash = await chain.transfer_usdc(ALICE, TREASURY.address, 2_000_000)
     problem = await refused(chain, sqlite_ledger, tx_hash, code="deposit-pending")
     assert problem.facts["confirmations"] == 0
-    await chain.ask("anvil_dropTransaction", tx_hash)
+    await chain.request("anvil_dropTransaction", tx_hash)
     await refused(chain, sqlite_ledger, tx_hash, code="deposit-pending")
     await refused(chain, sqlite_ledger, "0x" + "ab" * 32, code="deposit-pending")
 
@@ -347,7 +347,7 @@ async def test_provider_that_contradicts_itself_credits_nothing(chain, sqlite_le
         with pytest.raises(Problem) as raised:
             await Deposits(client, sqlite_ledger, TERMS).credit("agent", ALICE.address, tx_hash)
         assert raised.value.code == "deposit-pending"
-        assert await sqlite_ledger.listed("deposit", 0) == []
+        assert await sqlite_ledger.transfers("deposit", 0) == []
         told.twists.clear()
         credited = await Deposits(client, sqlite_ledger, TERMS).credit("agent", ALICE.address, tx_hash)
         assert credited.credited_micros == 2_500_000
@@ -372,14 +372,14 @@ async def test_broken_provider_is_502_and_credits_nothing(chain, sqlite_ledger, 
         with pytest.raises(Problem) as raised:
             await Deposits(client, sqlite_ledger, TERMS).credit("agent", ALICE.address, tx_hash)
         assert (raised.value.status, raised.value.facts["upstream"]) == (502, "chain")
-        assert await sqlite_ledger.listed("deposit", 0) == []
+        assert await sqlite_ledger.transfers("deposit", 0) == []
         await client.close()
 
 
 async def test_settings_say_where_deposits_go(chain, sqlite_ledger):
     settings = Settings(evm_rpc_url=chain.url, treasury_address=TREASURY.address, deposit_confirmations=1)
     tx_hash = await chain.transfer_usdc(ALICE, TREASURY.address, 1_000_000)
-    await chain.mined(tx_hash)
+    await chain.wait_mined(tx_hash)
     async with open_deposits(settings, sqlite_ledger) as deposits:
         assert (await deposits.credit("agent", ALICE.address, tx_hash)).credited_micros == 1_000_000
     async with open_deposits(Settings(evm_rpc_url=chain.url), sqlite_ledger) as deposits:

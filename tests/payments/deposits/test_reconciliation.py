@@ -19,7 +19,7 @@ def deposits(chain, ledger):
 
 async def deposited(chain: LocalChain, deposits: Deposits, micros: int) -> None:
     tx_hash = await chain.transfer_usdc(ALICE, TREASURY.address, micros)
-    await chain.mined(tx_hash)
+    await chain.wait_mined(tx_hash)
     await deposits.credit("alice", ALICE.address, tx_hash)
 
 
@@ -34,7 +34,7 @@ async def test_ledger_agrees_with_the_chain_until_a_credit_has_no_log(chain, dep
     found = await deposits.reconcile()
     assert (found.agrees, found.deposits, found.differences) == (True, 2, [])
     assert found.ledger_micros == found.chain_micros == found.treasury_micros == 3_000_000
-    await chain.ask("anvil_reorg", 1, [])
+    await chain.request("anvil_reorg", 1, [])
     found = await deposits.reconcile()
     assert (found.agrees, found.deposits) == (False, 2)
     assert (found.ledger_micros, found.chain_micros, found.treasury_micros) == (3_000_000, 1_000_000, 1_000_000)
@@ -43,9 +43,9 @@ async def test_ledger_agrees_with_the_chain_until_a_credit_has_no_log(chain, dep
 
 async def test_credit_taken_back_is_no_difference(chain, ledger, deposits):
     await deposited(chain, deposits, 1_000_000)
-    [credit] = await ledger.listed("deposit", 0)
+    [credit] = await ledger.transfers("deposit", 0)
     reversal = Transfer(credit.id.replace("deposit", "reversal"), credit.credit, "reversals", 1_000_000, "reversal")
-    await chain.ask("anvil_reorg", 1, [])
+    await chain.request("anvil_reorg", 1, [])
     assert not (await deposits.reconcile()).agrees
     await ledger.move(reversal)
     found = await deposits.reconcile()
@@ -54,7 +54,7 @@ async def test_credit_taken_back_is_no_difference(chain, ledger, deposits):
 
 async def test_invented_credit_is_found(chain, ledger, deposits):
     await deposited(chain, deposits, 1_000_000)
-    [real] = await ledger.listed("deposit", 0)
+    [real] = await ledger.transfers("deposit", 0)
     await ledger.move(Transfer(real.id.replace(":0:0", ":1:0"), "treasury", real.credit, 1, "deposit", real.memo))
     found = await deposits.reconcile()
     assert not found.agrees
@@ -63,7 +63,7 @@ async def test_invented_credit_is_found(chain, ledger, deposits):
 
 async def test_treasury_that_was_spent_is_no_difference(chain, deposits):
     await deposited(chain, deposits, 1_000_000)
-    await chain.mined(await chain.transfer_usdc(TREASURY, ALICE.address, 1))
+    await chain.wait_mined(await chain.transfer_usdc(TREASURY, ALICE.address, 1))
     found = await deposits.reconcile()
     assert (found.agrees, found.ledger_micros, found.treasury_micros) == (True, 1_000_000, 999_999)
 

@@ -2,7 +2,7 @@ import pytest
 
 from tollhouse.payments.chain.replies import Block, Receipt
 from tollhouse.payments.deposits.ledger import Credit
-from tollhouse.payments.deposits.monitor import View, verdict
+from tollhouse.payments.deposits.monitor import ChainView, verdict
 
 TX, HEIGHT = "0xt", 100
 CREDIT = Credit(TX, 0, 0, "agent:a", 1_000_000, "0xw", HEIGHT, "0xmine")
@@ -63,4 +63,4 @@ OTHER = chain_of("0xa", "0xother", "0xd")
     ],
 )
 def test_deposit_is_removed_only_on_consistent_evidence(blocks, found, expected):
-    assert verdict(CREDIT, View(HEIGHT + 1, {TX: found}, blocks)) == expected
+    assert verdict(CREDIT, ChainView(HEIGHT + 1, {TX: found}, blocks)) == expected

@@ -42,19 +42,19 @@ async def sql(database_url, ledger):
     if database_url.startswith("sqlite"):
         path = database_url.partition("///")[2].replace("tollhouse.db", "ledger.db")
 
-        async def ask(statement) -> list[tuple[object, ...]]:
+        async def query(statement) -> list[tuple[object, ...]]:
             with contextlib.closing(sqlite3.connect(path)) as connection, connection:
                 return connection.execute(statement).fetchall()
     else:
 
-        async def ask(statement) -> list[tuple[object, ...]]:
+        async def query(statement) -> list[tuple[object, ...]]:
             connection = await asyncpg.connect(database_url.replace("+asyncpg", ""))
             try:
                 return [tuple(row) for row in await connection.fetch(statement)]
             finally:
                 await connection.close()
 
-    return ask
+    return query
 
 
 @pytest.fixture

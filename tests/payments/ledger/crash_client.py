@@ -34,7 +34,7 @@ class Life(msgspec.Struct, frozen=True):
     journal: str
     name: str
     seed: int
-    operations: int
+    commands: int
     failpoint: str = ""
     forgets: bool = False
     collects: bool = False
@@ -75,7 +75,7 @@ class Clients:
         self._calls = 0
 
     async def work(self) -> None:
-        turns = iter(range(self._life.operations))
+        turns = iter(range(self._life.commands))
         await asyncio.gather(*(self._client(turns) for _ in range(CLIENTS)))
 
     async def collect(self) -> None:
@@ -116,8 +116,8 @@ class Clients:
             self._journal.write(Call(call, "refused"))
         elif isinstance(outcome, Reserved):
             await self._answer(call, transfer_id, fails=fails)
-        elif outcome.kept:
-            self._send(call, transfer_id, outcome.kept)
+        elif outcome.response:
+            self._send(call, transfer_id, outcome.response)
         else:
             self._journal.write(Call(call, "reused"))
 

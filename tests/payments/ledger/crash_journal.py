@@ -87,7 +87,7 @@ class Seen:
 async def complaints(ledger: Ledger, seen: Seen, price_micros: int) -> list[str]:
     """What is wrong, in sentences; call it when the dead are recovered from and every open call was tried again."""
     report = await ledger.verify()
-    calls = [transfer for transfer in await ledger.listed("call", 0.0) if _call_of(transfer) in seen.tried]
+    calls = [transfer for transfer in await ledger.transfers("call", 0.0) if _call_of(transfer) in seen.tried]
     charged: dict[str, int] = defaultdict(int)
     for transfer in calls:
         charged[_call_of(transfer)] += transfer.state == "posted"

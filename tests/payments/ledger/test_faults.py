@@ -84,7 +84,7 @@ async def test_mistake_in_one_operation_does_not_fail_its_neighbours(ledger, hol
         blocking = asyncio.create_task(ledger.move(deposit("0", PRICE)))
         await asyncio.sleep(0.05)
         good = [asyncio.create_task(ledger.move(deposit(str(number), PRICE))) for number in range(1, 5)]
-        bad = ledger._batcher.ask(Move(wrong, 1, 1))
+        bad = ledger._batcher.submit(Move(wrong, 1, 1))
     assert all(moved.is_new for moved in await asyncio.gather(blocking, *good))
     with pytest.raises((OverflowError, asyncpg.DataError)):
         await bad

@@ -204,7 +204,7 @@ async def test_answer_that_was_just_handed_over_survives_a_crash(ledger, open_an
 
 
 async def test_answer_that_has_surely_left_is_given_by_nobody(ledger, open_another, monkeypatch):
-    monkeypatch.setattr("tollhouse.payments.stored_response.LEAVING_SECONDS", 0.0)
+    monkeypatch.setattr("tollhouse.payments.stored_response.GRACE_SECONDS", 0.0)
     await ledger.move(deposit("1", PRICE))
     await charge(ledger, "1")
     ledger.delivered("call:agent:a:1")
@@ -249,7 +249,7 @@ async def test_same_body_is_stored_once_and_goes_with_the_last_that_got_it(ledge
     await asyncio.gather(*(charge(ledger, str(number)) for number in range(1_000)))
     await charge(ledger, "other", answer=StoredResponse(200, "text/csv", b"other"))
     assert await bodies() == 2
-    monkeypatch.setattr("tollhouse.payments.stored_response.LEAVING_SECONDS", 0.0)
+    monkeypatch.setattr("tollhouse.payments.stored_response.GRACE_SECONDS", 0.0)
     for number in range(999):
         ledger.delivered(f"call:agent:a:{number}")
     await asyncio.sleep(0.2)
@@ -282,11 +282,11 @@ async def test_deposits_are_listed_by_time_with_their_memos(ledger, monkeypatch)
         monkeypatch.setattr(clock, "seconds", lambda number=number: 1_000.0 + number)
         await ledger.move(deposit(str(number), PRICE, memo={"block": number, "note": "é\0"}))
     await charge(ledger, "1")
-    listed = await ledger.listed("deposit", since=1_001.0)
+    listed = await ledger.transfers("deposit", since=1_001.0)
     assert [(transfer.id, transfer.at) for transfer in listed] == [("deposit:1", 1_001.0), ("deposit:2", 1_002.0)]
     assert [transfer.memo["block"] for transfer in listed] == [1, 2]
     assert listed[0].memo["note"] == "é\0"
-    assert await ledger.listed("refund", since=0.0) == []
+    assert await ledger.transfers("refund", since=0.0) == []
 
 
 async def test_recent_transfers_come_newest_first_of_all_or_of_one_account(ledger):

@@ -4,47 +4,47 @@ from tests.payments.ledger.asking import ANSWER, deposit, reversal
 from tollhouse.payments.ledger import rules
 from tollhouse.payments.ledger.types import (
     AccountState,
+    BatchState,
     Delivered,
     Done,
-    Entry,
     Gone,
+    IdTaken,
     Insufficient,
-    Kept,
-    Known,
+    LedgerEntry,
     Move,
     Moved,
     Overdrawn,
     Post,
+    PostedResponse,
     Reserve,
     Reserved,
     Sweep,
-    Taken,
     Transfer,
     Used,
     Void,
 )
-from tollhouse.payments.stored_response import KEPT_SECONDS
+from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS
 
 NOW = 1_000.0
 CALL = Transfer("call", "agent:a", "revenue", 10, "call")
 
 
-def known(*entries: Entry, accounts=(), kept=None):
+def known(*entries: LedgerEntry, accounts=(), responses=None):
     by_id = {entry.transfer.id: entry for entry in entries}
-    return Known(by_id, {account.name: account for account in accounts}, kept or {}, next_seq=100)
+    return BatchState(by_id, {account.name: account for account in accounts}, responses or {}, next_seq=100)
 
 
 def standing(state, seq=1, owner=1, number=1, amount=10):
     transfer = Transfer("call", "agent:a", "revenue", amount, "call", at=5.0, state=state)
-    return Entry(seq, transfer, owner, number, b"f" if state == "pending" else b"")
+    return LedgerEntry(seq, transfer, owner, number, b"f" if state == "pending" else b"")
 
 
 def rich(balance=1_000, reserved=0):
     return AccountState("agent:a", balance, reserved, total_in_micros=balance)
 
 
-def only(operation, known):
-    changes = rules.apply([operation], known, NOW)
+def only(command, known):
+    changes = rules.apply([command], known, NOW)
     return changes.results[0], changes
 
 
@@ -104,16 +104,16 @@ def test_same_operation_tried_again_has_the_same_result():
     assert again.is_new
     assert (changes.added, changes.accounts) == ([], [])
     for state in (known(accounts=[rich()]), known()):
-        operation = Reserve(CALL, b"f", owner=7, number=4)
-        result, first = only(operation, state)
-        again, changes = only(operation, known(*first.added, accounts=first.accounts))
+        command = Reserve(CALL, b"f", owner=7, number=4)
+        result, first = only(command, state)
+        again, changes = only(command, known(*first.added, accounts=first.accounts))
         assert type(again) is type(result)
         assert (changes.added, changes.accounts, changes.resolved) == ([], [], [])
 
 
 def test_another_operation_with_the_same_id_is_another_one():
     for owner, number in ((7, 4), (8, 3)):
-        result, _ = only(Move(deposit("1", 70), owner, number), known(Entry(1, deposit("1", 70), 7, 3)))
+        result, _ = only(Move(deposit("1", 70), owner, number), known(LedgerEntry(1, deposit("1", 70), 7, 3)))
         assert not result.is_new
         assert only(Reserve(CALL, b"f", owner, number), known(standing("pending", owner=7, number=3)))[0] == Used(
             "pending"
@@ -123,7 +123,7 @@ def test_another_operation_with_the_same_id_is_another_one():
 @pytest.mark.parametrize("state", ["pending", "posted", "voided"])
 def test_move_with_the_id_of_a_reservation_is_refused(state):
     entry = standing(state)
-    assert only(Move(CALL, 1, 1), known(entry))[0] == Taken(entry.transfer)
+    assert only(Move(CALL, 1, 1), known(entry))[0] == IdTaken(entry.transfer)
 
 
 def test_post_settles_what_was_reserved_and_keeps_the_answer():
@@ -133,7 +133,7 @@ def test_post_settles_what_was_reserved_and_keeps_the_answer():
     assert (agent.balance_micros, agent.reserved_micros, agent.posted_count, agent.last_at) == (40, 0, 1, NOW)
     assert (revenue.balance_micros, revenue.posted_count) == (10, 1)
     assert (changes.resolved, changes.closed) == ([(1, "posted", NOW)], [1])
-    assert changes.kept == {1: Kept(ANSWER, b"f", NOW)}
+    assert changes.responses == {1: PostedResponse(ANSWER, b"f", NOW)}
 
 
 def test_posting_what_was_reserved_before_a_reversal_goes_through():
@@ -150,10 +150,10 @@ def test_posting_what_was_reserved_before_a_reversal_goes_through():
     ],
 )
 def test_what_is_resolved_stays_as_it_is(state, post, void):
-    for operation, expected in ((Post("call", ANSWER), post), (Void("call"), void)):
-        result, changes = only(operation, known(standing(state)))
+    for command, expected in ((Post("call", ANSWER), post), (Void("call"), void)):
+        result, changes = only(command, known(standing(state)))
         assert result == expected
-        assert (changes.resolved, changes.accounts, changes.kept) == ([], [], {})
+        assert (changes.resolved, changes.accounts, changes.responses) == ([], [], {})
 
 
 def test_void_meant_for_one_operation_spares_another_with_the_same_id():
@@ -183,15 +183,15 @@ def test_operations_of_one_batch_see_each_other():
         Done(),
         Used("posted"),
     ]
-    assert (changes.opened, changes.closed, changes.kept, changes.forgotten) == ([], [], {}, [])
+    assert (changes.opened, changes.closed, changes.responses, changes.forgotten) == ([], [], {}, [])
     assert changes.resolved == [(102, "voided", NOW), (101, "posted", NOW)]
 
 
 @pytest.mark.parametrize(
-    ("fingerprint", "age", "is_given"), [(b"f", 599.9, True), (b"g", 1.0, False), (b"f", KEPT_SECONDS, False)]
+    ("fingerprint", "age", "is_given"), [(b"f", 599.9, True), (b"g", 1.0, False), (b"f", RESPONSE_TTL_SECONDS, False)]
 )
 def test_kept_answer_is_for_the_same_request_and_for_ten_minutes(fingerprint, age, is_given):
-    state = known(standing("posted"), kept={1: Kept(ANSWER, b"f", NOW - age)})
+    state = known(standing("posted"), responses={1: PostedResponse(ANSWER, b"f", NOW - age)})
     result, _ = only(Reserve(CALL, fingerprint, 2, 2), state)
     assert result == Used("posted", ANSWER if is_given else None)
 

@@ -1,4 +1,4 @@
-"""Any sequence of operations against a plain model: what the ledger says is what the model says."""
+"""Any sequence of commands against a plain model: what the ledger says is what the model says."""
 
 import asyncio
 import itertools
@@ -40,7 +40,7 @@ class Model:
         self.balance = {"a": 0, "b": 0}
         self.moves = {}
         self.calls = {}
-        self.kept = set()
+        self.responses = set()
 
     def available(self, agent):
         held = sum(amount for whose, amount, state in self.calls.values() if (whose, state) == (agent, "pending"))
@@ -97,7 +97,7 @@ class Machine(RuleBasedStateMachine):
         outcome = self.run(asked)
         if number in model.calls:
             _, price, state = model.calls[number]
-            is_kept = number in model.kept and price == amount
+            is_kept = number in model.responses and price == amount
             assert outcome == Used(state, ANSWER if is_kept else None)
         elif model.available(agent) < amount:
             assert outcome == Insufficient(model.available(agent))
@@ -118,7 +118,7 @@ class Machine(RuleBasedStateMachine):
         if state == "pending":
             self.model.calls[number] = (agent, amount, "posted")
             self.model.balance[agent] -= amount
-            self.model.kept.add(number)
+            self.model.responses.add(number)
 
     @rule(number=IDS)
     def void(self, number):
@@ -137,11 +137,11 @@ class Machine(RuleBasedStateMachine):
         if state != "posted":
             return
 
-        async def tell() -> None:
+        async def mark_delivered() -> None:
             self.ledger.delivered(self.id("call", number))
 
-        self.run(tell())
-        self.model.kept.discard(number)
+        self.run(mark_delivered())
+        self.model.responses.discard(number)
 
     @rule()
     def keep_house(self):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.payments.x402.paying import PAYER
 from tollhouse.config.settings import Settings
-from tollhouse.payments.chain.client import Bounds, ChainClient
+from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.payments.pay_per_request import open_settler
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
@@ -16,7 +16,7 @@ from tollhouse.storage.database import open_database
 
 SETTLING = ACCOUNTS[4]
 # A test does not wait for what a node will not say.
-IMPATIENT = Bounds(attempt_seconds=2.0, deadline_seconds=3.0, retry_pause_seconds=0.05, most_failures=1_000)
+IMPATIENT = Limits(attempt_seconds=2.0, deadline_seconds=3.0, retry_pause_seconds=0.05, max_failures=1_000)
 
 OpenFacilitator = Callable[..., AbstractAsyncContextManager[BuiltInFacilitator]]
 

@@ -1,4 +1,4 @@
-"""What the tests look at on the chain."""
+"""What the tests read on the chain."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ async def sent(chain: LocalChain, account: str = SETTLING.address) -> list[Json]
     """Every transaction of an account that was mined, with its receipt."""
     found: list[Json] = []
     for height in range(await chain.client.block_number() + 1):
-        block: Any = await chain.ask("eth_getBlockByNumber", hex(height), True)
+        block: Any = await chain.request("eth_getBlockByNumber", hex(height), True)
         for transaction in block["transactions"]:
             if transaction["from"].lower() == account.lower():
-                receipt = await chain.ask("eth_getTransactionReceipt", transaction["hash"])
+                receipt = await chain.request("eth_getTransactionReceipt", transaction["hash"])
                 found.append(transaction | {"receipt": receipt})
     return found
 

@@ -10,7 +10,7 @@ from tollhouse import failpoints, logs
 from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.pay_per_request import open_settler
-from tollhouse.payments.x402.headers import payment_of
+from tollhouse.payments.x402.headers import decode_payment
 from tollhouse.payments.x402.types import Requirement
 from tollhouse.storage.database import open_database
 
@@ -21,7 +21,7 @@ async def main() -> None:
     failpoints.arm(told["failpoint"])
     settings = Settings(data_dir=told["data_dir"], database_url=told["database_url"], x402_facilitator_key=told["key"])
     requirement = msgspec.convert(told["requirement"], Requirement)
-    payments = [payment_of(json.dumps(sent).encode(), sent["x402Version"]) for sent in told["sent"]]
+    payments = [decode_payment(json.dumps(sent).encode(), sent["x402Version"]) for sent in told["sent"]]
     database, chain = open_database(settings), ChainClient(told["chain_url"])
     async with open_settler(settings, database, chain) as settler:
         print("ready", flush=True)  # noqa: T201 - it tells its parent

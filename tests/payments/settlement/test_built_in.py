@@ -26,10 +26,10 @@ from tests.payments.x402.paying import (
 from tests.servers.chain import deploy
 from tollhouse.payments.chain.contracts import MULTICALL3, token_balance
 from tollhouse.payments.chain.local_chain import Account
-from tollhouse.payments.x402.outcome import proves
+from tollhouse.payments.x402.outcome import proves_payment
 from tollhouse.payments.x402.settlement import transaction_queue
 from tollhouse.payments.x402.types import Failed, Requirement, Settled
-from tollhouse.payments.x402.verification import carrying
+from tollhouse.payments.x402.verification import plan_settlement
 
 NONCE_USED = "invalid_exact_evm_nonce_already_used"
 
@@ -41,7 +41,7 @@ async def together(facilitator, payments):
 async def until_sent(chain, count=1):
     """Until so many transactions wait to be mined."""
     async with asyncio.timeout(10):
-        while int((await chain.ask("txpool_status"))["pending"], 16) < count:  # noqa: ASYNC110 - the node tells nobody
+        while int((await chain.request("txpool_status"))["pending"], 16) < count:  # noqa: ASYNC110 - the node tells nobody
             await asyncio.sleep(0.01)
 
 
@@ -50,7 +50,7 @@ async def test_payment_of_either_version_is_settled_and_proven_by_its_receipt(ch
     payment = read(make())
     settled = await facilitator.settle(payment, REQUIREMENT)
     assert isinstance(settled, Settled)
-    assert proves(settled.receipt, payment, REQUIREMENT)
+    assert proves_payment(settled.receipt, payment, REQUIREMENT)
     assert settled.receipt == await chain.client.receipt(settled.tx_hash)
     assert (settled.payer, await seller_holds(chain)) == (PAYER.address.lower(), PRICE)
     [transaction] = await sent(chain)
@@ -62,7 +62,7 @@ async def test_hundred_payments_at_once_share_transactions(chain, facilitator):
     outcomes = await together(facilitator, payments)
     assert all(isinstance(outcome, Settled) for outcome in outcomes)
     for payment, outcome in zip(payments, outcomes, strict=True):
-        assert proves(outcome.receipt, payment, REQUIREMENT)
+        assert proves_payment(outcome.receipt, payment, REQUIREMENT)
     assert await seller_holds(chain) == 100 * PRICE
     assert len(await sent(chain)) <= 3
     assert await reverted(chain) == []
@@ -159,11 +159,11 @@ async def sent_dearly(chain, data):
     """Somebody else's call of the token, for so much gas that it comes first in the block."""
     asked = {"from": OTHER.address, "to": chain.usdc_address, "data": "0x" + data.hex(), "gas": hex(200_000),
              "maxFeePerGas": hex(10**12), "maxPriorityFeePerGas": hex(10**11)}  # fmt: skip
-    return await chain.ask("eth_sendTransaction", asked)
+    return await chain.request("eth_sendTransaction", asked)
 
 
 async def cancel_dearly(chain, told):
-    await chain.ask("anvil_setBalance", OTHER.address, hex(10**24))
+    await chain.request("anvil_setBalance", OTHER.address, hex(10**24))
     real = chain.send
 
     async def dear(sender: Account, to: str, data: bytes) -> str:
@@ -178,7 +178,7 @@ async def cancel_dearly(chain, told):
 
 async def test_payment_that_somebody_else_carried_out_is_settled(chain, facilitator):
     payment = read(v1())
-    plan = carrying(payment, REQUIREMENT)
+    plan = plan_settlement(payment, REQUIREMENT)
     theirs = await chain.send(OTHER, plan.transfer.to, plan.transfer.data)
     settled = await facilitator.settle(payment, REQUIREMENT)
     assert isinstance(settled, Settled)
@@ -189,7 +189,7 @@ async def test_payment_that_somebody_else_carried_out_is_settled(chain, facilita
 async def test_payment_that_somebody_else_is_carrying_out_is_waited_for(chain, facilitator):
     await chain.mine_every(0)
     payment = read(v1())
-    plan = carrying(payment, REQUIREMENT)
+    plan = plan_settlement(payment, REQUIREMENT)
     theirs = await chain.send(OTHER, plan.transfer.to, plan.transfer.data, gas=200_000)
     settling = asyncio.create_task(facilitator.settle(payment, REQUIREMENT))
     await asyncio.sleep(1.2)
@@ -208,7 +208,7 @@ async def test_front_runner_of_a_batch_settles_in_our_place(chain, facilitator):
     await until_sent(chain)
     batch = [asyncio.create_task(facilitator.settle(payment, REQUIREMENT)) for payment in payments]
     await until_sent(chain, 2)
-    theirs = await sent_dearly(chain, carrying(payments[1], REQUIREMENT).transfer.data)
+    theirs = await sent_dearly(chain, plan_settlement(payments[1], REQUIREMENT).transfer.data)
     await chain.mine()
     outcomes = await asyncio.gather(*batch)
     assert [outcome.tx_hash == theirs for outcome in outcomes] == [False, True, False]
@@ -222,7 +222,7 @@ async def test_front_runner_of_a_single_payment_settles_in_our_place_and_ours_do
     payment = read(v1())
     settling = asyncio.create_task(facilitator.settle(payment, REQUIREMENT))
     await until_sent(chain)
-    theirs = await sent_dearly(chain, carrying(payment, REQUIREMENT).transfer.data)
+    theirs = await sent_dearly(chain, plan_settlement(payment, REQUIREMENT).transfer.data)
     await chain.mine()
     settled = await settling
     assert isinstance(settled, Settled)
@@ -240,7 +240,7 @@ async def test_front_runner_of_a_contract_wallet_settles_in_our_place_and_ours_d
     payment = read(v1(told, signature(told, OTHER.private_key)))
     settling = asyncio.create_task(facilitator.settle(payment, REQUIREMENT))
     await until_sent(chain)
-    theirs = await sent_dearly(chain, carrying(payment, REQUIREMENT).transfer.data)
+    theirs = await sent_dearly(chain, plan_settlement(payment, REQUIREMENT).transfer.data)
     await chain.mine()
     settled = await settling
     assert isinstance(settled, Settled)
@@ -323,20 +323,20 @@ async def test_wallet_that_is_not_there_yet_is_made_where_the_settings_name_its_
 
 @pytest.mark.parametrize("speaks_for", [RELAYER, OTHER])
 async def test_payer_whose_key_got_code_shares_no_transaction(chain, facilitator, speaks_for):
-    code = await chain.ask("eth_getCode", await deploy(chain, "ContractWallet", speaks_for.address), "latest")
-    await chain.ask("anvil_setCode", RELAYER.address, code)
+    code = await chain.request("eth_getCode", await deploy(chain, "ContractWallet", speaks_for.address), "latest")
+    await chain.request("anvil_setCode", RELAYER.address, code)
     await chain.fund_usdc(RELAYER.address, PRICE)
     told = authorization(**{"from": RELAYER.address})
     payments = [read(v1(told, signature(told, RELAYER.private_key))), read(v1()), read(v1())]
-    coded, *others = await together(facilitator, payments)
+    has_code, *others = await together(facilitator, payments)
     assert all(isinstance(outcome, Settled) for outcome in others)
     assert len({outcome.tx_hash for outcome in others}) == 1
     if speaks_for is RELAYER:
-        assert isinstance(coded, Settled)
-        assert coded.tx_hash != others[0].tx_hash
+        assert isinstance(has_code, Settled)
+        assert has_code.tx_hash != others[0].tx_hash
     else:
         # The code speaks for the account now, and does not know the key.
-        assert coded == Failed("invalid_exact_evm_payload_signature")
+        assert has_code == Failed("invalid_exact_evm_payload_signature")
     assert await reverted(chain) == []
 
 
@@ -361,7 +361,7 @@ async def test_authorization_that_ends_before_the_next_block_is_not_sent(chain, 
 
 
 async def test_more_payments_than_may_wait_are_turned_away_unsent(chain, facilitator, monkeypatch):
-    monkeypatch.setattr("tollhouse.payments.x402.settlement.built_in.MOST_RIDES", 2)
+    monkeypatch.setattr("tollhouse.payments.x402.settlement.built_in.MAX_PENDING", 2)
     await chain.mine_every(0)
     under_way = [asyncio.create_task(facilitator.settle(read(v1()), REQUIREMENT)) for _ in range(2)]
     await until_sent(chain)
@@ -372,14 +372,14 @@ async def test_more_payments_than_may_wait_are_turned_away_unsent(chain, facilit
 
 
 async def test_no_more_transactions_are_under_way_than_a_node_keeps(chain, facilitator, monkeypatch):
-    monkeypatch.setattr(transaction_queue, "MOST_SLOTS", 2)
+    monkeypatch.setattr(transaction_queue, "MAX_SLOTS", 2)
     await chain.mine_every(0)
     under_way = []
     for number in range(5):
         under_way.append(asyncio.create_task(facilitator.settle(read(v1()), REQUIREMENT)))
         await until_sent(chain, min(number + 1, 2))
     await asyncio.sleep(0.3)
-    assert int((await chain.ask("txpool_status"))["pending"], 16) == 2
+    assert int((await chain.request("txpool_status"))["pending"], 16) == 2
     await chain.mine_every(1)
     outcomes = await asyncio.gather(*under_way)
     assert len({outcome.tx_hash for outcome in outcomes}) == 3

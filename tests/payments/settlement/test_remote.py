@@ -14,14 +14,14 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.ledger.ledger import open_ledger
-from tollhouse.payments.x402.payments import X402, Claimed, Kept, Terms
-from tollhouse.payments.x402.settlement.remote import NoAnswerError, Patience, RemoteFacilitator
+from tollhouse.payments.x402.payments import X402, Claimed, PaidResponse, Terms
+from tollhouse.payments.x402.settlement.remote import NoReplyError, RemoteFacilitator, RemoteLimits
 from tollhouse.payments.x402.types import Failed, Settled, Unknown, VerificationFailure
-from tollhouse.payments.x402.verification import carrying
+from tollhouse.payments.x402.verification import plan_settlement
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
-PATIENCE = Patience(verify_seconds=1.0, settle_seconds=1.0, resolve_seconds=1.0)
+PATIENCE = RemoteLimits(verify_seconds=1.0, settle_seconds=1.0, resolve_seconds=1.0)
 FAILED = Failed("unexpected_settle_error")
 SETTLING_MODES = [mode for mode in MODES if mode != "declared safe"]
 
@@ -81,10 +81,10 @@ async def test_payer_pays_once_and_gets_the_answer_in_every_mode(chain, elsewher
     headers = await room.x402.settle(claimed, ANSWER)
     assert not isinstance(headers, VerificationFailure)
     again = await room.x402.claim(payment, room.x402.accepts(PRICE), PRINT, RESOURCE.url)
-    assert isinstance(again, Kept)
-    assert again.answer == ANSWER
+    assert isinstance(again, PaidResponse)
+    assert again.response == ANSWER
     assert await seller_holds(chain) == PRICE
-    assert len(await room.ledger.listed("x402", 0.0)) == 1
+    assert len(await room.ledger.transfers("x402", 0.0)) == 1
     assert elsewhere.times_asked("/settle") == 1
 
 
@@ -100,12 +100,12 @@ async def test_payment_settled_after_we_gave_up_waiting_is_pending_and_never_ask
     assert (caught.value.code, caught.value.status) == ("payment-pending", 503)
     await asyncio.sleep(3)
     again = await _answered(room, payment)
-    assert again.answer == ANSWER
+    assert again.response == ANSWER
     assert await seller_holds(chain) == PRICE
-    assert len(await room.ledger.listed("x402", 0.0)) == 1
+    assert len(await room.ledger.transfers("x402", 0.0)) == 1
 
 
-async def _answered(room, payment) -> Kept:
+async def _answered(room, payment) -> PaidResponse:
     async with asyncio.timeout(20):
         while True:
             try:
@@ -115,7 +115,7 @@ async def _answered(room, payment) -> Kept:
                     raise
                 await asyncio.sleep(0.2)
             else:
-                assert isinstance(found, Kept)
+                assert isinstance(found, PaidResponse)
                 return found
 
 
@@ -198,7 +198,7 @@ async def test_payment_settled_before_a_restart_is_found_settled(chain, elsewher
 
 async def test_payment_that_somebody_else_carried_out_is_settled(chain, elsewhere, remote):
     payment = read(v1())
-    plan = carrying(payment, REQUIREMENT)
+    plan = plan_settlement(payment, REQUIREMENT)
     theirs = await chain.send(OTHER, plan.transfer.to, plan.transfer.data)
     elsewhere.settles = False
     elsewhere.answer = lambda _: told({"success": False, "errorReason": "invalid_transaction_state"})
@@ -229,12 +229,12 @@ async def test_body_is_the_standards_in_both_versions(elsewhere, remote):
 
 
 async def test_what_it_does_not_settle_is_known_before_the_first_payment(elsewhere, remote):
-    assert await remote.lacks(REQUIREMENT) == []
+    assert await remote.unsupported_versions(REQUIREMENT) == []
     elsewhere.networks = {1: "base-sepolia", 2: "eip155:8453"}
-    assert await remote.lacks(REQUIREMENT) == [1]
+    assert await remote.unsupported_versions(REQUIREMENT) == [1]
     elsewhere.token = "another"
-    with pytest.raises(NoAnswerError):
-        await remote.lacks(REQUIREMENT)
+    with pytest.raises(NoReplyError):
+        await remote.unsupported_versions(REQUIREMENT)
 
 
 async def test_chain_that_is_out_of_reach_leaves_the_outcome_unknown(elsewhere):

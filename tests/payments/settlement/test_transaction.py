@@ -9,14 +9,14 @@ from hypothesis import strategies as some
 from tollhouse.payments.chain.local_chain import ACCOUNTS
 from tollhouse.payments.chain.replies import FeeHistory
 from tollhouse.payments.x402.settlement.transaction import (
-    LEAST_TIP,
-    MOST_TIP,
-    Errand,
+    MAX_TIP,
+    MIN_TIP,
     Fees,
+    TransactionRequest,
     Wallet,
-    quoted,
-    replacing,
-    risen,
+    bump_fees,
+    fee_quote,
+    replacement_fees,
     rlp,
 )
 
@@ -40,8 +40,8 @@ def test_transaction_is_signed_as_eth_account_does(wei, nonce, call, chain_id):
     told = {"type": 2, "chainId": chain_id, "nonce": nonce, "maxFeePerGas": wei, "maxPriorityFeePerGas": wei // 2,
             "gas": 150_000, "to": ACCOUNTS[1].address, "value": 0, "data": call, "accessList": []}  # fmt: skip
     expected = Signer.sign_transaction(told, ACCOUNT.private_key)
-    errand = Errand(ACCOUNTS[1].address, call, 150_000)
-    made = Wallet(ACCOUNT.private_key).sign(chain_id, nonce, Fees(wei, wei // 2), errand)
+    request = TransactionRequest(ACCOUNTS[1].address, call, 150_000)
+    made = Wallet(ACCOUNT.private_key).sign(chain_id, nonce, Fees(wei, wei // 2), request)
     assert (made.raw, made.hash) == (bytes(expected.raw_transaction), expected.hash.to_0x_hex())
 
 
@@ -65,24 +65,24 @@ def test_what_is_no_key_is_refused_without_repeating_it(text):
 
 
 def test_quote_leaves_room_for_six_full_blocks():
-    quote = quoted(FeeHistory((10**9, 10**9), ((2 * 10**6,), (3 * 10**6,), (10**9,))))
+    quote = fee_quote(FeeHistory((10**9, 10**9), ((2 * 10**6,), (3 * 10**6,), (10**9,))))
     assert quote == Fees(2 * 10**9 + 3 * 10**6, 3 * 10**6)
     assert quote.max_fee >= 10**9 * 1.125**5
 
 
-@pytest.mark.parametrize(("base_fee", "most"), [(10**7, MOST_TIP), (30 * 10**9, 30 * 10**9)])
+@pytest.mark.parametrize(("base_fee", "most"), [(10**7, MAX_TIP), (30 * 10**9, 30 * 10**9)])
 def test_tip_stays_within_its_bound_whatever_others_offer_or_a_node_says(base_fee, most):
     absurd = ((10**15,), (10**16,), (10**17,))
-    assert quoted(FeeHistory((base_fee,), absurd)) == Fees(2 * base_fee + most, most)
+    assert fee_quote(FeeHistory((base_fee,), absurd)) == Fees(2 * base_fee + most, most)
 
 
 def test_quote_on_a_chain_without_tips_offers_the_least():
-    assert quoted(FeeHistory((7,), ())) == Fees(14 + LEAST_TIP, LEAST_TIP)
+    assert fee_quote(FeeHistory((7,), ())) == Fees(14 + MIN_TIP, MIN_TIP)
 
 
 @given(some.integers(0, 10**12), some.integers(0, 10**12))
 def test_rise_is_at_least_a_tenth(max_fee, tip):
-    more = risen(Fees(max_fee, tip))
+    more = bump_fees(Fees(max_fee, tip))
     assert more.max_fee * 10 >= max_fee * 11
     assert more.tip * 10 >= tip * 11
     assert more.tip > tip
@@ -90,6 +90,6 @@ def test_rise_is_at_least_a_tenth(max_fee, tip):
 
 def test_replacement_follows_the_market_and_stops_where_it_is_absurd():
     quote = Fees(1_000, 100)
-    assert replacing(Fees(100, 10), quote) == quote
-    assert replacing(Fees(10_000, 100), quote) == Fees(11_251, 113)
-    assert replacing(Fees(20_000, 100), quote) is None
+    assert replacement_fees(Fees(100, 10), quote) == quote
+    assert replacement_fees(Fees(10_000, 100), quote) == Fees(11_251, 113)
+    assert replacement_fees(Fees(20_000, 100), quote) is None

@@ -24,7 +24,7 @@ async def node(chain):
 
 @pytest.fixture
 async def facilitator(node, open_facilitator, monkeypatch):
-    monkeypatch.setattr(transaction_monitor, "SAY_AGAIN_SECONDS", 0.5)
+    monkeypatch.setattr(transaction_monitor, "REBROADCAST_SECONDS", 0.5)
     monkeypatch.setattr(transaction_monitor, "LOST_SECONDS", 0.5)
     monkeypatch.setattr(transaction_monitor, "ORPHAN_SECONDS", 1.0)
     async with open_facilitator(node.url) as opened:
@@ -79,9 +79,9 @@ async def test_payment_that_cannot_be_sent_at_all_is_unknown_and_leaves_no_gap(c
 
 
 async def test_account_without_coin_for_gas_fails_the_payment_and_recovers(chain, facilitator):
-    await chain.ask("anvil_setBalance", SETTLING.address, "0x1")
+    await chain.request("anvil_setBalance", SETTLING.address, "0x1")
     assert await told_in_time(facilitator.settle(read(v1()), REQUIREMENT)) == Failed("unexpected_settle_error")
-    await chain.ask("anvil_setBalance", SETTLING.address, hex(10**20))
+    await chain.request("anvil_setBalance", SETTLING.address, hex(10**20))
     await settled_all(facilitator, 1)
 
 
@@ -98,7 +98,7 @@ async def test_node_that_knows_the_transaction_already_has_taken_it(chain, node,
 )  # fmt: skip
 async def test_refusal_over_nonce_or_price_is_answered_with_another_offer(chain, node, facilitator, said):
     if "replacement" in said:
-        await chain.ask("eth_sendTransaction", {"from": SETTLING.address, "to": SETTLING.address})
+        await chain.request("eth_sendTransaction", {"from": SETTLING.address, "to": SETTLING.address})
         # The next nonce but one is only taken once the next is used.
         await chain.mine_every(0)
         node.failures[SEND] = [said]
@@ -117,7 +117,7 @@ async def test_dropped_transaction_is_sent_again(chain, facilitator):
     await chain.mine_every(0)
     settling = started(facilitator)
     await until_sent(chain)
-    await chain.ask("anvil_dropAllTransactions")
+    await chain.request("anvil_dropAllTransactions")
     await until_sent(chain)
     await chain.mine()
     assert isinstance(await told_in_time(settling), Settled)
@@ -132,10 +132,10 @@ async def test_dropped_transaction_in_the_middle_leaves_no_gap(chain, facilitato
         await until_sent(chain, count)
     [dropped] = [
         one["hash"]
-        for one in (await chain.ask("txpool_content"))["pending"][SETTLING.address.lower()].values()
+        for one in (await chain.request("txpool_content"))["pending"][SETTLING.address.lower()].values()
         if int(one["nonce"], 16) == 1
     ]
-    await chain.ask("anvil_dropTransaction", dropped)
+    await chain.request("anvil_dropTransaction", dropped)
     await chain.mine_every(1)
     outcomes = await told_in_time(asyncio.gather(*under_way))
     assert all(isinstance(outcome, Settled) for outcome in outcomes)
@@ -147,13 +147,13 @@ async def test_transaction_that_blocks_pass_by_is_replaced_for_more(chain, facil
     await chain.mine_every(0)
     settling = started(facilitator)
     await until_sent(chain)
-    [waiting] = (await chain.ask("txpool_content"))["pending"][SETTLING.address.lower()].values()
-    await chain.ask("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
+    [waiting] = (await chain.request("txpool_content"))["pending"][SETTLING.address.lower()].values()
+    await chain.request("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
     async with asyncio.timeout(20):
         while not settling.done():
             await chain.mine()
-            # Kept from falling, which it would do with each block that is empty.
-            await chain.ask("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
+            # PaidResponse from falling, which it would do with each block that is empty.
+            await chain.request("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
             await asyncio.sleep(0.2)
     assert isinstance(await settling, Settled)
     [mined] = await sent(chain)
@@ -167,13 +167,13 @@ async def test_payment_that_expires_in_a_stalled_transaction_fails_without_a_rev
     now = (await chain.client.block()).timestamp
     settling = started(facilitator, authorization(validAfter="0", validBefore=str(now + 60)))
     await until_sent(chain)
-    await chain.ask("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
+    await chain.request("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
     await chain.mine()
     await asyncio.sleep(0.3)
-    await chain.ask("evm_increaseTime", 100)
+    await chain.request("evm_increaseTime", 100)
     async with asyncio.timeout(20):
         while not settling.done():
-            await chain.ask("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
+            await chain.request("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
             await chain.mine()
             await asyncio.sleep(0.2)
     assert await settling == Failed("invalid_exact_evm_payload_authorization_valid_before")
@@ -185,8 +185,8 @@ async def test_nonce_taken_by_a_stranger_with_our_key_does_not_lose_the_payment(
     await chain.mine_every(0)
     settling = started(facilitator)
     await until_sent(chain)
-    await chain.ask("anvil_dropAllTransactions")
-    await chain.ask(
+    await chain.request("anvil_dropAllTransactions")
+    await chain.request(
         "eth_sendTransaction",
         {"from": SETTLING.address, "to": SETTLING.address, "nonce": "0x0", "maxFeePerGas": hex(HIGH),
          "maxPriorityFeePerGas": hex(HIGH)},
@@ -200,11 +200,11 @@ async def test_nonce_taken_by_a_stranger_with_our_key_does_not_lose_the_payment(
 
 async def test_nonce_left_behind_by_another_process_is_used_up(chain, facilitator):
     await chain.mine_every(0)
-    left = await chain.ask("eth_sendTransaction", {"from": SETTLING.address, "to": SETTLING.address})
+    left = await chain.request("eth_sendTransaction", {"from": SETTLING.address, "to": SETTLING.address})
     settling = started(facilitator)
     await until_sent(chain, 2)
     # Nobody looks after it any more, and ours has the nonce that comes after.
-    await chain.ask("anvil_dropTransaction", left)
+    await chain.request("anvil_dropTransaction", left)
     await chain.mine_every(1)
     assert isinstance(await told_in_time(settling), Settled)
     assert [int(one["nonce"], 16) for one in await sent(chain)] == [0, 1]
@@ -214,12 +214,12 @@ async def test_nonce_left_behind_by_another_process_is_used_up(chain, facilitato
 
 async def test_transaction_that_a_dead_process_offered_too_little_for_is_replaced(chain, facilitator):
     await chain.mine_every(0)
-    left = await chain.ask(
+    left = await chain.request(
         "eth_sendTransaction",
         {"from": SETTLING.address, "to": SETTLING.address, "nonce": "0x0", "maxFeePerGas": hex(10**9),
          "maxPriorityFeePerGas": "0x0"},
     )  # fmt: skip
-    await chain.ask("anvil_setNextBlockBaseFeePerGas", hex(20 * 10**9))
+    await chain.request("anvil_setNextBlockBaseFeePerGas", hex(20 * 10**9))
     await chain.mine()
     settling = started(facilitator)
     async with asyncio.timeout(30):

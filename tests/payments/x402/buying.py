@@ -10,7 +10,7 @@ from tests.payments.x402.paying import ANSWER, OTHER, PAYER, PRICE, PRINT, RESOU
 from tollhouse import clock
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import LocalChain
-from tollhouse.payments.x402.payments import Claimed, Kept
+from tollhouse.payments.x402.payments import Claimed, PaidResponse
 from tollhouse.payments.x402.receipts import Headers
 from tollhouse.payments.x402.types import VerificationFailure
 
@@ -19,7 +19,7 @@ NAME = "pay_7d5d747be160e280"
 OTHER_CALL = b"another-request!"
 
 
-async def claim(room: Room, sent: Json, fingerprint: bytes = PRINT) -> Claimed | Kept | VerificationFailure:
+async def claim(room: Room, sent: Json, fingerprint: bytes = PRINT) -> Claimed | PaidResponse | VerificationFailure:
     return await room.x402.claim(read(sent), room.x402.accepts(PRICE), fingerprint, RESOURCE.url)
 
 
@@ -59,4 +59,4 @@ async def cancel(chain: LocalChain, told: Json) -> None:
     made = Signer.sign_typed_data(PAYER.private_key, domain, kinds, {"authorizer": told["from"], "nonce": nonce})
     data = keccak(text="cancelAuthorization(address,bytes32,bytes)")[:4]
     data += encode(["address", "bytes32", "bytes"], [told["from"], nonce, made.signature])
-    assert (await chain.mined(await chain.send(OTHER, chain.usdc_address, data))).is_success
+    assert (await chain.wait_mined(await chain.send(OTHER, chain.usdc_address, data))).is_success

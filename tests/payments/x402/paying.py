@@ -12,11 +12,11 @@ from eth_abi import encode
 from eth_account import Account as Signer
 from eth_utils import keccak
 
-from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain, contracts
+from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain, load_contracts
 from tollhouse.payments.stored_response import StoredResponse
-from tollhouse.payments.x402.headers import payment_of, read_payment
+from tollhouse.payments.x402.headers import decode_payment, read_payment
 from tollhouse.payments.x402.types import Failed, Payment, Requirement, Resource, Settled, Unknown
-from tollhouse.payments.x402.verification import carrying
+from tollhouse.payments.x402.verification import plan_settlement
 
 Json = dict[str, Any]
 
@@ -79,7 +79,7 @@ def v2(told: Json | None = None, signed: str | None = None, **changes: Any) -> J
 
 def from_unmade_wallet() -> Json:
     """The payment of a contract wallet that is not there yet, which says how FACTORY makes it (EIP-6492)."""
-    made = bytes.fromhex(contracts()["ContractWallet"].creation[2:]) + encode(["address"], [PAYER.address])
+    made = bytes.fromhex(load_contracts()["ContractWallet"].creation[2:]) + encode(["address"], [PAYER.address])
     wallet = "0x" + keccak(b"\xff" + bytes.fromhex(FACTORY[2:]) + bytes(32) + keccak(made))[12:].hex()
     told = authorization(**{"from": wallet})
     inner = bytes.fromhex(signature(told)[2:])
@@ -105,7 +105,7 @@ def read(sent: Json) -> Payment:
     headers = (encoded(sent), "") if sent["x402Version"] == 1 else ("", encoded(sent))
     found = read_payment(*headers)
     assert found is not None
-    assert found == payment_of(found.raw, found.version)
+    assert found == decode_payment(found.raw, found.version)
     return found
 
 
@@ -135,11 +135,11 @@ class NodeSettler:
         return {"unknown": Unknown(), "failed": Failed("insufficient_funds")}.get(self.says, found)
 
     async def _submitted(self, payment: Payment, requirement: Requirement) -> Settled | Failed:
-        plan = carrying(payment, requirement, self.factories)
-        if plan.making is not None:
-            await self.chain.mined(await self.chain.send(self.account, plan.making.to, plan.making.data))
+        plan = plan_settlement(payment, requirement, self.factories)
+        if plan.deployment is not None:
+            await self.chain.wait_mined(await self.chain.send(self.account, plan.deployment.to, plan.deployment.data))
         tx_hash = await self.chain.send(self.account, plan.transfer.to, plan.transfer.data, gas=300_000)
-        receipt = await self.chain.mined(tx_hash)
+        receipt = await self.chain.wait_mined(tx_hash)
         if not receipt.is_success:
             return Failed("transaction_failed")
         return Settled(tx_hash, payment.payer, receipt.block_number)

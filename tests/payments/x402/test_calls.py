@@ -12,19 +12,19 @@ from tests.payments.x402.paying import OTHER, PAYER, REQUIREMENT, authorization,
 from tollhouse.evm.signature import parse_signature
 from tollhouse.payments.chain.contracts import (
     MULTICALL3,
-    Call,
-    Outcome,
-    aggregated,
+    CallResult,
+    ContractCall,
+    aggregate_calls,
     authorization_state,
     balance_of,
+    decode_results,
     is_valid_signature,
-    outcomes,
     revert_text,
-    transfer_by_anybody,
-    transfer_by_key,
-    unwrapped,
+    transfer_with_contract_signature,
+    transfer_with_eoa_signature,
+    unwrap_signature,
 )
-from tollhouse.payments.x402.verification import carrying
+from tollhouse.payments.x402.verification import plan_settlement
 
 FIELDS = ["address", "address", "uint256", "uint256", "uint256", "bytes32"]
 MAGIC = bytes.fromhex("6492" * 16)
@@ -44,7 +44,7 @@ def test_transfer_by_key_is_encoded_as_the_token_reads_it():
     made = payment.signature
     expected = encode([*FIELDS, "uint8", "bytes32", "bytes32"], [*values(payment), made[64], made[:32], made[32:64]])
     name = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)"
-    found = transfer_by_key(payment.authorization, parse_signature(made.hex()))
+    found = transfer_with_eoa_signature(payment.authorization, parse_signature(made.hex()))
     assert found == selector(name) + expected
 
 
@@ -52,9 +52,9 @@ def test_recovery_id_of_0_or_1_is_sent_as_the_token_knows_it():
     told = authorization()
     made = signature(told)
     low = made[:-2] + f"{int(made[-2:], 16) - 27:02x}"
-    assert transfer_by_key(read(v1(told)).authorization, parse_signature(low)) == transfer_by_key(
-        read(v1(told)).authorization, parse_signature(made)
-    )
+    assert transfer_with_eoa_signature(
+        read(v1(told)).authorization, parse_signature(low)
+    ) == transfer_with_eoa_signature(read(v1(told)).authorization, parse_signature(made))
 
 
 @given(st.binary(max_size=200))
@@ -62,44 +62,44 @@ def test_transfer_by_anybody_and_questions_are_encoded_as_contracts_read_them(si
     payment = read(v1(signed="0x" + "11" * 65))
     name = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
     expected = selector(name) + encode([*FIELDS, "bytes"], [*values(payment), signed])
-    assert transfer_by_anybody(payment.authorization, signed) == expected
+    assert transfer_with_contract_signature(payment.authorization, signed) == expected
     digest = os.urandom(32)
-    asked = selector("isValidSignature(bytes32,bytes)") + encode(["bytes32", "bytes"], [digest, signed])
-    assert is_valid_signature(digest, signed) == asked
+    request = selector("isValidSignature(bytes32,bytes)") + encode(["bytes32", "bytes"], [digest, signed])
+    assert is_valid_signature(digest, signed) == request
 
 
 def test_questions_about_a_holder_are_encoded_as_tokens_read_them():
     sender, nonce = bytes.fromhex(PAYER.address[2:]), os.urandom(32)
     assert balance_of(sender) == selector("balanceOf(address)") + encode(["address"], [sender])
-    asked = selector("authorizationState(address,bytes32)") + encode(["address", "bytes32"], [sender, nonce])
-    assert authorization_state(sender, nonce) == asked
+    request = selector("authorizationState(address,bytes32)") + encode(["address", "bytes32"], [sender, nonce])
+    assert authorization_state(sender, nonce) == request
 
 
 @given(st.lists(st.binary(max_size=100), max_size=6))
 def test_many_calls_are_encoded_as_multicall3_reads_them(data):
     expected = encode(["(address,bool,bytes)[]"], [[(MULTICALL3, True, one) for one in data]])
-    found = aggregated([Call(MULTICALL3, one) for one in data])
+    found = aggregate_calls([ContractCall(MULTICALL3, one) for one in data])
     assert found == selector("aggregate3((address,bool,bytes)[])") + expected
 
 
 @given(st.lists(st.tuples(st.booleans(), st.binary(max_size=100)), max_size=6))
 def test_answers_of_multicall3_are_read(results):
     answer = encode(["(bool,bytes)[]"], [results])
-    assert outcomes(answer, len(results)) == [Outcome(*result) for result in results]
-    with pytest.raises(ValueError, match="another number"):
-        outcomes(answer, len(results) + 1)
+    assert decode_results(answer, len(results)) == [CallResult(*result) for result in results]
+    with pytest.raises(ValueError, match="number of results"):
+        decode_results(answer, len(results) + 1)
 
 
 @given(st.binary(max_size=300))
 def test_no_answer_at_all_crashes_the_readers(answer):
     for count in range(3):
         try:
-            assert len(outcomes(answer, count)) == count
+            assert len(decode_results(answer, count)) == count
         except ValueError:
             continue
     assert isinstance(revert_text(selector("Error(string)") + answer), str)
     try:
-        unwrapped(answer + MAGIC)
+        unwrap_signature(answer + MAGIC)
     except ValueError:
         return
 
@@ -116,16 +116,16 @@ def wrapped(factory: str, call: bytes, inner: bytes) -> bytes:
 
 
 def test_wrapped_signature_is_unwrapped():
-    found = unwrapped(wrapped(OTHER.address, b"make it", b"signed"))
-    assert (found.making, found.signature) == (Call(OTHER.address.lower(), b"make it"), b"signed")
-    assert unwrapped(b"\x11" * 65) is None
+    found = unwrap_signature(wrapped(OTHER.address, b"make it", b"signed"))
+    assert (found.deployment, found.signature) == (ContractCall(OTHER.address.lower(), b"make it"), b"signed")
+    assert unwrap_signature(b"\x11" * 65) is None
 
 
 def test_only_allowed_factories_are_called():
     told = authorization()
     payment = read(v1(told, "0x" + wrapped(OTHER.address, b"make it", b"signed").hex()))
-    barred = carrying(payment, REQUIREMENT)
-    assert (barred.making, barred.is_barred) == (None, True)
-    allowed = carrying(payment, REQUIREMENT, [OTHER.address.lower()])
-    assert (allowed.making, allowed.is_barred) == (Call(OTHER.address.lower(), b"make it"), False)
+    barred = plan_settlement(payment, REQUIREMENT)
+    assert (barred.deployment, barred.is_factory_refused) == (None, True)
+    allowed = plan_settlement(payment, REQUIREMENT, [OTHER.address.lower()])
+    assert (allowed.deployment, allowed.is_factory_refused) == (ContractCall(OTHER.address.lower(), b"make it"), False)
     assert allowed.transfer == barred.transfer

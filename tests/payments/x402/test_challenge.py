@@ -4,7 +4,7 @@ import pytest
 
 from tests.payments.x402.paying import PRICE, REQUIREMENT, RESOURCE, SELLER, decoded
 from tollhouse.payments.chain.contracts import USDC_ON_BASE
-from tollhouse.payments.x402.headers import NO_PAYMENT_TAKEN, challenge, refusal
+from tollhouse.payments.x402.headers import PAYMENT_NOT_CONFIGURED, challenge, payment_invalid
 from tollhouse.payments.x402.types import InvalidReason, Requirement, verification_failure
 
 
@@ -64,8 +64,8 @@ def test_header_is_one_line_of_ascii_that_fits():
 
 
 def test_server_that_takes_no_payment_asks_for_nothing():
-    asked = challenge(RESOURCE, [], NO_PAYMENT_TAKEN)
-    assert asked.members == {"x402Version": 1, "error": NO_PAYMENT_TAKEN, "accepts": []}
+    asked = challenge(RESOURCE, [], PAYMENT_NOT_CONFIGURED)
+    assert asked.members == {"x402Version": 1, "error": PAYMENT_NOT_CONFIGURED, "accepts": []}
     told = decoded(asked.headers["PAYMENT-REQUIRED"])
     assert told["accepts"] == []
     assert told["extensions"] == {}
@@ -79,7 +79,9 @@ def test_chain_that_version_1_has_no_word_for_is_offered_in_version_2_only():
 
 
 def test_refused_payment_is_a_402_that_says_why_and_asks_again():
-    problem = refusal(verification_failure(InvalidReason.NONCE_USED, 2), challenge(RESOURCE, [REQUIREMENT], "used"))
+    problem = payment_invalid(
+        verification_failure(InvalidReason.NONCE_USED, 2), challenge(RESOURCE, [REQUIREMENT], "used")
+    )
     assert (problem.status, problem.code) == (402, "payment-invalid")
     assert problem.facts["reason"] == "invalid_exact_evm_nonce_already_used"
     assert problem.facts["x402Version"] == 1

@@ -14,23 +14,23 @@ from tests.payments.x402.paying import (
     v2,
 )
 from tests.servers.chain import deploy
-from tollhouse.payments.chain.client import Bounds, ChainClient
+from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import LocalChain
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.x402.types import Requirement, Settled
-from tollhouse.payments.x402.verification import Verified, ask_chain, carrying
+from tollhouse.payments.x402.verification import Verified, plan_settlement, verify_on_chain
 
 
 async def reason(chain: LocalChain, sent: dict, requirement: Requirement = REQUIREMENT, factories=()) -> str | None:
     await chain.mine()
-    found = await ask_chain(chain.client, read(sent), requirement, factories)
+    found = await verify_on_chain(chain.client, read(sent), requirement, factories)
     return None if isinstance(found, Verified) else found.reason
 
 
 @pytest.mark.parametrize("sent", [v1, v2])
 async def test_payer_with_enough_and_a_fresh_nonce_is_sound(chain, sent):
-    found = await ask_chain(chain.client, read(sent()), REQUIREMENT)
+    found = await verify_on_chain(chain.client, read(sent()), REQUIREMENT)
     assert found == Verified(await chain.client.block_number())
 
 
@@ -52,7 +52,7 @@ async def test_payer_who_holds_too_little_is_refused(chain):
 async def test_nonce_that_was_used_is_refused(sqlite_room, chain):
     payment = read(v1())
     await sqlite_room.settler.settle(payment, REQUIREMENT)
-    assert (await ask_chain(chain.client, payment, REQUIREMENT)).reason == "invalid_exact_evm_nonce_already_used"
+    assert (await verify_on_chain(chain.client, payment, REQUIREMENT)).reason == "invalid_exact_evm_nonce_already_used"
 
 
 async def test_signature_of_nobody_is_refused_by_the_chain_too(chain):
@@ -86,19 +86,19 @@ async def test_token_without_authorizations_is_an_upstream_failure(chain):
     told = authorization()
     payment = read(v1(told, signature(told, verifyingContract=OTHER.address)))
     with pytest.raises(ChainUnavailable):
-        await ask_chain(chain.client, payment, elsewhere)
+        await verify_on_chain(chain.client, payment, elsewhere)
 
 
 async def test_node_of_another_chain_is_an_upstream_failure(chain):
     elsewhere = Requirement(84532, 1_000, chain.usdc_address, SELLER.address, 60)
     with pytest.raises(ChainUnavailable):
-        await ask_chain(chain.client, read(v1()), elsewhere)
+        await verify_on_chain(chain.client, read(v1()), elsewhere)
 
 
 async def test_node_that_does_not_answer_is_an_upstream_failure():
-    gone = ChainClient("http://127.0.0.1:9", Bounds(attempt_seconds=0.2, deadline_seconds=0.5))
+    gone = ChainClient("http://127.0.0.1:9", Limits(attempt_seconds=0.2, deadline_seconds=0.5))
     with pytest.raises(ChainUnavailable) as unavailable:
-        await ask_chain(gone, read(v1()), REQUIREMENT)
+        await verify_on_chain(gone, read(v1()), REQUIREMENT)
     await gone.close()
     assert (unavailable.value.status, unavailable.value.code) == (502, "upstream-unavailable")
 
@@ -123,6 +123,6 @@ async def test_wallet_that_an_allowed_factory_makes_pays_before_it_is_there(sqli
 async def test_wallet_that_is_there_already_needs_no_factory(sqlite_room, chain, counterfactual):
     payment = read(counterfactual)
     await chain.fund_usdc(payment.payer, 1_000)
-    making = carrying(payment, REQUIREMENT, [FACTORY]).making
-    await chain.mined(await chain.send(OTHER, making.to, making.data))
+    deployment = plan_settlement(payment, REQUIREMENT, [FACTORY]).deployment
+    await chain.wait_mined(await chain.send(OTHER, deployment.to, deployment.data))
     assert await reason(chain, counterfactual) is None

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.payments.x402.paying import PAYER, REQUIREMENT, SELLER, authorization, encoded, named, payload, read, v1, v2
 from tollhouse.errors import Problem
-from tollhouse.payments.x402.headers import LARGEST_HEADER, read_payment
+from tollhouse.payments.x402.headers import MAX_HEADER, read_payment
 from tollhouse.payments.x402.types import Payment
 
 HUGE = "9" * 5_000
@@ -205,9 +205,9 @@ def test_malformed_version_2_is_refused(changes):
 
 
 def test_header_longer_than_the_limit_is_not_even_decoded():
-    refusal("A" * (LARGEST_HEADER + 4))
+    refusal("A" * (MAX_HEADER + 4))
     fits = v1(note="x" * 4_000)
-    assert len(encoded(fits)) < LARGEST_HEADER
+    assert len(encoded(fits)) < MAX_HEADER
     assert read(fits).version == 1
 
 

@@ -14,7 +14,7 @@ from tests.payments.x402.paying import ANSWER, PRICE, read, v1, v2
 from tollhouse.errors import Problem
 from tollhouse.failpoints import EXIT_STATUS
 from tollhouse.payments.x402 import store
-from tollhouse.payments.x402.payments import Claimed, Kept
+from tollhouse.payments.x402.payments import Claimed, PaidResponse
 from tollhouse.payments.x402.reconciliation import reconcile
 from tollhouse.payments.x402.store import LEASE_SECONDS
 
@@ -41,12 +41,12 @@ def crash(room, chain, database_url, tmp_path, monkeypatch):
     return crashed
 
 
-async def kept(room, sent) -> Kept:
+async def kept(room, sent) -> PaidResponse:
     """The answer, as the payer gets it who asks again, once or twice, as he is told to."""
     for _ in range(3):
         with contextlib.suppress(Problem):
             found = await claim(room, sent)
-            assert isinstance(found, Kept), found
+            assert isinstance(found, PaidResponse), found
             return found
     raise AssertionError("no answer came")
 
@@ -69,9 +69,9 @@ async def test_recovery_frees_the_claims_of_dead_processes(room, crash):
 async def test_payer_who_comes_back_pays_once_and_gets_the_answer(room, chain, crash, place):
     sent = v2()
     crash(place, sent)
-    assert (await kept(room, sent)).answer == ANSWER
+    assert (await kept(room, sent)).response == ANSWER
     assert await seller_holds(chain) == PRICE
-    [transfer] = await room.ledger.listed("x402", 0.0)
+    [transfer] = await room.ledger.transfers("x402", 0.0)
     assert transfer.id == f"x402:{read(sent).payer}:{read(sent).nonce}"
     assert (await reconcile(chain.client, room.ledger)).agrees
     assert (await room.ledger.verify()).balanced
@@ -82,9 +82,9 @@ async def test_recovery_enters_what_the_chain_carried_out(room, chain, crash, pl
     sent = v1()
     crash(place, sent)
     await room.x402.recover()
-    assert len(await room.ledger.listed("x402", 0.0)) == 1
+    assert len(await room.ledger.transfers("x402", 0.0)) == 1
     assert room.settler.attempts == []
-    assert (await claim(room, sent)).answer == ANSWER
+    assert (await claim(room, sent)).response == ANSWER
 
 
 async def test_payer_who_never_comes_back_is_not_charged(room, chain, crash, monkeypatch):
@@ -94,7 +94,7 @@ async def test_payer_who_never_comes_back_is_not_charged(room, chain, crash, mon
     assert await seller_holds(chain) == 0
     await pass_time(chain, monkeypatch)
     await room.x402.recover()
-    assert await room.ledger.listed("x402", 0.0) == []
+    assert await room.ledger.transfers("x402", 0.0) == []
     assert await reason(room, sent) == "invalid_exact_evm_payload_authorization_valid_before"
     assert room.settler.attempts == []
 
@@ -107,8 +107,8 @@ async def test_failed_settlement_that_the_chain_carried_out_later_is_entered_and
     await room.settler._submitted(claimed.payment, claimed.requirement)
     await pass_time(chain, monkeypatch)
     await room.x402.recover()
-    assert len(await room.ledger.listed("x402", 0.0)) == 1
-    assert (await claim(room, sent)).answer == ANSWER
+    assert len(await room.ledger.transfers("x402", 0.0)) == 1
+    assert (await claim(room, sent)).response == ANSWER
 
 
 async def test_payer_who_comes_back_after_a_failure_that_was_none_gets_the_answer(room, chain):
@@ -117,8 +117,8 @@ async def test_payer_who_comes_back_after_a_failure_that_was_none_gets_the_answe
     claimed = await claim(room, sent)
     await room.x402.settle(claimed, ANSWER)
     await room.settler._submitted(claimed.payment, claimed.requirement)
-    assert (await kept(room, sent)).answer == ANSWER
-    assert len(await room.ledger.listed("x402", 0.0)) == 1
+    assert (await kept(room, sent)).response == ANSWER
+    assert len(await room.ledger.transfers("x402", 0.0)) == 1
 
 
 async def test_failure_that_stays_one_is_forgotten(room, chain, monkeypatch):
@@ -126,7 +126,7 @@ async def test_failure_that_stays_one_is_forgotten(room, chain, monkeypatch):
     await room.x402.settle(await claim(room, v1()), ANSWER)
     await pass_time(chain, monkeypatch)
     await room.x402.recover()
-    assert await room.ledger.listed("x402", 0.0) == []
+    assert await room.ledger.transfers("x402", 0.0) == []
 
 
 async def test_unknown_outcome_is_resolved_by_the_chain_not_by_another_payment(room, chain, monkeypatch):
@@ -141,8 +141,8 @@ async def test_unknown_outcome_is_resolved_by_the_chain_not_by_another_payment(r
     await room.settler._submitted(claimed.payment, claimed.requirement)
     later(monkeypatch, 5)
     await room.x402.recover()
-    assert (await claim(room, sent)).answer == ANSWER
-    assert len(await room.ledger.listed("x402", 0.0)) == 1
+    assert (await claim(room, sent)).response == ANSWER
+    assert len(await room.ledger.transfers("x402", 0.0)) == 1
 
 
 async def test_process_that_lives_keeps_its_claims(open_room, monkeypatch):
@@ -154,7 +154,7 @@ async def test_process_that_lives_keeps_its_claims(open_room, monkeypatch):
     await asyncio.sleep(3.2)
     await another.x402.recover()
     assert isinstance(await one.x402.settle(claimed, ANSWER), tuple)
-    assert (await claim(another, sent)).answer == ANSWER
+    assert (await claim(another, sent)).response == ANSWER
 
 
 async def test_process_that_was_thought_dead_settles_nothing(open_room, chain, monkeypatch):
@@ -178,8 +178,8 @@ async def test_two_recoveries_at_once_enter_a_payment_once(open_room, room, chai
     crash("x402.after-settling", sent)
     another = await open_room()
     await asyncio.gather(*(one.x402.recover() for one in (room, another) * 3))
-    assert len(await room.ledger.listed("x402", 0.0)) == 1
-    assert (await claim(another, sent)).answer == ANSWER
+    assert len(await room.ledger.transfers("x402", 0.0)) == 1
+    assert (await claim(another, sent)).response == ANSWER
 
 
 async def test_recovery_survives_a_chain_that_is_gone(room, chain, crash):
@@ -190,13 +190,13 @@ async def test_recovery_survives_a_chain_that_is_gone(room, chain, crash):
     await room.x402.recover()
     await room.x402._settlement._chain.close()
     room.x402._settlement._chain = working
-    assert await room.ledger.listed("x402", 0.0) == []
-    assert (await kept(room, sent)).answer == ANSWER
+    assert await room.ledger.transfers("x402", 0.0) == []
+    assert (await kept(room, sent)).response == ANSWER
     assert await seller_holds(chain) == PRICE
 
 
 async def pass_time(chain, monkeypatch) -> None:
     """Past the end of every authorization, here and on the chain."""
-    await chain.ask("evm_increaseTime", EXPIRY_SECONDS)
+    await chain.request("evm_increaseTime", EXPIRY_SECONDS)
     await chain.mine()
     later(monkeypatch, EXPIRY_SECONDS)

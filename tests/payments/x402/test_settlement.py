@@ -78,7 +78,8 @@ async def test_other_spelling_of_the_same_signature_is_the_same_payment(room):
     made = signature(told)
     await bought(room, v1(told, made))
     spelled = made[:-2] + f"{int(made[-2:], 16) - 27:02x}"
-    assert (await claim(room, v1(told | {"nonce": told["nonce"].upper().replace("X", "x")}, spelled))).answer == ANSWER
+    respelled = told | {"nonce": told["nonce"].upper().replace("X", "x")}
+    assert (await claim(room, v1(respelled, spelled))).response == ANSWER
 
 
 async def test_answer_is_not_for_who_knows_only_the_nonce(room):
@@ -119,7 +120,7 @@ async def test_contract_wallet_buys_an_answer(room, chain):
     told = authorization(**{"from": wallet})
     await bought(room, v1(told))
     assert await seller_holds(chain) == PRICE
-    assert (await claim(room, v1(told))).answer == ANSWER
+    assert (await claim(room, v1(told))).response == ANSWER
     forged = v1(told, signature(told, OTHER.private_key))
     assert await reason(room, forged) == "invalid_exact_evm_payload_signature"
 
@@ -130,8 +131,8 @@ async def test_chain_is_believed_whatever_the_settler_says(room, chain, says):
     sent = v1()
     [(_, value)] = await bought(room, sent)
     assert (await chain.client.receipt(decoded(value)["transaction"])).is_success
-    assert len(await room.ledger.listed("x402", 0.0)) == 1
-    assert (await claim(room, sent)).answer == ANSWER
+    assert len(await room.ledger.transfers("x402", 0.0)) == 1
+    assert (await claim(room, sent)).response == ANSWER
 
 
 async def test_settler_that_claims_what_never_happened_is_not_believed(room, chain, monkeypatch):
@@ -140,7 +141,7 @@ async def test_settler_that_claims_what_never_happened_is_not_believed(room, cha
     with pytest.raises(Problem) as pending:
         await room.x402.settle(await claim(room, v1()), ANSWER)
     assert (pending.value.status, pending.value.code) == (503, "payment-pending")
-    assert await room.ledger.listed("x402", 0.0) == []
+    assert await room.ledger.transfers("x402", 0.0) == []
 
 
 async def test_cancelled_authorization_buys_nothing(room, chain):
@@ -151,7 +152,7 @@ async def test_cancelled_authorization_buys_nothing(room, chain):
     refused = await room.x402.settle(claimed, ANSWER)
     assert isinstance(refused, VerificationFailure)
     assert refused.reason == USED
-    assert await room.ledger.listed("x402", 0.0) == []
+    assert await room.ledger.transfers("x402", 0.0) == []
     assert await reason(room, v1(told)) == USED
 
 
@@ -163,7 +164,7 @@ async def test_nonce_spent_on_another_transfer_buys_nothing(room, chain):
     refused = await room.x402.settle(claimed, ANSWER)
     assert refused.reason == USED
     assert await seller_holds(chain) == 0
-    assert await room.ledger.listed("x402", 0.0) == []
+    assert await room.ledger.transfers("x402", 0.0) == []
 
 
 async def test_payment_that_somebody_else_carried_out_counts(room, chain):
@@ -172,7 +173,7 @@ async def test_payment_that_somebody_else_carried_out_counts(room, chain):
     await room.settler._submitted(claimed.payment, claimed.requirement)
     assert isinstance(await room.x402.settle(claimed, ANSWER), tuple)
     assert await seller_holds(chain) == PRICE
-    assert len(await room.ledger.listed("x402", 0.0)) == 1
+    assert len(await room.ledger.transfers("x402", 0.0)) == 1
 
 
 async def test_ledger_is_reconciled_with_the_chain(room, chain):
@@ -180,7 +181,7 @@ async def test_ledger_is_reconciled_with_the_chain(room, chain):
         await bought(room, make())
     found = await reconcile(chain.client, room.ledger)
     assert (found.agrees, found.payments, found.ledger_micros, found.chain_micros) == (True, 3, 3_000, 3_000)
-    [first, *_] = await room.ledger.listed("x402", 0.0)
+    [first, *_] = await room.ledger.transfers("x402", 0.0)
     forged = {"id": f"x402:0x{'12' * 20}:0x{'34' * 32}", "memo": first.memo}
     await room.ledger.move(type(first)(forged["id"], "x402", "revenue", PRICE, "x402", forged["memo"]))
     found = await reconcile(chain.client, room.ledger)

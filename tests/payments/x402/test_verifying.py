@@ -16,16 +16,21 @@ from tests.payments.x402.paying import (
     v2,
 )
 from tollhouse.payments.chain.contracts import USDC_ON_BASE
-from tollhouse.payments.x402.headers import payment_of
+from tollhouse.payments.x402.headers import decode_payment
 from tollhouse.payments.x402.types import InvalidReason, Requirement, VerificationFailure
-from tollhouse.payments.x402.verification import SETTLING_SECONDS, chosen_from, signed_by_key, untimely_at
+from tollhouse.payments.x402.verification import (
+    MIN_VALID_SECONDS,
+    check_validity,
+    match_requirement,
+    recover_eoa_signature,
+)
 
 
 def reason(sent: dict, requirement: Requirement = REQUIREMENT, now: float | None = None) -> str | None:
     payment = read(sent)
-    chosen = chosen_from([requirement], payment)
-    refused = chosen if isinstance(chosen, VerificationFailure) else untimely_at(payment, now or time.time())
-    if refused is None and signed_by_key(payment, requirement) is None:
+    chosen = match_requirement([requirement], payment)
+    refused = chosen if isinstance(chosen, VerificationFailure) else check_validity(payment, now or time.time())
+    if refused is None and recover_eoa_signature(payment, requirement) is None:
         return InvalidReason.INVALID_SIGNATURE
     return None if refused is None else refused.reason
 
@@ -93,10 +98,10 @@ def test_requirement_may_come_back_in_another_order_of_members():
 
 def test_one_of_several_requirements_is_chosen():
     dearer = Requirement(8453, 2 * PRICE, USDC_ON_BASE, SELLER.address, 60)
-    assert chosen_from([dearer, REQUIREMENT], read(v2())) == REQUIREMENT
-    assert chosen_from([dearer, REQUIREMENT], read(v1())) == REQUIREMENT
+    assert match_requirement([dearer, REQUIREMENT], read(v2())) == REQUIREMENT
+    assert match_requirement([dearer, REQUIREMENT], read(v1())) == REQUIREMENT
     told = authorization(value=str(2 * PRICE))
-    assert chosen_from([REQUIREMENT, dearer], read(v1(told))) == dearer
+    assert match_requirement([REQUIREMENT, dearer], read(v1(told))) == dearer
 
 
 def test_time_window_has_room_to_settle():
@@ -105,8 +110,8 @@ def test_time_window_has_room_to_settle():
     def at(after: int, before: int) -> str | None:
         return reason(v1(authorization(validAfter=str(after), validBefore=str(before))), now=now)
 
-    assert at(now, now + SETTLING_SECONDS) is None
-    assert at(now, now + SETTLING_SECONDS - 1) == "invalid_exact_evm_payload_authorization_valid_before"
+    assert at(now, now + MIN_VALID_SECONDS) is None
+    assert at(now, now + MIN_VALID_SECONDS - 1) == "invalid_exact_evm_payload_authorization_valid_before"
     assert at(0, now - 1) == "invalid_exact_evm_payload_authorization_valid_before"
     assert at(now + 1, now + 60) == "invalid_exact_evm_payload_authorization_valid_after"
 
@@ -166,4 +171,4 @@ def test_recovery_id_is_read_in_both_its_forms():
 
 def test_payment_reads_the_same_from_what_is_kept_of_it():
     for payment in (read(v1()), read(v2())):
-        assert payment_of(payment.raw, payment.version) == payment
+        assert decode_payment(payment.raw, payment.version) == payment

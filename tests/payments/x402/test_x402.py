@@ -23,9 +23,9 @@ from tests.payments.x402.paying import (
 from tests.waiting import until
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.payments.stored_response import KEPT_SECONDS
+from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS
 from tollhouse.payments.x402 import payments as x402_module
-from tollhouse.payments.x402.payments import Claimed, Kept
+from tollhouse.payments.x402.payments import Claimed, PaidResponse
 
 pytestmark = pytest.mark.both_databases
 
@@ -58,8 +58,8 @@ async def test_twenty_copies_at_once_run_the_work_once_and_get_its_answer(room, 
             works.append(outcome)
             await asyncio.sleep(0.3)
             return ANSWER, await room.x402.settle(outcome, ANSWER)
-        assert isinstance(outcome, Kept), outcome
-        return outcome.answer, outcome.headers
+        assert isinstance(outcome, PaidResponse), outcome
+        return outcome.response, outcome.headers
 
     answers = await asyncio.gather(*(call() for _ in range(20)))
     assert len(works) == 1
@@ -78,7 +78,7 @@ async def test_copies_at_several_processes_run_the_work_once(open_room, chain):
             works.append(outcome)
             await room.x402.settle(outcome, ANSWER)
             return ANSWER
-        return outcome.answer
+        return outcome.response
 
     assert await asyncio.gather(*(call(room) for room in context * 4)) == [ANSWER] * 12
     assert len(works) == 1
@@ -92,7 +92,7 @@ async def test_copy_that_waited_gets_the_answer_even_if_another_was_quicker_to_t
     await asyncio.sleep(0.05)
     await room.x402.settle(claimed, ANSWER)
     await delivered(room, sent)
-    assert (await waiting).answer == ANSWER
+    assert (await waiting).response == ANSWER
     assert await reason(room, sent) == USED
 
 
@@ -100,9 +100,9 @@ async def test_answer_that_was_not_delivered_comes_again_for_ten_minutes(room, m
     sent = v1()
     headers = await bought(room, sent)
     again = await claim(room, sent)
-    assert (again.answer, again.headers) == (ANSWER, headers)
-    later(monkeypatch, KEPT_SECONDS - 5)
-    assert (await claim(room, sent)).answer == ANSWER
+    assert (again.response, again.headers) == (ANSWER, headers)
+    later(monkeypatch, RESPONSE_TTL_SECONDS - 5)
+    assert (await claim(room, sent)).response == ANSWER
     later(monkeypatch, 10)
     assert await reason(room, sent) == USED
 
@@ -111,13 +111,13 @@ async def test_same_authorization_in_the_other_version_gets_the_same_answer_with
     told = authorization()
     await bought(room, v1(told))
     again = await claim(room, v2(told))
-    assert again.answer == ANSWER
+    assert again.response == ANSWER
     assert again.headers[0][0] == "PAYMENT-RESPONSE"
 
 
 @pytest.mark.parametrize("seconds", [0.0, 2.0])
 async def test_delivered_payment_is_used(room, seconds, monkeypatch):
-    monkeypatch.setattr("tollhouse.payments.stored_response.LEAVING_SECONDS", seconds)
+    monkeypatch.setattr("tollhouse.payments.stored_response.GRACE_SECONDS", seconds)
     sent = v1()
     await bought(room, sent)
     await delivered(room, sent)
@@ -125,7 +125,7 @@ async def test_delivered_payment_is_used(room, seconds, monkeypatch):
 
 
 async def test_delivery_is_told_once_the_answer_has_surely_left(room, monkeypatch):
-    monkeypatch.setattr("tollhouse.payments.stored_response.LEAVING_SECONDS", 0.0)
+    monkeypatch.setattr("tollhouse.payments.stored_response.GRACE_SECONDS", 0.0)
     sent = v1()
     await bought(room, sent)
     await delivered(room, sent)
@@ -176,14 +176,14 @@ async def test_release_after_settling_changes_nothing(room):
     claimed = await claim(room, sent)
     await room.x402.settle(claimed, ANSWER)
     await room.x402.release(claimed)
-    assert (await claim(room, sent)).answer == ANSWER
+    assert (await claim(room, sent)).response == ANSWER
 
 
 async def test_payment_with_a_name_gets_its_answer_even_after_delivery(room):
     sent = v2(extensions=named(NAME))
     await bought(room, sent)
     await delivered(room, sent)
-    assert (await claim(room, sent)).answer == ANSWER
+    assert (await claim(room, sent)).response == ANSWER
 
 
 async def test_name_of_another_payment_or_call_is_a_conflict(room, chain):
@@ -217,7 +217,7 @@ async def test_settlement_that_fails_is_refused_and_may_be_tried_again(room, cha
     assert name == "X-PAYMENT-RESPONSE"
     told = decoded(value)
     assert (told["success"], told["errorReason"], told["transaction"]) == (False, "insufficient_funds", "")
-    assert await room.ledger.listed("x402", 0.0) == []
+    assert await room.ledger.transfers("x402", 0.0) == []
     room.settler.sends, room.settler.says = True, "truth"
     await bought(room, sent)
     assert await seller_holds(chain) == PRICE
@@ -234,7 +234,7 @@ async def test_call_that_goes_away_while_settling_is_still_charged_once_and_answ
     waiting = asyncio.create_task(claim(room, sent))
     await asyncio.sleep(0.1)
     room.settler.gate.set()
-    assert (await waiting).answer == ANSWER
+    assert (await waiting).response == ANSWER
     assert len(room.settler.attempts) == 1
     assert await seller_holds(chain) == PRICE
 
@@ -253,6 +253,6 @@ async def test_slow_settlement_is_pending_and_never_asked_for_twice(room, chain,
         assert "accepts" not in pending.value.facts
     room.settler.gate.set()
     monkeypatch.setattr(x402_module, "WAIT_SECONDS", 15)
-    assert (await claim(room, sent)).answer == ANSWER
+    assert (await claim(room, sent)).response == ANSWER
     assert len(room.settler.attempts) == 1
     assert await seller_holds(chain) == PRICE

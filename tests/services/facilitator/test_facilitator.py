@@ -22,7 +22,7 @@ from tests.payments.x402.paying import (
     v2,
 )
 from tests.services.facilitator.conftest import SETTLING, from_afar
-from tollhouse.payments.chain.client import Bounds, ChainClient
+from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.x402.settlement.remote import RemoteFacilitator
 from tollhouse.payments.x402.types import Failed, Requirement, Settled
@@ -181,11 +181,11 @@ async def test_two_calls_with_one_payment_are_never_both_told_of_success(chain, 
 
 
 async def test_payment_that_failed_may_be_settled_later(chain, client, serve):
-    await chain.ask("anvil_setBalance", SETTLING.address, "0x1")
+    await chain.request("anvil_setBalance", SETTLING.address, "0x1")
     payment = v1()
     status, told = await asked(client, "/settle", payment)
     assert (status, told["success"], told["errorReason"]) == (200, False, "unexpected_settle_error")
-    await chain.ask("anvil_setBalance", SETTLING.address, hex(10**20))
+    await chain.request("anvil_setBalance", SETTLING.address, hex(10**20))
     assert (await asked(client, "/settle", payment))[1]["success"]
 
 
@@ -222,7 +222,7 @@ async def test_supported_says_what_is_settled_and_by_whom(client):
 
 
 async def test_node_out_of_reach_is_told_in_the_standards_form_and_sends_nothing(serve):
-    node = ChainClient("http://127.0.0.1:1/", Bounds(deadline_seconds=0.5))
+    node = ChainClient("http://127.0.0.1:1/", Limits(deadline_seconds=0.5))
     async with serve(node=node) as gate, asgi_client(gate.handle) as client:
         status, told = await asked(client, "/verify", v1())
         assert (status, told["isValid"], told["invalidReason"]) == (502, False, "unexpected_verify_error")
@@ -274,7 +274,7 @@ async def test_our_own_client_of_a_facilitator_settles_through_it(chain, serve):
         remote = RemoteFacilitator("http://test/", "", chain.client, RESOURCE.url)
         await remote._client.aclose()
         remote._client = client
-        assert await remote.lacks(REQUIREMENT) == []
+        assert await remote.unsupported_versions(REQUIREMENT) == []
         for made in (v1(), v2()):
             payment = read(made)
             settled = await remote.settle(payment, REQUIREMENT)

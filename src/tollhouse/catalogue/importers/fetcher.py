@@ -11,7 +11,7 @@ import httpx2
 from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.items import MAX_BYTES, MAX_ITEMS, UnreadableFeed
 from tollhouse.catalogue.importers.json_text import Object, decode_json, objects, text
-from tollhouse.webhooks.target_validation import Resolve, Rules, SystemResolver, TargetRefused
+from tollhouse.webhooks.target_validation import Resolve, SystemResolver, TargetRefused, TargetRules
 from tollhouse.webhooks.transport import VettedTransport
 
 RESPONSE_SECONDS = 60.0
@@ -118,7 +118,7 @@ async def open_fetcher(
 ) -> AsyncIterator[Fetcher]:
     """A fetcher, its connections closed afterwards. Feeds may be served over plain http."""
     machine = SystemResolver()
-    transport = VettedTransport(Rules(allow_loopback=allow_loopback, allow_plain=True), resolve or machine)
+    transport = VettedTransport(TargetRules(allow_loopback=allow_loopback, allow_plain=True), resolve or machine)
     try:
         # The time limit on the whole response is the one that counts.
         async with httpx2.AsyncClient(transport=transport, timeout=None) as client:

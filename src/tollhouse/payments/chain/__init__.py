@@ -1,1 +1,1 @@
-"""The chain on which people pay: how a node is asked, what it may answer, and a chain of one's own."""
+"""The chain on which people pay: a client for its node, and a local chain for tests."""

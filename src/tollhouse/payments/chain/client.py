@@ -24,11 +24,11 @@ from tollhouse.payments.chain.replies import (
 )
 
 
-class Breaker:
-    """Opens after `most_failures` in a row; after `pause_seconds` one call may try, and its success closes it."""
+class CircuitBreaker:
+    """Opens after `max_failures` in a row. After `pause_seconds` one probe is let through; its success closes it."""
 
-    def __init__(self, most_failures: int, pause_seconds: float) -> None:
-        self._most_failures = most_failures
+    def __init__(self, max_failures: int, pause_seconds: float) -> None:
+        self._max_failures = max_failures
         self._pause_seconds = pause_seconds
         self._failures = 0
         self._opened_at = 0.0
@@ -36,12 +36,12 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether so many attempts failed in a row that the next has to wait."""
-        return self._failures >= self._most_failures
+        """Whether the next attempt is refused or is a probe."""
+        return self._failures >= self._max_failures
 
     @contextmanager
-    def guarding(self) -> Iterator[None]:
-        """One attempt. ChainUnavailable at once while open; one raised inside counts as the node's failure."""
+    def attempt(self) -> Iterator[None]:
+        """One attempt. Raises ChainUnavailable at once while open; one raised inside counts as a failure."""
         is_probe = self._admit()
         try:
             yield
@@ -50,7 +50,7 @@ class Breaker:
             self._opened_at = _now()
             raise
         except asyncio.CancelledError:
-            raise  # the caller went away: that says nothing about the node
+            raise  # the caller cancelled: this is no failure of the node
         except BaseException:
             self._failures = 0
             raise
@@ -61,7 +61,7 @@ class Breaker:
                 self._is_probed = False
 
     def _admit(self) -> bool:
-        """Whether this attempt is the probe."""
+        """Whether this attempt is the probe. Raises ChainUnavailable while open."""
         if not self.is_open:
             return False
         if self._is_probed or _now() < self._opened_at + self._pause_seconds:
@@ -74,81 +74,81 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-# It would tell the whole address of every request.
+# httpx2 would log the whole URL of every request, which may hold a token.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
-# A node's refusal may come with these, its JSON inside.
-_WITH_ANSWER = frozenset({200, 400})
+# Some nodes send JSON-RPC errors with status 400.
+_WITH_REPLY = frozenset({200, 400})
 
 
-class Bounds(Struct, frozen=True):
-    """How long and how large a conversation with a node may get.
+class Limits(Struct, frozen=True):
+    """Limits on time and size.
 
-    `attempt_seconds` bounds one exchange, `deadline_seconds` all attempts at one question together.
+    `attempt_seconds` bounds one HTTP exchange, `deadline_seconds` all attempts of one query.
     """
 
     attempt_seconds: float = 5.0
     deadline_seconds: float = 12.0
-    most_attempts: int = 3
+    max_attempts: int = 3
     retry_pause_seconds: float = 0.2
     body_bytes: int = 8 * 1024 * 1024
     connections: int = 32
-    most_failures: int = 5
+    max_failures: int = 5
     open_seconds: float = 5.0
 
 
-class Endpoint:
-    """One node's HTTP address. Every failure is a ChainUnavailable without a cause that could name it."""
+class HttpTransport:
+    """HTTP POST to a node. Every failure is a ChainUnavailable that does not name the URL."""
 
-    def __init__(self, url: str, bounds: Bounds) -> None:
+    def __init__(self, url: str, limits: Limits) -> None:
         self._url = url
-        self._bounds = bounds
+        self._limits = limits
         self._client = httpx2.AsyncClient(
-            limits=httpx2.Limits(max_connections=bounds.connections, max_keepalive_connections=bounds.connections),
-            # Whatever comes is counted as it comes: no unpacking, so no body that grows.
+            limits=httpx2.Limits(max_connections=limits.connections, max_keepalive_connections=limits.connections),
+            # No compression, so that `body_bytes` limits what is read.
             headers={"Accept-Encoding": "identity", "Content-Type": "application/json"},
-            timeout=bounds.attempt_seconds,
+            timeout=limits.attempt_seconds,
             follow_redirects=False,
         )
 
     async def post(self, body: bytes) -> bytes:
-        """What the node answers to one POST. Raises ChainUnavailable."""
+        """The body of the node's response. Raises ChainUnavailable."""
         try:
-            async with asyncio.timeout(self._bounds.attempt_seconds):
+            async with asyncio.timeout(self._limits.attempt_seconds):
                 return await self._exchange(body)
         except (TimeoutError, httpx2.TimeoutException):
-            failure = f"no whole answer within {self._bounds.attempt_seconds:g} seconds"
-        # A port that cannot be, for one, comes as a group.
+            failure = f"no complete reply within {self._limits.attempt_seconds:g} seconds"
+        # An invalid port, for example, raises a group.
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, ExceptionGroup) as cause:
             failure = type(cause).__name__
         raise ChainUnavailable(failure)
 
     async def close(self) -> None:
-        """Give every connection back."""
+        """Close every connection."""
         await self._client.aclose()
 
     async def _exchange(self, body: bytes) -> bytes:
         async with self._client.stream("POST", self._url, content=body) as response:
-            if response.status_code not in _WITH_ANSWER:
+            if response.status_code not in _WITH_REPLY:
                 raise ChainUnavailable(f"status {response.status_code}")
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise ChainUnavailable("an encoding that was not asked for")
-            answer = bytearray()
+                raise ChainUnavailable("unexpected content encoding")
+            reply = bytearray()
             async for chunk in response.aiter_raw():
-                answer += chunk
-                if len(answer) > self._bounds.body_bytes:
-                    raise ChainUnavailable(f"more than {self._bounds.body_bytes} bytes")
-            return bytes(answer)
+                reply += chunk
+                if len(reply) > self._limits.body_bytes:
+                    raise ChainUnavailable(f"reply larger than {self._limits.body_bytes} bytes")
+            return bytes(reply)
 
 
-LARGEST_BATCH = 50
-LONGEST_MESSAGE = 300
+MAX_BATCH = 50
+MAX_MESSAGE = 300
 
-# Said by nodes that are busy, broken or no nodes of this kind: no word on what was asked.
-_UNABLE = frozenset({-32700, -32600, -32601, -32603, -32002, -32005})
+# Error codes of a node that is busy or broken: the call itself was not evaluated.
+_UNAVAILABLE_CODES = frozenset({-32700, -32600, -32601, -32603, -32002, -32005})
 _JITTER = random.SystemRandom()
 
-Question = tuple[str, Sequence[Any]]
+RpcCall = tuple[str, Sequence[Any]]
 
 
 class _Error(Struct, frozen=True):
@@ -157,105 +157,104 @@ class _Error(Struct, frozen=True):
     data: Any = None
 
 
-class _Answer(Struct, frozen=True):
+class _Reply(Struct, frozen=True):
     id: int | None = None
     result: Raw | UnsetType = UNSET
     error: _Error | None = None
 
 
-class Rpc:
-    """One node. Every method raises ChainUnavailable when no usable answer came in time."""
+_REPLY, _REPLIES = msgspec.json.Decoder(_Reply), msgspec.json.Decoder(list[_Reply])
 
-    def __init__(self, url: str, bounds: Bounds | None = None) -> None:
-        self._bounds = bounds or Bounds()
-        self._endpoint = Endpoint(url, self._bounds)
-        self._breaker = Breaker(self._bounds.most_failures, self._bounds.open_seconds)
+
+class RpcClient:
+    """JSON-RPC 2.0 to one node. Every method raises ChainUnavailable when no usable reply comes in time."""
+
+    def __init__(self, url: str, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._transport = HttpTransport(url, self._limits)
+        self._breaker = CircuitBreaker(self._limits.max_failures, self._limits.open_seconds)
         self._last_id = 0
 
-    async def command(self, method: str, *params: Any) -> Raw:
-        """Say it once. After a ChainUnavailable nobody knows whether the node did it. Raises ChainRefused."""
-        [answer] = await self._once([(method, params)])
-        return _granted(answer)
+    async def send(self, method: str, *params: Any) -> Raw:
+        """Send once, without retries. After ChainUnavailable the node may have executed it. Raises ChainRefused."""
+        [reply] = await self._exchange([(method, params)])
+        return _result(reply)
 
-    async def question(self, method: str, *params: Any) -> Raw:
-        """Ask until there is an answer or time is up. Raises ChainRefused."""
-        [answer] = await self._repeated([(method, params)])
-        return _granted(answer)
+    async def query(self, method: str, *params: Any) -> Raw:
+        """Call with retries, for methods that change nothing. Raises ChainRefused."""
+        [reply] = await self._with_retries([(method, params)])
+        return _result(reply)
 
-    async def questions(self, questions: Sequence[Question]) -> list[Raw]:
-        """Ask many things at once; the answers in the same order. One that is refused makes all ChainUnavailable."""
-        answers: list[Raw] = []
-        for start in range(0, len(questions), LARGEST_BATCH):
-            some = await self._repeated(questions[start : start + LARGEST_BATCH])
-            if any(isinstance(answer, ChainRefused) for answer in some):
-                raise ChainUnavailable("a part of a batch was refused")
-            answers += [answer for answer in some if not isinstance(answer, ChainRefused)]
-        return answers
+    async def batch(self, calls: Sequence[RpcCall]) -> list[Raw]:
+        """Call many methods at once, with retries; the results in order. One refusal fails the whole batch."""
+        replies: list[Raw] = []
+        for start in range(0, len(calls), MAX_BATCH):
+            some = await self._with_retries(calls[start : start + MAX_BATCH])
+            if any(isinstance(reply, ChainRefused) for reply in some):
+                raise ChainUnavailable("a call of a batch was refused")
+            replies += [reply for reply in some if not isinstance(reply, ChainRefused)]
+        return replies
 
     async def close(self) -> None:
-        """Give every connection back."""
-        await self._endpoint.close()
+        """Close every connection."""
+        await self._transport.close()
 
-    async def _repeated(self, questions: Sequence[Question]) -> list[Raw | ChainRefused]:
+    async def _with_retries(self, calls: Sequence[RpcCall]) -> list[Raw | ChainRefused]:
         try:
-            async with asyncio.timeout(self._bounds.deadline_seconds):
-                for attempt in range(1, self._bounds.most_attempts):
+            async with asyncio.timeout(self._limits.deadline_seconds):
+                for attempt in range(1, self._limits.max_attempts):
                     try:
-                        return await self._once(questions)
+                        return await self._exchange(calls)
                     except ChainUnavailable:
                         if self._breaker.is_open:
                             raise
-                        # Doubling, and never in step with others that failed at the same moment.
-                        await asyncio.sleep(self._bounds.retry_pause_seconds * 2**attempt * _JITTER.uniform(0.25, 0.75))
-                return await self._once(questions)
+                        # Exponential, with jitter.
+                        await asyncio.sleep(self._limits.retry_pause_seconds * 2**attempt * _JITTER.uniform(0.25, 0.75))
+                return await self._exchange(calls)
         except TimeoutError:
-            failure = f"no usable answer within {self._bounds.deadline_seconds:g} seconds"
+            failure = f"no usable reply within {self._limits.deadline_seconds:g} seconds"
         raise ChainUnavailable(failure)
 
-    async def _once(self, questions: Sequence[Question]) -> list[Raw | ChainRefused]:
-        ids = range(self._last_id + 1, self._last_id + 1 + len(questions))
+    async def _exchange(self, calls: Sequence[RpcCall]) -> list[Raw | ChainRefused]:
+        ids = range(self._last_id + 1, self._last_id + 1 + len(calls))
         self._last_id = ids[-1]
-        asked = [
+        requests = [
             {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-            for number, (method, params) in zip(ids, questions, strict=True)
+            for number, (method, params) in zip(ids, calls, strict=True)
         ]
-        with self._breaker.guarding():
-            body = await self._endpoint.post(msgspec.json.encode(asked[0] if len(asked) == 1 else asked))
-            return _answers(body, ids)
+        with self._breaker.attempt():
+            body = await self._transport.post(msgspec.json.encode(requests[0] if len(requests) == 1 else requests))
+            return _decode_replies(body, ids)
 
 
-def _answers(body: bytes, ids: range) -> list[Raw | ChainRefused]:
-    """One for each id. ChainUnavailable unless the body answers each exactly once."""
+def _decode_replies(body: bytes, ids: range) -> list[Raw | ChainRefused]:
+    """One reply for each id. Raises ChainUnavailable unless the body has exactly one for each."""
     try:
-        answers = [msgspec.json.decode(body, type=_Answer)] if len(ids) == 1 else _decoded_batch(body)
+        replies = [_REPLY.decode(body)] if len(ids) == 1 else _REPLIES.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError):
-        answers = []
-    if sorted(answer.id for answer in answers if answer.id is not None) != list(ids) or len(answers) != len(ids):
-        raise ChainUnavailable("an answer that is no JSON-RPC, or to another question")
-    return [_outcome(answer) for answer in sorted(answers, key=lambda answer: answer.id or 0)]
+        replies = []
+    if sorted(reply.id for reply in replies if reply.id is not None) != list(ids) or len(replies) != len(ids):
+        raise ChainUnavailable("a reply that is not JSON-RPC, or to another request")
+    return [_outcome(reply) for reply in sorted(replies, key=lambda reply: reply.id or 0)]
 
 
-def _decoded_batch(body: bytes) -> list[_Answer]:
-    return msgspec.json.decode(body, type=list[_Answer])
+def _outcome(reply: _Reply) -> Raw | ChainRefused:
+    if reply.error is not None:
+        if reply.error.code in _UNAVAILABLE_CODES:
+            raise ChainUnavailable(f"error {reply.error.code}")
+        return ChainRefused(reply.error.code, reply.error.message[:MAX_MESSAGE], _revert_data(reply.error.data))
+    if isinstance(reply.result, UnsetType):
+        raise ChainUnavailable("a reply with neither result nor error")
+    return reply.result
 
 
-def _outcome(answer: _Answer) -> Raw | ChainRefused:
-    if answer.error is not None:
-        if answer.error.code in _UNABLE:
-            raise ChainUnavailable(f"error {answer.error.code}")
-        return ChainRefused(answer.error.code, answer.error.message[:LONGEST_MESSAGE], _revert(answer.error.data))
-    if isinstance(answer.result, UnsetType):
-        raise ChainUnavailable("an answer with neither result nor error")
-    return answer.result
+def _result(reply: Raw | ChainRefused) -> Raw:
+    if isinstance(reply, ChainRefused):
+        raise reply
+    return reply
 
 
-def _granted(answer: Raw | ChainRefused) -> Raw:
-    if isinstance(answer, ChainRefused):
-        raise answer
-    return answer
-
-
-def _revert(data: Any) -> bytes:
+def _revert_data(data: Any) -> bytes:
     try:
         return bytes.fromhex(data.removeprefix("0x")) if isinstance(data, str) else b""
     except ValueError:
@@ -265,92 +264,92 @@ def _revert(data: Any) -> bytes:
 LATEST = "latest"
 PENDING = "pending"
 
-# Hashes of a block's transactions are enough.
-_WHOLE = False
+# Transaction hashes are enough.
+_FULL_TRANSACTIONS = False
 
 
 class ChainClient:
-    """One node of one chain. Every method raises ChainUnavailable when there is no usable answer in time.
+    """Typed calls to one node. Every method raises ChainUnavailable when no usable reply comes in time.
 
-    Hashes and addresses go in and come out as lower-case text; amounts of gas and money of the chain are in wei.
-    Only `call`, `estimate_gas` and `send_raw_transaction` raise ChainRefused.
+    Hashes and addresses are lower-case text, gas prices are in wei. Only `call`, `estimate_gas` and
+    `send_raw_transaction` raise ChainRefused.
     """
 
-    def __init__(self, url: str, bounds: Bounds | None = None) -> None:
-        self.rpc = Rpc(url, bounds)
+    def __init__(self, url: str, limits: Limits | None = None) -> None:
+        self.rpc = RpcClient(url, limits)
 
     async def chain_id(self) -> int:
-        return replies.quantity(await self._asked("eth_chainId"))
+        return replies.quantity(await self._query("eth_chainId"))
 
     async def block_number(self) -> int:
         """The height of the node's newest block."""
-        return replies.quantity(await self._asked("eth_blockNumber"))
+        return replies.quantity(await self._query("eth_blockNumber"))
 
     async def receipt(self, tx_hash: str) -> Receipt | None:
-        """What became of a transaction; None while the node has it in no block."""
-        return replies.receipt(await self._asked("eth_getTransactionReceipt", tx_hash), tx_hash.lower())
+        """The receipt of a transaction; None while it is in no block."""
+        return replies.receipt(await self._query("eth_getTransactionReceipt", tx_hash), tx_hash.lower())
 
     async def receipts(self, tx_hashes: Sequence[str]) -> list[Receipt | None]:
-        """As `receipt`, for many at once."""
-        found = await self.rpc.questions([("eth_getTransactionReceipt", [tx_hash]) for tx_hash in tx_hashes])
-        return [replies.receipt(answer, asked.lower()) for answer, asked in zip(found, tx_hashes, strict=True)]
+        """The receipts of many transactions, in order."""
+        results = await self.rpc.batch([("eth_getTransactionReceipt", [tx_hash]) for tx_hash in tx_hashes])
+        return [replies.receipt(raw, tx_hash.lower()) for raw, tx_hash in zip(results, tx_hashes, strict=True)]
 
     async def transaction(self, tx_hash: str) -> Transaction | None:
-        """A transaction, mined or waiting; None where the node does not know it."""
-        return replies.transaction(await self._asked("eth_getTransactionByHash", tx_hash), tx_hash.lower())
+        """A transaction, mined or pending; None if the node does not know it."""
+        return replies.transaction(await self._query("eth_getTransactionByHash", tx_hash), tx_hash.lower())
 
     async def block(self, which: int | str = LATEST) -> Block | None:
-        """The block of a height, a hash or a name such as `latest`; None where the node has none."""
+        """The block with this height, hash or tag such as `latest`; None if the node has none."""
         by_hash = isinstance(which, str) and which.startswith("0x")
         method = "eth_getBlockByHash" if by_hash else "eth_getBlockByNumber"
-        return replies.block(await self._asked(method, _height(which), _WHOLE), which)
+        return replies.block(await self._query(method, _height(which), _FULL_TRANSACTIONS), which)
 
     async def blocks(self, heights: Sequence[int]) -> list[Block | None]:
         """The canonical blocks of many heights at once."""
-        found = await self.rpc.questions([("eth_getBlockByNumber", [hex(height), _WHOLE]) for height in heights])
-        return [replies.block(answer, height) for answer, height in zip(found, heights, strict=True)]
+        results = await self.rpc.batch([("eth_getBlockByNumber", [hex(n), _FULL_TRANSACTIONS]) for n in heights])
+        return [replies.block(raw, height) for raw, height in zip(results, heights, strict=True)]
 
     async def call(self, to: str, data: bytes, *, sender: str | None = None, at: int | str = LATEST) -> bytes:
-        """What a contract answers, changing nothing. Raises ChainRefused when it reverts."""
-        asked = {"to": to, "data": _hex(data)} | ({"from": sender} if sender else {})
-        return replies.hex_bytes(await self.rpc.question("eth_call", asked, _height(at)))
+        """Execute a call without a transaction; the return data. Raises ChainRefused when it reverts."""
+        params = {"to": to, "data": _hex(data)} | ({"from": sender} if sender else {})
+        return replies.hex_bytes(await self.rpc.query("eth_call", params, _height(at)))
 
     async def estimate_gas(self, transaction: Mapping[str, str]) -> int:
-        """How much gas a transaction would use. Raises ChainRefused when it would revert."""
-        return replies.quantity(await self.rpc.question("eth_estimateGas", transaction))
+        """The gas that a transaction would use. Raises ChainRefused when it would revert."""
+        return replies.quantity(await self.rpc.query("eth_estimateGas", transaction))
 
     async def logs(self, address: str, topics: Sequence[str | None], first: int, last: int) -> list[Log]:
         """The logs of one contract in the blocks from `first` to `last`, both included."""
-        asked = {"address": address, "topics": list(topics), "fromBlock": hex(first), "toBlock": hex(last)}
-        found = replies.logs(await self._asked("eth_getLogs", asked))
-        if any(log.address != address.lower() or not first <= log.block_number <= last for log in found):
-            raise ChainUnavailable("logs that were not asked for")
-        return found
+        params = {"address": address, "topics": list(topics), "fromBlock": hex(first), "toBlock": hex(last)}
+        logs = replies.logs(await self._query("eth_getLogs", params))
+        if any(log.address != address.lower() or not first <= log.block_number <= last for log in logs):
+            raise ChainUnavailable("logs outside the requested address or blocks")
+        return logs
 
     async def code(self, address: str) -> bytes:
-        """The code of a contract; empty at any other address."""
-        return replies.hex_bytes(await self._asked("eth_getCode", address, LATEST))
+        """The code of a contract; empty for any other address."""
+        return replies.hex_bytes(await self._query("eth_getCode", address, LATEST))
 
     async def transaction_count(self, address: str, at: int | str = PENDING) -> int:
         """The nonce of the address's next transaction."""
-        return replies.quantity(await self._asked("eth_getTransactionCount", address, _height(at)))
+        return replies.quantity(await self._query("eth_getTransactionCount", address, _height(at)))
 
     async def fee_history(self, blocks: int, percentiles: Sequence[float]) -> FeeHistory:
-        """What gas cost in the newest `blocks`, with the tips at the given percentiles."""
-        return replies.fee_history(await self._asked("eth_feeHistory", hex(blocks), LATEST, list(percentiles)))
+        """The fees of the newest `blocks`, with the tips at the given percentiles."""
+        return replies.fee_history(await self._query("eth_feeHistory", hex(blocks), LATEST, list(percentiles)))
 
     async def send_raw_transaction(self, signed: bytes) -> str:
-        """Hand over a signed transaction; its hash. Said once: after a ChainUnavailable look whether it arrived."""
-        return replies.tx_hash(await self.rpc.command("eth_sendRawTransaction", _hex(signed)))
+        """Send a signed transaction once; its hash. After ChainUnavailable it may have arrived."""
+        return replies.tx_hash(await self.rpc.send("eth_sendRawTransaction", _hex(signed)))
 
     async def close(self) -> None:
-        """Give every connection back."""
+        """Close every connection."""
         await self.rpc.close()
 
-    async def _asked(self, method: str, *params: Any) -> Raw:
-        """The answer to a question that a sound node does not refuse."""
+    async def _query(self, method: str, *params: Any) -> Raw:
+        """The result of a query that a healthy node never refuses."""
         try:
-            return await self.rpc.question(method, *params)
+            return await self.rpc.query(method, *params)
         except ChainRefused as refusal:
             code = refusal.code
         raise ChainUnavailable(f"{method} was refused with {code}")

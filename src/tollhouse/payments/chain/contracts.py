@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from tollhouse.evm.keccak import keccak256
 from tollhouse.evm.signature import Signature
 from tollhouse.evm.typed_data import TransferWithAuthorization
-from tollhouse.payments.chain.client import LATEST, ChainClient
+from tollhouse.payments.chain import replies
+from tollhouse.payments.chain.client import LATEST, ChainClient, RpcCall
 from tollhouse.payments.chain.replies import ChainRefused, ChainUnavailable, Log
 
 USDC_ON_BASE = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
@@ -15,7 +16,7 @@ USDC_ON_BASE = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 TRANSFER_TOPIC = "0x" + keccak256(b"Transfer(address,address,uint256)").hex()
 
 
-class Movement(Struct, frozen=True):
+class TokenTransfer(Struct, frozen=True):
     """One Transfer log: token units that went from one address to another (lower-case)."""
 
     token: str
@@ -25,113 +26,113 @@ class Movement(Struct, frozen=True):
     log: Log
 
 
-def movement(log: Log) -> Movement | None:
-    """The Transfer a log tells of; None where it is another event, or another shape (as an NFT's)."""
+def token_transfer(log: Log) -> TokenTransfer | None:
+    """Decode a Transfer log; None for another event, or another shape (such as an NFT's)."""
     if len(log.topics) != 3 or log.topics[0] != TRANSFER_TOPIC or len(log.data) != 32:
         return None
     if any(topic[2:26] != "0" * 24 for topic in log.topics[1:]):
         return None  # an address is in the last 20 of 32 bytes
     sender, recipient = ("0x" + topic[26:] for topic in log.topics[1:])
-    return Movement(log.address, sender, recipient, int.from_bytes(log.data), log)
+    return TokenTransfer(log.address, sender, recipient, int.from_bytes(log.data), log)
 
 
 async def token_balance(chain: ChainClient, token: str, holder: str, at: int | str = LATEST) -> int:
-    """How many units of a token somebody holds. Raises ChainUnavailable."""
+    """The balance of a holder, in token units. Raises ChainUnavailable."""
     try:
-        answer = await chain.call(token, call_data("balanceOf(address)", holder), at=at)
+        return_data = await chain.call(token, call_data("balanceOf(address)", holder), at=at)
     except ChainRefused as refusal:
-        raise ChainUnavailable(f"the token refused with {refusal.code}") from None
-    if len(answer) != 32:
-        raise ChainUnavailable("no token is at the address")
-    return int.from_bytes(answer)
+        raise ChainUnavailable(f"the token call failed with {refusal.code}") from None
+    if len(return_data) != 32:
+        raise ChainUnavailable("no token contract at the address")
+    return int.from_bytes(return_data)
 
 
 def call_data(signature: str, *words: str | int) -> bytes:
-    """A call as a contract reads it: the function's selector, then each address or number in 32 bytes."""
+    """ABI-encode a call: the function selector, then each address or number in 32 bytes."""
     selector = keccak256(signature.encode())[:4]
     numbers = (int(word, 16) if isinstance(word, str) else word for word in words)
     return selector + b"".join(number.to_bytes(32) for number in numbers)
 
 
 MULTICALL3 = "0xcA11bde05977b3631167028862bE2a173976CA11"
-"""Where Multicall3 stands on every chain that has it."""
+"""The address of Multicall3 on every chain that has it."""
 
 WORD = 32
 _FIELDS = "address,address,uint256,uint256,uint256,bytes32"
-_BY_KEY = keccak256(f"transferWithAuthorization({_FIELDS},uint8,bytes32,bytes32)".encode())[:4]
-_BY_ANYBODY = keccak256(f"transferWithAuthorization({_FIELDS},bytes)".encode())[:4]
+_EOA_TRANSFER = keccak256(f"transferWithAuthorization({_FIELDS},uint8,bytes32,bytes32)".encode())[:4]
+_CONTRACT_TRANSFER = keccak256(f"transferWithAuthorization({_FIELDS},bytes)".encode())[:4]
 _AGGREGATE = keccak256(b"aggregate3((address,bool,bytes)[])")[:4]
 _STATE = keccak256(b"authorizationState(address,bytes32)")[:4]
 _ERROR = keccak256(b"Error(string)")[:4]
 IS_VALID_SIGNATURE = keccak256(b"isValidSignature(bytes32,bytes)")[:4]
-"""The function of EIP-1271, and what it answers for yes."""
+"""The function selector of EIP-1271, and the value it returns for a valid signature."""
 
-# EIP-6492: what a signature ends with that also says how to make the wallet it is good for.
+# The suffix of an EIP-6492 signature, which also says how to deploy the wallet.
 _WRAPPED = bytes.fromhex("6492") * 16
 
 
-class Call(Struct, frozen=True):
-    """One call of a contract: its address and the call's data."""
+class ContractCall(Struct, frozen=True):
+    """One contract call: the address and the call data."""
 
     to: str
     data: bytes
 
 
-class Outcome(Struct, frozen=True):
-    """What one call of several came to: what it returned or, where it reverted, why."""
+class CallResult(Struct, frozen=True):
+    """The result of one aggregated call: its return data or, where it reverted, the revert data."""
 
     is_success: bool
-    answer: bytes
+    return_data: bytes
 
 
 class Wrapped(Struct, frozen=True):
-    """A signature by a wallet that may not be there yet, and the call of the factory that makes it (EIP-6492)."""
+    """An EIP-6492 signature: of a wallet that may not be deployed yet, with the factory call that deploys it."""
 
-    making: Call
+    deployment: ContractCall
     signature: bytes
 
 
-def unwrapped(signature: bytes) -> Wrapped | None:
-    """What an EIP-6492 signature holds; None for any other. Raises ValueError where it ends like one and is none."""
+def unwrap_signature(signature: bytes) -> Wrapped | None:
+    """Decode an EIP-6492 signature; None for any other. Raises ValueError if it is malformed."""
     if not signature.endswith(_WRAPPED):
         return None
     body = signature.removesuffix(_WRAPPED)
     factory = _word(body, 0).to_bytes(WORD)
     if any(factory[:12]):
-        raise ValueError("the signature names no factory")
-    making = Call("0x" + factory[12:].hex(), _bytes_at(body, _word(body, WORD)))
-    return Wrapped(making, _bytes_at(body, _word(body, 2 * WORD)))
+        raise ValueError("the signature names no wallet factory")
+    deployment = ContractCall("0x" + factory[12:].hex(), _bytes_at(body, _word(body, WORD)))
+    return Wrapped(deployment, _bytes_at(body, _word(body, 2 * WORD)))
 
 
-def transfer_by_key(authorization: TransferWithAuthorization, signature: Signature) -> bytes:
-    """`transferWithAuthorization` with v, r and s: for a payer that is a key."""
+def transfer_with_eoa_signature(authorization: TransferWithAuthorization, signature: Signature) -> bytes:
+    """`transferWithAuthorization` with v, r and s, for a payer with a private key (EOA)."""
     compact = signature.compact
-    return _BY_KEY + _fields(authorization) + _number(27 + compact[64]) + compact[:64]
+    return _EOA_TRANSFER + _fields(authorization) + _number(27 + compact[64]) + compact[:64]
 
 
-def transfer_by_anybody(authorization: TransferWithAuthorization, signature: bytes) -> bytes:
-    """`transferWithAuthorization` with the signature's bytes: for a payer that may be a contract."""
+def transfer_with_contract_signature(authorization: TransferWithAuthorization, signature: bytes) -> bytes:
+    """`transferWithAuthorization` with signature bytes, for a payer that may be a contract."""
     head = _fields(authorization)
-    return _BY_ANYBODY + head + _number(len(head) + WORD) + _bytes(signature)
+    return _CONTRACT_TRANSFER + head + _number(len(head) + WORD) + _bytes(signature)
 
 
 def is_valid_signature(digest: bytes, signature: bytes) -> bytes:
-    """Ask a contract wallet whether it has signed (EIP-1271)."""
+    """Call data for `isValidSignature` of a contract wallet (EIP-1271)."""
     return IS_VALID_SIGNATURE + digest + _number(2 * WORD) + _bytes(signature)
 
 
 def authorization_state(sender: bytes, nonce: bytes) -> bytes:
-    """Ask a token whether a nonce was used or cancelled."""
+    """Call data that asks a token whether an authorization nonce was used or cancelled."""
     return _STATE + _address(sender) + nonce
 
 
 def balance_of(holder: bytes) -> bytes:
-    """Ask a token how much somebody holds."""
+    """Call data that asks a token for a balance."""
     return call_data("balanceOf(address)", "0x" + holder.hex())
 
 
-def aggregated(calls: Sequence[Call]) -> bytes:
-    """Multicall3's `aggregate3`: many calls one after the other, each of which may fail without the others."""
+def aggregate_calls(calls: Sequence[ContractCall]) -> bytes:
+    """Call data for `aggregate3` of Multicall3: many calls in order, each of which may fail alone."""
     tuples = [_address(_raw(call.to)) + _number(1) + _number(3 * WORD) + _bytes(call.data) for call in calls]
     offsets, at = [], len(calls) * WORD
     for one in tuples:
@@ -140,33 +141,61 @@ def aggregated(calls: Sequence[Call]) -> bytes:
     return _AGGREGATE + _number(WORD) + _number(len(calls)) + b"".join(offsets) + b"".join(tuples)
 
 
-def outcomes(answer: bytes, count: int) -> list[Outcome]:
-    """What each of `count` aggregated calls came to. Raises ValueError for an answer of another shape."""
-    array = answer[_word(answer, 0) :]
+def decode_results(return_data: bytes, count: int) -> list[CallResult]:
+    """Decode the results of `count` aggregated calls. Raises ValueError for any other shape."""
+    array = return_data[_word(return_data, 0) :]
     if _word(array, 0) != count:
-        raise ValueError("another number of answers than calls")
+        raise ValueError("the number of results differs from the number of calls")
     elements = array[WORD:]
-    return [_outcome(elements[_word(elements, number * WORD) :]) for number in range(count)]
+    return [_decode_result(elements[_word(elements, number * WORD) :]) for number in range(count)]
 
 
-def revert_text(answer: bytes) -> str:
-    """What a contract said when it reverted; empty where it said nothing readable."""
-    if not answer.startswith(_ERROR):
+def multicall(calls: Sequence[ContractCall], at: str = LATEST, sender: str | None = None) -> RpcCall:
+    """The RPC call that executes all of `calls` in one `eth_call`, in order, on one block."""
+    return "eth_call", [
+        {"to": MULTICALL3, "data": "0x" + aggregate_calls(calls).hex()} | ({"from": sender} if sender else {}),
+        at,
+    ]
+
+
+def multicall_results(reply: Raw, count: int) -> list[CallResult]:
+    """Decode the reply to `multicall`. Raises ChainUnavailable."""
+    try:
+        return decode_results(replies.hex_bytes(reply), count)
+    except ValueError:
+        failure = "Multicall3 is missing on this chain, or returned an unexpected shape"
+    raise ChainUnavailable(failure)
+
+
+def uint256(result: CallResult) -> int:
+    """Decode the number that a call returned. Raises ChainUnavailable."""
+    if not result.is_success or len(result.return_data) != WORD:
+        raise ChainUnavailable("no EIP-3009 token at the address")
+    return int.from_bytes(result.return_data)
+
+
+def revert_text(return_data: bytes) -> str:
+    """The message of a revert; empty if there is none."""
+    if not return_data.startswith(_ERROR):
         return ""
     try:
-        return _bytes_at(answer[4:], _word(answer[4:], 0)).decode()
+        return _bytes_at(return_data[4:], _word(return_data[4:], 0)).decode()
     except ValueError:
         return ""
 
 
-def _outcome(element: bytes) -> Outcome:
-    return Outcome(_word(element, 0) == 1, _bytes_at(element, _word(element, WORD)))
+def _decode_result(element: bytes) -> CallResult:
+    return CallResult(_word(element, 0) == 1, _bytes_at(element, _word(element, WORD)))
 
 
 def _fields(authorization: TransferWithAuthorization) -> bytes:
-    told = authorization
-    numbers = (told.value, told.valid_after, told.valid_before)
-    return _address(told.sender) + _address(told.recipient) + b"".join(map(_number, numbers)) + told.nonce
+    numbers = (authorization.value, authorization.valid_after, authorization.valid_before)
+    return (
+        _address(authorization.sender)
+        + _address(authorization.recipient)
+        + b"".join(map(_number, numbers))
+        + authorization.nonce
+    )
 
 
 def _bytes(value: bytes) -> bytes:
@@ -177,14 +206,14 @@ def _bytes_at(body: bytes, at: int) -> bytes:
     length = _word(body, at)
     value = body[at + WORD : at + WORD + length]
     if len(value) != length:
-        raise ValueError("bytes that end too early")
+        raise ValueError("truncated bytes")
     return value
 
 
 def _word(body: bytes, at: int) -> int:
     word = body[at : at + WORD]
     if len(word) != WORD:
-        raise ValueError("a word that ends too early")
+        raise ValueError("a truncated word")
     return int.from_bytes(word)
 
 

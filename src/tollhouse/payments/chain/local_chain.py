@@ -16,73 +16,73 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.contracts import USDC_ON_BASE, call_data
+from tollhouse.payments.chain.contracts import MULTICALL3, USDC_ON_BASE, call_data
 from tollhouse.payments.chain.replies import Receipt
 
 FILE = Path(__file__).parent / "contracts.json"
 
 
 class Contract(Struct, frozen=True):
-    """`creation` deploys it (constructor arguments are appended); `runtime` is what then stands at its address."""
+    """`creation` deploys the contract (append the constructor arguments); `runtime` is its code once deployed."""
 
     creation: str
     runtime: str
 
 
-class _Artefacts(Struct, frozen=True):
+class _Artifacts(Struct, frozen=True):
     contracts: dict[str, Contract]
 
 
 @cache
-def contracts() -> dict[str, Contract]:
-    """Every contract by its name."""
-    return msgspec.json.decode(FILE.read_bytes(), type=_Artefacts).contracts
+def load_contracts() -> dict[str, Contract]:
+    """Our compiled contracts by name (sources in contracts/, rebuilt by `make contracts`)."""
+    return msgspec.json.decode(FILE.read_bytes(), type=_Artifacts).contracts
 
 
 PACKAGE = Path("node_modules", "@foundry-rs", "anvil-linux-amd64", "bin", "anvil")
 MANIFEST = Path(__file__).parent / "npm"
 START_SECONDS = 20.0
 STOP_SECONDS = 5.0
-MOST_PORTS = 3
+MAX_PORTS = 3
 
-# The shell becomes the node; its child waits for the end of our pipe, which comes however we end, and kills the node.
+# The shell becomes the node. Its child waits for the end of our pipe, which comes with our exit, and kills the node.
 _WITH_PARENT = 'exec 3<&0; (cat <&3 >/dev/null; kill -KILL $$) & exec "$@" 3<&- </dev/null'
 
 
-class NoNode(Exception):
-    """The node is not installed or does not start; the message says what to do."""
+class NodeNotInstalled(Exception):
+    """anvil is not installed or does not start. The message says what to do."""
 
 
-def program() -> Path:
-    """The node: where `make` installs it, where npm installs it in place, or on the PATH. Raises NoNode."""
+def find_anvil() -> Path:
+    """The path of anvil: from `make`, from npm in place, or from the PATH. Raises NodeNotInstalled."""
     places = [folder / PACKAGE for folder in (Path(sys.prefix) / "npm", MANIFEST)]
     on_path = shutil.which("anvil")
     for place in [*places, *([Path(on_path)] if on_path else [])]:
         if place.is_file():
             return place
-    raise NoNode(
-        f"the local chain needs the node `anvil`: run `npm ci --ignore-scripts --omit=dev --prefix {MANIFEST}` "
+    raise NodeNotInstalled(
+        f"The local chain needs `anvil`. Run `npm ci --ignore-scripts --omit=dev --prefix {MANIFEST}` "
         "(Linux on x86-64), or put Foundry's anvil on the PATH"
     )
 
 
 @asynccontextmanager
-async def running(options: Sequence[str]) -> AsyncIterator[str]:
-    """The node's address while it runs. Raises NoNode when it does not start."""
-    node = program()
+async def run_node(options: Sequence[str]) -> AsyncIterator[str]:
+    """Run a node; yields its URL. Raises NodeNotInstalled when it does not start."""
+    node = find_anvil()
     with tempfile.TemporaryDirectory(prefix="tollhouse-chain-", ignore_cleanup_errors=True) as home:
-        process, port = await _started(node, options, Path(home))
-        letting_go = asyncio.create_task(_let_go_when_ended(process))
+        process, port = await _start(node, options, Path(home))
+        closing = asyncio.create_task(_close_pipe_after_exit(process))
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
-            await _ended(process)
-            await letting_go
+            await _stop(process)
+            await closing
 
 
-async def _started(node: Path, options: Sequence[str], home: Path) -> tuple[Process, int]:
-    for _ in range(MOST_PORTS):
-        # Between our look and its start another may take the port: the node then ends at once.
+async def _start(node: Path, options: Sequence[str], home: Path) -> tuple[Process, int]:
+    for _ in range(MAX_PORTS):
+        # Another process may take the port before the node does: the node then exits at once.
         port = _free_port()
         fixed = ["--host", "127.0.0.1", "--port", str(port), "--quiet", "--cache-path", str(home)]
         with (home / "node.log").open("wb") as log:
@@ -94,18 +94,18 @@ async def _started(node: Path, options: Sequence[str], home: Path) -> tuple[Proc
                 start_new_session=True,
             )
         try:
-            if await _listens(process, port):
+            if await _wait_listening(process, port):
                 return process, port
         except BaseException:
-            await _ended(process)
+            await _stop(process)
             raise
-        await _ended(process)
-    said = (home / "node.log").read_text("utf-8", "replace").strip()[-500:]
-    raise NoNode(f"{node} does not start: {said or 'it says nothing'}")
+        await _stop(process)
+    output = (home / "node.log").read_text("utf-8", "replace").strip()[-500:]
+    raise NodeNotInstalled(f"{node} does not start: {output or 'no output'}")
 
 
-async def _listens(process: Process, port: int) -> bool:
-    """Whether the node got as far as listening; False when it ended, or took too long."""
+async def _wait_listening(process: Process, port: int) -> bool:
+    """Whether the node accepts connections; False when it exited or took too long."""
     with suppress(TimeoutError):
         async with asyncio.timeout(START_SECONDS):
             while process.returncode is None:
@@ -118,15 +118,15 @@ async def _listens(process: Process, port: int) -> bool:
     return False
 
 
-async def _let_go_when_ended(process: Process) -> None:
+async def _close_pipe_after_exit(process: Process) -> None:
     """End the watcher of a node that crashed, before its process id can be another's."""
     await process.wait()
     assert process.stdin is not None
     process.stdin.close()
 
 
-async def _ended(process: Process) -> None:
-    """Ask it to end, insist after a while, and let go of the pipe, which ends its watcher."""
+async def _stop(process: Process) -> None:
+    """Terminate the node, kill it after a while, and close the pipe, which ends its watcher."""
     assert process.stdin is not None
     if process.returncode is None:
         with suppress(ProcessLookupError):
@@ -147,14 +147,13 @@ def _free_port() -> int:
 
 
 CHAIN_ID = 8453
-MULTICALL3 = "0xcA11bde05977b3631167028862bE2a173976CA11"
 MINED_SECONDS = 30.0
 POLL_SECONDS = 0.01
 ENOUGH_WEI = 10**20
 
 
 class Account(Struct, frozen=True):
-    """An account whose key the whole world knows: never send anything of value to it on another chain."""
+    """An account whose private key is public: never send anything of value to it on another chain."""
 
     address: str
     private_key: str
@@ -210,7 +209,7 @@ MINTER = ACCOUNTS[-1]
 class LocalChain:
     """A running local chain with Base's id and, at USDC's address there, a token with the same EIP-712 domain.
 
-    `url` is the node's address, `client` asks it. Blocks come with each transaction, or every `block_seconds`.
+    `url` is the node's address, `client` its client. A block is mined with each transaction, or every `block_seconds`.
     """
 
     usdc_address = USDC_ON_BASE
@@ -222,11 +221,11 @@ class LocalChain:
     @classmethod
     @asynccontextmanager
     async def start(cls, *, block_seconds: int | None = None) -> AsyncIterator[Self]:
-        """A new chain; it ends with the block, or with this process. Raises NoNode when no node is installed."""
-        async with running(["--chain-id", str(CHAIN_ID), "--accounts", str(len(ACCOUNTS))]) as url:
+        """Start a new chain; it ends with the block, or with this process. Raises NodeNotInstalled."""
+        async with run_node(["--chain-id", str(CHAIN_ID), "--accounts", str(len(ACCOUNTS))]) as url:
             chain = cls(url)
             try:
-                await chain._furnish()
+                await chain._install_contracts()
                 if block_seconds is not None:
                     await chain.mine_every(block_seconds)
                 yield chain
@@ -234,28 +233,28 @@ class LocalChain:
                 await chain.client.close()
 
     async def fund_usdc(self, address: str, micros: int) -> None:
-        """Mint tokens; when it returns they are there."""
-        await self.mined(
+        """Mint tokens, and wait until they are mined."""
+        await self.wait_mined(
             await self.send(MINTER, self.usdc_address, call_data("mint(address,uint256)", address, micros))
         )
 
     async def transfer_usdc(self, sender: Account | str, to: str, micros: int) -> str:
-        """Send tokens from an account, or from any address at all; the transaction's hash, before it is mined."""
+        """Send tokens from any address; the transaction's hash, before it is mined."""
         return await self.send(sender, self.usdc_address, call_data("transfer(address,uint256)", to, micros))
 
     async def send(self, sender: Account | str, to: str | None, data: bytes, *, gas: int | None = None) -> str:
-        """A transaction that the node signs or, for a stranger's address, pretends was signed; its hash.
+        """Send a transaction from any address, signed or impersonated by the node; its hash.
 
-        With `gas` it is sent without being tried first, so that one that reverts is mined too.
+        With `gas` it is not simulated first, so that one that reverts is mined too.
         """
-        address = await self._unlocked(sender)
-        asked = {"from": address, "data": "0x" + data.hex()}
-        asked |= {"to": to} if to else {}
-        asked |= {"gas": hex(gas)} if gas else {}
-        return str(await self.ask("eth_sendTransaction", asked))
+        address = await self._unlock(sender)
+        params = {"from": address, "data": "0x" + data.hex()}
+        params |= {"to": to} if to else {}
+        params |= {"gas": hex(gas)} if gas else {}
+        return str(await self.request("eth_sendTransaction", params))
 
-    async def mined(self, tx_hash: str) -> Receipt:
-        """The receipt of a transaction, once it is in a block. TimeoutError after MINED_SECONDS."""
+    async def wait_mined(self, tx_hash: str) -> Receipt:
+        """The receipt of a transaction, once it is in a block. Raises TimeoutError after MINED_SECONDS."""
         async with asyncio.timeout(MINED_SECONDS):
             while True:
                 receipt = await self.client.receipt(tx_hash)
@@ -264,33 +263,30 @@ class LocalChain:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def mine(self, blocks: int = 1) -> None:
-        """Make blocks now."""
-        await self.ask("anvil_mine", hex(blocks))
+        """Mine blocks now."""
+        await self.request("anvil_mine", hex(blocks))
 
     async def mine_every(self, seconds: int | None) -> None:
-        """From now on make a block every so many seconds, whatever is in it; with 0 none at all unless told to.
+        """From now on mine a block at this interval; 0 mines none, None mines one with each transaction."""
+        await self.request("evm_setIntervalMining", seconds or 0)
+        await self.request("evm_setAutomine", seconds is None)
 
-        With None, one with each transaction.
-        """
-        await self.ask("evm_setIntervalMining", seconds or 0)
-        await self.ask("evm_setAutomine", seconds is None)
+    async def request(self, method: str, *params: Any) -> Any:
+        """Call any method of the node once. Raises ChainRefused, ChainUnavailable."""
+        return msgspec.json.decode(await self.client.rpc.send(method, *params))
 
-    async def ask(self, method: str, *params: Any) -> Any:
-        """Anything the node understands, once. Raises ChainRefused, ChainUnavailable."""
-        return msgspec.json.decode(await self.client.rpc.command(method, *params))
+    async def _install_contracts(self) -> None:
+        """Put our token at USDC's address, with its minter in slot 0, and our batcher at Multicall3's."""
+        made = load_contracts()
+        await self.request("anvil_setCode", self.usdc_address, made["TestDollar"].runtime)
+        await self.request("anvil_setStorageAt", self.usdc_address, "0x0", "0x" + MINTER.address[2:].lower().zfill(64))
+        await self.request("anvil_setCode", MULTICALL3, made["Batcher"].runtime)
 
-    async def _furnish(self) -> None:
-        """Our token where USDC stands, with its minter in slot 0; our batcher where Multicall3 stands."""
-        made = contracts()
-        await self.ask("anvil_setCode", self.usdc_address, made["TestDollar"].runtime)
-        await self.ask("anvil_setStorageAt", self.usdc_address, "0x0", "0x" + MINTER.address[2:].lower().zfill(64))
-        await self.ask("anvil_setCode", MULTICALL3, made["Batcher"].runtime)
-
-    async def _unlocked(self, sender: Account | str) -> str:
+    async def _unlock(self, sender: Account | str) -> str:
         address = sender.address if isinstance(sender, Account) else sender
         if address.lower() not in _FUNDED:
-            await self.ask("anvil_impersonateAccount", address)
-            await self.ask("anvil_setBalance", address, hex(ENOUGH_WEI))
+            await self.request("anvil_impersonateAccount", address)
+            await self.request("anvil_setBalance", address, hex(ENOUGH_WEI))
         return address
 
 

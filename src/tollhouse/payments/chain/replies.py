@@ -11,33 +11,33 @@ from tollhouse.logs import logger
 log = logger("payments.chain")
 
 RETRY_SECONDS = 5
-CIRCUIT_IS_OPEN = "the circuit is open"
+CIRCUIT_IS_OPEN = "the circuit breaker is open"
 
 
 class ChainUnavailable(Problem):
-    """An `upstream-unavailable` problem: the node did not answer, or not as a node should.
+    """An `upstream-unavailable` problem: no usable reply from the node.
 
-    `failure` says what happened without naming the node's address, which may hold an operator's token.
+    `failure` says what happened. It never names the node's URL, which may hold a token.
     """
 
     def __init__(self, failure: str) -> None:
         super().__init__(
             "upstream-unavailable",
-            "The chain's node does not answer as it should. Nothing was changed; try again shortly.",
+            "The chain's node is unavailable. Nothing was changed. Try again shortly.",
             headers={"Retry-After": str(RETRY_SECONDS)},
             upstream="chain",
             retry_after_seconds=RETRY_SECONDS,
         )
         self.failure = failure
-        # What opened the circuit was told; each call that then goes without would only repeat it.
+        # The failures that opened the circuit breaker were logged.
         if failure != CIRCUIT_IS_OPEN:
             log.warning("chain unavailable", failure=failure)
 
 
 class ChainRefused(Exception):
-    """The node understood and said no: a call that reverts, a transaction it will not take.
+    """The node refused: a call that reverts, or a transaction it does not accept.
 
-    `code` and `message` are the node's own; `data` is what a reverted call returned. None is fit for a stranger.
+    `code` and `message` are the node's own; `data` is what a reverted call returned. Do not show them to callers.
     """
 
     def __init__(self, code: int, message: str, data: bytes = b"") -> None:
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class Log(Struct, frozen=True):
-    """One event of a contract. Hashes and addresses are lower-case; `index` is its place in the block."""
+    """One event of a contract. Hashes and addresses are lower-case; `index` is its position in the block."""
 
     address: str
     topics: tuple[str, ...]
@@ -68,7 +68,7 @@ class Log(Struct, frozen=True):
 
 
 class Receipt(Struct, frozen=True):
-    """What became of a transaction in the block that holds it. Its logs are those of this transaction only."""
+    """The result of a mined transaction, with its own logs only."""
 
     tx_hash: str
     block_number: int
@@ -80,7 +80,7 @@ class Receipt(Struct, frozen=True):
 
 
 class Transaction(Struct, frozen=True):
-    """A transaction the node knows; `block_number` is None while it waits to be mined."""
+    """A transaction the node knows; `block_number` is None while it is pending."""
 
     hash: str
     sender: str
@@ -90,7 +90,7 @@ class Transaction(Struct, frozen=True):
 
 
 class Block(Struct, frozen=True):
-    """A block's head. `timestamp` is in seconds since 1970, `base_fee` in wei for each gas."""
+    """A block header. `timestamp` is in seconds since 1970, `base_fee` in wei per gas."""
 
     number: int
     hash: str
@@ -100,7 +100,7 @@ class Block(Struct, frozen=True):
 
 
 class FeeHistory(Struct, frozen=True):
-    """`base_fees` has one more than the blocks asked for: the next block's. `rewards` are tips, a row a block."""
+    """`base_fees` has one entry more than the blocks asked for: the next block's. `rewards` has a row per block."""
 
     base_fees: tuple[int, ...]
     rewards: tuple[tuple[int, ...], ...]
@@ -148,92 +148,94 @@ class _FeeHistory(Struct, frozen=True, rename="camel"):
     reward: list[list[Quantity]] | None = None
 
 
-def quantity(answer: Raw) -> int:
-    """A number."""
-    return int(_decoded(answer, Quantity), 16)
+def quantity(reply: Raw) -> int:
+    """Decode a number."""
+    return int(_decode(reply, Quantity), 16)
 
 
-def tx_hash(answer: Raw) -> str:
-    """The hash of a transaction, lower-case."""
-    found: str = _decoded(answer, Hash)
-    return found.lower()
+def tx_hash(reply: Raw) -> str:
+    """Decode a transaction hash, lower-case."""
+    decoded: str = _decode(reply, Hash)
+    return decoded.lower()
 
 
-def hex_bytes(answer: Raw) -> bytes:
-    """Bytes: what a call returned, or the code of a contract."""
-    return _bytes(_decoded(answer, Hex))
+def hex_bytes(reply: Raw) -> bytes:
+    """Decode bytes: return data, or the code of a contract."""
+    return _bytes(_decode(reply, Hex))
 
 
-def receipt(answer: Raw, asked: str) -> Receipt | None:
-    """The receipt of the transaction that was asked about; None where the node has none."""
-    found: _Receipt | None = _decoded(answer, _Receipt | None)
-    if found is None:
+def receipt(reply: Raw, requested: str) -> Receipt | None:
+    """Decode the receipt of the requested transaction; None if the node has none."""
+    decoded: _Receipt | None = _decode(reply, _Receipt | None)
+    if decoded is None:
         return None
-    made = Receipt(
-        found.transaction_hash.lower(),
-        int(found.block_number, 16),
-        found.block_hash.lower(),
-        _status(found.status),
-        tuple(_log(log) for log in found.logs),
-        int(found.gas_used, 16),
-        int(found.effective_gas_price, 16),
+    parsed = Receipt(
+        decoded.transaction_hash.lower(),
+        int(decoded.block_number, 16),
+        decoded.block_hash.lower(),
+        _status(decoded.status),
+        tuple(_log(log) for log in decoded.logs),
+        int(decoded.gas_used, 16),
+        int(decoded.effective_gas_price, 16),
     )
-    if made.tx_hash != asked or not _is_consistent(made):
-        raise ChainUnavailable("a receipt that contradicts itself or the question")
-    return made
+    if parsed.tx_hash != requested or not _is_consistent(parsed):
+        raise ChainUnavailable("an inconsistent receipt")
+    return parsed
 
 
-def transaction(answer: Raw, asked: str) -> Transaction | None:
-    """The transaction that was asked about; None where the node does not know it."""
-    found: _Transaction | None = _decoded(answer, _Transaction | None)
-    if found is None:
+def transaction(reply: Raw, requested: str) -> Transaction | None:
+    """Decode the requested transaction; None if the node does not know it."""
+    decoded: _Transaction | None = _decode(reply, _Transaction | None)
+    if decoded is None:
         return None
-    if found.hash.lower() != asked:
-        raise ChainUnavailable("a transaction that was not asked for")
+    if decoded.hash.lower() != requested:
+        raise ChainUnavailable("another transaction than requested")
     return Transaction(
-        asked,
-        found.sender.lower(),
-        found.to.lower() if found.to else None,
-        int(found.nonce, 16),
-        int(found.block_number, 16) if found.block_number else None,
+        requested,
+        decoded.sender.lower(),
+        decoded.to.lower() if decoded.to else None,
+        int(decoded.nonce, 16),
+        int(decoded.block_number, 16) if decoded.block_number else None,
     )
 
 
-def block(answer: Raw, asked: int | str) -> Block | None:
-    """The block of the number, hash or name that was asked about; None where the node has none."""
-    found: _Block | None = _decoded(answer, _Block | None)
-    if found is None:
+def block(reply: Raw, requested: int | str) -> Block | None:
+    """Decode the block of the requested number, hash or tag; None if the node has none."""
+    decoded: _Block | None = _decode(reply, _Block | None)
+    if decoded is None:
         return None
-    made = Block(
-        int(found.number, 16),
-        found.hash.lower(),
-        found.parent_hash.lower(),
-        int(found.timestamp, 16),
-        int(found.base_fee_per_gas, 16),
+    parsed = Block(
+        int(decoded.number, 16),
+        decoded.hash.lower(),
+        decoded.parent_hash.lower(),
+        int(decoded.timestamp, 16),
+        int(decoded.base_fee_per_gas, 16),
     )
-    if (isinstance(asked, int) and made.number != asked) or (str(asked).startswith("0x") and made.hash != asked):
-        raise ChainUnavailable("a block that was not asked for")
-    return made
+    if (isinstance(requested, int) and parsed.number != requested) or (
+        str(requested).startswith("0x") and parsed.hash != requested
+    ):
+        raise ChainUnavailable("another block than requested")
+    return parsed
 
 
-def logs(answer: Raw) -> list[Log]:
-    """Logs in the order of the node, without those it says a reorganisation removed."""
-    found: list[_Log] = _decoded(answer, list[_Log])
-    return [_log(log) for log in found if not log.removed]
+def logs(reply: Raw) -> list[Log]:
+    """Decode logs in the node's order, without those that a reorganisation removed."""
+    decoded: list[_Log] = _decode(reply, list[_Log])
+    return [_log(log) for log in decoded if not log.removed]
 
 
-def fee_history(answer: Raw) -> FeeHistory:
-    """What gas cost in the last blocks."""
-    found: _FeeHistory = _decoded(answer, _FeeHistory)
-    rewards = tuple(tuple(int(tip, 16) for tip in row) for row in found.reward or ())
-    return FeeHistory(tuple(int(fee, 16) for fee in found.base_fee_per_gas), rewards)
+def fee_history(reply: Raw) -> FeeHistory:
+    """Decode the fees of the last blocks."""
+    decoded: _FeeHistory = _decode(reply, _FeeHistory)
+    rewards = tuple(tuple(int(tip, 16) for tip in row) for row in decoded.reward or ())
+    return FeeHistory(tuple(int(fee, 16) for fee in decoded.base_fee_per_gas), rewards)
 
 
-def _decoded(answer: Raw, kind: Any) -> Any:
+def _decode(reply: Raw, kind: Any) -> Any:
     try:
-        return msgspec.json.decode(answer, type=kind)
+        return msgspec.json.decode(reply, type=kind)
     except (msgspec.DecodeError, ValueError, RecursionError):
-        failure = "an answer of another shape than asked for"
+        failure = "a reply of an unexpected shape"
     raise ChainUnavailable(failure)
 
 
@@ -250,7 +252,7 @@ def _log(log: _Log) -> Log:
 
 
 def _is_consistent(receipt: Receipt) -> bool:
-    """Whether every log is of this transaction and block, each with a place of its own."""
+    """Whether every log belongs to this transaction and block and has an index of its own."""
     place = (receipt.tx_hash, receipt.block_number, receipt.block_hash)
     indexes = [log.index for log in receipt.logs]
     is_of_here = all((log.tx_hash, log.block_number, log.block_hash) == place for log in receipt.logs)

@@ -1,1 +1,1 @@
-"""USDC deposits: found on the chain, credited once, and watched for reorganisations."""
+"""USDC deposits: confirmed on the chain, credited once, and monitored for reorganisations."""

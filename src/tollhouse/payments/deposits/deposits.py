@@ -16,31 +16,31 @@ from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.replies import Receipt
 from tollhouse.payments.deposits.ledger import (
     DEPOSIT,
+    Confirmation,
     Credit,
     Deposit,
     DepositTerms,
-    Sighting,
-    book,
-    credit_of,
+    check_chain_id,
+    credit_deposits,
+    credit_from_transfer,
+    current_credit,
     deposit_id,
     deposits_in,
-    must_be,
-    refusal,
-    sighting,
-    standing,
+    fetch_confirmation,
+    rejection_reason,
 )
-from tollhouse.payments.deposits.monitor import WATCH_SECONDS, Watch
+from tollhouse.payments.deposits.monitor import POLL_SECONDS, DepositMonitor
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import REVERSAL, IdTakenError, agent_account
 
 LONGEST_LIST = 100
-"""A wrong ledger may be wrong in many places; so many are told."""
+"""The most differences that a report lists."""
 
 
 class Reconciliation(Struct, frozen=True):
-    """`ledger_micros` stand in the ledger, of which `chain_micros` are logs on the chain as they were credited.
+    """`ledger_micros` is the sum of credited deposits, `chain_micros` of those found on the chain.
 
-    `treasury_micros` is what the treasury holds now. It tells nothing of right or wrong: the operator may spend it.
+    `treasury_micros` is the treasury's balance now. The operator may spend it, so it proves nothing.
     """
 
     agrees: bool
@@ -52,18 +52,18 @@ class Reconciliation(Struct, frozen=True):
 
 
 async def reconcile(chain: ChainClient, ledger: Ledger, terms: DepositTerms) -> Reconciliation:
-    """Compare every deposit that stands with the chain. Raises ChainUnavailable."""
-    await must_be(chain, terms.chain_id)
-    standing = await _standing(ledger)
-    hashes = list(dict.fromkeys(credit.tx_hash for credit in standing))
+    """Compare every credited deposit with the chain. Raises ChainUnavailable."""
+    await check_chain_id(chain, terms.chain_id)
+    credits_ = await _credits(ledger)
+    hashes = list(dict.fromkeys(credit.tx_hash for credit in credits_))
     receipts = dict(zip(hashes, await chain.receipts(hashes), strict=True))
     treasury_micros = await token_balance(chain, terms.usdc_address, terms.treasury_address)
-    missing = [credit for credit in standing if not _is_on_chain(credit, receipts[credit.tx_hash], terms)]
-    ledger_micros = _sum(standing)
+    missing = [credit for credit in credits_ if not _is_on_chain(credit, receipts[credit.tx_hash], terms)]
+    ledger_micros = _sum(credits_)
     differences = [f"{credit.id}: the chain has no such transfer of {credit.amount_micros}" for credit in missing]
     return Reconciliation(
         agrees=not differences,
-        deposits=len(standing),
+        deposits=len(credits_),
         ledger_micros=ledger_micros,
         chain_micros=ledger_micros - _sum(missing),
         treasury_micros=treasury_micros,
@@ -71,9 +71,9 @@ async def reconcile(chain: ChainClient, ledger: Ledger, terms: DepositTerms) -> 
     )
 
 
-async def _standing(ledger: Ledger) -> list[Credit]:
-    reversed_ids = {deposit_id(transfer) for transfer in await ledger.listed(REVERSAL, 0.0)}
-    return [credit_of(t) for t in await ledger.listed(DEPOSIT, 0.0) if t.id not in reversed_ids]
+async def _credits(ledger: Ledger) -> list[Credit]:
+    reversed_ids = {deposit_id(transfer) for transfer in await ledger.transfers(REVERSAL, 0.0)}
+    return [credit_from_transfer(t) for t in await ledger.transfers(DEPOSIT, 0.0) if t.id not in reversed_ids]
 
 
 def _is_on_chain(credit: Credit, receipt: Receipt | None, terms: DepositTerms) -> bool:
@@ -81,7 +81,7 @@ def _is_on_chain(credit: Credit, receipt: Receipt | None, terms: DepositTerms) -
         return False
     log = (credit.position, credit.wallet, credit.amount_micros)
     return log in {
-        (one.position, one.movement.sender, one.movement.amount_micros) for one in deposits_in(receipt, terms)
+        (one.position, one.transfer.sender, one.transfer.amount_micros) for one in deposits_in(receipt, terms)
     }
 
 
@@ -99,7 +99,7 @@ _TX_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 
 
 class Credited(Struct, frozen=True):
-    """What a transaction put on a balance. `already_credited` when all of it had been credited before."""
+    """The amount a transaction added to a balance. `already_credited` if all of it was credited before."""
 
     credited_micros: int
     balance_micros: int
@@ -117,56 +117,56 @@ class Deposits:
         self._terms = terms
 
     async def credit(self, agent_id: str, wallet_address: str, tx_hash: str) -> Credited:
-        """Credit the wallet's transfers to the treasury in a confirmed transaction, each once however often asked.
+        """Credit the wallet's transfers to the treasury in a confirmed transaction, each once.
 
         Raises Problem `invalid-body`, `deposit-pending`, `deposit-invalid`, `deposit-conflict`, `upstream-unavailable`.
         """
         if not _TX_HASH.fullmatch(tx_hash):
-            raise Problem("invalid-body", "`tx_hash` is 0x and 64 hexadecimal digits.", parameter="tx_hash")
-        seen = await sighting(self._chain, self._terms, tx_hash.lower())
-        if seen is None or seen.confirmations < self._terms.confirmations:
-            raise self._pending(seen)
-        own = await self._own(seen.receipt, wallet_address.lower())
+            raise Problem("invalid-body", "`tx_hash` must be 0x and 64 hex digits.", parameter="tx_hash")
+        confirmation = await fetch_confirmation(self._chain, self._terms, tx_hash.lower())
+        if confirmation is None or confirmation.confirmations < self._terms.confirmations:
+            raise self._pending(confirmation)
+        own = await self._own(confirmation.receipt, wallet_address.lower())
         account = agent_account(agent_id)
         try:
-            credited, is_new = await book(self._ledger, account, seen.receipt, own)
+            credited, is_new = await credit_deposits(self._ledger, account, confirmation.receipt, own)
         except IdTakenError:
-            # Another process credits from another block at this moment: the watch settles which of them stands.
+            # Another process credits from another block now: the monitor resolves which of them is canonical.
             raise self._pending(None) from None
         return await self._credited(account, credited, already_credited=not is_new)
 
-    async def watch(self) -> None:
-        """Take back for ever what reorganisations removed, and credit again what was mined again."""
-        watch = Watch(self._chain, self._ledger, self._terms)
+    async def monitor(self) -> None:
+        """Run forever: reverse deposits that reorganisations removed, and credit them again once mined again."""
+        monitor = DepositMonitor(self._chain, self._ledger, self._terms)
         while True:
             try:
-                await watch.round()
+                await monitor.poll()
             except Problem as problem:
-                log.warning("deposits were not looked after", error=problem.code)
-            await asyncio.sleep(WATCH_SECONDS)
+                log.warning("deposit monitoring failed", error=problem.code)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def reconcile(self) -> Reconciliation:
-        """The ledger's deposits against the chain's. Raises ChainUnavailable."""
+        """Compare the ledger's deposits with the chain. Raises ChainUnavailable."""
         return await reconcile(self._chain, self._ledger, self._terms)
 
     async def _own(self, receipt: Receipt, wallet: str) -> Sequence[Deposit]:
         """The deposits of this wallet. Raises Problem `deposit-invalid`, `deposit-conflict`."""
         every = deposits_in(receipt, self._terms)
-        own = [deposit for deposit in every if deposit.movement.sender == wallet]
+        own = [deposit for deposit in every if deposit.transfer.sender == wallet]
         if not own:
             if await self._is_any_credited(receipt, every):
                 raise Problem(
                     "deposit-conflict",
-                    "This transaction holds no transfer from your wallet, and was credited to the one that sent it.",
+                    "This transaction has no transfer from your wallet, and was credited to the wallet that sent it.",
                 )
-            raise self._invalid(refusal(receipt, self._terms, wallet))
-        if sum(deposit.movement.amount_micros for deposit in own) < self._terms.minimum_micros:
+            raise self._invalid(rejection_reason(receipt, self._terms, wallet))
+        if sum(deposit.transfer.amount_micros for deposit in own) < self._terms.minimum_micros:
             raise self._invalid("below-minimum")
         return own
 
     async def _is_any_credited(self, receipt: Receipt, deposits: Sequence[Deposit]) -> bool:
         for deposit in deposits:
-            if isinstance(await standing(self._ledger, receipt.tx_hash, deposit.position), Credit):
+            if isinstance(await current_credit(self._ledger, receipt.tx_hash, deposit.position), Credit):
                 return True
         return False
 
@@ -179,15 +179,15 @@ class Deposits:
             already_credited,
         )
 
-    def _pending(self, seen: Sighting | None) -> Problem:
+    def _pending(self, seen: Confirmation | None) -> Problem:
         confirmations = max(0, seen.confirmations) if seen else 0
         missing = self._terms.confirmations - confirmations
         seconds = max(1, missing * BLOCK_SECONDS) if seen else UNKNOWN_RETRY_SECONDS
         return Problem(
             "deposit-pending",
-            f"The transaction has {confirmations} of {self._terms.confirmations} confirmations. Ask again shortly."
+            f"The transaction has {confirmations} of {self._terms.confirmations} confirmations. Try again shortly."
             if seen
-            else "The transaction is in no block that the chain's node knows. Ask again shortly.",
+            else "The transaction is not in a block yet. Try again shortly.",
             headers={"Retry-After": str(seconds)},
             retry_after_seconds=seconds,
             confirmations=confirmations,
@@ -200,17 +200,17 @@ class Deposits:
 
 
 _REASONS = {
-    "reverted": "The transaction failed on the chain: nothing moved.",
-    "wrong-token": "The transaction moved no USDC to the treasury; other tokens and coins do not count.",
-    "wrong-recipient": "The transaction's USDC is no deposit: it went elsewhere, or paid for single calls.",
-    "wrong-sender": "The transaction's USDC came from another wallet than the one named.",
-    "below-minimum": "The wallet's transfers in the transaction add up to less than the minimum.",
+    "reverted": "The transaction failed on the chain.",
+    "wrong-token": "The transaction transferred no USDC to the treasury. Other tokens are not accepted.",
+    "wrong-recipient": "The transaction's USDC went to another address, or paid for single requests.",
+    "wrong-sender": "The transaction's USDC came from another wallet.",
+    "below-minimum": "The wallet's transfers in the transaction are less than the minimum.",
 }
 
 
 @asynccontextmanager
 async def open_deposits(settings: Settings, ledger: Ledger) -> AsyncIterator[Deposits | None]:
-    """The deposits the settings describe; None without `evm_rpc_url` and `treasury_address`."""
+    """The deposits the settings configure; None without `evm_rpc_url` and `treasury_address`."""
     if not settings.evm_rpc_url or not settings.treasury_address:
         yield None
         return

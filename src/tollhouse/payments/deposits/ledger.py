@@ -1,7 +1,7 @@
-"""Deposits in the ledger: each log credited at most once a turn, and taken back when the chain takes it back.
+"""Deposits on the chain and in the ledger: each log is credited once, and reversed when the chain drops it.
 
-`deposit:<transaction>:<position>:<turn>` credits, `reversal:<transaction>:<position>:<turn>` takes that back; the next
-turn begins when a reorganisation undid the one before. Whoever computes the same id at the same moment writes once.
+`deposit:<transaction>:<position>:<turn>` credits, `reversal:<transaction>:<position>:<turn>` reverses. The next turn
+begins when a reorganisation undid the one before. Concurrent calls compute the same id, so that one of them writes.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tollhouse.evm.keccak import keccak256
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.contracts import Movement, movement
+from tollhouse.payments.chain.contracts import TokenTransfer, token_transfer
 from tollhouse.payments.chain.replies import ChainUnavailable, Log, Receipt
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import REVERSAL, REVERSALS, TREASURY, Transfer
@@ -20,10 +20,10 @@ _AUTHORIZATION_USED = "0x" + keccak256(b"AuthorizationUsed(address,bytes32)").he
 
 
 class DepositTerms(Struct, frozen=True):
-    """What counts as a deposit. Addresses in any case; amounts in micro-USD, which are USDC's own units.
+    """What counts as a deposit. Addresses in any case; amounts in micro-USD, which are USDC's units.
 
-    `takes_authorized` is False where payments for single calls (x402) go to the treasury too: a transfer by
-    authorization (EIP-3009) may then have paid for a call, and must not count a second time as a deposit.
+    `takes_authorized` is False if x402 payments go to the treasury too: a transfer by authorization (EIP-3009) may then
+    have paid for a call, and must not count as a deposit as well.
     """
 
     chain_id: int
@@ -34,81 +34,80 @@ class DepositTerms(Struct, frozen=True):
     takes_authorized: bool = True
 
 
-class Sighting(Struct, frozen=True):
-    """A mined transaction in a block that the node itself calls canonical; `confirmations` counts that block too."""
+class Confirmation(Struct, frozen=True):
+    """A mined transaction in a canonical block; `confirmations` counts that block too."""
 
     receipt: Receipt
     confirmations: int
 
 
 class Deposit(Struct, frozen=True):
-    """One transfer to the treasury. `position` is its log's place within the transaction, wherever that is mined."""
+    """One transfer to the treasury. `position` is its log's place within the transaction, in whatever block."""
 
     position: int
-    movement: Movement
+    transfer: TokenTransfer
 
 
-async def sighting(chain: ChainClient, terms: DepositTerms, tx_hash: str) -> Sighting | None:
-    """Where the transaction is mined; None while that is nowhere, or its block is not the canonical one.
+async def fetch_confirmation(chain: ChainClient, terms: DepositTerms, tx_hash: str) -> Confirmation | None:
+    """Where the transaction is mined; None if it is not, or not in a canonical block.
 
     Raises ChainUnavailable.
     """
-    await must_be(chain, terms.chain_id)
+    await check_chain_id(chain, terms.chain_id)
     receipt = await chain.receipt(tx_hash)
     if receipt is None:
         return None
     canonical = await chain.block(receipt.block_number)
     if canonical is None or canonical.hash != receipt.block_hash:
         return None
-    return Sighting(receipt, await chain.block_number() - receipt.block_number + 1)
+    return Confirmation(receipt, await chain.block_number() - receipt.block_number + 1)
 
 
-async def must_be(chain: ChainClient, chain_id: int) -> None:
-    """Raises ChainUnavailable unless the node is of that chain: on another one nothing is where it was."""
-    found = await chain.chain_id()
-    if found != chain_id:
-        raise ChainUnavailable(f"the node is of chain {found}, not {chain_id}")
+async def check_chain_id(chain: ChainClient, chain_id: int) -> None:
+    """Raises ChainUnavailable unless the node serves that chain."""
+    actual = await chain.chain_id()
+    if actual != chain_id:
+        raise ChainUnavailable(f"the node serves chain {actual}, not {chain_id}")
 
 
 def deposits_in(receipt: Receipt, terms: DepositTerms) -> list[Deposit]:
-    """Every transfer of USDC to the treasury that may count as a deposit, whoever sent it."""
+    """Every USDC transfer to the treasury that counts as a deposit, from any sender."""
     return [
-        Deposit(position, moved)
-        for position, moved in _movements(receipt.logs)
-        if moved.token == terms.usdc_address.lower()
-        and moved.recipient == terms.treasury_address.lower() != moved.sender
-        and moved.amount_micros > 0
-        and (terms.takes_authorized or not _is_authorized(receipt.logs, position, moved))
+        Deposit(position, transfer)
+        for position, transfer in _transfers(receipt.logs)
+        if transfer.token == terms.usdc_address.lower()
+        and transfer.recipient == terms.treasury_address.lower() != transfer.sender
+        and transfer.amount_micros > 0
+        and (terms.takes_authorized or not _is_authorized(receipt.logs, position, transfer))
     ]
 
 
-def refusal(receipt: Receipt, terms: DepositTerms, wallet: str) -> str:
-    """Why a confirmed transaction without a deposit of this wallet holds none: the `reason` of wire section 3."""
-    moved = [movement for _, movement in _movements(receipt.logs)]
-    in_usdc = [movement for movement in moved if movement.token == terms.usdc_address.lower()]
+def rejection_reason(receipt: Receipt, terms: DepositTerms, wallet: str) -> str:
+    """Why a confirmed transaction holds no deposit of this wallet: the `reason` of `deposit-invalid`."""
+    transfers = [transfer for _, transfer in _transfers(receipt.logs)]
+    in_usdc = [one for one in transfers if one.token == terms.usdc_address.lower()]
     if not receipt.is_success:
         return "reverted"
     if not in_usdc:
         return "wrong-token"
-    if any(movement.recipient == terms.treasury_address.lower() != movement.sender for movement in in_usdc):
-        is_own = any(movement.sender == wallet for movement in in_usdc)
-        return "wrong-recipient" if is_own else "wrong-sender"
-    is_claimed = any(movement.recipient == terms.treasury_address.lower() for movement in moved)
-    return "wrong-token" if is_claimed else "wrong-recipient"
+    treasury = terms.treasury_address.lower()
+    if any(one.recipient == treasury != one.sender for one in in_usdc):
+        return "wrong-recipient" if any(one.sender == wallet for one in in_usdc) else "wrong-sender"
+    return "wrong-token" if any(one.recipient == treasury for one in transfers) else "wrong-recipient"
 
 
-def _movements(logs: Sequence[Log]) -> list[tuple[int, Movement]]:
-    found = [(position, movement(log)) for position, log in enumerate(logs)]
-    return [(position, moved) for position, moved in found if moved is not None]
+def _transfers(logs: Sequence[Log]) -> list[tuple[int, TokenTransfer]]:
+    decoded = ((position, token_transfer(log)) for position, log in enumerate(logs))
+    return [(position, transfer) for position, transfer in decoded if transfer is not None]
 
 
-def _is_authorized(logs: Sequence[Log], position: int, moved: Movement) -> bool:
-    """Whether an authorization of the sender was used for the transfer: USDC logs that right before it."""
+def _is_authorized(logs: Sequence[Log], position: int, transfer: TokenTransfer) -> bool:
+    """Whether an authorization made this transfer: USDC logs its use right before."""
     before = logs[position - 1] if position else None
     return (
         before is not None
-        and before.address == moved.token
-        and before.topics[:2] == (_AUTHORIZATION_USED, "0x" + moved.sender[2:].zfill(64))
+        and before.address == transfer.token
+        and before.topics[:2] == (_AUTHORIZATION_USED, "0x" + transfer.sender[2:].zfill(64))
     )
 
 
@@ -116,7 +115,7 @@ DEPOSIT = "deposit"
 
 
 class Credit(Struct, frozen=True):
-    """One deposit as it stands in the ledger: the log, the block it was credited from, and to whose account."""
+    """One credited deposit: the log, the block it was credited from, and the account."""
 
     tx_hash: str
     position: int
@@ -134,12 +133,12 @@ class Credit(Struct, frozen=True):
 
     @property
     def reversal_id(self) -> str:
-        """The id of the transfer that takes it back."""
+        """The id of the transfer that reverses it."""
         return _id(REVERSAL, self.tx_hash, self.position, self.turn)
 
 
-def credit_of(transfer: Transfer) -> Credit:
-    """The deposit that a transfer of kind `deposit` is."""
+def credit_from_transfer(transfer: Transfer) -> Credit:
+    """The credit that a transfer of kind `deposit` records."""
     _, tx_hash, position, turn = transfer.id.split(":")
     memo: dict[str, Any] = transfer.memo or {}
     return Credit(
@@ -154,38 +153,38 @@ def credit_of(transfer: Transfer) -> Credit:
     )
 
 
-async def standing(ledger: Ledger, tx_hash: str, position: int) -> Credit | int:
-    """The credit of a log that stands; where none does, the turn in which it may be credited."""
+async def current_credit(ledger: Ledger, tx_hash: str, position: int) -> Credit | int:
+    """The credit of a log; if there is none, the turn in which it may be credited."""
     turn = 0
     while True:
-        found = await ledger.find(_id(DEPOSIT, tx_hash, position, turn))
-        if found is None:
+        transfer = await ledger.find(_id(DEPOSIT, tx_hash, position, turn))
+        if transfer is None:
             return turn
         if await ledger.find(_id(REVERSAL, tx_hash, position, turn)) is None:
-            return credit_of(found)
+            return credit_from_transfer(transfer)
         turn += 1
 
 
-async def book(
+async def credit_deposits(
     ledger: Ledger, account: str, receipt: Receipt, deposits: Sequence[Deposit]
 ) -> tuple[list[Credit], bool]:
-    """Credit each deposit that does not stand yet; all that stand now, and whether any is new.
+    """Credit each deposit that is not credited; all credits, and whether any is new.
 
     Raises IdTakenError when another process credited a log of the same transaction with another content.
     """
     credits_, is_any_new = [], False
     for deposit in deposits:
-        found = await standing(ledger, receipt.tx_hash, deposit.position)
-        if isinstance(found, int):
-            moved = await ledger.move(_transfer(account, receipt, deposit, found))
+        credit = await current_credit(ledger, receipt.tx_hash, deposit.position)
+        if isinstance(credit, int):
+            moved = await ledger.move(_deposit_transfer(account, receipt, deposit, credit))
             is_any_new |= moved.is_new
-            found = credit_of(moved.transfer)
-        credits_.append(found)
+            credit = credit_from_transfer(moved.transfer)
+        credits_.append(credit)
     return credits_, is_any_new
 
 
 async def reverse(ledger: Ledger, credit: Credit, canonical_hash: str) -> bool:
-    """Take a credit back, below zero if it was spent; whether this call did it. `canonical_hash` is the evidence."""
+    """Reverse a credit, below zero if it was spent; whether it is new. `canonical_hash` is the evidence."""
     memo = {
         "tx_hash": credit.tx_hash,
         "wallet": credit.wallet,
@@ -198,25 +197,25 @@ async def reverse(ledger: Ledger, credit: Credit, canonical_hash: str) -> bool:
 
 
 def is_reversed_deposit(transfer: Transfer) -> bool:
-    """Whether a transfer of kind `reversal` takes back a deposit, and nothing else."""
+    """Whether a transfer of kind `reversal` reverses a deposit."""
     return transfer.id.startswith(f"{REVERSAL}:0x")
 
 
 def deposit_id(reversal: Transfer) -> str:
-    """The id of the deposit that a reversal took back."""
+    """The id of the deposit that a reversal reverses."""
     return DEPOSIT + reversal.id.removeprefix(REVERSAL)
 
 
-def _transfer(account: str, receipt: Receipt, deposit: Deposit, turn: int) -> Transfer:
+def _deposit_transfer(account: str, receipt: Receipt, deposit: Deposit, turn: int) -> Transfer:
     memo = {
         "tx_hash": receipt.tx_hash,
-        "log_index": deposit.movement.log.index,
+        "log_index": deposit.transfer.log.index,
         "block_number": receipt.block_number,
         "block_hash": receipt.block_hash,
-        "wallet": deposit.movement.sender,
+        "wallet": deposit.transfer.sender,
     }
     transfer_id = _id(DEPOSIT, receipt.tx_hash, deposit.position, turn)
-    return Transfer(transfer_id, TREASURY, account, deposit.movement.amount_micros, DEPOSIT, memo)
+    return Transfer(transfer_id, TREASURY, account, deposit.transfer.amount_micros, DEPOSIT, memo)
 
 
 def _id(kind: str, tx_hash: str, position: int, turn: int) -> str:

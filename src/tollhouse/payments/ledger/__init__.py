@@ -1,1 +1,1 @@
-"""The money: double entry in whole micro-USD, durable before anyone is told."""
+"""The ledger: double entry in whole micro-USD, durable before a call returns."""

@@ -23,14 +23,15 @@ from tollhouse.payments.ledger.types import (
     AccountState,
     Delivered,
     Done,
-    Entry,
     Gone,
+    IdTaken,
     IdTakenError,
     Insufficient,
+    LedgerCommand,
+    LedgerEntry,
     LedgerReport,
     Move,
     Moved,
-    Operation,
     Overdrawn,
     OverdrawnError,
     Post,
@@ -39,25 +40,24 @@ from tollhouse.payments.ledger.types import (
     Reserved,
     Result,
     Sweep,
-    Taken,
     Transfer,
     Used,
     Void,
 )
-from tollhouse.payments.stored_response import KEPT_SECONDS, Leaving, StoredResponse
+from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, DeliveryGrace, StoredResponse
 from tollhouse.storage.database import Database, database_url, open_database
 from tollhouse.storage.migrate import LEDGER, migrate
 
 log = logger("ledger")
 
-LARGEST_BATCH = 256
+MAX_BATCH = 256
 
-Apply = Callable[[Sequence[Operation]], Awaitable[list[Result]]]
-_Waiting = tuple[Operation, asyncio.Future[Result] | None]
+Apply = Callable[[Sequence[LedgerCommand]], Awaitable[list[Result]]]
+_Waiting = tuple[LedgerCommand, asyncio.Future[Result] | None]
 
 
 class Batcher:
-    """Hands operations to `apply` in the order they came, one batch at a time; each result is durable when it comes."""
+    """Group commit: commands that arrive while a batch is committed form the next batch, in order."""
 
     def __init__(self, apply: Apply) -> None:
         self._apply = apply
@@ -65,52 +65,52 @@ class Batcher:
         self._writer: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    def ask(self, operation: Operation) -> asyncio.Future[Result]:
-        """The result to come. Cancelling it takes the operation back only from who waits, not from the ledger."""
+    def submit(self, command: LedgerCommand) -> asyncio.Future[Result]:
+        """The future result, durable once it is set. Cancelling it does not cancel the command."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._put(operation, future)
+        self._put(command, future)
         return future
 
-    def tell(self, operation: Operation) -> None:
-        """An operation whose result nobody waits for."""
-        self._put(operation, None)
+    def submit_nowait(self, command: LedgerCommand) -> None:
+        """Submit a command without waiting for its result."""
+        self._put(command, None)
 
     async def close(self) -> None:
-        """Write what is queued. Whoever asks later gets Problem `storage-unavailable`."""
+        """Write what is queued. Later commands raise Problem `storage-unavailable`."""
         self._is_closed = True
         if self._writer:
             await self._writer
 
-    def _put(self, operation: Operation, future: asyncio.Future[Result] | None) -> None:
+    def _put(self, command: LedgerCommand, future: asyncio.Future[Result] | None) -> None:
         if self._is_closed:
             if future:
                 future.set_exception(closed())
             return
-        self._queue.append((operation, future))
+        self._queue.append((command, future))
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write())
 
     async def _write(self) -> None:
         while self._queue:
-            batch = [self._queue.popleft() for _ in range(min(len(self._queue), LARGEST_BATCH))]
+            batch = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
             await self._write_batch(batch)
 
     async def _write_batch(self, batch: list[_Waiting]) -> None:
         try:
-            results = await self._apply([operation for operation, _ in batch])
+            results = await self._apply([command for command, _ in batch])
         except Problem as problem:
             for _, future in batch:
                 _fail(future, problem)
         except Exception as error:
-            log.exception("a batch failed", endpoints=len(batch))
-            await self._find_the_culprit(batch, error)
+            log.exception("ledger batch failed", commands=len(batch))
+            await self._apply_one_by_one(batch, error)
         else:
             for (_, future), result in zip(batch, results, strict=True):
                 if future and not future.done():
                     future.set_result(result)
 
-    async def _find_the_culprit(self, batch: list[_Waiting], error: Exception) -> None:
-        """A mistake in one operation must not fail its neighbours: nothing was written, so write them one by one."""
+    async def _apply_one_by_one(self, batch: list[_Waiting], error: Exception) -> None:
+        """An error in one command must not fail the others: nothing was written, so write them one by one."""
         if len(batch) == 1:
             _fail(batch[0][1], error)
             return
@@ -129,7 +129,7 @@ def _fail(future: asyncio.Future[Result] | None, error: Exception) -> None:
 
 
 __all__ = [
-    "KEPT_SECONDS",
+    "RESPONSE_TTL_SECONDS",
     "REVENUE",
     "REVERSAL",
     "REVERSALS",
@@ -151,15 +151,15 @@ __all__ = [
 ]
 
 
-LONGEST_ID = 300
-LARGEST_AMOUNT_MICROS = 10**15
-LARGEST_MEMO_BYTES = 4_096
+MAX_NAME_LENGTH = 300
+MAX_AMOUNT_MICROS = 10**15
+MAX_MEMO_BYTES = 4_096
 
 
 async def open_ledger(settings: Settings, database: Database) -> "Ledger":
-    """The ledger of this database, migrated, with nothing left open by processes that are gone.
+    """The ledger of this database, migrated, without reservations of processes that are gone.
 
-    On SQLite it is the file `ledger.db` beside the database's own; the money never waits for an ingest. Raises
+    On SQLite it is the file `ledger.db` beside the database's, so that the ledger never waits for an ingest. Raises
     Problem `storage-unavailable`, NewerSchemaError.
     """
     ledger = Ledger(await (_sqlite(settings) if database.is_sqlite else _postgres(settings, database)))
@@ -168,7 +168,7 @@ async def open_ledger(settings: Settings, database: Database) -> "Ledger":
 
 
 def ledger_file(settings: Settings) -> Path:
-    """Where the ledger is on SQLite."""
+    """The path of the ledger's SQLite file."""
     return Path(database_url(settings).database or "").with_name("ledger.db")
 
 
@@ -192,136 +192,137 @@ async def _postgres(settings: Settings, database: Database) -> Store:
 
 
 class Ledger:
-    """Every change is durable before its call returns.
+    """Moves and reserves money. Every change is durable before its call returns.
 
-    Any method raises Problem `storage-unavailable` when its change cannot be made durable, or nobody can tell.
+    Any method raises Problem `storage-unavailable` when its change cannot be made durable, or its outcome is unknown.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._batcher = Batcher(store.apply)
         self._numbers = count(1)
-        # The reservations of this process that somebody still answers for, by the operation that made them.
-        self._asking: set[tuple[int, int]] = set()
-        self._held: dict[str, tuple[int, int]] = {}
-        self._leaving = Leaving[str](lambda transfer_id: self._batcher.tell(Delivered(transfer_id)))
+        # The reservations of this process that are still in use, by the command that made them.
+        self._reserving: set[tuple[int, int]] = set()
+        self._reservations: dict[str, tuple[int, int]] = {}
+        self._grace = DeliveryGrace[str](lambda transfer_id: self._batcher.submit_nowait(Delivered(transfer_id)))
 
     async def move(self, transfer: Transfer) -> Moved:
         """Settle a transfer at once. The same id with the same content changes nothing and is not new.
 
-        Raises IdTakenError for another content (the memo aside), OverdrawnError for an agent that has too little,
-        ValueError for what is no transfer.
+        Raises IdTakenError for another content (apart from the memo), OverdrawnError for an agent with too little,
+        ValueError for an invalid transfer.
         """
         _check(transfer)
-        result = await self._batcher.ask(Move(transfer, self._store.owner, next(self._numbers)))
-        if isinstance(result, Taken):
+        result = await self._batcher.submit(Move(transfer, self._store.owner, next(self._numbers)))
+        if isinstance(result, IdTaken):
             raise IdTakenError(result.transfer)
         if isinstance(result, Overdrawn):
             raise OverdrawnError(result.account, result.balance_micros)
         assert isinstance(result, Moved)
         return result
 
-    async def reserve(  # noqa: PLR0913, PLR0917 - a transfer not made yet, in the order of its fields
+    async def reserve(  # noqa: PLR0913, PLR0917 - the fields of a transfer
         self, transfer_id: str, debit: str, credit: str, amount_micros: int, kind: str, fingerprint: bytes
     ) -> Reserved | Insufficient | Used:
-        """Take the id and set the price aside, in one step. `fingerprint` tells the same request from another one.
+        """Take the id and reserve the price in one step. `fingerprint` identifies the request.
 
-        An agent that has too little pays nothing, and the id is taken all the same. Raises ValueError for what is no
+        An agent with too little pays nothing, and the id is taken all the same. Raises ValueError for an invalid
         transfer.
         """
         transfer = Transfer(transfer_id, debit, credit, amount_micros, kind)
         _check(transfer)
         origin = self._store.owner, next(self._numbers)
-        self._asking.add(origin)
+        self._reserving.add(origin)
         try:
-            result = await self._batcher.ask(Reserve(transfer, fingerprint, *origin))
+            result = await self._batcher.submit(Reserve(transfer, fingerprint, *origin))
             if isinstance(result, Reserved):
-                self._held[transfer_id] = origin
+                self._reservations[transfer_id] = origin
         except asyncio.CancelledError:
-            # Who asked is gone and will not give it back.
-            self._batcher.tell(Void(transfer_id, origin))
+            # The caller is gone and will not release it.
+            self._batcher.submit_nowait(Void(transfer_id, origin))
             raise
         finally:
-            self._asking.discard(origin)
+            self._reserving.discard(origin)
         assert isinstance(result, Reserved | Insufficient | Used)
-        if isinstance(result, Used) and transfer_id in self._leaving:
+        if isinstance(result, Used) and transfer_id in self._grace:
             return Used(result.state)
         return result
 
-    async def post(self, transfer_id: str, kept: StoredResponse | None) -> None:
-        """Charge a reservation and keep the answer it pays for. Raises ReservationGoneError: then send nothing."""
+    async def post(self, transfer_id: str, response: StoredResponse | None) -> None:
+        """Charge a reservation and store its response. Raises ReservationGoneError: then send nothing."""
         try:
-            result = await self._batcher.ask(Post(transfer_id, kept))
+            result = await self._batcher.submit(Post(transfer_id, response))
         finally:
-            self._held.pop(transfer_id, None)
-        _check_there(transfer_id, result)
+            self._reservations.pop(transfer_id, None)
+        _require_reservation(transfer_id, result)
 
     async def void(self, transfer_id: str) -> None:
-        """Give a reservation's money back; its id stays taken. Raises ReservationGoneError when it was posted."""
-        self._held.pop(transfer_id, None)
-        _check_there(transfer_id, await self._batcher.ask(Void(transfer_id)))
+        """Release a reservation; its id stays taken. Raises ReservationGoneError if it was posted."""
+        self._reservations.pop(transfer_id, None)
+        _require_reservation(transfer_id, await self._batcher.submit(Void(transfer_id)))
 
     def delivered(self, transfer_id: str) -> None:
-        """The answer was handed over whole: refused here from now on, forgotten when it has surely left."""
-        self._leaving.add(transfer_id)
+        """The response was completely sent: refuse the id from now on, and delete the response after a grace period."""
+        self._grace.add(transfer_id)
 
     async def recover(self) -> int:
-        """Void the reservations nobody answers for any more; tells how many. Never one of a process that lives."""
+        """Void the reservations of processes that are gone; their number. Never one of a live process."""
         pending = await self._store.pending()
-        dead = await self._store.dead({entry.owner for entry in pending} - {self._store.owner})
+        others = {entry.owner for entry in pending} - {self._store.owner}
+        dead = others - await self._store.alive(others)
         orphans = [entry for entry in pending if entry.owner in dead or self._is_abandoned(entry)]
-        voids = [self._batcher.ask(Void(entry.transfer.id, (entry.owner, entry.number))) for entry in orphans]
+        voids = [self._batcher.submit(Void(entry.transfer.id, (entry.owner, entry.number))) for entry in orphans]
         return sum(isinstance(result, Done) for result in await asyncio.gather(*voids))
 
     async def sweep(self) -> None:
-        """Forget the kept answers that are older than ten minutes."""
-        await self._batcher.ask(Sweep(clock.seconds() - KEPT_SECONDS))
+        """Delete the stored responses that are older than ten minutes."""
+        await self._batcher.submit(Sweep(clock.seconds() - RESPONSE_TTL_SECONDS))
 
     async def account(self, name: str) -> AccountState:
-        """How an account stands; all zeros for one nobody has touched."""
+        """The state of an account; all zeros if it was never used."""
         return await self._store.account(name)
 
     async def find(self, transfer_id: str) -> Transfer | None:
-        """The transfer with that id, with its state."""
+        """The transfer with that id, and its state."""
         return await self._store.find(transfer_id)
 
-    async def listed(self, kind: str, since: float) -> list[Transfer]:
+    async def transfers(self, kind: str, since: float) -> list[Transfer]:
         """The transfers of a kind made at or after `since` (seconds since 1970), oldest first."""
-        return await self._store.listed(kind, since)
+        return await self._store.transfers(kind, since)
 
     async def recent(self, limit: int, account: str | None = None) -> list[Transfer]:
         """The newest transfers, of one account or of all, newest first."""
         return await self._store.recent(limit, account)
 
     async def verify(self) -> LedgerReport:
-        """Derive every balance again from the transfers, in the database itself, and check the rules of the book."""
+        """Derive every balance again from the transfers, in the database, and check the ledger's rules."""
         return await self._store.audit()
 
     async def close(self) -> None:
-        """Write what is queued, and let the store go."""
-        self._leaving.close()
+        """Write what is queued, and close the store."""
+        self._grace.close()
         await self._batcher.close()
         await self._store.close()
 
-    def _is_abandoned(self, entry: Entry) -> bool:
-        """Ours, and nobody here knows of it: its reserve failed with an outcome that nobody could tell."""
+    def _is_abandoned(self, entry: LedgerEntry) -> bool:
+        """Ours but unknown here: the outcome of its reserve command was unknown."""
         origin = entry.owner, entry.number
         is_ours = entry.owner == self._store.owner
-        return is_ours and origin not in self._asking and self._held.get(entry.transfer.id) != origin
+        return is_ours and origin not in self._reserving and self._reservations.get(entry.transfer.id) != origin
 
 
 def _check(transfer: Transfer) -> None:
     names = (transfer.id, transfer.debit, transfer.credit, transfer.kind)
-    if not all(0 < len(name) <= LONGEST_ID and name.isprintable() for name in names):
-        raise ValueError(f"a transfer's names are printable and of 1 to {LONGEST_ID} characters")
-    if not 0 < transfer.amount_micros <= LARGEST_AMOUNT_MICROS:
-        raise ValueError(f"a transfer moves 1 to {LARGEST_AMOUNT_MICROS} micro-USD")
+    if not all(0 < len(name) <= MAX_NAME_LENGTH and name.isprintable() for name in names):
+        raise ValueError(f"a transfer's names must be printable, with 1 to {MAX_NAME_LENGTH} characters")
+    if not 0 < transfer.amount_micros <= MAX_AMOUNT_MICROS:
+        raise ValueError(f"a transfer must move 1 to {MAX_AMOUNT_MICROS} micro-USD")
     if transfer.debit == transfer.credit:
-        raise ValueError("a transfer moves money between two accounts")
-    if transfer.memo is not None and len(msgspec.json.encode(transfer.memo)) > LARGEST_MEMO_BYTES:
-        raise ValueError(f"a memo has at most {LARGEST_MEMO_BYTES} bytes")
+        raise ValueError("a transfer must be between two different accounts")
+    if transfer.memo is not None and len(msgspec.json.encode(transfer.memo)) > MAX_MEMO_BYTES:
+        raise ValueError(f"a memo must have at most {MAX_MEMO_BYTES} bytes")
 
 
-def _check_there(transfer_id: str, result: object) -> None:
+def _require_reservation(transfer_id: str, result: object) -> None:
     if isinstance(result, Gone):
         raise ReservationGoneError(f"{transfer_id} is {result.state or 'unknown'}")

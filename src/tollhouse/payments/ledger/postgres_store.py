@@ -1,4 +1,4 @@
-"""The ledger's rows in PostgreSQL: one connection that writes and holds this process's number, a few that read."""
+"""The ledger in PostgreSQL: one connection that writes and holds this process's lease, and a pool that reads."""
 
 import asyncio
 import contextlib
@@ -24,21 +24,21 @@ from tollhouse.payments.ledger.store import (
     account_row,
     after_commit,
     before_commit,
-    entry_of,
-    kept_of,
-    kept_rows,
+    entry_from_row,
+    entry_row,
     report,
-    row_of,
+    response_from_row,
+    response_rows,
     unavailable,
 )
 from tollhouse.payments.ledger.types import (
     AccountState,
-    Changes,
-    Entry,
-    Kept,
-    Known,
+    BatchChanges,
+    BatchState,
+    LedgerCommand,
+    LedgerEntry,
     LedgerReport,
-    Operation,
+    PostedResponse,
     Result,
     Transfer,
 )
@@ -46,23 +46,23 @@ from tollhouse.payments.ledger.types import (
 log = logger("ledger")
 
 RETRY_SECONDS = 8.0
-"""How long a batch is tried again while the database is out of reach, or nobody can tell whether it committed."""
+"""How long a batch is retried while the database is unreachable, or the outcome of its commit is unknown."""
 RETRY_EVERY_SECONDS = 0.1
 COMMAND_SECONDS = 10.0
 AUDIT_SECONDS = 3_600.0
 CLOSE_SECONDS = 5.0
 OLD_LOCK_SECONDS = 1.0
-"""How long a new connection waits for the server to notice that the old one is gone."""
+"""How long a new connection waits for the server to notice that the old one is closed."""
 
 _BATCH_LOCK = zlib.crc32(b"ledger")
 _OWNERS = zlib.crc32(b"ledger-owners") >> 1
 BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({_BATCH_LOCK})"
-# Durable whatever the server's default is; and a process that hangs inside a batch must not hold up the others.
+# Durable whatever the server's default is. A process that hangs in a batch must not block the others.
 _SESSION = f"""SET idle_in_transaction_session_timeout = {int(COMMAND_SECONDS * 1_000)};
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"""
 
-# Gone, going, not yet there, or busy: the same batch may succeed on another connection.
-_LOST = (
+# Closed, closing, starting or busy: the same batch may succeed on another connection.
+_CONNECTION_LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.TransactionRollbackError,
@@ -72,8 +72,8 @@ _LOST = (
     OSError,
     TimeoutError,
 )
-# Ours to correct, however often they are tried.
-_MISTAKES = (
+# Errors of ours: a retry does not help.
+_CALLER_ERRORS = (
     asyncpg.IntegrityConstraintViolationError,
     asyncpg.SyntaxOrAccessError,
     asyncpg.DataError,
@@ -83,7 +83,7 @@ _MISTAKES = (
 
 
 class PostgresStore:
-    """See Store. The number of this process is an advisory lock of the session that writes."""
+    """See Store. The process lease is an advisory lock of the writing session."""
 
     def __init__(self, url: URL) -> None:
         _, self._options = url.get_dialect()().create_connect_args(url)
@@ -92,43 +92,43 @@ class PostgresStore:
         self._readers = asyncpg.create_pool(min_size=0, max_size=4, **self._options, command_timeout=COMMAND_SECONDS)
 
     async def open(self) -> None:
-        """Be reachable, and be counted among the living."""
+        """Connect, and acquire the process lease."""
         await self._readers
         try:
             async with _as_problem():
-                await self._connected()
+                await self._connect_writer()
         except Problem:
             await self._readers.close()
             raise
 
-    async def apply(self, operations: Sequence[Operation]) -> list[Result]:
-        """See Store. The outcome of a lost commit is found out by asking again: ids are taken once."""
+    async def apply(self, commands: Sequence[LedgerCommand]) -> list[Result]:
+        """See Store. After a lost commit the batch is applied again: ids are taken once."""
         elapsed = asyncio.get_running_loop().time
         deadline = elapsed() + RETRY_SECONDS
         async with _as_problem():
             while True:
                 try:
-                    return await self._apply(operations)
-                except _MISTAKES:
+                    return await self._apply(commands)
+                except _CALLER_ERRORS:
                     raise
-                except _LOST as error:
+                except _CONNECTION_LOST as error:
                     self._drop()
                     if elapsed() > deadline:
                         raise
-                    log.warning("the ledger's connection was lost; asking again", error=repr(error))
+                    log.warning("ledger connection lost, retrying", error=repr(error))
                     await asyncio.sleep(RETRY_EVERY_SECONDS)
 
     async def account(self, name: str) -> AccountState:
         """See Store."""
-        found = await self._read(f"{ACCOUNT} WHERE name = $1", name)
-        return AccountState(*found[0]) if found else AccountState(name)
+        rows = await self._read(f"{ACCOUNT} WHERE name = $1", name)
+        return AccountState(*rows[0]) if rows else AccountState(name)
 
     async def find(self, transfer_id: str) -> Transfer | None:
         """See Store."""
-        found = await self._transfers(" WHERE t.id = $1", transfer_id)
-        return found[0] if found else None
+        transfers = await self._transfers(" WHERE t.id = $1", transfer_id)
+        return transfers[0] if transfers else None
 
-    async def listed(self, kind: str, since: float) -> list[Transfer]:
+    async def transfers(self, kind: str, since: float) -> list[Transfer]:
         """See Store."""
         return await self._transfers(" WHERE t.kind = $1 AND t.at >= $2 ORDER BY t.seq", kind, since)
 
@@ -138,14 +138,14 @@ class PostgresStore:
             return await self._transfers(" ORDER BY t.seq DESC LIMIT $1", limit)
         return await self._transfers(_NEWEST_OF_ACCOUNT, account, limit)
 
-    async def pending(self) -> list[Entry]:
+    async def pending(self) -> list[LedgerEntry]:
         """See Store."""
-        return [entry_of(row) for row in await self._read(PENDING)]
+        return [entry_from_row(row) for row in await self._read(PENDING)]
 
-    async def dead(self, owners: Iterable[int]) -> set[int]:
+    async def alive(self, owners: Iterable[int]) -> set[int]:
         """See Store."""
         async with _as_problem(), self._readers.acquire() as connection:
-            return {owner for owner in owners if await _is_dead(connection, owner)}
+            return {owner for owner in owners if await _is_alive(connection, owner)}
 
     async def audit(self) -> LedgerReport:
         """See Store."""
@@ -154,63 +154,61 @@ class PostgresStore:
             self._readers.acquire() as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
-            answers = {
-                name: await connection.fetch(question, timeout=AUDIT_SECONDS) for name, question in AUDIT.items()
-            }
+            answers = {name: await connection.fetch(query, timeout=AUDIT_SECONDS) for name, query in AUDIT.items()}
         return report(answers)
 
     async def close(self) -> None:
         """See Store."""
-        with contextlib.suppress(*_LOST):
+        with contextlib.suppress(*_CONNECTION_LOST):
             await asyncio.wait_for(self._readers.close(), CLOSE_SECONDS)
         if self._writer:
-            with contextlib.suppress(*_LOST):
+            with contextlib.suppress(*_CONNECTION_LOST):
                 await self._writer.close(timeout=CLOSE_SECONDS)
 
     async def _transfers(self, where: str, *values: object) -> list[Transfer]:
-        return [entry_of(row).transfer for row in await self._read(ENTRY + where, *values)]
+        return [entry_from_row(row).transfer for row in await self._read(ENTRY + where, *values)]
 
-    async def _read(self, question: str, *values: object) -> list[asyncpg.Record]:
+    async def _read(self, query: str, *values: object) -> list[asyncpg.Record]:
         async with _as_problem():
             try:
-                rows: list[asyncpg.Record] = await self._readers.fetch(question, *values)
-            except _LOST:
-                # An idle connection had died unnoticed: a fresh one says whether the server has.
-                rows = await self._readers.fetch(question, *values)
+                rows: list[asyncpg.Record] = await self._readers.fetch(query, *values)
+            except _CONNECTION_LOST:
+                # An idle connection may have been closed: a new one shows whether the server is available.
+                rows = await self._readers.fetch(query, *values)
         return rows
 
-    async def _apply(self, operations: Sequence[Operation]) -> list[Result]:
-        connection = await self._connected()
+    async def _apply(self, commands: Sequence[LedgerCommand]) -> list[Result]:
+        connection = await self._connect_writer()
         try:
             await connection.execute(BEGIN)
-            changes = rules.apply(operations, await _known(connection, operations), clock.seconds())
+            changes = rules.apply(commands, await _known(connection, commands), clock.seconds())
             await _write(connection, changes)
-            before_commit(operations)
+            before_commit(commands)
             await connection.execute("COMMIT")
         except BaseException:
-            # Closing ends the transaction wherever it stands; if it had committed, the next attempt will find so.
+            # Closing the connection ends the transaction. If it was committed, the next attempt finds its rows.
             self._drop()
             raise
-        after_commit(operations)
+        after_commit(commands)
         return changes.results
 
-    async def _connected(self) -> asyncpg.Connection:
+    async def _connect_writer(self) -> asyncpg.Connection:
         if self._writer is None or self._writer.is_closed():
             limits = {"timeout": COMMAND_SECONDS, "command_timeout": COMMAND_SECONDS}
             connection = await asyncpg.connect(**self._options, **limits)
             try:
                 await connection.execute(_SESSION)
-                await self._take_number(connection)
+                await self._acquire_owner(connection)
             except BaseException:
                 connection.terminate()
                 raise
             self._writer = connection
         return self._writer
 
-    async def _take_number(self, connection: asyncpg.Connection) -> None:
-        """The same number as before if the server knows that the old connection is gone, else another one.
+    async def _acquire_owner(self, connection: asyncpg.Connection) -> None:
+        """Keep the owner number if the server has noticed that the old connection is closed, else take another one.
 
-        Reservations under a number that was given up may be voided by `recover`; posting them then fails, loudly.
+        Reservations under a number that was given up may be voided by `recover`; posting them then fails.
         """
         for _ in range(int(OLD_LOCK_SECONDS / RETRY_EVERY_SECONDS)):
             if await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", _OWNERS, self.owner):
@@ -229,7 +227,7 @@ _NEWEST_OF_ACCOUNT = """ WHERE t.seq IN (
     SELECT seq FROM (SELECT seq FROM transfer WHERE debit = $1 ORDER BY seq DESC LIMIT $2) AS paid
     UNION SELECT seq FROM (SELECT seq FROM transfer WHERE credit = $1 ORDER BY seq DESC LIMIT $2) AS got)
     ORDER BY t.seq DESC LIMIT $2"""
-# One round trip for all rows of a batch: each column is one array, and a part with no rows does nothing.
+# One round trip for all rows of a batch: each column is one array. A part without rows does nothing.
 _WRITE = """WITH
     added AS (INSERT INTO transfer SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[],
         $6::text[], $7::text[], $8::float8[], $9::bool[], $10::bigint[], $11::bigint[])),
@@ -254,48 +252,48 @@ _FORGET_BODIES = "DELETE FROM kept_body b WHERE NOT EXISTS (SELECT FROM kept k W
 async def _as_problem() -> AsyncIterator[None]:
     try:
         yield
-    except _MISTAKES:
+    except _CALLER_ERRORS:
         raise
-    except (*_LOST, asyncpg.PostgresError) as error:
+    except (*_CONNECTION_LOST, asyncpg.PostgresError) as error:
         raise unavailable(error) from error
 
 
-async def _is_dead(connection: asyncpg.Connection, owner: int) -> bool:
+async def _is_alive(connection: asyncpg.Connection, owner: int) -> bool:
     is_free = bool(await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", _OWNERS, owner))
     if is_free:
         await connection.execute("SELECT pg_advisory_unlock($1, $2)", _OWNERS, owner)
-    return is_free
+    return not is_free
 
 
-async def _known(connection: asyncpg.Connection, operations: Sequence[Operation]) -> Known:
-    rows = await connection.fetch(f"{ENTRY} WHERE t.id = ANY($1::text[])", rules.ids_of(operations))
-    entries = {entry.transfer.id: entry for entry in map(entry_of, rows)}
-    names = rules.accounts_of(operations, entries)
+async def _known(connection: asyncpg.Connection, commands: Sequence[LedgerCommand]) -> BatchState:
+    rows = await connection.fetch(f"{ENTRY} WHERE t.id = ANY($1::text[])", rules.transfer_ids(commands))
+    entries = {entry.transfer.id: entry for entry in map(entry_from_row, rows)}
+    names = rules.account_names(commands, entries)
     accounts = await connection.fetch(f"{ACCOUNT} WHERE name = ANY($1::text[])", names)
-    kept = await _kept(connection, rules.asked_again(operations, entries))
+    kept = await _kept(connection, rules.reclaimed_seqs(commands, entries))
     next_seq = await connection.fetchval(NEXT_SEQ)
-    return Known(entries, {row[0]: AccountState(*row) for row in accounts}, kept, next_seq)
+    return BatchState(entries, {row[0]: AccountState(*row) for row in accounts}, kept, next_seq)
 
 
-async def _kept(connection: asyncpg.Connection, seqs: list[int]) -> dict[int, Kept]:
+async def _kept(connection: asyncpg.Connection, seqs: list[int]) -> dict[int, PostedResponse]:
     if not seqs:
         return {}
     rows = await connection.fetch(f"{KEPT} WHERE k.seq = ANY($1::bigint[])", seqs)
-    return dict(map(kept_of, rows))
+    return dict(map(response_from_row, rows))
 
 
-async def _write(connection: asyncpg.Connection, changes: Changes) -> None:
+async def _write(connection: asyncpg.Connection, changes: BatchChanges) -> None:
     await connection.execute(
         _WRITE,
-        *_columns(11, [row_of(entry) for entry in changes.added]),
+        *_columns(11, [entry_row(entry) for entry in changes.added]),
         *_columns(3, changes.resolved),
         *_columns(2, [(entry.seq, entry.fingerprint) for entry in changes.opened]),
         changes.closed,
         changes.forgotten,
         *_columns(7, [account_row(account) for account in changes.accounts]),
     )
-    if changes.kept:
-        await _keep(connection, changes.kept)
+    if changes.responses:
+        await _keep(connection, changes.responses)
     if changes.forget_before is not None:
         await connection.execute(_FORGET_OLD, changes.forget_before)
         await connection.execute(_FORGET_BODIES)
@@ -305,8 +303,8 @@ def _columns(count: int, rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     return [[row[column] for row in rows] for column in range(count)]
 
 
-async def _keep(connection: asyncpg.Connection, kept: dict[int, Kept]) -> None:
-    rows, bodies = kept_rows(kept)
+async def _keep(connection: asyncpg.Connection, kept: dict[int, PostedResponse]) -> None:
+    rows, bodies = response_rows(kept)
     for known in await connection.fetch(_KNOWN_BODIES, list(bodies)):
         del bodies[known[0]]
     if bodies:

@@ -1,4 +1,4 @@
-"""Which processes live: each holds a locked file, and the lock dies with it, however that ends."""
+"""Leases of the processes that share a ledger: each holds a locked file, and the lock ends with the process."""
 
 import contextlib
 import fcntl
@@ -8,47 +8,47 @@ from pathlib import Path
 from typing import IO
 
 
-def owners_of(ledger: Path) -> Path:
-    """The folder of locked files beside a ledger's file."""
+def lease_directory(ledger: Path) -> Path:
+    """The directory of lease files beside a ledger's file."""
     return ledger.with_name(f"{ledger.stem}-owners")
 
 
-class OwnerLock:
-    """This process's number among those that share a ledger, held until `release`."""
+class ProcessLease:
+    """This process's number among those that share a ledger, held until `unregister`."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.owner, self._path, self._file = _take(folder)
+        self.owner, self._path, self._file = _register(folder)
 
-    def release(self) -> None:
-        """Be counted among the dead."""
+    def unregister(self) -> None:
+        """Release the process lease."""
         self._path.unlink(missing_ok=True)
         self._file.close()
 
 
-def is_dead(folder: Path, owner: int) -> bool:
-    """Whether nobody holds that number. A number is never given out twice, so the dead stay dead."""
+def is_alive(folder: Path, owner: int) -> bool:
+    """Whether a process holds that number. Numbers are never reused."""
     path = _path(folder, owner)
     try:
         file = path.open("r+")
     except FileNotFoundError:
-        return True
+        return False
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            return False
+            return True
         path.unlink(missing_ok=True)
-        return True
+        return False
 
 
-def is_anyone_there(ledger: Path) -> bool:
-    """Whether a process lives that has opened this ledger's file: a server, a worker, a command."""
-    folder = owners_of(ledger)
-    return not all(is_dead(folder, int(path.stem)) for path in folder.glob("*.lock"))
+def is_ledger_open(ledger: Path) -> bool:
+    """Whether any process, such as a server or a command, has this ledger open."""
+    folder = lease_directory(ledger)
+    return any(is_alive(folder, int(path.stem)) for path in folder.glob("*.lock"))
 
 
-def _take(folder: Path) -> tuple[int, Path, IO[str]]:
+def _register(folder: Path) -> tuple[int, Path, IO[str]]:
     while True:
         owner = secrets.randbits(31)
         path = _path(folder, owner)
@@ -60,7 +60,7 @@ def _take(folder: Path) -> tuple[int, Path, IO[str]]:
 
 
 def _lock(file: IO[str], path: Path) -> bool:
-    """Whether the lock is ours, on a file that is still there: another process may have taken it for a dead one's."""
+    """Whether the lock is ours, on a file that still exists: another process may have deleted it as stale."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return path.stat().st_ino == os.fstat(file.fileno()).st_ino

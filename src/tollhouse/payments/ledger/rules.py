@@ -1,4 +1,4 @@
-"""The rule of the book: what a batch of operations does to what is known. Pure; both stores obey it."""
+"""The ledger's rules: what a batch of commands changes. Pure functions, shared by both stores."""
 
 from collections.abc import Sequence
 
@@ -8,195 +8,197 @@ from tollhouse.payments.ledger.types import (
     AGENT_PREFIX,
     REVERSAL,
     AccountState,
-    Changes,
+    BatchChanges,
+    BatchState,
     Delivered,
     Done,
-    Entry,
     Gone,
+    IdTaken,
     Insufficient,
-    Kept,
-    Known,
+    LedgerCommand,
+    LedgerEntry,
     Move,
     Moved,
-    Operation,
     Overdrawn,
     Post,
+    PostedResponse,
     Reserve,
     Reserved,
     Result,
     State,
     Sweep,
-    Taken,
     Transfer,
     Used,
     Void,
 )
-from tollhouse.payments.stored_response import KEPT_SECONDS, StoredResponse
+from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, StoredResponse
 
 
-def apply(operations: Sequence[Operation], known: Known, now: float) -> Changes:
-    """Each operation in turn on the state that the ones before it left; `now` is in seconds since 1970."""
-    page = _Page(known, now)
-    results = [page.write(operation) for operation in operations]
-    return page.changes(results)
+def apply(commands: Sequence[LedgerCommand], known: BatchState, now: float) -> BatchChanges:
+    """Apply each command in turn to the state that the ones before it left; `now` is in seconds since 1970."""
+    batch = _Batch(known, now)
+    results = [batch.write(command) for command in commands]
+    return batch.changes(results)
 
 
-def ids_of(operations: Sequence[Operation]) -> list[str]:
-    """The transfers a batch has to know."""
-    return [_id_of(operation) for operation in operations if not isinstance(operation, Sweep)]
+def transfer_ids(commands: Sequence[LedgerCommand]) -> list[str]:
+    """The ids of the transfers that a batch reads."""
+    return [_id_of(command) for command in commands if not isinstance(command, Sweep)]
 
 
-def accounts_of(operations: Sequence[Operation], entries: dict[str, Entry]) -> list[str]:
-    """The accounts a batch has to know, given the transfers it names."""
+def account_names(commands: Sequence[LedgerCommand], entries: dict[str, LedgerEntry]) -> list[str]:
+    """The names of the accounts that a batch reads, given the transfers it names."""
     transfers = [entry.transfer for entry in entries.values()]
-    transfers += [operation.transfer for operation in operations if isinstance(operation, Move | Reserve)]
+    transfers += [command.transfer for command in commands if isinstance(command, Move | Reserve)]
     return list({name for transfer in transfers for name in (transfer.debit, transfer.credit)})
 
 
-def asked_again(operations: Sequence[Operation], entries: dict[str, Entry]) -> list[int]:
-    """The seqs of posted reservations that a batch asks for again: they may have kept an answer."""
-    ids = {operation.transfer.id for operation in operations if isinstance(operation, Reserve)}
+def reclaimed_seqs(commands: Sequence[LedgerCommand], entries: dict[str, LedgerEntry]) -> list[int]:
+    """The seqs of posted reservations that a batch reserves again: they may have a stored response."""
+    ids = {command.transfer.id for command in commands if isinstance(command, Reserve)}
     return [entry.seq for entry in entries.values() if entry.transfer.id in ids and entry.transfer.state == "posted"]
 
 
-def _id_of(operation: Move | Reserve | Post | Void | Delivered) -> str:
-    return operation.transfer.id if isinstance(operation, Move | Reserve) else operation.id
+def _id_of(command: Move | Reserve | Post | Void | Delivered) -> str:
+    return command.transfer.id if isinstance(command, Move | Reserve) else command.id
 
 
-class _Page:
-    """One batch being written."""
+class _Batch:
+    """One batch in progress."""
 
-    def __init__(self, known: Known, now: float) -> None:
+    def __init__(self, known: BatchState, now: float) -> None:
         self._now = now
         self._entries = dict(known.entries)
         self._accounts = dict(known.accounts)
-        self._kept = dict(known.kept)
+        self._responses = dict(known.responses)
         self._next_seq = self._first_seq = known.next_seq
         self._added: dict[int, str] = {}
         self._resolved: list[tuple[int, State, float]] = []
-        self._newly_kept: dict[int, Kept] = {}
+        self._new_responses: dict[int, PostedResponse] = {}
         self._forgotten: list[int] = []
         self._touched: set[str] = set()
         self._forget_before: float | None = None
 
-    def write(self, operation: Operation) -> Result:
-        match operation:
+    def write(self, command: LedgerCommand) -> Result:
+        match command:
             case Move():
-                return self._move(operation)
+                return self._move(command)
             case Reserve():
-                return self._reserve(operation)
+                return self._reserve(command)
             case Post():
-                return self._post(operation.id, operation.kept)
+                return self._post(command.id, command.response)
             case Void():
-                return self._void(operation)
+                return self._void(command)
             case Delivered():
-                return self._forget(operation.id)
+                return self._forget(command.id)
             case Sweep():
-                self._forget_before = operation.before
+                self._forget_before = command.before
                 return Done()
 
-    def changes(self, results: list[Result]) -> Changes:
+    def changes(self, results: list[Result]) -> BatchChanges:
         added = [self._entries[transfer_id] for transfer_id in self._added.values()]
-        return Changes(
+        return BatchChanges(
             results=results,
             added=added,
             resolved=self._resolved,
             opened=[entry for entry in added if entry.transfer.state == "pending"],
             closed=[seq for seq, _, _ in self._resolved if seq < self._first_seq],
-            kept=self._newly_kept,
+            responses=self._new_responses,
             forgotten=self._forgotten,
             accounts=[self._accounts[name] for name in sorted(self._touched)],
             forget_before=self._forget_before,
         )
 
-    def _move(self, operation: Move) -> Result:
-        wanted = operation.transfer
-        found = self._entries.get(wanted.id)
-        if found:
-            if _content(found.transfer) != _content(wanted) or found.transfer.state != "settled":
-                return Taken(found.transfer)
-            return Moved(_is_origin(found, operation.owner, operation.number), found.transfer)
-        if wanted.kind != REVERSAL and not self._can_spend(wanted.debit, wanted.amount_micros):
-            return Overdrawn(wanted.debit, self._account(wanted.debit).available_micros)
-        entry = self._add(replace(wanted, state="settled"), operation.owner, operation.number)
+    def _move(self, command: Move) -> Result:
+        requested = command.transfer
+        existing = self._entries.get(requested.id)
+        if existing:
+            if _content(existing.transfer) != _content(requested) or existing.transfer.state != "settled":
+                return IdTaken(existing.transfer)
+            return Moved(_is_origin(existing, command.owner, command.number), existing.transfer)
+        if requested.kind != REVERSAL and not self._can_spend(requested.debit, requested.amount_micros):
+            return Overdrawn(requested.debit, self._account(requested.debit).available_micros)
+        entry = self._add(replace(requested, state="settled"), command.owner, command.number)
         self._settle(entry.transfer)
         return Moved(is_new=True, transfer=entry.transfer)
 
-    def _reserve(self, operation: Reserve) -> Result:
-        wanted, owner, number = operation.transfer, operation.owner, operation.number
-        found = self._entries.get(wanted.id)
-        if found and not _is_origin(found, owner, number):
-            return self._used(found, operation.fingerprint)
-        if found and found.transfer.amount_micros:
-            # The same operation, tried again because nobody could tell whether its first commit happened.
-            return Reserved(wanted.id)
-        if found or not self._can_spend(wanted.debit, wanted.amount_micros):
-            return self._burn(wanted, owner, number, found)
-        entry = self._add(replace(wanted, state="pending"), owner, number, operation.fingerprint)
-        debit = self._account(wanted.debit)
+    def _reserve(self, command: Reserve) -> Result:
+        requested, owner, number = command.transfer, command.owner, command.number
+        existing = self._entries.get(requested.id)
+        if existing and not _is_origin(existing, owner, number):
+            return self._used(existing, command.fingerprint)
+        if existing and existing.transfer.amount_micros:
+            # The same command, retried because the outcome of its first commit is unknown.
+            return Reserved(requested.id)
+        if existing or not self._can_spend(requested.debit, requested.amount_micros):
+            return self._take_id(requested, owner, number, existing)
+        entry = self._add(replace(requested, state="pending"), owner, number, command.fingerprint)
+        debit = self._account(requested.debit)
         self._put(replace(debit, reserved_micros=debit.reserved_micros + entry.transfer.amount_micros))
-        return Reserved(wanted.id)
+        return Reserved(requested.id)
 
-    def _burn(self, wanted: Transfer, owner: int, number: int, found: Entry | None) -> Insufficient:
-        """The id is taken although nothing is set aside: a claim of nothing that counts as voided."""
-        if not found:
-            entry = self._add(replace(wanted, amount_micros=0, state="voided"), owner, number)
+    def _take_id(self, requested: Transfer, owner: int, number: int, existing: LedgerEntry | None) -> Insufficient:
+        """The id is taken although nothing is reserved: a reservation of 0 that counts as voided."""
+        if not existing:
+            entry = self._add(replace(requested, amount_micros=0, state="voided"), owner, number)
             self._resolved.append((entry.seq, "voided", self._now))
-        return Insufficient(self._account(wanted.debit).available_micros)
+        return Insufficient(self._account(requested.debit).available_micros)
 
-    def _used(self, found: Entry, fingerprint: bytes) -> Used:
-        state = found.transfer.state
+    def _used(self, existing: LedgerEntry, fingerprint: bytes) -> Used:
+        state = existing.transfer.state
         if state == "settled":
             return Used("posted")
-        kept = self._kept.get(found.seq)
-        if not kept or kept.fingerprint != fingerprint or self._now - kept.at >= KEPT_SECONDS:
+        stored = self._responses.get(existing.seq)
+        if not stored or stored.fingerprint != fingerprint or self._now - stored.at >= RESPONSE_TTL_SECONDS:
             return Used(state)
-        return Used(state, kept.answer)
+        return Used(state, stored.response)
 
-    def _post(self, transfer_id: str, kept: StoredResponse | None) -> Result:
-        found = self._entries.get(transfer_id)
-        if not found or found.transfer.state not in {"pending", "posted"}:
-            return Gone(found.transfer.state if found else None)
-        if found.transfer.state == "posted":
+    def _post(self, transfer_id: str, response: StoredResponse | None) -> Result:
+        existing = self._entries.get(transfer_id)
+        if not existing or existing.transfer.state not in {"pending", "posted"}:
+            return Gone(existing.transfer.state if existing else None)
+        if existing.transfer.state == "posted":
             return Done()
-        self._resolve(found, "posted")
-        self._unreserve(found.transfer)
-        self._settle(found.transfer)
-        for name in (found.transfer.debit, found.transfer.credit):
+        self._resolve(existing, "posted")
+        self._unreserve(existing.transfer)
+        self._settle(existing.transfer)
+        for name in (existing.transfer.debit, existing.transfer.credit):
             side = self._account(name)
             last_at = self._now if side.last_at is None else max(side.last_at, self._now)
             self._put(replace(side, posted_count=side.posted_count + 1, last_at=last_at))
-        if kept:
-            self._kept[found.seq] = self._newly_kept[found.seq] = Kept(kept, found.fingerprint, self._now)
+        if response:
+            self._responses[existing.seq] = self._new_responses[existing.seq] = PostedResponse(
+                response, existing.fingerprint, self._now
+            )
         return Done()
 
-    def _void(self, operation: Void) -> Result:
-        found = self._entries.get(operation.id)
-        if not found or (operation.origin and not _is_origin(found, *operation.origin)):
+    def _void(self, command: Void) -> Result:
+        existing = self._entries.get(command.id)
+        if not existing or (command.origin and not _is_origin(existing, *command.origin)):
             return Gone(None)
-        state = found.transfer.state
+        state = existing.transfer.state
         if state != "pending":
             return Done() if state == "voided" else Gone(state)
-        self._resolve(found, "voided")
-        self._unreserve(found.transfer)
+        self._resolve(existing, "voided")
+        self._unreserve(existing.transfer)
         return Done()
 
     def _forget(self, transfer_id: str) -> Done:
-        found = self._entries.get(transfer_id)
-        if found:
-            self._kept.pop(found.seq, None)
-            if not self._newly_kept.pop(found.seq, None):
-                self._forgotten.append(found.seq)
+        existing = self._entries.get(transfer_id)
+        if existing:
+            self._responses.pop(existing.seq, None)
+            if not self._new_responses.pop(existing.seq, None):
+                self._forgotten.append(existing.seq)
         return Done()
 
-    def _add(self, transfer: Transfer, owner: int, number: int, fingerprint: bytes = b"") -> Entry:
-        entry = Entry(self._next_seq, replace(transfer, at=self._now), owner, number, fingerprint)
+    def _add(self, transfer: Transfer, owner: int, number: int, fingerprint: bytes = b"") -> LedgerEntry:
+        entry = LedgerEntry(self._next_seq, replace(transfer, at=self._now), owner, number, fingerprint)
         self._next_seq += 1
         self._entries[transfer.id] = entry
         self._added[entry.seq] = transfer.id
         return entry
 
-    def _resolve(self, entry: Entry, state: State) -> None:
+    def _resolve(self, entry: LedgerEntry, state: State) -> None:
         self._entries[entry.transfer.id] = replace(entry, transfer=replace(entry.transfer, state=state))
         self._resolved.append((entry.seq, state, self._now))
 
@@ -224,7 +226,7 @@ class _Page:
         self._put(replace(debit, reserved_micros=debit.reserved_micros - transfer.amount_micros))
 
     def _can_spend(self, name: str, amount_micros: int) -> bool:
-        """Agents spend what they have; the treasury, revenue and the like stand for the world outside."""
+        """Agents spend only what they have; other accounts, such as the treasury, may go below zero."""
         return not name.startswith(AGENT_PREFIX) or self._account(name).available_micros >= amount_micros
 
     def _account(self, name: str) -> AccountState:
@@ -239,5 +241,5 @@ def _content(transfer: Transfer) -> tuple[str, str, int, str]:
     return transfer.debit, transfer.credit, transfer.amount_micros, transfer.kind
 
 
-def _is_origin(entry: Entry, owner: int, number: int) -> bool:
+def _is_origin(entry: LedgerEntry, owner: int, number: int) -> bool:
     return entry.owner == owner and entry.number == number

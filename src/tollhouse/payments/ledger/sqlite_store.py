@@ -1,4 +1,4 @@
-"""The ledger's rows in SQLite: one connection and thread that write, one of each that read."""
+"""The ledger in SQLite: one connection and thread that write, one of each that read."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from tollhouse import clock
 from tollhouse.payments.ledger import rules
-from tollhouse.payments.ledger.process_lease import OwnerLock, is_dead, owners_of
+from tollhouse.payments.ledger.process_lease import ProcessLease, is_alive, lease_directory
 from tollhouse.payments.ledger.store import (
     ACCOUNT,
     AUDIT,
@@ -22,30 +22,30 @@ from tollhouse.payments.ledger.store import (
     account_row,
     after_commit,
     before_commit,
-    entry_of,
-    kept_of,
-    kept_rows,
+    entry_from_row,
+    entry_row,
     report,
-    row_of,
+    response_from_row,
+    response_rows,
     unavailable,
 )
 from tollhouse.payments.ledger.types import (
     AccountState,
-    Changes,
-    Entry,
-    Kept,
-    Known,
+    BatchChanges,
+    BatchState,
+    LedgerCommand,
+    LedgerEntry,
     LedgerReport,
-    Operation,
+    PostedResponse,
     Result,
     Transfer,
 )
 from tollhouse.storage.write_lock import take_turn
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 BUSY_TIMEOUT_SECONDS = 10.0
-"""How long a batch waits for other processes' batches before it is refused."""
+"""How long a batch waits for other processes before it fails."""
 
 _LISTED = "SELECT value FROM json_each(?)"
 _PUT_ACCOUNT = """INSERT INTO account (name, balance, reserved, total_in, total_out, posted_count, last_at)
@@ -55,57 +55,57 @@ _PUT_ACCOUNT = """INSERT INTO account (name, balance, reserved, total_in, total_
 
 
 class SqliteStore:
-    """See Store. The event loop only ever hands work to the threads."""
+    """See Store. All database work runs in two threads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._owners = owners_of(path)
-        self._lock = OwnerLock(self._owners)
-        self.owner = self._lock.owner
+        self._leases = lease_directory(path)
+        self._lease = ProcessLease(self._leases)
+        self.owner = self._lease.owner
         self._write_thread = ThreadPoolExecutor(1, "ledger-writer")
         self._read_thread = ThreadPoolExecutor(1, "ledger-reader")
         self._writer = _connect(path)
         self._writer.execute("PRAGMA busy_timeout=0")
         self._reader = _connect(path)
 
-    async def apply(self, operations: Sequence[Operation]) -> list[Result]:
+    async def apply(self, commands: Sequence[LedgerCommand]) -> list[Result]:
         """See Store."""
-        return await _in(self._write_thread, lambda: _apply(self._writer, operations))
+        return await _in(self._write_thread, lambda: _apply(self._writer, commands))
 
     async def account(self, name: str) -> AccountState:
         """See Store."""
-        found = await self._read(lambda: _accounts(self._reader, [name]))
-        return found.get(name, AccountState(name))
+        rows = await self._read(lambda: _accounts(self._reader, [name]))
+        return rows.get(name, AccountState(name))
 
     async def find(self, transfer_id: str) -> Transfer | None:
         """See Store."""
-        found = await self._entries(" WHERE t.id = ?", transfer_id)
-        return found[0].transfer if found else None
+        rows = await self._entries(" WHERE t.id = ?", transfer_id)
+        return rows[0].transfer if rows else None
 
-    async def listed(self, kind: str, since: float) -> list[Transfer]:
+    async def transfers(self, kind: str, since: float) -> list[Transfer]:
         """See Store."""
-        found = await self._entries(" WHERE t.kind = ? AND t.at >= ? ORDER BY t.seq", kind, since)
-        return [entry.transfer for entry in found]
+        rows = await self._entries(" WHERE t.kind = ? AND t.at >= ? ORDER BY t.seq", kind, since)
+        return [entry.transfer for entry in rows]
 
     async def recent(self, limit: int, account: str | None) -> list[Transfer]:
         """See Store."""
         if account is None:
-            found = await self._entries(" ORDER BY t.seq DESC LIMIT ?", limit)
+            rows = await self._entries(" ORDER BY t.seq DESC LIMIT ?", limit)
         else:
-            found = await self._entries(_NEWEST_OF_ACCOUNT, account, limit, account, limit, limit)
-        return [entry.transfer for entry in found]
+            rows = await self._entries(_NEWEST_OF_ACCOUNT, account, limit, account, limit, limit)
+        return [entry.transfer for entry in rows]
 
-    async def pending(self) -> list[Entry]:
+    async def pending(self) -> list[LedgerEntry]:
         """See Store."""
-        return await self._read(lambda: [entry_of(row) for row in self._reader.execute(PENDING)])
+        return await self._read(lambda: [entry_from_row(row) for row in self._reader.execute(PENDING)])
 
-    async def dead(self, owners: Iterable[int]) -> set[int]:
+    async def alive(self, owners: Iterable[int]) -> set[int]:
         """See Store."""
-        return {owner for owner in owners if is_dead(self._owners, owner)}
+        return {owner for owner in owners if is_alive(self._leases, owner)}
 
     async def audit(self) -> LedgerReport:
-        """See Store. On a connection of its own: on a long ledger it takes its time."""
-        return await asyncio.to_thread(_translated, lambda: _audit(self._path))
+        """See Store. It uses a connection of its own, because it takes long on a long ledger."""
+        return await asyncio.to_thread(_with_problems, lambda: _audit(self._path))
 
     async def close(self) -> None:
         """See Store."""
@@ -113,13 +113,13 @@ class SqliteStore:
         await _in(self._read_thread, self._reader.close)
         self._write_thread.shutdown()
         self._read_thread.shutdown()
-        self._lock.release()
+        self._lease.unregister()
 
-    async def _entries(self, where: str, *values: object) -> list[Entry]:
-        return await self._read(lambda: [entry_of(row) for row in self._reader.execute(ENTRY + where, values)])
+    async def _entries(self, where: str, *values: object) -> list[LedgerEntry]:
+        return await self._read(lambda: [entry_from_row(row) for row in self._reader.execute(ENTRY + where, values)])
 
-    async def _read(self, question: Callable[[], Answer]) -> Answer:
-        return await _in(self._read_thread, question)
+    async def _read(self, query: Callable[[], T]) -> T:
+        return await _in(self._read_thread, query)
 
 
 _NEWEST_OF_ACCOUNT = """ WHERE t.seq IN (
@@ -130,42 +130,42 @@ _NEWEST_OF_ACCOUNT = """ WHERE t.seq IN (
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
-    # FULL: a charge that was acknowledged survives a power cut, which NORMAL does not promise.
+    # FULL: an acknowledged charge survives a power cut, which NORMAL does not guarantee.
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "cache_size=-16000", "wal_autocheckpoint=4000"):
         connection.execute(f"PRAGMA {pragma}")
     return connection
 
 
-async def _in(thread: ThreadPoolExecutor, work: Callable[[], Answer]) -> Answer:
-    return await asyncio.get_running_loop().run_in_executor(thread, _translated, work)
+async def _in(thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(thread, _with_problems, work)
 
 
-def _translated(work: Callable[[], Answer]) -> Answer:
+def _with_problems(work: Callable[[], T]) -> T:
     try:
         return work()
     except sqlite3.OperationalError as error:
         raise unavailable(error) from error
     except sqlite3.DatabaseError as error:
-        # SQLite says of a file that is damaged or no database that there is a DatabaseError, of no narrower kind.
+        # SQLite raises a plain DatabaseError for a file that is damaged or is no database.
         if type(error) is sqlite3.DatabaseError:
             raise unavailable(error) from error
         raise
 
 
-def _apply(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Result]:
-    with _transaction(connection, operations):
-        changes = rules.apply(operations, _known(connection, operations), clock.seconds())
+def _apply(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) -> list[Result]:
+    with _transaction(connection, commands):
+        changes = rules.apply(commands, _known(connection, commands), clock.seconds())
         _write(connection, changes)
-    after_commit(operations)
+    after_commit(commands)
     return changes.results
 
 
 @contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection, operations: Sequence[Operation]) -> Iterator[None]:
+def _transaction(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) -> Iterator[None]:
     take_turn(connection, BUSY_TIMEOUT_SECONDS)
     try:
         yield
-        before_commit(operations)
+        before_commit(commands)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -173,13 +173,13 @@ def _transaction(connection: sqlite3.Connection, operations: Sequence[Operation]
         raise
 
 
-def _known(connection: sqlite3.Connection, operations: Sequence[Operation]) -> Known:
-    ids = json.dumps(rules.ids_of(operations))
+def _known(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) -> BatchState:
+    ids = json.dumps(rules.transfer_ids(commands))
     rows = connection.execute(f"{ENTRY} WHERE t.id IN ({_LISTED})", (ids,))
-    entries = {entry.transfer.id: entry for entry in map(entry_of, rows)}
-    accounts = _accounts(connection, rules.accounts_of(operations, entries))
+    entries = {entry.transfer.id: entry for entry in map(entry_from_row, rows)}
+    accounts = _accounts(connection, rules.account_names(commands, entries))
     ((next_seq,),) = connection.execute(NEXT_SEQ)
-    return Known(entries, accounts, _kept(connection, rules.asked_again(operations, entries)), next_seq)
+    return BatchState(entries, accounts, _kept(connection, rules.reclaimed_seqs(commands, entries)), next_seq)
 
 
 def _accounts(connection: sqlite3.Connection, names: list[str]) -> dict[str, AccountState]:
@@ -187,32 +187,32 @@ def _accounts(connection: sqlite3.Connection, names: list[str]) -> dict[str, Acc
     return {row[0]: AccountState(*row) for row in rows}
 
 
-def _kept(connection: sqlite3.Connection, seqs: list[int]) -> dict[int, Kept]:
+def _kept(connection: sqlite3.Connection, seqs: list[int]) -> dict[int, PostedResponse]:
     if not seqs:
         return {}
     rows = connection.execute(f"{KEPT} WHERE k.seq IN ({_LISTED})", (json.dumps(seqs),))
-    return dict(map(kept_of, rows))
+    return dict(map(response_from_row, rows))
 
 
-def _write(connection: sqlite3.Connection, changes: Changes) -> None:
+def _write(connection: sqlite3.Connection, changes: BatchChanges) -> None:
     def put(statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         connection.executemany(statement, rows)
 
-    put("INSERT INTO transfer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(row_of, changes.added))
+    put("INSERT INTO transfer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(entry_row, changes.added))
     put("INSERT INTO resolution VALUES (?, ?, ?)", changes.resolved)
     put("INSERT INTO open_reservation VALUES (?, ?)", ((entry.seq, entry.fingerprint) for entry in changes.opened))
     put("DELETE FROM open_reservation WHERE seq = ?", ((seq,) for seq in changes.closed))
     put(_PUT_ACCOUNT, (account_row(account) for account in changes.accounts))
-    if changes.kept:
-        _keep(connection, changes.kept)
+    if changes.responses:
+        _keep(connection, changes.responses)
     put("DELETE FROM kept WHERE seq = ?", ((seq,) for seq in changes.forgotten))
     if changes.forget_before is not None:
         connection.execute("DELETE FROM kept WHERE at < ?", (changes.forget_before,))
         connection.execute("DELETE FROM kept_body WHERE hash NOT IN (SELECT hash FROM kept)")
 
 
-def _keep(connection: sqlite3.Connection, kept: dict[int, Kept]) -> None:
-    rows, bodies = kept_rows(kept)
+def _keep(connection: sqlite3.Connection, kept: dict[int, PostedResponse]) -> None:
+    rows, bodies = response_rows(kept)
     connection.executemany("INSERT INTO kept_body VALUES (?, ?) ON CONFLICT (hash) DO NOTHING", bodies.items())
     connection.executemany("INSERT INTO kept VALUES (?, ?, ?, ?, ?)", rows)
 
@@ -220,4 +220,4 @@ def _keep(connection: sqlite3.Connection, kept: dict[int, Kept]) -> None:
 def _audit(path: Path) -> LedgerReport:
     with contextlib.closing(_connect(path)) as connection:
         connection.execute("BEGIN")
-        return report({name: connection.execute(question).fetchall() for name, question in AUDIT.items()})
+        return report({name: connection.execute(query).fetchall() for name, query in AUDIT.items()})

@@ -13,10 +13,10 @@ from tollhouse.payments.ledger.types import (
     AGENT_PREFIX,
     NAMES,
     AccountState,
-    Entry,
-    Kept,
+    LedgerCommand,
+    LedgerEntry,
     LedgerReport,
-    Operation,
+    PostedResponse,
     Result,
     Transfer,
 )
@@ -26,62 +26,62 @@ log = logger("ledger")
 
 
 def unavailable(error: BaseException) -> Problem:
-    """Disk full, locked, gone: a clear problem for the caller, the cause in the log."""
-    log.error("the ledger is unavailable", error=str(error).partition("\n")[0])
+    """The disk is full, locked or gone: a clear problem for the caller, and the cause in the log."""
+    log.error("ledger unavailable", error=str(error).partition("\n")[0])
     return Problem(
         "storage-unavailable",
-        "The server cannot reach or write its ledger; try again shortly.",
+        "The ledger is unavailable. Try again shortly.",
         headers={"Retry-After": "5"},
         retry_after_seconds=5,
     )
 
 
-def before_commit(operations: Sequence[Operation]) -> None:
-    """The failpoints `ledger.<operation>.before-commit`: nothing of the batch has happened."""
-    _reach(operations, "before-commit")
+def before_commit(commands: Sequence[LedgerCommand]) -> None:
+    """The failpoints `ledger.<command>.before-commit`: nothing of the batch is committed."""
+    _reach(commands, "before-commit")
 
 
-def after_commit(operations: Sequence[Operation]) -> None:
-    """The failpoints `ledger.<operation>.after-commit`: all of the batch has happened, and nobody was told."""
-    _reach(operations, "after-commit")
+def after_commit(commands: Sequence[LedgerCommand]) -> None:
+    """The failpoints `ledger.<command>.after-commit`: the batch is committed, and no caller knows it."""
+    _reach(commands, "after-commit")
 
 
-def _reach(operations: Sequence[Operation], moment: str) -> None:
-    for name in sorted({NAMES[type(operation)] for operation in operations}):
+def _reach(commands: Sequence[LedgerCommand], moment: str) -> None:
+    for name in sorted({NAMES[type(command)] for command in commands}):
         failpoints.reach(f"ledger.{name}.{moment}")
 
 
 class Store(Protocol):
-    """Where a ledger is kept. `owner` is this process's number, alive for others as long as the process is.
+    """Storage of a ledger. `owner` identifies this process among those that share it.
 
     Every method raises Problem `storage-unavailable` when the database cannot be reached or written.
     """
 
     owner: int
 
-    async def apply(self, operations: Sequence[Operation]) -> list[Result]:
-        """One transaction, durable when this returns. After an unknown outcome it may be called again: see rules."""
+    async def apply(self, commands: Sequence[LedgerCommand]) -> list[Result]:
+        """Commit one transaction. After an unknown outcome it may be called again: see rules."""
 
     async def account(self, name: str) -> AccountState: ...
 
     async def find(self, transfer_id: str) -> Transfer | None: ...
 
-    async def listed(self, kind: str, since: float) -> list[Transfer]: ...
+    async def transfers(self, kind: str, since: float) -> list[Transfer]: ...
 
     async def recent(self, limit: int, account: str | None) -> list[Transfer]: ...
 
-    async def pending(self) -> list[Entry]:
-        """Every reservation that is open, whoever made it."""
+    async def pending(self) -> list[LedgerEntry]:
+        """Every open reservation of any process."""
 
-    async def dead(self, owners: Iterable[int]) -> set[int]:
-        """Those of the owners whose process is gone."""
+    async def alive(self, owners: Iterable[int]) -> set[int]:
+        """The owners whose process is alive."""
 
     async def audit(self) -> LedgerReport: ...
 
     async def close(self) -> None: ...
 
 
-# A transfer's row, as `entry_of` reads it.
+# A transfer's row, as `entry_from_row` decodes it.
 ENTRY = """SELECT t.seq, t.id, t.debit, t.credit, t.amount, t.kind, t.memo, t.at, t.owner, t.number,
     CASE WHEN NOT t.is_reservation THEN 'settled' ELSE coalesce(r.state, 'pending') END, o.fingerprint
     FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq LEFT JOIN open_reservation o ON o.seq = t.seq"""
@@ -90,7 +90,7 @@ KEPT = "SELECT k.seq, k.head, b.body, k.fingerprint, k.at FROM kept k JOIN kept_
 NEXT_SEQ = "SELECT coalesce(max(seq), 0) + 1 FROM transfer"
 PENDING = f"{ENTRY} WHERE o.seq IS NOT NULL"
 
-# What every account must be, from the transfers alone; the last column is what reversals took from it.
+# The state of every account derived from the transfers; the last column is the sum of its reversals.
 DERIVED = """SELECT name,
     CAST(sum(CASE WHEN counts THEN signed ELSE 0 END) AS BIGINT),
     CAST(sum(CASE WHEN is_pending THEN held ELSE 0 END) AS BIGINT),
@@ -114,7 +114,7 @@ DERIVED = """SELECT name,
 COUNTS = """SELECT (SELECT count(*) FROM account), (SELECT count(*) FROM transfer),
     (SELECT count(*) FROM open_reservation)"""
 
-# Rows that break a rule of the book: each answers the transfers that do, and its name says how.
+# Queries for rows that break a rule, by a description of the violation.
 RULES: dict[str, str] = {
     "is resolved and there is no such reservation": """SELECT r.seq FROM resolution r
         LEFT JOIN transfer t ON t.seq = r.seq WHERE t.seq IS NULL OR NOT t.is_reservation""",
@@ -137,16 +137,16 @@ RULES: dict[str, str] = {
 AUDIT = {"accounts": ACCOUNT, "derived": DERIVED, "counts": COUNTS, **RULES}
 
 
-def entry_of(row: Sequence[Any]) -> Entry:
-    """A row of ENTRY."""
+def entry_from_row(row: Sequence[Any]) -> LedgerEntry:
+    """Decode a row of ENTRY."""
     seq, transfer_id, debit, credit, amount, kind, memo, at, owner, number, state, fingerprint = row
-    told = msgspec.json.decode(memo) if memo else None
-    transfer = Transfer(transfer_id, debit, credit, amount, kind, told, at, state)
-    return Entry(seq, transfer, owner, number, fingerprint or b"")
+    decoded_memo = msgspec.json.decode(memo) if memo else None
+    transfer = Transfer(transfer_id, debit, credit, amount, kind, decoded_memo, at, state)
+    return LedgerEntry(seq, transfer, owner, number, fingerprint or b"")
 
 
-def row_of(entry: Entry) -> tuple[Any, ...]:
-    """The columns of `transfer`, in their order."""
+def entry_row(entry: LedgerEntry) -> tuple[Any, ...]:
+    """The columns of `transfer`, in order."""
     made = entry.transfer
     memo = None if made.memo is None else msgspec.json.encode(made.memo).decode()
     sides = (entry.seq, made.id, made.debit, made.credit, made.amount_micros, made.kind)
@@ -158,48 +158,48 @@ def account_row(account: AccountState) -> tuple[Any, ...]:
     return tuple(getattr(account, field) for field in AccountState.__struct_fields__)
 
 
-def kept_rows(kept: Mapping[int, Kept]) -> tuple[list[tuple[Any, ...]], dict[bytes, bytes]]:
-    """The rows of `kept`, and the bodies by their hash: calls that got the same body share it."""
-    # Many calls of a batch got the very same page.
-    digests = {body: sha256(body).digest() for body in {item.answer.body for item in kept.values()}}
+def response_rows(kept: Mapping[int, PostedResponse]) -> tuple[list[tuple[Any, ...]], dict[bytes, bytes]]:
+    """The rows of `kept`, and the bodies by their hash: equal bodies are stored once."""
+    # Many calls of a batch got the very same batch.
+    digests = {body: sha256(body).digest() for body in {item.response.body for item in kept.values()}}
     rows = []
     for seq, item in kept.items():
-        head = msgspec.msgpack.encode(msgspec.structs.replace(item.answer, body=b""))
-        rows.append((seq, item.fingerprint, item.at, head, digests[item.answer.body]))
+        head = msgspec.msgpack.encode(msgspec.structs.replace(item.response, body=b""))
+        rows.append((seq, item.fingerprint, item.at, head, digests[item.response.body]))
     return rows, {digest: body for body, digest in digests.items()}
 
 
-def kept_of(row: Sequence[Any]) -> tuple[int, Kept]:
-    """A row of KEPT, by its seq."""
+def response_from_row(row: Sequence[Any]) -> tuple[int, PostedResponse]:
+    """Decode a row of KEPT: the seq and the response."""
     seq, head, body, fingerprint, at = row
-    answer = msgspec.structs.replace(msgspec.msgpack.decode(head, type=StoredResponse), body=bytes(body))
-    return seq, Kept(answer, fingerprint, at)
+    response = msgspec.structs.replace(msgspec.msgpack.decode(head, type=StoredResponse), body=bytes(body))
+    return seq, PostedResponse(response, fingerprint, at)
 
 
-LONGEST_LIST = 100
-"""A broken ledger may be broken in a million places: so many are told."""
+MAX_DIFFERENCES = 100
+"""A broken ledger may be broken in a million places: so many are decoded_memo."""
 
 Rows = Sequence[Sequence[Any]]
 Accounts = Mapping[str, AccountState]
 
 
-def report(answers: Mapping[str, Rows]) -> LedgerReport:
-    """The verdict, from what one moment of the database answered to the questions of `store.AUDIT`."""
-    told = dict(answers)
-    stored = {row[0]: AccountState(*row) for row in told.pop("accounts")}
-    derived_rows = told.pop("derived")
+def report(results: Mapping[str, Rows]) -> LedgerReport:
+    """Build the report from the results of `AUDIT`, all from one moment of the database."""
+    broken_rules = dict(results)
+    stored = {row[0]: AccountState(*row) for row in broken_rules.pop("accounts")}
+    derived_rows = broken_rules.pop("derived")
     derived = {row[0]: AccountState(*row[:-1]) for row in derived_rows}
-    ((accounts, transfers, pending),) = told.pop("counts")
+    ((accounts, transfers, pending),) = broken_rules.pop("counts")
     differences = [
-        *_unlike(stored, derived),
+        *_differences(stored, derived),
         *_out_of_balance(stored),
-        *_overdrawn(stored, {row[0]: row[-1] for row in derived_rows}),
-        *(f"transfer {row[0]} {rule}" for rule, rows in told.items() for row in rows),
+        *_unexplained_debts(stored, {row[0]: row[-1] for row in derived_rows}),
+        *(f"transfer {row[0]} {rule}" for rule, rows in broken_rules.items() for row in rows),
     ]
-    return LedgerReport(not differences, accounts, transfers, pending, differences[:LONGEST_LIST])
+    return LedgerReport(not differences, accounts, transfers, pending, differences[:MAX_DIFFERENCES])
 
 
-def _unlike(stored: Accounts, derived: Accounts) -> list[str]:
+def _differences(stored: Accounts, derived: Accounts) -> list[str]:
     found = []
     for name in sorted(stored.keys() | derived.keys()):
         has, should = stored.get(name, AccountState(name)), derived.get(name, AccountState(name))
@@ -212,15 +212,15 @@ def _unlike(stored: Accounts, derived: Accounts) -> list[str]:
 
 
 def _out_of_balance(stored: Accounts) -> list[str]:
-    """What is taken from one account is given to another: all of them together are nothing."""
+    """Debits equal credits, so the sum of all balances must be 0."""
     total = sum(account.balance_micros for account in stored.values())
     return [f"the balances add up to {total} micro-USD, not to 0"] if total else []
 
 
-def _overdrawn(stored: Accounts, reversed_micros: Mapping[str, int]) -> list[str]:
-    """Agents that owe more than reversals took from them."""
+def _unexplained_debts(stored: Accounts, reversed_micros: Mapping[str, int]) -> list[str]:
+    """Agents whose debt is larger than their reversals."""
     return [
-        f"{name}: {account.available_micros} micro-USD are left, which its reversals do not explain"
+        f"{name}: {account.available_micros} micro-USD available, which its reversals do not explain"
         for name, account in sorted(stored.items())
         if name.startswith(AGENT_PREFIX) and account.available_micros + reversed_micros.get(name, 0) < 0
     ]

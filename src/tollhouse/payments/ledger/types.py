@@ -10,7 +10,7 @@ TREASURY = "treasury"
 REVENUE = "revenue"
 REVERSALS = "reversals"
 REVERSAL = "reversal"
-"""The one kind of transfer that may take an agent's account below zero."""
+"""The only kind of transfer that may take an agent's balance below zero."""
 
 AGENT_PREFIX = "agent:"
 
@@ -23,9 +23,9 @@ def agent_account(agent_id: str) -> str:
 
 
 class Transfer(Struct, frozen=True):
-    """Money from `debit` to `credit`, for ever. `id` is the caller's choice and is taken once.
+    """Money moved from `debit` to `credit`, immutable. `id` is the caller's choice and can be taken once.
 
-    The ledger fills in `at` (seconds since 1970) and `state`: a move is settled; a reservation is pending until it is
+    The ledger sets `at` (seconds since 1970) and `state`: a move is settled; a reservation is pending until it is
     posted or voided. An agent's account is `agent:<agent_id>`; `memo` is a small JSON object.
     """
 
@@ -40,36 +40,36 @@ class Transfer(Struct, frozen=True):
 
 
 class Moved(Struct, frozen=True):
-    """The transfer as it stands in the ledger; `is_new` unless it stood there before, with the same content."""
+    """The transfer as it is in the ledger; `is_new` unless it was there before, with the same content."""
 
     is_new: bool
     transfer: Transfer
 
 
 class Reserved(Struct, frozen=True):
-    """The price is set aside, and the id is taken."""
+    """The price is reserved, and the id is taken."""
 
     id: str
 
 
 class Insufficient(Struct, frozen=True):
-    """Nothing is set aside, but the id is taken. `balance_micros` is what the account could still spend."""
+    """Nothing is reserved, but the id is taken. `balance_micros` is what the account can still spend."""
 
     balance_micros: int
 
 
 class Used(Struct, frozen=True):
-    """The id was taken before. `kept` is the answer it paid for, where this same request may have it again."""
+    """The id was taken before. `response` is what it paid for, if this same request may have it again."""
 
     state: Literal["pending", "posted", "voided"]
-    kept: StoredResponse | None = None
+    response: StoredResponse | None = None
 
 
 class AccountState(Struct, frozen=True):
-    """How an account stands, in micro-USD. An account nobody has touched is all zeros.
+    """The state of an account in micro-USD; all zeros if it was never used.
 
-    `balance` is settled money, `reserved` what open reservations will take from it, `available` the difference.
-    `posted_count` counts the posted reservations it was a side of; `last_at` is when the last one was posted.
+    `balance` is settled money, `reserved` the sum of open reservations, `available` the difference. `posted_count`
+    counts the account's posted reservations; `last_at` is when the last one was posted.
     """
 
     name: str
@@ -82,14 +82,14 @@ class AccountState(Struct, frozen=True):
 
     @property
     def available_micros(self) -> int:
-        """What it can still spend, reservations already taken off."""
+        """What the account can still spend."""
         return self.balance_micros - self.reserved_micros
 
 
 class LedgerReport(Struct, frozen=True):
-    """What an audit found: every balance derived again from the transfers, every rule of the book checked.
+    """The result of an audit: all balances derived again from the transfers, and all rules checked.
 
-    `accounts`, `transfers` and `pending` are counts; each of `differences` is one sentence about what is off.
+    `accounts`, `transfers` and `pending` are counts; each of `differences` is one sentence.
     """
 
     balanced: bool
@@ -100,15 +100,15 @@ class LedgerReport(Struct, frozen=True):
 
 
 class IdTakenError(Exception):
-    """A transfer with this id and another content stands in the ledger: `transfer`."""
+    """Another transfer, `transfer`, has this id."""
 
     def __init__(self, transfer: Transfer) -> None:
-        super().__init__(f"the ledger has another transfer {transfer.id}")
+        super().__init__(f"another transfer has the id {transfer.id}")
         self.transfer = transfer
 
 
 class OverdrawnError(Exception):
-    """The move would have taken an agent's account below zero; `balance_micros` is what it could still spend."""
+    """The move would take an agent's balance below zero; `balance_micros` is what it could still spend."""
 
     def __init__(self, account: str, balance_micros: int) -> None:
         super().__init__(f"{account} has {balance_micros} micro-USD")
@@ -116,11 +116,11 @@ class OverdrawnError(Exception):
 
 
 class ReservationGoneError(Exception):
-    """The reservation cannot be posted: it was voided meanwhile, or never was. Nothing was charged."""
+    """The reservation cannot be posted: it was voided, or never made. Nothing was charged."""
 
 
 class Move(Struct, frozen=True):
-    """Settle at once. `owner` and `number` tell this very operation from another with the same content."""
+    """Settle at once. `owner` and `number` identify this command among others with the same content."""
 
     transfer: Transfer
     owner: int
@@ -128,7 +128,7 @@ class Move(Struct, frozen=True):
 
 
 class Reserve(Struct, frozen=True):
-    """Take the id and set the money aside."""
+    """Take the id and reserve the money."""
 
     transfer: Transfer
     fingerprint: bytes
@@ -137,35 +137,35 @@ class Reserve(Struct, frozen=True):
 
 
 class Post(Struct, frozen=True):
-    """Charge a reservation, and keep what it paid for."""
+    """Charge a reservation, and store its response."""
 
     id: str
-    kept: StoredResponse | None
+    response: StoredResponse | None
 
 
 class Void(Struct, frozen=True):
-    """Give a reservation back; with an origin (owner, number) only if it was made by that very operation."""
+    """Release a reservation; with an origin (owner, number) only if that command made it."""
 
     id: str
     origin: tuple[int, int] | None = None
 
 
 class Delivered(Struct, frozen=True):
-    """Forget the answer that was kept with a posted reservation."""
+    """Delete the response of a posted reservation."""
 
     id: str
 
 
 class Sweep(Struct, frozen=True):
-    """Forget every answer kept before that moment, and the bodies nothing refers to."""
+    """Delete every response stored before that time, and the bodies without references."""
 
     before: float
 
 
-Operation = Move | Reserve | Post | Void | Delivered | Sweep
+LedgerCommand = Move | Reserve | Post | Void | Delivered | Sweep
 
-# The names of the failpoints, and of nothing else.
-NAMES: dict[type[Operation], str] = {
+# For the names of failpoints.
+NAMES: dict[type[LedgerCommand], str] = {
     Move: "move",
     Reserve: "reserve",
     Post: "post",
@@ -175,7 +175,7 @@ NAMES: dict[type[Operation], str] = {
 }
 
 
-class Taken(Struct, frozen=True):
+class IdTaken(Struct, frozen=True):
     """Refused: the id belongs to a transfer with another content."""
 
     transfer: Transfer
@@ -189,22 +189,22 @@ class Overdrawn(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """It is so, whether this operation made it so or an earlier one."""
+    """It is done, by this command or an earlier one."""
 
 
 class Gone(Struct, frozen=True):
-    """Refused: the reservation is in that state, or there is none."""
+    """Refused: the reservation is in that state, or does not exist."""
 
     state: State | None
 
 
-Result = Moved | Reserved | Insufficient | Used | Taken | Overdrawn | Done | Gone
+Result = Moved | Reserved | Insufficient | Used | IdTaken | Overdrawn | Done | Gone
 
 
-class Entry(Struct, frozen=True):
-    """A transfer with what only the ledger knows: its place, which operation of which process made it.
+class LedgerEntry(Struct, frozen=True):
+    """A transfer with its position, and the command and process that made it.
 
-    `fingerprint` is there while a reservation is pending.
+    `fingerprint` is set while a reservation is pending.
     """
 
     seq: int
@@ -214,36 +214,36 @@ class Entry(Struct, frozen=True):
     fingerprint: bytes = b""
 
 
-class Kept(Struct, frozen=True):
-    """An answer kept with a posted reservation, since `at`, for requests with that fingerprint."""
+class PostedResponse(Struct, frozen=True):
+    """A response stored with a posted reservation since `at`, for requests with that fingerprint."""
 
-    answer: StoredResponse
+    response: StoredResponse
     fingerprint: bytes
     at: float
 
 
-class Known(Struct, frozen=True):
-    """What a batch has to know: the transfers and accounts it names, the kept answers it asks for by `seq`."""
+class BatchState(Struct, frozen=True):
+    """What a batch reads: the transfers and accounts it names, and the stored responses by `seq`."""
 
-    entries: dict[str, Entry]
+    entries: dict[str, LedgerEntry]
     accounts: dict[str, AccountState]
-    kept: dict[int, Kept]
+    responses: dict[int, PostedResponse]
     next_seq: int
 
 
-class Changes(Struct, frozen=True):
-    """What a batch did: one result per operation, and the rows that make it so.
+class BatchChanges(Struct, frozen=True):
+    """What a batch changes: one result per command, and the rows.
 
     `resolved` are (seq, state, at) of reservations that were open before or are added here; `opened` the added ones
     that stay pending; `closed` and `forgotten` are seqs.
     """
 
     results: list[Result]
-    added: list[Entry]
+    added: list[LedgerEntry]
     resolved: list[tuple[int, State, float]]
-    opened: list[Entry]
+    opened: list[LedgerEntry]
     closed: list[int]
-    kept: dict[int, Kept]
+    responses: dict[int, PostedResponse]
     forgotten: list[int]
     accounts: list[AccountState]
     forget_before: float | None

@@ -1,1 +1,1 @@
-"""Payments sent with the call itself (x402): how they are asked for, read, verified, claimed once and settled."""
+"""Payments sent with a request (x402): challenge, verification, claim and settlement."""

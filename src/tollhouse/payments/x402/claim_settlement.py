@@ -1,4 +1,4 @@
-"""A claimed payment carried to its end: settled on the chain, entered in the ledger, receipted; or found impossible."""
+"""Settlement of a claimed payment: settle on the chain, record in the ledger, sign the receipt."""
 
 import asyncio
 from typing import Any
@@ -12,8 +12,15 @@ from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.ledger.ledger import REVENUE, Ledger, Transfer
 from tollhouse.payments.x402 import store
-from tollhouse.payments.x402.claims import Claimed, claimed_of
-from tollhouse.payments.x402.outcome import EXPIRED_MARGIN_SECONDS, Fate, Pending, Unrecoverable, fate, proves
+from tollhouse.payments.x402.claims import Claimed, claim_from_row
+from tollhouse.payments.x402.outcome import (
+    EXPIRED_MARGIN_SECONDS,
+    Pending,
+    SettlementOutcome,
+    Unrecoverable,
+    proves_payment,
+    settlement_outcome,
+)
 from tollhouse.payments.x402.receipts import Headers, PaymentReceipt, ReceiptSigner, failed_headers, settled_headers
 from tollhouse.payments.x402.store import Leases
 from tollhouse.payments.x402.types import Failed, Settled, Settler, Unknown, VerificationFailure, verification_failure
@@ -22,20 +29,20 @@ from tollhouse.storage.database import Database
 log = logger("payments.x402")
 
 X402 = "x402"
-"""The account that payments come from, and the kind of their transfers."""
+"""The ledger account that payments come from, and the kind of their transfers."""
 
 CONFIRM_SECONDS = 15.0
-"""How long the chain is asked about an outcome that is unclear, before it is left to the background."""
-ASK_AGAIN_SECONDS = 0.3
-LOOK_AGAIN_SECONDS = 2.0
-LONGEST_LOOK_AGAIN_SECONDS = 300.0
-LONGEST_REASON = 100
+"""How long to query the chain for an unclear outcome before the background recovery takes over."""
+RETRY_SECONDS = 0.3
+RECHECK_SECONDS = 2.0
+MAX_RECHECK_SECONDS = 300.0
+MAX_REASON = 100
 
 
 class Settlement:
-    """Carries claims out with the help of a settler, and believes only the chain about what became of them."""
+    """Settles claims with a settler, and believes only the chain about the outcome."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - everything that a payment touches
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a settlement
         self,
         database: Database,
         ledger: Ledger,
@@ -51,107 +58,106 @@ class Settlement:
         self._leases = leases
         self._signer = signer
 
-    async def carry_out(self, claimed: Claimed) -> Headers | VerificationFailure | None:
-        """Settle a claim whose answer is kept. None while nobody can tell: then it is looked after in the background.
+    async def settle(self, claimed: Claimed) -> Headers | VerificationFailure | None:
+        """Settle a claim whose response is stored. None if the outcome is unknown: recovery resolves it later.
 
-        Raises Problem when the database or the ledger is out of reach; that, too, is looked after.
+        Raises Problem when the database or the ledger is unavailable; recovery resolves that, too.
         """
         try:
             failpoints.reach("x402.before-settling")
-            outcome = await self._attempted(claimed)
+            outcome = await self._settle(claimed)
             failpoints.reach("x402.after-settling")
-            return await self._concluded(claimed, await self._certain(claimed, outcome))
+            return await self._conclude(claimed, await self._confirm(claimed, outcome))
         finally:
-            self._leases.drop(claimed.lease)
+            self._leases.release(claimed.lease)
 
     async def resume(self, row: Any, *, may_settle: bool) -> None:
-        """Find out what became of a payment that nobody works on any more.
+        """Resolve a payment that no process works on any more.
 
-        One that is still open is settled only if its payer came back for the answer: else it would be charged for an
-        answer that nobody gets. Raises Problem when the database or the ledger is out of reach.
+        A payment that is still open is settled only if its payer came back for the response: otherwise it would be
+        charged for a response that is never delivered. Raises Problem when the database or the ledger is unavailable.
         """
-        lease, until = self._leases.fresh()
+        lease, until = self._leases.new_lease()
         async with self._database.writing() as transaction:
             is_ours = await store.take(transaction, (row.payer, row.nonce), row.lease, lease, until)
         if not is_ours:
             return
-        self._leases.hold(lease)
-        claimed = claimed_of(row, lease)
+        self._leases.acquire(lease)
+        claimed = claim_from_row(row, lease)
         try:
-            found: Fate | Failed = await self._fate(claimed)
-            if isinstance(found, Pending) and may_settle and row.state == store.SETTLING:
-                found = await self._certain(claimed, await self._attempted(claimed))
-            await self._concluded(claimed, found, age=clock.seconds() - row.claimed_at)
+            outcome: SettlementOutcome | Failed = await self._outcome(claimed)
+            if isinstance(outcome, Pending) and may_settle and row.state == store.SETTLING:
+                outcome = await self._confirm(claimed, await self._settle(claimed))
+            await self._conclude(claimed, outcome, age=clock.seconds() - row.claimed_at)
         finally:
-            self._leases.drop(lease)
+            self._leases.release(lease)
 
-    async def _attempted(self, claimed: Claimed) -> Settled | Failed | Unknown:
+    async def _settle(self, claimed: Claimed) -> Settled | Failed | Unknown:
         try:
             return await self._settler.settle(claimed.payment, claimed.requirement)
-        except Exception:  # whatever broke, the money may be on its way
-            log.exception("a settler broke", payer=claimed.payment.payer, nonce=claimed.payment.nonce)
+        except Exception:  # the transaction may have been sent
+            log.exception("settler failed", payer=claimed.payment.payer, nonce=claimed.payment.nonce)
             return Unknown()
 
-    async def _certain(self, claimed: Claimed, outcome: Settled | Failed | Unknown) -> Fate | Failed:
-        """What the chain says of an attempt. A failure is believed as long as the nonce is unused."""
-        if isinstance(outcome, Settled):
-            proven = await self._proven(claimed, outcome)
-            if proven is not None:
-                return proven
+    async def _confirm(self, claimed: Claimed, result: Settled | Failed | Unknown) -> SettlementOutcome | Failed:
+        """What the chain says of an attempt. A failure is accepted as long as the nonce is unused."""
+        if isinstance(result, Settled) and (settled := await self._check_receipt(claimed, result)) is not None:
+            return settled
         deadline = clock.seconds() + CONFIRM_SECONDS
         while True:
-            found = await self._fate(claimed)
-            if isinstance(found, Pending) and isinstance(outcome, Failed):
+            outcome = await self._outcome(claimed)
+            if isinstance(outcome, Pending) and isinstance(result, Failed):
+                return result
+            if isinstance(outcome, Settled | Unrecoverable) or clock.seconds() >= deadline:
                 return outcome
-            if isinstance(found, Settled | Unrecoverable) or clock.seconds() >= deadline:
-                return found
-            await asyncio.sleep(ASK_AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
 
-    async def _proven(self, claimed: Claimed, outcome: Settled) -> Settled | None:
-        """The settlement with its receipt, where that proves it."""
+    async def _check_receipt(self, claimed: Claimed, outcome: Settled) -> Settled | None:
+        """The settlement with its receipt, if the receipt proves it."""
         try:
             receipt = outcome.receipt or await self._chain.receipt(outcome.tx_hash)
         except ChainUnavailable:
             return None
-        if receipt is None or not proves(receipt, claimed.payment, claimed.requirement):
+        if receipt is None or not proves_payment(receipt, claimed.payment, claimed.requirement):
             return None
         return Settled(receipt.tx_hash, claimed.payment.payer, receipt.block_number, receipt)
 
-    async def _fate(self, claimed: Claimed) -> Fate:
+    async def _outcome(self, claimed: Claimed) -> SettlementOutcome:
         try:
-            return await fate(self._chain, claimed.payment, claimed.requirement, claimed.since_block)
+            return await settlement_outcome(self._chain, claimed.payment, claimed.requirement, claimed.since_block)
         except ChainUnavailable:
             return Unknown()
 
-    async def _concluded(
-        self, claimed: Claimed, found: Fate | Failed, age: float = 0.0
+    async def _conclude(
+        self, claimed: Claimed, outcome: SettlementOutcome | Failed, age: float = 0.0
     ) -> Headers | VerificationFailure | None:
-        if isinstance(found, Settled):
-            return await self._book(claimed, found)
-        if isinstance(found, Failed | Unrecoverable):
-            return await self._refuse(claimed, found)
-        # Ever more seldom, for an authorization may be valid for years.
-        wait = min(max(age / 10, LOOK_AGAIN_SECONDS), LONGEST_LOOK_AGAIN_SECONDS)
+        if isinstance(outcome, Settled):
+            return await self._record(claimed, outcome)
+        if isinstance(outcome, Failed | Unrecoverable):
+            return await self._fail(claimed, outcome)
+        # With increasing intervals: an authorization may be valid for years.
+        wait = min(max(age / 10, RECHECK_SECONDS), MAX_RECHECK_SECONDS)
         async with self._database.writing() as transaction:
-            await store.let_go(transaction, claimed.key, claimed.lease, clock.seconds() + wait)
+            await store.release_lease(transaction, claimed.key, claimed.lease, clock.seconds() + wait)
         return None
 
-    async def _refuse(self, claimed: Claimed, found: Failed | Unrecoverable) -> VerificationFailure:
-        """Forget what the chain ruled out. What merely failed is looked at again once nobody can carry it out."""
+    async def _fail(self, claimed: Claimed, outcome: Failed | Unrecoverable) -> VerificationFailure:
+        """Delete a payment that can never be settled. Recheck one that merely failed once it has expired."""
         payment = claimed.payment
-        look_again_at = float(payment.authorization.valid_before + EXPIRED_MARGIN_SECONDS)
+        recheck_at = float(payment.authorization.valid_before + EXPIRED_MARGIN_SECONDS)
         async with self._database.writing() as transaction:
-            if isinstance(found, Unrecoverable):
-                await store.forget(transaction, claimed.key, claimed.lease)
+            if isinstance(outcome, Unrecoverable):
+                await store.delete_payment(transaction, claimed.key, claimed.lease)
             else:
-                reason = found.reason[:LONGEST_REASON]
-                await store.mark_failed(transaction, claimed.key, claimed.lease, reason, look_again_at)
-        log.info("a payment failed", payer=payment.payer, nonce=payment.nonce, reason=found.reason)
-        no = verification_failure(found.reason, payment.version)
-        return VerificationFailure(no.reason, no.detail, failed_headers(payment, claimed.requirement, no.reason))
+                reason = outcome.reason[:MAX_REASON]
+                await store.mark_failed(transaction, claimed.key, claimed.lease, reason, recheck_at)
+        log.info("payment failed", payer=payment.payer, nonce=payment.nonce, reason=outcome.reason)
+        failure = verification_failure(outcome.reason, payment.version)
+        headers = failed_headers(payment, claimed.requirement, failure.reason)
+        return VerificationFailure(failure.reason, failure.detail, headers)
 
-    async def _book(self, claimed: Claimed, settled: Settled) -> Headers:
-        """Into the ledger first: its entry can be made again, and the row then says that it was made."""
+    async def _record(self, claimed: Claimed, settled: Settled) -> Headers:
+        """Record in the ledger first: the entry can be repeated, and the row then says that it was made."""
         await self._ledger.move(_transfer(claimed, settled))
         failpoints.reach("x402.after-ledger")
         receipt = self._receipt(claimed, settled)
@@ -171,10 +177,10 @@ class Settlement:
         if self._signer is None:
             return None
         payer = parse_address(claimed.payment.payer).text
-        stated = PaymentReceipt(
+        receipt = PaymentReceipt(
             claimed.requirement.network, claimed.resource_url, payer, int(clock.seconds()), settled.tx_hash
         )
-        return msgspec.json.encode(self._signer.sign(stated)).decode()
+        return msgspec.json.encode(self._signer.sign(receipt)).decode()
 
 
 def transfer_id(payer: str, nonce: str) -> str:

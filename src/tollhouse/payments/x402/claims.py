@@ -1,4 +1,4 @@
-"""One payment's claim, and what another call with the same payment gets: a pure decision over its row."""
+"""The claim of one payment, and the pure decision what another call with the same payment gets."""
 
 from typing import Any, Literal
 
@@ -6,18 +6,18 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse.errors import Problem
-from tollhouse.payments.stored_response import KEPT_SECONDS, StoredResponse
+from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, StoredResponse
 from tollhouse.payments.x402 import store
-from tollhouse.payments.x402.headers import payment_of
+from tollhouse.payments.x402.headers import decode_payment
 from tollhouse.payments.x402.receipts import Headers, SignedReceipt, settled_headers
 from tollhouse.payments.x402.types import InvalidReason, Payment, Requirement, VerificationFailure, verification_failure
-from tollhouse.payments.x402.verification import digest_of, signed_by_key
+from tollhouse.payments.x402.verification import authorization_digest, recover_eoa_signature
 
 PENDING_RETRY_SECONDS = 2
 
 
-class Asked(Struct, frozen=True):
-    """One call that brings a payment. `fingerprint` tells its request from another one."""
+class ClaimRequest(Struct, frozen=True):
+    """One call that carries a payment. `fingerprint` identifies its request."""
 
     payment: Payment
     requirement: Requirement
@@ -27,11 +27,11 @@ class Asked(Struct, frozen=True):
 
     @property
     def key(self) -> store.Key:
-        return key_of(self.payment)
+        return payment_key(self.payment)
 
 
 class Claimed(Struct, frozen=True):
-    """The payment is this call's: do the work, then settle or release it. `lease` says that it is still ours."""
+    """The payment belongs to this call: handle it, then settle or release. `lease` proves the ownership."""
 
     payment: Payment
     requirement: Requirement
@@ -41,19 +41,19 @@ class Claimed(Struct, frozen=True):
 
     @property
     def key(self) -> store.Key:
-        return key_of(self.payment)
+        return payment_key(self.payment)
 
 
-class Kept(Struct, frozen=True):
-    """The answer that the payment bought, with the headers about its settlement: send it again."""
+class PaidResponse(Struct, frozen=True):
+    """The response that this payment already bought, with its settlement headers, to be sent again."""
 
     payment: Payment
-    answer: StoredResponse
+    response: StoredResponse
     headers: Headers
 
 
-class Receipted(Struct, frozen=True):
-    """One settled payment as the operator sees it. `receipt` is the signed one's JSON, where receipts are signed."""
+class SettledPayment(Struct, frozen=True):
+    """One settled payment, for the operator. `receipt` is set where the server signs receipts."""
 
     payer: str
     nonce: str
@@ -67,43 +67,48 @@ class Receipted(Struct, frozen=True):
     receipt: SignedReceipt | None
 
 
-Verdict = Kept | VerificationFailure | Literal["wait", "abandoned", "fresh", "resume"]
+Verdict = PaidResponse | VerificationFailure | Literal["wait", "abandoned", "fresh", "resume"]
 
 
-def judge(row: Any, asked: Asked, now: float, handed_at: float | None = None) -> Verdict:
-    """What a call gets whose payment is a row already. Raises Problem `idempotency-conflict`.
+def decide(row: Any, request: ClaimRequest, now: float, handed_over_at: float | None = None) -> Verdict:
+    """What a call gets if its payment has a row already. Raises Problem `idempotency-conflict`.
 
-    `wait`: somebody works on it; `abandoned`: a claim whose holder is gone; `fresh`: failed before, try again;
-    `resume`: nobody knows what became of it, and nobody looks. `handed_at` is when this process handed the answer over.
+    `wait`: another call works on it. `abandoned`: its holder is gone. `fresh`: it failed before and may be tried again.
+    `resume`: its outcome is unknown, and nobody works on it. `handed_over_at` is when this process sent the response.
     """
-    payment = asked.payment
-    is_held = row.lease != store.NOBODY and row.lease_until >= now
+    payment = request.payment
+    is_leased = row.lease != store.NO_LEASE and row.lease_until >= now
     if row.state == store.FAILED:
         return "fresh"
-    if row.state == store.CLAIMED and not is_held:
+    if row.state == store.CLAIMED and not is_leased:
         return "abandoned"
-    if (row.digest, row.fingerprint) != (digest_of(payment, asked.requirement), asked.fingerprint):
+    if (row.digest, row.fingerprint) != (authorization_digest(payment, request.requirement), request.fingerprint):
         if payment.payment_id is not None and row.payment_id == payment.payment_id:
-            raise name_taken()
+            raise identifier_conflict()
         return verification_failure(InvalidReason.NONCE_USED, payment.version)
-    if signed_by_key(payment, asked.requirement) is None and _signature(row) != payment.signature:
+    if (
+        recover_eoa_signature(payment, request.requirement) is None
+        and decode_payment(row.payment, row.version).signature != payment.signature
+    ):
         # A contract's signature was checked on the chain when the payment was claimed.
         return verification_failure(InvalidReason.INVALID_SIGNATURE, payment.version)
     if row.state in {store.CLAIMED, store.SETTLING}:
-        return "wait" if is_held else "resume"
-    return _bought(row, asked, now, handed_at) or verification_failure(InvalidReason.NONCE_USED, payment.version)
+        return "wait" if is_leased else "resume"
+    return _stored_response(row, request, now, handed_over_at) or verification_failure(
+        InvalidReason.NONCE_USED, payment.version
+    )
 
 
-def claimed_of(row: Any, lease: str) -> Claimed:
-    """The claim that a row is, under a lease of ours."""
-    payment = payment_of(row.payment, row.version)
-    return Claimed(payment, requirement_of(row), row.resource_url, row.since_block, lease)
+def claim_from_row(row: Any, lease: str) -> Claimed:
+    """The claim that a row describes, under our lease."""
+    payment = decode_payment(row.payment, row.version)
+    return Claimed(payment, requirement_from_row(row), row.resource_url, row.since_block, lease)
 
 
-def receipted(row: Any) -> Receipted:
-    """What a settled row tells the operator."""
-    requirement = requirement_of(row)
-    return Receipted(
+def settled_payment_from_row(row: Any) -> SettledPayment:
+    """The settled payment that a row describes."""
+    requirement = requirement_from_row(row)
+    return SettledPayment(
         row.payer,
         row.nonce,
         requirement.network,
@@ -117,48 +122,46 @@ def receipted(row: Any) -> Receipted:
     )
 
 
-def requirement_of(row: Any) -> Requirement:
-    """What the row's payment was for."""
+def requirement_from_row(row: Any) -> Requirement:
+    """The requirement that the row's payment was for."""
     return msgspec.json.decode(row.requirement, type=Requirement)
 
 
-def key_of(payment: Payment) -> store.Key:
-    """What tells one payment from every other, on the chain and here."""
+def payment_key(payment: Payment) -> store.Key:
+    """The payer and the nonce, which identify a payment on the chain and in the database."""
     return payment.payer, payment.nonce
 
 
-def pending() -> Problem:
-    """Nobody can tell yet whether the money has moved. Another payment could pay twice; the same one cannot."""
+def payment_pending() -> Problem:
+    """The outcome is unknown: a new payment could pay twice, the same one cannot."""
     return Problem(
         "payment-pending",
-        "The payment is still being settled. Send this call again with the same payment, not with another one: "
-        "it pays once, and gets its answer.",
+        "The payment is still being settled. Send the same request with the same payment again, not with a new "
+        "one: it is charged once and gets its response.",
         headers={"Retry-After": str(PENDING_RETRY_SECONDS)},
         retry_after_seconds=PENDING_RETRY_SECONDS,
     )
 
 
-def name_taken() -> Problem:
-    """The payer's name for this payment belongs to another of its payments, or to another call."""
+def identifier_conflict() -> Problem:
+    """The payment identifier belongs to another payment of this payer, or to another call."""
     return Problem(
         "idempotency-conflict",
         "This payment identifier was used with another payment or another call. Choose a new identifier.",
     )
 
 
-def _bought(row: Any, asked: Asked, now: float, handed_at: float | None) -> Kept | None:
-    """The answer, for ten minutes, unless it was wholly sent before this call came.
+def _stored_response(row: Any, request: ClaimRequest, now: float, handed_over_at: float | None) -> PaidResponse | None:
+    """The stored response, for ten minutes, unless it was completely sent before this call arrived.
 
-    A payment with a name of the payer's own gets it even then: that is what the extension is for.
+    A payment with an identifier (extension `payment-identifier`) gets it even then.
     """
-    if row.answer is None or row.settled_at < now - KEPT_SECONDS:
+    if row.answer is None or row.settled_at < now - RESPONSE_TTL_SECONDS:
         return None
-    sent_at = row.delivered_at if row.state == store.DELIVERED else handed_at
-    if sent_at is not None and row.payment_id is None and sent_at <= asked.at:
+    sent_at = row.delivered_at if row.state == store.DELIVERED else handed_over_at
+    if sent_at is not None and row.payment_id is None and sent_at <= request.at:
         return None
-    answer = msgspec.msgpack.decode(row.answer, type=StoredResponse)
-    return Kept(asked.payment, answer, settled_headers(asked.payment, requirement_of(row), row.tx_hash, row.receipt))
-
-
-def _signature(row: Any) -> bytes:
-    return payment_of(row.payment, row.version).signature
+    response = msgspec.msgpack.decode(row.answer, type=StoredResponse)
+    return PaidResponse(
+        request.payment, response, settled_headers(request.payment, requirement_from_row(row), row.tx_hash, row.receipt)
+    )

@@ -22,16 +22,16 @@ from tollhouse.payments.x402.types import (
 V1_HEADER, V2_HEADER = "X-PAYMENT", "PAYMENT-SIGNATURE"
 HEADERS = {1: V1_HEADER, 2: V2_HEADER}
 
-LARGEST_HEADER = 8_192
-MOST_PARTS = 128
+MAX_HEADER = 8_192
+MAX_PARTS = 128
 PAYMENT_IDENTIFIER = "payment-identifier"
-SHORTEST_ID, LONGEST_ID = 16, 128
+MIN_ID, MAX_ID = 16, 128
 
-# 2^256-1 has so many.
-MOST_DIGITS = 78
+# The digits of 2^256-1.
+MAX_DIGITS = 78
 
 _Word = Annotated[str, Meta(min_length=1, max_length=64)]
-_PaymentId = Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]*\Z", min_length=SHORTEST_ID, max_length=LONGEST_ID)]
+_PaymentId = Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]*\Z", min_length=MIN_ID, max_length=MAX_ID)]
 
 
 class _Authorization(Struct, frozen=True, rename="camel"):
@@ -82,12 +82,12 @@ _v1, _v2 = msgspec.json.Decoder(_V1), msgspec.json.Decoder(_V2)
 
 
 def read_payment(x_payment: str, payment_signature: str) -> Payment | None:
-    """The payment that came with a call: `X-PAYMENT` (version 1) or `PAYMENT-SIGNATURE` (version 2); None without.
+    """Read the payment of a request: `X-PAYMENT` (version 1) or `PAYMENT-SIGNATURE` (version 2); None without.
 
-    Raises Problem `invalid-parameter` naming the header.
+    Raises Problem `invalid-parameter` that names the header.
     """
     if x_payment and payment_signature:
-        raise malformed(V1_HEADER, f"Send either {V1_HEADER} or {V2_HEADER}, not both.")
+        raise malformed(V1_HEADER, f"Send `{V1_HEADER}` or `{V2_HEADER}`, not both.")
     if x_payment:
         return _read(x_payment, 1)
     if payment_signature:
@@ -95,44 +95,44 @@ def read_payment(x_payment: str, payment_signature: str) -> Payment | None:
     return None
 
 
-def payment_of(raw: bytes, version: int) -> Payment:
-    """The payment that a JSON object of that version is. Raises ValueError, with a reason fit for a stranger."""
+def decode_payment(raw: bytes, version: int) -> Payment:
+    """Decode a payment's JSON object. Raises ValueError, with a reason that is safe to show."""
     try:
         raw.decode()
         _check_parts(raw)
         return _payment_v1(raw) if version == 1 else _payment_v2(raw)
     except msgspec.ValidationError as error:
-        # Its words name members and kinds, never what stood there.
-        reason = f"the payment does not fit its schema: {error}"
+        # The message names members and types, never values.
+        reason = f"the payment does not match its schema: {error}"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        reason = "the payment is no JSON"
+        reason = "the payment is not valid JSON"
     raise ValueError(reason)
 
 
 def malformed(header: str, detail: str, reason: str = InvalidReason.INVALID_PAYLOAD) -> Problem:
-    """A 400 about a payment header; `reason` is the standard's code."""
+    """A 400 about a payment header; `reason` is the specification's code."""
     return Problem("invalid-parameter", detail, parameter=header, reason=reason)
 
 
 def _read(text: str, version: int) -> Payment:
     header = HEADERS[version]
-    if len(text) > LARGEST_HEADER:
-        raise malformed(header, f"{header} is longer than {LARGEST_HEADER} characters.")
+    if len(text) > MAX_HEADER:
+        raise malformed(header, f"`{header}` must have at most {MAX_HEADER} characters.")
     try:
         raw = binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
     except (UnicodeEncodeError, binascii.Error):
-        raise malformed(header, f"{header} is not standard base64.") from None
+        raise malformed(header, f"`{header}` must be standard base64.") from None
     if _version_of(raw) != version:
-        detail = f"`x402Version` must be {version} in {header}."
+        detail = f"`x402Version` must be {version} in `{header}`."
         raise malformed(header, detail, InvalidReason.INVALID_VERSION)
     try:
-        return payment_of(raw, version)
+        return decode_payment(raw, version)
     except ValueError as error:
-        raise malformed(header, f"{header}: {error}.") from None
+        raise malformed(header, f"`{header}` is invalid: {error}.") from None
 
 
 def _version_of(raw: bytes) -> int | None:
-    """The version an object says it has; None where it says none that is a number."""
+    """The value of `x402Version`; None if it is not a number."""
     try:
         return _version.decode(raw).version
     except (msgspec.DecodeError, ValueError, RecursionError):
@@ -151,7 +151,7 @@ def _payment_v2(raw: bytes) -> Payment:
     return _payment(2, accepted.scheme, accepted.network, sent.payload, raw, sent.accepted, payment_id)
 
 
-def _payment(  # noqa: PLR0913, PLR0917 - a payment not made yet, in the order of its fields
+def _payment(  # noqa: PLR0913, PLR0917 - the fields of a payment
     version: int,
     scheme: str,
     network: str,
@@ -160,55 +160,55 @@ def _payment(  # noqa: PLR0913, PLR0917 - a payment not made yet, in the order o
     accepted: dict[str, Any] | None = None,
     payment_id: str | None = None,
 ) -> Payment:
-    told = signed.authorization
+    sent = signed.authorization
     authorization = TransferWithAuthorization(
-        parse_address(told.sender).raw,
-        parse_address(told.to).raw,
-        _number("value", told.value),
-        _number("validAfter", told.valid_after),
-        _number("validBefore", told.valid_before),
-        _bytes("nonce", told.nonce),
+        parse_address(sent.sender).raw,
+        parse_address(sent.to).raw,
+        _number("value", sent.value),
+        _number("validAfter", sent.valid_after),
+        _number("validBefore", sent.valid_before),
+        _bytes("nonce", sent.nonce),
     )
     signature = _bytes("signature", signed.signature)
     return Payment(version, scheme, network, authorization, signature, raw, accepted, payment_id)
 
 
 def _number(name: str, text: str) -> int:
-    """Plain decimal digits, as the chain can hold them: no sign, no space, no digits of other scripts."""
-    is_plain = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+    """Decode plain decimal digits: no sign, no spaces, no digits of other scripts."""
+    is_plain = text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
     if not is_plain or (text.startswith("0") and text != "0"):
-        raise ValueError(f"`{name}` is no decimal string of at most {MOST_DIGITS} characters")
+        raise ValueError(f"`{name}` must be a decimal string of at most {MAX_DIGITS} characters")
     return int(text)
 
 
 def _bytes(name: str, text: str) -> bytes:
     if not text.startswith(("0x", "0X")):
-        raise ValueError(f"`{name}` is no hexadecimal string that begins with 0x")
+        raise ValueError(f"`{name}` must be a 0x-prefixed hex string")
     try:
-        found = bytes.fromhex(text[2:])
+        decoded = bytes.fromhex(text[2:])
     except ValueError:
-        found = b""
-    # Python's reader passes over spaces; one byte is always two digits.
-    if 2 * len(found) != len(text) - 2 or not found:
-        raise ValueError(f"`{name}` is no hexadecimal string that begins with 0x")
-    return found
+        decoded = b""
+    # `fromhex` accepts spaces; without them one byte is two digits.
+    if 2 * len(decoded) != len(text) - 2 or not decoded:
+        raise ValueError(f"`{name}` must be a 0x-prefixed hex string")
+    return decoded
 
 
 def _payment_id(extension: Any) -> str | None:
-    """What the payer calls this payment; None where it says nothing, or only echoes what was offered."""
+    """The payer's payment identifier; None if there is none, or if the offered extension is only echoed."""
     if extension is None:
         return None
     return msgspec.convert(extension, _Identifier).info.id
 
 
 def _check_parts(raw: bytes) -> None:
-    # Nothing is nested deeper than it has openings.
-    if raw.count(b"{") + raw.count(b"[") > MOST_PARTS:
-        raise ValueError(f"the payment has more than {MOST_PARTS} parts")
+    # An upper bound of the nesting depth.
+    if raw.count(b"{") + raw.count(b"[") > MAX_PARTS:
+        raise ValueError(f"the payment has more than {MAX_PARTS} objects and arrays")
 
 
 REQUIRED_HEADER = "PAYMENT-REQUIRED"
-NO_PAYMENT_TAKEN = "This server takes no payment yet."
+PAYMENT_NOT_CONFIGURED = "This server does not accept payments."
 
 _EXTENSIONS = {
     PAYMENT_IDENTIFIER: {
@@ -220,8 +220,8 @@ _EXTENSIONS = {
                 "required": {"type": "boolean"},
                 "id": {
                     "type": "string",
-                    "minLength": SHORTEST_ID,
-                    "maxLength": LONGEST_ID,
+                    "minLength": MIN_ID,
+                    "maxLength": MAX_ID,
                     "pattern": "^[a-zA-Z0-9_-]+$",
                 },
             },
@@ -232,20 +232,20 @@ _EXTENSIONS = {
 
 
 class Challenge(Struct, frozen=True):
-    """What a 402 carries: `members` of its JSON body (version 1), `headers` (version 2)."""
+    """The content of a 402: `members` of its JSON body (version 1) and `headers` (version 2)."""
 
     members: dict[str, Any]
     headers: dict[str, str]
 
     def problem(self, code: str, detail: str, **facts: Any) -> Problem:
-        """The 402 itself."""
+        """The 402 response."""
         return Problem(code, detail, headers=dict(self.headers), **facts, **self.members)
 
 
 def challenge(resource: Resource, accepts: Sequence[Requirement], error: str) -> Challenge:
-    """Ask for one of `accepts`; with none of them, say `error` and ask for nothing."""
-    is_named_in_v1 = [one for one in accepts if one.network_v1 is not None]
-    members = {"x402Version": 1, "error": error, "accepts": [one.v1(resource) for one in is_named_in_v1]}
+    """Ask for a payment that meets one of `accepts`; if empty, only report `error`."""
+    in_v1 = [one for one in accepts if one.network_v1 is not None]
+    members = {"x402Version": 1, "error": error, "accepts": [one.v1(resource) for one in in_v1]}
     required = {
         "x402Version": 2,
         "error": error,
@@ -253,16 +253,16 @@ def challenge(resource: Resource, accepts: Sequence[Requirement], error: str) ->
         "accepts": [one.v2() for one in accepts],
         "extensions": _EXTENSIONS if accepts else {},
     }
-    return Challenge(members, {REQUIRED_HEADER: as_header(required)})
+    return Challenge(members, {REQUIRED_HEADER: encode_header(required)})
 
 
-def refusal(refused: VerificationFailure, again: Challenge) -> Problem:
-    """The 402 for a payment that will not do, which asks for another one."""
-    problem = again.problem("payment-invalid", refused.detail, reason=refused.reason)
-    problem.headers |= dict(refused.headers)
+def payment_invalid(failure: VerificationFailure, challenge: Challenge) -> Problem:
+    """The 402 for an invalid payment, with a new challenge."""
+    problem = challenge.problem("payment-invalid", failure.detail, reason=failure.reason)
+    problem.headers |= dict(failure.headers)
     return problem
 
 
-def as_header(members: Any) -> str:
-    """JSON in standard base64, as every header of the protocol is written."""
+def encode_header(members: Any) -> str:
+    """Encode JSON in standard base64, as all headers of the protocol are."""
     return b64encode(msgspec.json.encode(members)).decode()

@@ -1,4 +1,4 @@
-"""A payment on its way: verified, claimed once before any work, settled, and its one answer kept until it was sent."""
+"""x402 payments: verify, claim once before the request is handled, settle, and store the response until it is sent."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -14,19 +14,19 @@ from tollhouse.evm.address import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.ledger.ledger import Ledger
-from tollhouse.payments.stored_response import KEPT_SECONDS, Leaving, StoredResponse
+from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, DeliveryGrace, StoredResponse
 from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.claim_settlement import Settlement
 from tollhouse.payments.x402.claims import (
-    Asked,
     Claimed,
-    Kept,
-    Receipted,
-    judge,
-    key_of,
-    name_taken,
-    pending,
-    receipted,
+    ClaimRequest,
+    PaidResponse,
+    SettledPayment,
+    decide,
+    identifier_conflict,
+    payment_key,
+    payment_pending,
+    settled_payment_from_row,
 )
 from tollhouse.payments.x402.receipts import Headers, ReceiptSigner
 from tollhouse.payments.x402.reconciliation import Reconciliation, reconcile
@@ -40,30 +40,35 @@ from tollhouse.payments.x402.types import (
     Settler,
     VerificationFailure,
 )
-from tollhouse.payments.x402.verification import ask_chain, chosen_from, digest_of, untimely_at
+from tollhouse.payments.x402.verification import (
+    authorization_digest,
+    check_validity,
+    match_requirement,
+    verify_on_chain,
+)
 from tollhouse.storage.database import Database, Transaction
 
-__all__ = ["X402", "Claimed", "Kept", "Receipted", "Terms"]
+__all__ = ["X402", "Claimed", "PaidResponse", "SettledPayment", "Terms"]
 
 T = TypeVar("T")
 
 log = logger("payments.x402")
 
 WAIT_SECONDS = 25.0
-"""How long a call waits for the answer that another one with the same payment is getting."""
+"""How long a call waits for the response of another call with the same payment."""
 SETTLE_SECONDS = 25.0
-"""How long a call waits for its own settlement; it goes on without it."""
+"""How long a call waits for its settlement, which continues in the background."""
 POLL_SECONDS = 0.1
 ROUND_SECONDS = 2.0
 SWEEP_ROUNDS = 30
-LARGEST_ROUND = 50
+MAX_ROWS = 50
 
 
 class Terms(Struct, frozen=True):
-    """How one server is paid: where to, on which chain, in which token. Without `pay_to` it takes no payment.
+    """How a server is paid: recipient, chain and token. Without `pay_to` it accepts no payment.
 
-    `receipt_key` (32 bytes) signs receipts; empty means none are given. `factories` are the addresses of those that
-    may make a payer's wallet (EIP-6492).
+    `receipt_key` (32 bytes) signs receipts; empty for none. `factories` are the factories that may deploy a payer's
+    wallet (EIP-6492).
     """
 
     chain_id: int
@@ -75,7 +80,7 @@ class Terms(Struct, frozen=True):
 
 
 class X402:
-    """The payments of one server. Processes that share its database share its claims."""
+    """The x402 payments of one server. Processes that share its database share its claims."""
 
     def __init__(self, terms: Terms, database: Database, ledger: Ledger, chain: ChainClient, settler: Settler) -> None:
         self._terms = terms
@@ -85,13 +90,13 @@ class X402:
         self._leases = Leases(database)
         signer = ReceiptSigner(terms.receipt_key) if terms.receipt_key else None
         self._settlement = Settlement(database, ledger, chain, settler, self._leases, signer)
-        self._turns: WeakValueDictionary[store.Key, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[store.Key, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._handed: dict[store.Key, float] = {}
-        self._leaving = Leaving[store.Key](lambda key: self._spawn(self._mark_delivered(key)))
+        self._delivered_at: dict[store.Key, float] = {}
+        self._grace = DeliveryGrace[store.Key](lambda key: self._spawn(self._mark_delivered(key)))
 
     def accepts(self, amount_micros: int) -> list[Requirement]:
-        """How a call of this price may be paid; empty where the server takes no payment."""
+        """The payment requirements for a call of this price; empty if the server accepts no payment."""
         terms = self._terms
         if not terms.pay_to:
             return []
@@ -101,133 +106,133 @@ class X402:
 
     async def claim(
         self, payment: Payment, accepts: Sequence[Requirement], fingerprint: bytes, resource_url: str
-    ) -> Claimed | Kept | VerificationFailure:
-        """Verify the payment and claim it for one call, before any work is done.
+    ) -> Claimed | PaidResponse | VerificationFailure:
+        """Verify the payment and claim it for one call, before the request is handled.
 
-        `fingerprint` tells the request from another one; the same payment with the same request waits for the answer
-        that is being made, and gets it. Raises Problem `upstream-unavailable` (nothing is claimed),
-        `payment-pending` (send the same payment again), `idempotency-conflict`.
+        `fingerprint` identifies the request: the same payment with the same request waits for the response and gets it.
+        Raises Problem `upstream-unavailable` (nothing is claimed), `payment-pending` (send the same payment again),
+        `idempotency-conflict`.
         """
-        requirement = chosen_from(accepts, payment)
+        requirement = match_requirement(accepts, payment)
         if isinstance(requirement, VerificationFailure):
             return requirement
-        asked = Asked(payment, requirement, fingerprint, resource_url, clock.seconds())
+        request = ClaimRequest(payment, requirement, fingerprint, resource_url, clock.seconds())
         while True:
-            outcome = await self._in_turn(asked)
+            outcome = await self._try_claim(request)
             if outcome is not None:
                 return outcome
-            if clock.seconds() >= asked.at + WAIT_SECONDS:
-                raise pending()
+            if clock.seconds() >= request.at + WAIT_SECONDS:
+                raise payment_pending()
             await asyncio.sleep(POLL_SECONDS)
 
-    async def settle(self, claimed: Claimed, answer: StoredResponse) -> Headers | VerificationFailure:
-        """Keep the answer, move the money, enter it in the ledger; the headers to send with the answer.
+    async def settle(self, claimed: Claimed, response: StoredResponse) -> Headers | VerificationFailure:
+        """Store the response, settle, and record the transfer in the ledger; the headers for the response.
 
-        Refused means the money has not moved: send the 402, not the answer. Raises Problem `payment-pending` while
-        nobody can tell: the same payment will get this answer. A `release` afterwards does no harm.
+        A VerificationFailure means that no money was moved: send the 402, not the response. Raises Problem
+        `payment-pending` if the outcome is unknown: the same payment gets this response later. A `release` afterwards
+        does no harm.
         """
         async with self._database.writing() as transaction:
-            kept = msgspec.msgpack.encode(answer)
-            is_ours = await store.keep_answer(transaction, claimed.key, claimed.lease, kept)
+            encoded = msgspec.msgpack.encode(response)
+            is_ours = await store.store_response(transaction, claimed.key, claimed.lease, encoded)
         if not is_ours:
-            raise pending()
-        settling = self._spawn(self._settlement.carry_out(claimed))
+            raise payment_pending()
+        settling = self._spawn(self._settlement.settle(claimed))
         try:
             outcome = await asyncio.wait_for(asyncio.shield(settling), SETTLE_SECONDS)
         except (TimeoutError, Problem) as failure:
-            log.warning("a payment is pending", payer=claimed.payment.payer, cause=type(failure).__name__)
+            log.warning("payment pending", payer=claimed.payment.payer, cause=type(failure).__name__)
             outcome = None
         if outcome is None:
-            raise pending()
+            raise payment_pending()
         return outcome
 
     async def release(self, claimed: Claimed) -> None:
-        """Nothing came of the work: the payer may use the same authorization again."""
-        self._leases.drop(claimed.lease)
+        """Release the claim of a call that failed: the payer may use the same authorization again."""
+        self._leases.release(claimed.lease)
         async with self._database.writing() as transaction:
             await store.release(transaction, claimed.key, claimed.lease)
 
     def delivered(self, payment: Payment) -> None:
-        """The answer was handed over whole: from now on the same payment is refused as used. Returns at once."""
-        self._handed.setdefault(key_of(payment), clock.seconds())
-        self._leaving.add(key_of(payment))
+        """The response was completely sent: refuse the same payment from now on. Returns at once."""
+        self._delivered_at.setdefault(payment_key(payment), clock.seconds())
+        self._grace.add(payment_key(payment))
 
-    async def receipts(self, before: float, limit: int) -> list[Receipted]:
-        """The payments settled before that moment (seconds since 1970), newest first."""
+    async def receipts(self, before: float, limit: int) -> list[SettledPayment]:
+        """The payments settled before that time (seconds since 1970), newest first."""
         async with self._database.reading() as connection:
-            return [receipted(row) for row in await store.settled(connection, before, limit)]
+            return [settled_payment_from_row(row) for row in await store.settled(connection, before, limit)]
 
     async def reconcile(self) -> Reconciliation:
-        """The ledger's payments against the chain. Raises ChainUnavailable."""
+        """Compare the ledger's payments with the chain. Raises ChainUnavailable."""
         return await reconcile(self._chain, self._ledger)
 
     async def recover(self) -> None:
-        """Free the claims that processes left behind, and find out what became of what they were settling, once."""
+        """Release the claims of processes that are gone, and resolve the payments they were settling, once."""
         async with self._database.reading() as connection:
-            rows = await store.lapsed(connection, clock.seconds(), LARGEST_ROUND)
+            rows = await store.lapsed(connection, clock.seconds(), MAX_ROWS)
         for outcome in await asyncio.gather(*map(self._recover, rows), return_exceptions=True):
             if isinstance(outcome, BaseException):
-                log.warning("a payment stays open", cause=type(outcome).__name__)
+                log.warning("payment not resolved", cause=type(outcome).__name__)
 
-    async def resolve_for_ever(self) -> None:
-        """Recover every two seconds; forget answers that were kept long enough."""
+    async def run_recovery(self) -> None:
+        """Recover every two seconds, and delete stored responses after their time to live."""
         rounds = 0
         while True:
             try:
                 await self.recover()
                 if rounds % SWEEP_ROUNDS == 0:
                     async with self._database.writing() as transaction:
-                        await store.forget_answers(transaction, clock.seconds() - KEPT_SECONDS)
+                        await store.delete_responses(transaction, clock.seconds() - RESPONSE_TTL_SECONDS)
             except Problem as problem:
-                log.warning("payments not looked after", code=problem.code)
+                log.warning("payment recovery failed", code=problem.code)
             rounds += 1
             await asyncio.sleep(ROUND_SECONDS)
 
     async def close(self) -> None:
-        """Let what is under way come to its end, as far as it does within seconds."""
-        self._leaving.close()
+        """Wait some seconds for settlements in progress, then cancel them."""
+        self._grace.close()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5.0)
         for task in self._tasks:
             task.cancel()
         await self._leases.close()
 
-    async def _in_turn(self, asked: Asked) -> Claimed | Kept | VerificationFailure | None:
-        """One at a time for each payment, so that many copies of it ask the chain once. None: ask again shortly."""
-        turn = self._turns.setdefault(asked.key, asyncio.Lock())
-        async with turn:
+    async def _try_claim(self, request: ClaimRequest) -> Claimed | PaidResponse | VerificationFailure | None:
+        """One call at a time for each payment, so that copies of it query the chain once. None: try again shortly."""
+        async with self._locks.setdefault(request.key, asyncio.Lock()):
             async with self._database.reading() as connection:
-                row = await store.find(connection, asked.key)
-            return await (self._fresh(asked) if row is None else self._again(row, asked))
+                row = await store.find(connection, request.key)
+            return await (self._new_claim(request) if row is None else self._reclaim(row, request))
 
-    async def _again(self, row: Any, asked: Asked) -> Claimed | Kept | VerificationFailure | None:
-        verdict = judge(row, asked, clock.seconds(), self._handed.get(asked.key))
-        if isinstance(verdict, Kept | VerificationFailure):
+    async def _reclaim(self, row: Any, request: ClaimRequest) -> Claimed | PaidResponse | VerificationFailure | None:
+        verdict = decide(row, request, clock.seconds(), self._delivered_at.get(request.key))
+        if isinstance(verdict, PaidResponse | VerificationFailure):
             return verdict
         if verdict == "abandoned":
             async with self._database.writing() as transaction:
-                await store.release(transaction, asked.key, row.lease)
-            return await self._fresh(asked)
+                await store.release(transaction, request.key, row.lease)
+            return await self._new_claim(request)
         if verdict == "fresh":
-            outcome = await self._fresh(asked)
+            outcome = await self._new_claim(request)
             is_used = isinstance(outcome, VerificationFailure) and outcome.reason == InvalidReason.NONCE_USED
             if not is_used:
                 return outcome
-            # What had failed was carried out after all, or cancelled.
+            # The failed payment was settled after all, or cancelled.
             verdict = "resume"
         if verdict == "resume":
             self._spawn(self._settlement.resume(row, may_settle=True))
         return None
 
-    async def _fresh(self, asked: Asked) -> Claimed | VerificationFailure | None:
-        """Ask the chain, then take the payment; None where another process was quicker."""
-        payment, requirement = asked.payment, asked.requirement
-        if untimely := untimely_at(payment, clock.seconds()):
-            return untimely
-        sound = await ask_chain(self._chain, payment, requirement, self._terms.factories)
-        if isinstance(sound, VerificationFailure):
-            return sound
-        lease, until = self._leases.fresh()
+    async def _new_claim(self, request: ClaimRequest) -> Claimed | VerificationFailure | None:
+        """Verify on the chain, then claim; None if another process was first."""
+        payment, requirement = request.payment, request.requirement
+        if invalid := check_validity(payment, clock.seconds()):
+            return invalid
+        verified = await verify_on_chain(self._chain, payment, requirement, self._terms.factories)
+        if isinstance(verified, VerificationFailure):
+            return verified
+        lease, until = self._leases.new_lease()
         async with self._database.writing() as transaction:
             is_ours = await store.insert_claim(
                 transaction,
@@ -238,27 +243,27 @@ class X402:
                 version=payment.version,
                 payment=payment.raw,
                 requirement=msgspec.json.encode(requirement),
-                digest=digest_of(payment, requirement),
-                fingerprint=asked.fingerprint,
+                digest=authorization_digest(payment, requirement),
+                fingerprint=request.fingerprint,
                 payment_id=payment.payment_id,
-                resource_url=asked.resource_url,
-                since_block=sound.block_number,
+                resource_url=request.resource_url,
+                since_block=verified.block_number,
                 claimed_at=clock.seconds(),
             )
-            if not is_ours and await self._is_named(transaction, payment):
-                raise name_taken()
+            if not is_ours and await self._has_identifier(transaction, payment):
+                raise identifier_conflict()
         if not is_ours:
             return None
         failpoints.reach("x402.claimed")
-        self._leases.hold(lease)
-        return Claimed(payment, requirement, asked.resource_url, sound.block_number, lease)
+        self._leases.acquire(lease)
+        return Claimed(payment, requirement, request.resource_url, verified.block_number, lease)
 
     @staticmethod
-    async def _is_named(transaction: Transaction, payment: Payment) -> bool:
-        """Whether another payment of this payer has its name."""
+    async def _has_identifier(transaction: Transaction, payment: Payment) -> bool:
+        """Whether another payment of this payer has the same payment identifier."""
         if payment.payment_id is None:
             return False
-        row = await store.find_named(transaction, payment.payer, payment.payment_id)
+        row = await store.find_by_identifier(transaction, payment.payer, payment.payment_id)
         return row is not None and row.nonce != payment.nonce
 
     async def _recover(self, row: Any) -> None:
@@ -270,16 +275,16 @@ class X402:
 
     async def _mark_delivered(self, key: store.Key) -> None:
         async with self._database.writing() as transaction:
-            await store.mark_delivered(transaction, key, self._handed[key])
-        del self._handed[key]
+            await store.mark_delivered(transaction, key, self._delivered_at[key])
+        del self._delivered_at[key]
 
-    def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.create_task(work)
+    def _spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._task_done)
         return task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and isinstance(task.exception(), Exception):
-            log.warning("a payment stays open", cause=type(task.exception()).__name__)
+            log.warning("payment not resolved", cause=type(task.exception()).__name__)

@@ -9,13 +9,13 @@ from msgspec import Struct
 from tollhouse.evm.address import checksummed, parse_address
 from tollhouse.evm.keccak import keccak256
 from tollhouse.evm.signature import address_of
-from tollhouse.payments.x402.headers import as_header
+from tollhouse.payments.x402.headers import encode_header
 from tollhouse.payments.x402.types import Payment, Requirement
 
 OFFER_RECEIPT = "offer-receipt"
 VERSION = 1
 
-# The extension's domain: of no contract, and of chain 1 whatever chain was paid on.
+# The extension's domain: no contract, and chain 1 whatever chain was paid on.
 _DOMAIN = keccak256(
     keccak256(b"EIP712Domain(string name,string version,uint256 chainId)")
     + keccak256(b"x402 receipt")
@@ -28,7 +28,7 @@ _RECEIPT_TYPE = keccak256(
 
 
 class PaymentReceipt(Struct, frozen=True, rename="camel"):
-    """What is stated: `payer` (checksummed) paid for `resource_url`, by that transaction, at that second."""
+    """The receipt: `payer` (checksummed) paid for `resource_url` with that transaction at that second."""
 
     network: str
     resource_url: str
@@ -39,7 +39,7 @@ class PaymentReceipt(Struct, frozen=True, rename="camel"):
 
 
 class SignedReceipt(Struct, frozen=True):
-    """The statement as it is sent and kept; `signature` is r, s and v (27 or 28) in hex."""
+    """A receipt as sent and stored; `signature` is r, s and v (27 or 28) in hex."""
 
     format: str
     payload: PaymentReceipt
@@ -47,14 +47,14 @@ class SignedReceipt(Struct, frozen=True):
 
 
 class ReceiptSigner:
-    """Signs with one secp256k1 key of 32 bytes. Verifiers learn `address` from the operator."""
+    """Signs receipts with one secp256k1 key of 32 bytes. Verifiers get `address` from the operator."""
 
     def __init__(self, key: bytes) -> None:
         self._key = PrivateKey(key)
         self.address = checksummed(address_of(self._key.public_key))
 
     def sign(self, receipt: PaymentReceipt) -> SignedReceipt:
-        """The receipt with its signature."""
+        """Sign a receipt."""
         made = self._key.sign_recoverable(receipt_digest(receipt), hasher=None)
         return SignedReceipt("eip712", receipt, "0x" + made[:64].hex() + f"{27 + made[64]:02x}")
 
@@ -73,7 +73,7 @@ def receipt_digest(receipt: PaymentReceipt) -> bytes:
     return keccak256(b"\x19\x01" + _DOMAIN + struct)
 
 
-def as_extension(receipt: SignedReceipt) -> dict[str, Any]:
+def receipt_extension(receipt: SignedReceipt) -> dict[str, Any]:
     """The member of `extensions` in a settlement response."""
     return {OFFER_RECEIPT: {"info": {"receipt": receipt}}}
 
@@ -88,13 +88,13 @@ Headers = tuple[tuple[str, str], ...]
 
 
 def settled_headers(payment: Payment, requirement: Requirement, tx_hash: str, receipt: str | None) -> Headers:
-    """The header of an answer that was paid for; `receipt` is the signed receipt's JSON."""
-    told = {"success": True, **_common(payment, requirement, tx_hash)}
+    """The header of a paid response; `receipt` is the signed receipt's JSON."""
+    payload = {"success": True, **_common(payment, requirement, tx_hash)}
     if payment.version == 2:
-        told["amount"] = str(requirement.amount_micros)
+        payload["amount"] = str(requirement.amount_micros)
     if receipt is not None:
-        told["extensions"] = as_extension(msgspec.json.decode(receipt, type=SignedReceipt))
-    return _header(payment, told)
+        payload["extensions"] = receipt_extension(msgspec.json.decode(receipt, type=SignedReceipt))
+    return _header(payment, payload)
 
 
 def failed_headers(payment: Payment, requirement: Requirement, reason: str) -> Headers:
@@ -110,5 +110,5 @@ def _common(payment: Payment, requirement: Requirement, tx_hash: str) -> dict[st
     }
 
 
-def _header(payment: Payment, told: dict[str, Any]) -> Headers:
-    return ((V1_HEADER if payment.version == 1 else V2_HEADER, as_header(told)),)
+def _header(payment: Payment, payload: dict[str, Any]) -> Headers:
+    return ((V1_HEADER if payment.version == 1 else V2_HEADER, encode_header(payload)),)

@@ -1,7 +1,7 @@
-"""Payments as rows: one for each (payer, nonce), which only its lease's holder changes. Moments are seconds since 1970.
+"""Payments as rows, one per (payer, nonce), changed only by the holder of the lease. Times are seconds since 1970.
 
-claimed -> settling (the answer is kept) -> settled -> delivered; or failed, which may be claimed again. A claim that
-is released, or whose payment can never be carried out any more, is no row.
+claimed -> settling (the response is stored) -> settled -> delivered; or failed, which may be claimed again. A claim
+that is released, or whose payment can never be settled, has no row.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ from tollhouse.logs import logger
 from tollhouse.storage.database import Database, Transaction, metadata
 
 CLAIMED, SETTLING, SETTLED, DELIVERED, FAILED = "claimed", "settling", "settled", "delivered", "failed"
-NOBODY = ""
-"""The lease of what nobody works on."""
+NO_LEASE = ""
+"""The lease of a payment that no process works on."""
 
 payment = Table(
     "x402_payment",
@@ -75,14 +75,14 @@ async def find(connection: AsyncConnection, key: Key) -> Any:
     return (await connection.execute(select(payment).where(_is(key)))).one_or_none()
 
 
-async def find_named(connection: AsyncConnection, payer: str, payment_id: str) -> Any:
-    """The row that the payer calls so, or None."""
+async def find_by_identifier(connection: AsyncConnection, payer: str, payment_id: str) -> Any:
+    """The row with this payment identifier, or None."""
     query = select(payment).where(payment.c.payer == payer, payment.c.payment_id == payment_id)
     return (await connection.execute(query)).one_or_none()
 
 
 async def insert_claim(transaction: Transaction, **values: object) -> bool:
-    """Claim a payment, failed before or never seen; False where somebody has it, or has its name."""
+    """Claim a payment that is new or failed before; False if it, or its identifier, is taken."""
     failed = delete(payment).where(payment.c.payer == values["payer"], payment.c.state == FAILED)
     is_same = payment.c.nonce == values["nonce"]
     if values["payment_id"] is not None:
@@ -94,74 +94,74 @@ async def insert_claim(transaction: Transaction, **values: object) -> bool:
 
 
 async def release(transaction: Transaction, key: Key, lease: str) -> None:
-    """Forget a claim that came to nothing."""
+    """Delete a claim whose call failed."""
     await transaction.execute(delete(payment).where(_is(key), payment.c.lease == lease, payment.c.state == CLAIMED))
 
 
-async def keep_answer(transaction: Transaction, key: Key, lease: str, answer: bytes) -> bool:
-    """From here on the money may move; False where the claim is lost."""
+async def store_response(transaction: Transaction, key: Key, lease: str, answer: bytes) -> bool:
+    """Store the response: from here on money may move. False if the claim is lost."""
     query = update(payment).where(_is(key), payment.c.lease == lease, payment.c.state == CLAIMED)
     return (await transaction.execute(query.values(state=SETTLING, answer=answer))).rowcount == 1
 
 
 async def mark_settled(transaction: Transaction, key: Key, **values: object) -> None:
-    """The money has moved and is in the ledger. Whoever finds that out is right, with a lease or without."""
+    """The money was moved and recorded in the ledger. Anyone who finds that out may say so, with or without a lease."""
     query = update(payment).where(_is(key), payment.c.state.in_((SETTLING, FAILED)))
     await transaction.execute(query.values(state=SETTLED, reason=None, **values))
 
 
-async def mark_failed(transaction: Transaction, key: Key, lease: str, reason: str, look_again_at: float) -> None:
-    """This attempt came to nothing. The answer stays until nobody can carry the payment out any more."""
+async def mark_failed(transaction: Transaction, key: Key, lease: str, reason: str, recheck_at: float) -> None:
+    """This attempt failed. The response stays until the authorization has expired."""
     query = update(payment).where(_is(key), payment.c.lease == lease, payment.c.state == SETTLING)
-    await transaction.execute(query.values(state=FAILED, reason=reason, lease=NOBODY, lease_until=look_again_at))
+    await transaction.execute(query.values(state=FAILED, reason=reason, lease=NO_LEASE, lease_until=recheck_at))
 
 
-async def forget(transaction: Transaction, key: Key, lease: str) -> None:
-    """The payment can never be carried out: forget it, and the answer it did not buy."""
+async def delete_payment(transaction: Transaction, key: Key, lease: str) -> None:
+    """Delete a payment that can never be settled, with its response."""
     states = payment.c.state.in_((SETTLING, FAILED))
     await transaction.execute(delete(payment).where(_is(key), payment.c.lease == lease, states))
 
 
 async def mark_delivered(transaction: Transaction, key: Key, now: float) -> None:
-    """The answer was wholly sent."""
+    """The response was completely sent."""
     query = update(payment).where(_is(key), payment.c.state == SETTLED)
     await transaction.execute(query.values(state=DELIVERED, delivered_at=now))
 
 
 async def renew(transaction: Transaction, leases: Collection[str], until: float) -> None:
-    """Hold on to what is being worked on."""
+    """Renew leases."""
     states = payment.c.state.in_((CLAIMED, SETTLING))
     await transaction.execute(update(payment).where(payment.c.lease.in_(leases), states).values(lease_until=until))
 
 
 async def take(transaction: Transaction, key: Key, lapsed: str, lease: str, until: float) -> bool:
-    """Take over what its holder let lapse; False where another was quicker."""
+    """Take over a lapsed lease; False if another process was first."""
     query = update(payment).where(_is(key), payment.c.lease == lapsed)
     return (await transaction.execute(query.values(lease=lease, lease_until=until))).rowcount == 1
 
 
-async def let_go(transaction: Transaction, key: Key, lease: str, look_again_at: float) -> None:
-    """Leave it to whoever asks for it, or looks for what is open after that moment."""
+async def release_lease(transaction: Transaction, key: Key, lease: str, recheck_at: float) -> None:
+    """Leave the payment to the next call that asks for it, or to recovery after that time."""
     states = payment.c.state.in_((SETTLING, FAILED))
     query = update(payment).where(_is(key), payment.c.lease == lease, states)
-    await transaction.execute(query.values(lease=NOBODY, lease_until=look_again_at))
+    await transaction.execute(query.values(lease=NO_LEASE, lease_until=recheck_at))
 
 
 async def lapsed(connection: AsyncConnection, now: float, limit: int) -> list[Any]:
-    """Rows that nobody holds and that are not at their end, longest lapsed first."""
+    """Unfinished rows whose lease has lapsed, the oldest first."""
     is_open = payment.c.state.in_((CLAIMED, SETTLING, FAILED))
     query = select(payment).where(is_open, payment.c.lease_until < now).order_by(payment.c.lease_until)
     return list(await connection.execute(query.limit(limit)))
 
 
-async def forget_answers(transaction: Transaction, before: float) -> None:
-    """Forget the answers of payments settled before that moment."""
+async def delete_responses(transaction: Transaction, before: float) -> None:
+    """Delete the responses of payments settled before that time."""
     query = update(payment).where(payment.c.settled_at < before, payment.c.answer.is_not(None))
     await transaction.execute(query.values(answer=None))
 
 
 async def settled(connection: AsyncConnection, before: float, limit: int) -> list[Any]:
-    """The payments settled before that moment, newest first."""
+    """The payments settled before that time, newest first."""
     query = select(payment).where(payment.c.settled_at < before)
     return list(await connection.execute(query.order_by(payment.c.settled_at.desc(), payment.c.nonce).limit(limit)))
 
@@ -174,12 +174,12 @@ log = logger("payments.x402")
 
 LEASE_SECONDS = 12.0
 RENEW_SECONDS = 3.0
-LONGEST_SECONDS = 300.0
-"""After so long a claim that was neither settled nor released is left to the others: whoever had it has lost it."""
+MAX_HELD_SECONDS = 300.0
+"""After this time a claim that was neither settled nor released is given up."""
 
 
 class Leases:
-    """The leases this process holds, renewed for as long as it lives."""
+    """The leases this process holds, renewed while it lives. Other processes take over what has lapsed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -187,22 +187,22 @@ class Leases:
         self._renewing: asyncio.Task[None] | None = None
 
     @staticmethod
-    def fresh() -> tuple[str, float]:
-        """A lease nobody else has, and until when it holds unless it is renewed."""
+    def new_lease() -> tuple[str, float]:
+        """A unique lease, and its expiry unless it is renewed."""
         return secrets.token_hex(16), clock.seconds() + LEASE_SECONDS
 
-    def hold(self, lease: str) -> None:
-        """Renew it from now on."""
-        self._held[lease] = clock.seconds() + LONGEST_SECONDS
+    def acquire(self, lease: str) -> None:
+        """Start to renew it."""
+        self._held[lease] = clock.seconds() + MAX_HELD_SECONDS
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew())
 
-    def drop(self, lease: str) -> None:
-        """Renew it no more."""
+    def release(self, lease: str) -> None:
+        """Stop to renew it."""
         self._held.pop(lease, None)
 
     async def close(self) -> None:
-        """Renew nothing any more."""
+        """Stop to renew all of them."""
         self._held.clear()
         if self._renewing is not None:
             self._renewing.cancel()
@@ -217,5 +217,5 @@ class Leases:
                 async with self._database.writing() as transaction:
                     await renew(transaction, list(self._held), now + LEASE_SECONDS)
             except Problem as problem:
-                log.warning("leases not renewed", code=problem.code)
+                log.warning("lease renewal failed", code=problem.code)
             await asyncio.sleep(RENEW_SECONDS)

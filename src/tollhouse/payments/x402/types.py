@@ -9,18 +9,18 @@ from tollhouse.evm.typed_data import Domain, TransferWithAuthorization
 from tollhouse.payments.chain.replies import Receipt
 
 EXACT = "exact"
-"""The one scheme spoken here: the exact amount, by an EIP-3009 authorization."""
+"""The only supported scheme: the exact amount, by an EIP-3009 authorization."""
 
 V1_NETWORKS = {8453: "base", 84532: "base-sepolia"}
-"""What version 1 calls a chain; version 2 says `eip155:<chain id>` (CAIP-2)."""
+"""The network names of version 1; version 2 uses `eip155:<chain id>` (CAIP-2)."""
 
 TOKEN_NAMES = {84532: "USDC"}
 TOKEN_NAME, TOKEN_VERSION = "USD Coin", "2"
-"""USDC's EIP-712 domain: the name is another on some chains."""
+"""USDC's EIP-712 domain. The name differs on some chains."""
 
 
 class Resource(Struct, frozen=True):
-    """What is for sale: its full public address, a sentence about it, and the media type of its answer."""
+    """The resource for sale: its public URL, a description, and the media type of its response."""
 
     url: str
     description: str
@@ -28,7 +28,7 @@ class Resource(Struct, frozen=True):
 
 
 class Requirement(Struct, frozen=True):
-    """What one call costs and how it may be paid. Amounts are token units, which are micro-USD.
+    """The price of one call and how to pay it. Amounts are token units, which are micro-USD.
 
     `asset` and `pay_to` are checksummed; `name` and `version` are the token's EIP-712 domain.
     """
@@ -44,25 +44,25 @@ class Requirement(Struct, frozen=True):
 
     @property
     def network(self) -> str:
-        """The chain as version 2 names it."""
+        """The network in version 2."""
         return f"eip155:{self.chain_id}"
 
     @property
     def network_v1(self) -> str | None:
-        """The chain as version 1 names it; None where version 1 has no name for it."""
+        """The network in version 1; None if version 1 has no name for it."""
         return V1_NETWORKS.get(self.chain_id)
 
     def network_for(self, version: int) -> str:
-        """The chain as that version of the protocol names it, in an answer."""
+        """The network as that protocol version names it, for responses."""
         return self.network_v1 or self.network if version == 1 else self.network
 
     @property
     def domain(self) -> Domain:
-        """What a payer's signature has to be good for."""
+        """The EIP-712 domain of the payer's signature."""
         return Domain(self.name, self.version, self.chain_id, parse_address(self.asset).raw)
 
     def v1(self, resource: Resource) -> dict[str, Any]:
-        """One of `accepts` in version 1. `outputSchema` is left out: a null breaks npm's x402-fetch."""
+        """An entry of `accepts` in version 1. Without `outputSchema`: a null breaks npm's x402-fetch."""
         return {
             "scheme": self.scheme,
             "network": self.network_for(1),
@@ -77,7 +77,7 @@ class Requirement(Struct, frozen=True):
         }
 
     def v2(self) -> dict[str, Any]:
-        """One of `accepts` in version 2; a payment must carry the same again."""
+        """An entry of `accepts` in version 2; a payment must repeat it."""
         return {
             "scheme": self.scheme,
             "network": self.network,
@@ -90,11 +90,11 @@ class Requirement(Struct, frozen=True):
 
 
 class Payment(Struct, frozen=True):
-    """A payment as it was sent, well-formed and not yet believed.
+    """A payment as sent: well-formed, not verified.
 
-    `network` is in the sender's version's words. `signature` is whatever was signed with: 65 bytes from a key, any
-    bytes from a contract. `accepted` is the requirement that a version 2 payment says it fulfils. `raw` is the whole
-    JSON object as sent, to be handed on to a remote facilitator.
+    `network` is the name in the sender's protocol version. `signature` is 65 bytes from a key, or any bytes from a
+    contract. `accepted` is the requirement that a version 2 payment repeats. `raw` is the whole JSON object, for a
+    remote facilitator.
     """
 
     version: int
@@ -108,7 +108,7 @@ class Payment(Struct, frozen=True):
 
     @property
     def payer(self) -> str:
-        """The lower-case address that pays."""
+        """The payer's address, lower-case."""
         return "0x" + self.authorization.sender.hex()
 
     @property
@@ -118,9 +118,9 @@ class Payment(Struct, frozen=True):
 
 
 class VerificationFailure(Struct, frozen=True):
-    """This payment will not do. `reason` is the standard's code, `detail` a sentence fit for a stranger.
+    """The payment is invalid. `reason` is the specification's code, `detail` is safe to show.
 
-    `headers` are about a settlement that failed (`PAYMENT-RESPONSE` with `success: false`); usually there are none.
+    `headers` describe a failed settlement (`PAYMENT-RESPONSE` with `success: false`); usually there are none.
     """
 
     reason: str
@@ -129,7 +129,7 @@ class VerificationFailure(Struct, frozen=True):
 
 
 class Settled(Struct, frozen=True):
-    """The money has moved, in a block. `receipt`, where the settler has it, spares asking the node again."""
+    """The transfer is in a block. With `receipt` the node need not be queried again."""
 
     tx_hash: str
     payer: str
@@ -138,25 +138,25 @@ class Settled(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """This attempt did not carry the authorization out and never will. `reason` is one of the standard's codes."""
+    """This attempt did not settle the payment and never will. `reason` is one of the specification's codes."""
 
     reason: str
 
 
 class Unknown(Struct, frozen=True):
-    """It may have been carried out, or still be: nobody can tell yet. `tx_hash` where one was sent."""
+    """It may have been settled, or may still be. `tx_hash` is set if a transaction was sent."""
 
     tx_hash: str | None = None
 
 
 class Settler(Protocol):
-    """Carries authorizations out on the chain: the built-in facilitator, or a remote one."""
+    """Settles authorizations on the chain: the built-in facilitator, or a remote one."""
 
     async def settle(self, payment: Payment, requirement: Requirement) -> Settled | Failed | Unknown:
-        """Carry a verified payment out, and tell what became of it once it is in a block.
+        """Settle a verified payment, and return its outcome once it is in a block.
 
-        It may be called again for the same payment, at the same time or after a crash; the chain lets an
-        authorization happen once. It raises nothing: whatever goes wrong after sending is Unknown.
+        It may be called again for the same payment, concurrently or after a crash: the chain executes an authorization
+        once. It raises nothing: any failure after sending is Unknown.
         """
 
 

@@ -11,20 +11,18 @@ from tollhouse.payments.chain import replies
 from tollhouse.payments.chain.client import LATEST, ChainClient
 from tollhouse.payments.chain.contracts import (
     IS_VALID_SIGNATURE,
-    MULTICALL3,
-    WORD,
-    Call,
-    Outcome,
-    Wrapped,
-    aggregated,
+    CallResult,
+    ContractCall,
     authorization_state,
     balance_of,
     is_valid_signature,
-    outcomes,
+    multicall,
+    multicall_results,
     revert_text,
-    transfer_by_anybody,
-    transfer_by_key,
-    unwrapped,
+    transfer_with_contract_signature,
+    transfer_with_eoa_signature,
+    uint256,
+    unwrap_signature,
 )
 from tollhouse.payments.chain.replies import Block, ChainUnavailable
 from tollhouse.payments.x402.types import (
@@ -36,12 +34,12 @@ from tollhouse.payments.x402.types import (
     verification_failure,
 )
 
-SETTLING_SECONDS = 6
-"""An authorization must be valid for at least this long (the standard's rule): three blocks of Base."""
+MIN_VALID_SECONDS = 6
+"""An authorization must be valid for at least this long (a rule of the specification): three blocks of Base."""
 
 
-def chosen_from(accepts: Sequence[Requirement], payment: Payment) -> Requirement | VerificationFailure:
-    """The requirement that the payment is for: same network, exactly the amount, to exactly the recipient."""
+def match_requirement(accepts: Sequence[Requirement], payment: Payment) -> Requirement | VerificationFailure:
+    """The requirement that the payment meets: same network, exactly the amount, exactly the recipient."""
     if payment.scheme != EXACT:
         return verification_failure(InvalidReason.UNSUPPORTED_SCHEME, payment.version)
     on_network = [one for one in accepts if payment.network == _network(one, payment.version)]
@@ -58,28 +56,28 @@ def chosen_from(accepts: Sequence[Requirement], payment: Payment) -> Requirement
     return exact[0] if exact else verification_failure(InvalidReason.VALUE_MISMATCH, payment.version)
 
 
-def untimely_at(payment: Payment, now: float) -> VerificationFailure | None:
-    """Why the authorization cannot be carried out at that moment (seconds since 1970)."""
-    if payment.authorization.valid_before < now + SETTLING_SECONDS:
+def check_validity(payment: Payment, now: float) -> VerificationFailure | None:
+    """Why the authorization cannot be settled at that time (seconds since 1970); None if it can."""
+    if payment.authorization.valid_before < now + MIN_VALID_SECONDS:
         return verification_failure(InvalidReason.VALID_BEFORE, payment.version)
     if payment.authorization.valid_after > now:
         return verification_failure(InvalidReason.VALID_AFTER, payment.version)
     return None
 
 
-def signed_by_key(payment: Payment, requirement: Requirement) -> Signature | None:
-    """The signature, if it is one that the payer's own key made for this token; None where it is anything else."""
+def recover_eoa_signature(payment: Payment, requirement: Requirement) -> Signature | None:
+    """The signature, if the payer's own key made it for this token; None for anything else."""
     if len(payment.signature) != 65:
         return None
     try:
         signature = parse_signature(payment.signature.hex())
-        signer = recover(digest_of(payment, requirement), signature)
+        signer = recover(authorization_digest(payment, requirement), signature)
     except ValueError:
         return None
     return signature if signer == payment.authorization.sender else None
 
 
-def digest_of(payment: Payment, requirement: Requirement) -> bytes:
+def authorization_digest(payment: Payment, requirement: Requirement) -> bytes:
     """The 32 bytes that the payer signed."""
     return transfer_digest(requirement.domain, payment.authorization)
 
@@ -89,44 +87,45 @@ def _network(requirement: Requirement, version: int) -> str | None:
 
 
 class SettlementPlan(Struct, frozen=True):
-    """How a payment is carried out. `by_key` is its signature where the payer is a key.
+    """The calls that settle a payment. `eoa_signature` is set if the payer is a key (EOA).
 
-    `asking` asks the payer's contract whether it signed (EIP-1271). `making` makes the payer's wallet, where the
-    signature brings an allowed way to (EIP-6492); `is_barred` where it brings one that is not allowed.
+    `signature_check` asks the payer's contract for its signature (EIP-1271). `deployment` deploys the payer's wallet,
+    if the signature names an allowed factory (EIP-6492); `is_factory_refused` if it names one that is not allowed.
     """
 
-    transfer: Call
-    by_key: Signature | None
-    asking: Call | None = None
-    making: Call | None = None
-    is_barred: bool = False
+    transfer: ContractCall
+    eoa_signature: Signature | None
+    signature_check: ContractCall | None = None
+    deployment: ContractCall | None = None
+    is_factory_refused: bool = False
 
 
-def carrying(payment: Payment, requirement: Requirement, factories: Collection[str] = ()) -> SettlementPlan:
-    """The calls for a payment. `factories` are the addresses that may be called to make a wallet, in any case."""
-    by_key = signed_by_key(payment, requirement)
-    if by_key is not None:
-        return SettlementPlan(Call(requirement.asset, transfer_by_key(payment.authorization, by_key)), by_key)
-    wrapped = _unwrapped(payment.signature)
-    signature = wrapped.signature if wrapped else payment.signature
-    asking = Call(payment.payer, is_valid_signature(digest_of(payment, requirement), signature))
-    transfer = Call(requirement.asset, transfer_by_anybody(payment.authorization, signature))
-    if wrapped is None:
-        return SettlementPlan(transfer, None, asking)
-    if parse_address(wrapped.making.to) in {parse_address(factory) for factory in factories}:
-        return SettlementPlan(transfer, None, asking, wrapped.making)
-    return SettlementPlan(transfer, None, asking, is_barred=True)
-
-
-def _unwrapped(signature: bytes) -> Wrapped | None:
+def plan_settlement(payment: Payment, requirement: Requirement, factories: Collection[str] = ()) -> SettlementPlan:
+    """Plan the calls for a payment. `factories` are the addresses of the allowed wallet factories, in any case."""
+    eoa_signature = recover_eoa_signature(payment, requirement)
+    if eoa_signature is not None:
+        return SettlementPlan(
+            ContractCall(requirement.asset, transfer_with_eoa_signature(payment.authorization, eoa_signature)),
+            eoa_signature,
+        )
     try:
-        return unwrapped(signature)
+        wrapped = unwrap_signature(payment.signature)
     except ValueError:
-        return None
+        wrapped = None
+    signature = wrapped.signature if wrapped else payment.signature
+    signature_check = ContractCall(
+        payment.payer, is_valid_signature(authorization_digest(payment, requirement), signature)
+    )
+    transfer = ContractCall(requirement.asset, transfer_with_contract_signature(payment.authorization, signature))
+    if wrapped is None:
+        return SettlementPlan(transfer, None, signature_check)
+    if parse_address(wrapped.deployment.to) in {parse_address(factory) for factory in factories}:
+        return SettlementPlan(transfer, None, signature_check, wrapped.deployment)
+    return SettlementPlan(transfer, None, signature_check, is_factory_refused=True)
 
 
-# What USDC and tokens like it say when they revert.
-_SAID = {
+# Revert messages of USDC and similar tokens.
+_REVERT_MESSAGES = {
     "signature": InvalidReason.INVALID_SIGNATURE,
     "used or canceled": InvalidReason.NONCE_USED,
     "not yet valid": InvalidReason.VALID_AFTER,
@@ -137,79 +136,61 @@ _SAID = {
 
 
 class Verified(Struct, frozen=True):
-    """The chain would carry the payment out, as of that block."""
+    """The chain would execute the transfer, as of that block."""
 
     block_number: int
 
 
-async def ask_chain(
+async def verify_on_chain(
     chain: ChainClient, payment: Payment, requirement: Requirement, factories: Collection[str] = ()
 ) -> Verified | VerificationFailure:
     """Whether the payer signed, holds enough, has not used the nonce, and the transfer would succeed now.
 
-    The calls run one after another in one `eth_call` of Multicall3, so a wallet can be made before it is asked, and
-    none of them sees another block. Raises ChainUnavailable.
+    All calls run in one `eth_call` of Multicall3, in order: a wallet can be deployed before it is asked, and all see
+    the same block. Raises ChainUnavailable.
     """
-    carried = carrying(payment, requirement, factories)
-    calls = _calls(payment, requirement, carried)
-    block, came_to = await _asked(chain, requirement.chain_id, list(calls.values()))
-    reason = _reason(payment, carried, dict(zip(calls, came_to, strict=True)))
+    plan = plan_settlement(payment, requirement, factories)
+    calls = _calls(payment, requirement, plan)
+    block, results = await _execute(chain, requirement.chain_id, list(calls.values()))
+    reason = _reason(payment, plan, dict(zip(calls, results, strict=True)))
     return Verified(block.number) if reason is None else verification_failure(reason, payment.version)
 
 
-def _calls(payment: Payment, requirement: Requirement, carried: SettlementPlan) -> dict[str, Call]:
-    """What is asked, by name, in its order: the transfer comes last, for it changes what the others see."""
+def _calls(payment: Payment, requirement: Requirement, plan: SettlementPlan) -> dict[str, ContractCall]:
+    """The calls by name, in order. The transfer comes last, because it changes what the others see."""
     paid = payment.authorization
     calls = {
-        "balance": Call(requirement.asset, balance_of(paid.sender)),
-        "is_used": Call(requirement.asset, authorization_state(paid.sender, paid.nonce)),
-        "making": carried.making,
-        "asking": carried.asking,
-        "transfer": carried.transfer,
+        "balance": ContractCall(requirement.asset, balance_of(paid.sender)),
+        "is_used": ContractCall(requirement.asset, authorization_state(paid.sender, paid.nonce)),
+        "deployment": plan.deployment,
+        "signature_check": plan.signature_check,
+        "transfer": plan.transfer,
     }
     return {name: call for name, call in calls.items() if call is not None}
 
 
-async def _asked(chain: ChainClient, chain_id: int, calls: list[Call]) -> tuple[Block, list[Outcome]]:
-    asked = {"to": MULTICALL3, "data": "0x" + aggregated(calls).hex()}
-    told = await chain.rpc.questions(
-        [
-            ("eth_chainId", []),
-            ("eth_getBlockByNumber", [LATEST, False]),
-            ("eth_call", [asked, LATEST]),
-        ]
+async def _execute(chain: ChainClient, chain_id: int, calls: list[ContractCall]) -> tuple[Block, list[CallResult]]:
+    chain_id_reply, block_reply, results = await chain.rpc.batch(
+        [("eth_chainId", []), ("eth_getBlockByNumber", [LATEST, False]), multicall(calls)]
     )
-    if replies.quantity(told[0]) != chain_id:
-        raise ChainUnavailable("the node is of another chain")
-    block = replies.block(told[1], LATEST)
+    if replies.quantity(chain_id_reply) != chain_id:
+        raise ChainUnavailable("the node serves another chain")
+    block = replies.block(block_reply, LATEST)
     if block is None:
-        raise ChainUnavailable("a node without a newest block")
-    try:
-        return block, outcomes(replies.hex_bytes(told[2]), len(calls))
-    except ValueError:
-        failure = "Multicall3 is not on this chain, or answers in another shape"
-    raise ChainUnavailable(failure)
+        raise ChainUnavailable("the node has no newest block")
+    return block, multicall_results(results, len(calls))
 
 
-def _reason(payment: Payment, carried: SettlementPlan, came_to: dict[str, Outcome]) -> str | None:
-    if carried.asking is not None and not _says_yes(came_to["asking"]):
-        return InvalidReason.FACTORY_NOT_ALLOWED if carried.is_barred else InvalidReason.INVALID_SIGNATURE
-    if _number(came_to["is_used"]) != 0:
+def _reason(payment: Payment, plan: SettlementPlan, results: dict[str, CallResult]) -> str | None:
+    check = results.get("signature_check")
+    if check is not None and not (check.is_success and check.return_data[:4] == IS_VALID_SIGNATURE):
+        return InvalidReason.FACTORY_NOT_ALLOWED if plan.is_factory_refused else InvalidReason.INVALID_SIGNATURE
+    if uint256(results["is_used"]) != 0:
         return InvalidReason.NONCE_USED
-    if _number(came_to["balance"]) < payment.authorization.value:
+    if uint256(results["balance"]) < payment.authorization.value:
         return InvalidReason.INSUFFICIENT_FUNDS
-    transfer = came_to["transfer"]
+    transfer = results["transfer"]
     if transfer.is_success:
         return None
-    said = revert_text(transfer.answer).lower()
-    return next((reason for words, reason in _SAID.items() if words in said), InvalidReason.INVALID_STATE)
-
-
-def _says_yes(outcome: Outcome) -> bool:
-    return outcome.is_success and outcome.answer[:4] == IS_VALID_SIGNATURE
-
-
-def _number(outcome: Outcome) -> int:
-    if not outcome.is_success or len(outcome.answer) != WORD:
-        raise ChainUnavailable("no token that knows authorizations is at the address")
-    return int.from_bytes(outcome.answer)
+    said = revert_text(transfer.return_data).lower()
+    return next((reason for words, reason in _REVERT_MESSAGES.items() if words in said), InvalidReason.INVALID_STATE)

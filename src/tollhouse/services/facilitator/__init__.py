@@ -1,1 +1,1 @@
-"""Our facilitator for others: their resource servers' x402 payments, verified and settled over HTTP."""
+"""The facilitator service: verifies and settles x402 payments of other resource servers over HTTP."""

@@ -1,4 +1,4 @@
-"""Where payments come in to be verified and settled: each authorization is settled for one caller, once."""
+"""The facilitator's endpoints: verify and settle payments. Each authorization is settled for one caller, once."""
 
 import asyncio
 from typing import Any
@@ -24,16 +24,16 @@ from tollhouse.payments.x402.types import (
     VerificationFailure,
     verification_failure,
 )
-from tollhouse.payments.x402.verification import ask_chain, chosen_from, untimely_at
+from tollhouse.payments.x402.verification import check_validity, match_requirement, verify_on_chain
 from tollhouse.services.facilitator.types import (
     SETTLE_ERROR,
     SETTLEMENT_PENDING,
     VERIFY_ERROR,
     FacilitatorRequest,
     Kind,
+    PaymentRequest,
     SettleResult,
     Supported,
-    Told,
     UnreadableError,
     Verified,
     read_request,
@@ -44,18 +44,16 @@ log = logger("services.facilitator")
 OPERATOR_ONLY = Terms("operator", operator_token="x402_facilitator_auth")  # noqa: S106 - a setting's name
 """The token is the one that a server with `x402_facilitator_url` sends: the same setting on both sides."""
 PER_MINUTE = 6_000
-"""Requests of each kind from one address: a busy resource server's, and still a bound to what the node is asked."""
+"""Requests of each kind from one address: enough for a busy resource server, and a limit on calls to the node."""
 SETTLE_SECONDS = 25.0
 CLAIM_SECONDS = 3_600
 _ONE = Windows(None, 1, CLAIM_SECONDS)
 
-_NODE = "The chain's node does not answer as it should. Nothing was sent; ask again shortly."
-_PENDING = (
-    "Nobody can tell yet whether the money has moved. Look the authorization up on the chain; do not ask for another."
-)
+_NODE = "The chain's node is unavailable. Nothing was sent. Try again shortly."
+_PENDING = "The outcome is not known yet. Look up the authorization on the chain before you ask for another payment."
 
 
-# One payment, as the descriptions show it.
+# Examples for the API description: one payment.
 _PAYER, _SELLER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "0x90F79bf6EB2c4f870365E785982E1f101E93b906"
 _ACCOUNT = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
 _BASE = "eip155:8453"
@@ -109,10 +107,10 @@ SUPPORTED: dict[str, Any] = {
 }
 
 
-class Settling(Struct, frozen=True):
-    """What the operator lets be settled: `settled` is its chain and token, with neither amount nor recipient.
+class SettlementConfig(Struct, frozen=True):
+    """What the operator settles: `settled` is the chain and token, without amount and recipient.
 
-    `factories` may make a payer's wallet (EIP-6492).
+    `factories` may deploy a payer's wallet (EIP-6492).
     """
 
     chain: ChainClient
@@ -122,10 +120,10 @@ class Settling(Struct, frozen=True):
 
 
 class FacilitatorEndpoints:
-    """The operations `POST /verify`, `POST /settle` and `GET /supported`."""
+    """`POST /verify`, `POST /settle` and `GET /supported`."""
 
-    def __init__(self, settling: Settling | None, meter: Meter) -> None:
-        self._settling = settling
+    def __init__(self, config: SettlementConfig | None, meter: Meter) -> None:
+        self._settling = config
         self._meter = meter
 
     def endpoints(self) -> list[Endpoint]:
@@ -182,8 +180,8 @@ class FacilitatorEndpoints:
             ),
         ]
 
-    async def supported(self, _asked: Request[None, None]) -> Supported:
-        """What is settled here; nothing where the operator has not set this up."""
+    async def supported(self, _request: Request[None, None]) -> Supported:
+        """The supported kinds; empty if the operator has not configured settlement."""
         if self._settling is None:
             return Supported([], [], {})
         settled = self._settling.settled
@@ -194,59 +192,59 @@ class FacilitatorEndpoints:
 
     async def verify(self, request: Request[None, FacilitatorRequest]) -> Response:
         """Whether a payment would be settled now."""
-        settling = self._configured()
+        config = self._configured()
         await self._admit("verify", request.address)
         try:
-            told = read_request(request.body, settling.settled)
-            refusal = await _refusal(settling, told)
+            parsed = read_request(request.body, config.settled)
+            refusal = await _refusal(config, parsed)
         except UnreadableError as error:
-            return _answer(400, Verified(is_valid=False, invalid_reason=error.reason, invalid_message=error.detail))
+            return _response(400, Verified(is_valid=False, invalid_reason=error.reason, invalid_message=error.detail))
         except ChainUnavailable:
-            return _answer(502, Verified(is_valid=False, invalid_reason=VERIFY_ERROR, invalid_message=_NODE))
-        payer = parse_address(told.payment.payer).text
+            return _response(502, Verified(is_valid=False, invalid_reason=VERIFY_ERROR, invalid_message=_NODE))
+        payer = parse_address(parsed.payment.payer).text
         if refusal is not None:
-            told_why = Verified(
+            result = Verified(
                 is_valid=False, invalid_reason=refusal.reason, invalid_message=refusal.detail, payer=payer
             )
-            return _answer(200, told_why)
-        return _answer(200, Verified(is_valid=True, payer=payer))
+            return _response(200, result)
+        return _response(200, Verified(is_valid=True, payer=payer))
 
     async def settle(self, request: Request[None, FacilitatorRequest]) -> Response:
-        """Carry a payment out. Two calls with one authorization are never both told that they were paid."""
-        settling = self._configured()
+        """Settle a payment. Of two calls with one authorization, at most one reports success."""
+        config = self._configured()
         await self._admit("settle", request.address)
         try:
-            told = read_request(request.body, settling.settled)
+            parsed = read_request(request.body, config.settled)
         except UnreadableError as error:
-            return _answer(
+            return _response(
                 400,
                 SettleResult(
                     success=False,
                     transaction="",
-                    network=settling.settled.network,
+                    network=config.settled.network,
                     error_reason=error.reason,
                     error_message=error.detail,
                 ),
             )
         try:
-            refusal = await _refusal(settling, told)
+            refusal = await _refusal(config, parsed)
         except ChainUnavailable:
-            return _answer(502, _failed(told, SETTLE_ERROR, _NODE))
+            return _response(502, _failed(parsed, SETTLE_ERROR, _NODE))
         if refusal is not None:
-            return _answer(200, _failed(told, refusal.reason, refusal.detail))
-        claim = await self._meter.reserve(_claim_of(told), _ONE)
+            return _response(200, _failed(parsed, refusal.reason, refusal.detail))
+        claim = await self._meter.reserve(_claim_key(parsed), _ONE)
         if claim.verdict.refused_by:
-            return _answer(200, _failed(told, SETTLEMENT_PENDING, "Another call has this payment settled."))
-        return _answer(200, await self._settled(settling, told, claim))
+            return _response(200, _failed(parsed, SETTLEMENT_PENDING, "This payment is being settled by another call."))
+        return _response(200, await self._settled(config, parsed, claim))
 
-    async def _settled(self, settling: Settling, told: Told, claim: Reservation) -> SettleResult:
+    async def _settled(self, config: SettlementConfig, parsed: PaymentRequest, claim: Reservation) -> SettleResult:
         try:
-            outcome = await asyncio.wait_for(settling.settler.settle(told.payment, told.requirement), SETTLE_SECONDS)
+            outcome = await asyncio.wait_for(config.settler.settle(parsed.payment, parsed.requirement), SETTLE_SECONDS)
         except TimeoutError:
             outcome = Unknown()
-        version, payer = told.payment.version, parse_address(told.payment.payer).text
+        version, payer = parsed.payment.version, parse_address(parsed.payment.payer).text
         if isinstance(outcome, Settled):
-            network, amount = told.requirement.network_for(version), str(told.requirement.amount_micros)
+            network, amount = parsed.requirement.network_for(version), str(parsed.requirement.amount_micros)
             return SettleResult(
                 success=True,
                 transaction=outcome.tx_hash,
@@ -255,52 +253,52 @@ class FacilitatorEndpoints:
                 amount=amount if version == 2 else None,
             )
         if isinstance(outcome, Unknown):
-            return _failed(told, SETTLEMENT_PENDING, _PENDING, outcome.tx_hash or "")
-        # Nothing was carried out for this call: the next may try.
+            return _failed(parsed, SETTLEMENT_PENDING, _PENDING, outcome.tx_hash or "")
+        # Nothing was settled for this call: the next call may try.
         await self._meter.release(claim)
-        no = verification_failure(outcome.reason, version)
-        return _failed(told, no.reason, no.detail)
+        failure = verification_failure(outcome.reason, version)
+        return _failed(parsed, failure.reason, failure.detail)
 
     async def _admit(self, kind: str, address: str) -> None:
         windows = Windows(None, PER_MINUTE)
         await count_or_refuse(self._meter, f"facilitator-{kind}:{address}", windows, "payments")
 
-    def _configured(self) -> Settling:
+    def _configured(self) -> SettlementConfig:
         if self._settling is None:
             raise Problem(
                 "not-configured",
-                "This server settles no payments: its operator has not set `x402_facilitator_key` and `evm_rpc_url`.",
+                "This server does not settle payments. The operator must set `x402_facilitator_key` and `evm_rpc_url`.",
                 headers={"Retry-After": "3600"},
                 setting="x402_facilitator_key, evm_rpc_url",
             )
         return self._settling
 
 
-async def _refusal(settling: Settling, told: Told) -> VerificationFailure | None:
-    """Why the payment would not be carried out now. Raises ChainUnavailable."""
-    chosen = chosen_from([told.requirement], told.payment)
+async def _refusal(config: SettlementConfig, parsed: PaymentRequest) -> VerificationFailure | None:
+    """Why the payment cannot be settled now. Raises ChainUnavailable."""
+    chosen = match_requirement([parsed.requirement], parsed.payment)
     if isinstance(chosen, VerificationFailure):
         return chosen
-    if untimely := untimely_at(told.payment, clock.seconds()):
+    if untimely := check_validity(parsed.payment, clock.seconds()):
         return untimely
-    sound = await ask_chain(settling.chain, told.payment, told.requirement, settling.factories)
+    sound = await verify_on_chain(config.chain, parsed.payment, parsed.requirement, config.factories)
     return sound if isinstance(sound, VerificationFailure) else None
 
 
-def _failed(told: Told, reason: str, detail: str, tx_hash: str = "") -> SettleResult:
+def _failed(parsed: PaymentRequest, reason: str, detail: str, tx_hash: str = "") -> SettleResult:
     return SettleResult(
         success=False,
         transaction=tx_hash,
-        network=told.requirement.network_for(told.payment.version),
+        network=parsed.requirement.network_for(parsed.payment.version),
         error_reason=reason,
         error_message=detail,
-        payer=parse_address(told.payment.payer).text,
+        payer=parse_address(parsed.payment.payer).text,
     )
 
 
-def _claim_of(told: Told) -> str:
-    return f"facilitator-claim:{told.payment.payer}:{told.payment.nonce}"
+def _claim_key(parsed: PaymentRequest) -> str:
+    return f"facilitator-claim:{parsed.payment.payer}:{parsed.payment.nonce}"
 
 
-def _answer(status: int, result: Struct) -> Response:
+def _response(status: int, result: Struct) -> Response:
     return Response(msgspec.json.encode(result), status=status, cache_control="no-store")

@@ -1,4 +1,4 @@
-"""What is said to a facilitator and what it answers, as the x402 standard writes it in both of its versions."""
+"""Requests and responses of the facilitator, versions 1 and 2 of the x402 specification."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from tollhouse.evm.address import parse_address
-from tollhouse.payments.x402.headers import payment_of
+from tollhouse.payments.x402.headers import decode_payment
 from tollhouse.payments.x402.types import EXACT, InvalidReason, Payment, Requirement
 
 SETTLEMENT_PENDING = "settlement_pending"
@@ -21,21 +21,22 @@ _Text = Annotated[str, Meta(max_length=4096)]
 
 
 class FacilitatorRequest(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The body of `POST /verify` and `POST /settle`: the payment as it was sent, and what it was asked for."""
+    """The body of `POST /verify` and `POST /settle`: the payment as sent, and its requirement."""
 
     version: Annotated[Any, Meta(description="1 or 2", extra_json_schema={"enum": [1, 2]})] = msgspec.field(
         name="x402Version"
     )
     payment_payload: Annotated[
-        Raw, Meta(description="The payment, as in `X-PAYMENT` or `PAYMENT-SIGNATURE`", extra_json_schema=_OBJECT)
+        Raw,
+        Meta(description="The payment, as in the header `X-PAYMENT` or `PAYMENT-SIGNATURE`", extra_json_schema=_OBJECT),
     ]
     payment_requirements: Annotated[
-        Raw, Meta(description="The one of `accepts` that it is for", extra_json_schema=_OBJECT)
+        Raw, Meta(description="The entry of `accepts` that it is for", extra_json_schema=_OBJECT)
     ]
 
 
 class Verified(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What `/verify` answers. `payer` is checksummed, and missing where the payment is not readable."""
+    """The response of `/verify`. `payer` is checksummed, and missing if the payment is not readable."""
 
     is_valid: bool
     invalid_reason: str | None = None
@@ -44,7 +45,7 @@ class Verified(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class SettleResult(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What `/settle` answers. `transaction` is empty where none carried the payment out."""
+    """The response of `/settle`. `transaction` is empty if none settled the payment."""
 
     success: bool
     transaction: str
@@ -56,7 +57,7 @@ class SettleResult(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Kind(Struct, frozen=True, rename="camel"):
-    """One thing that is settled here."""
+    """A supported scheme and network."""
 
     scheme: str
     network: str
@@ -64,7 +65,7 @@ class Kind(Struct, frozen=True, rename="camel"):
 
 
 class Supported(Struct, frozen=True):
-    """What is settled here; `signers` are the accounts that send the transactions, by family of chains."""
+    """The supported kinds; `signers` are the accounts that send transactions, by family of chains."""
 
     kinds: list[Kind]
     extensions: list[str]
@@ -72,7 +73,7 @@ class Supported(Struct, frozen=True):
 
 
 class UnreadableError(Exception):
-    """The request is not one of the standard's. `reason` is the standard's code, `detail` fit for a stranger."""
+    """The request does not follow the specification. `reason` is its code, `detail` is safe to show."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -110,15 +111,15 @@ class _RequiredV2(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     extra: _Extra | None = None
 
 
-class Told(Struct, frozen=True):
-    """A request that was read: a payment and what it is to be held against."""
+class PaymentRequest(Struct, frozen=True):
+    """A decoded request: a payment and its requirement."""
 
     payment: Payment
     requirement: Requirement
 
 
-def read_request(request: FacilitatorRequest, settled: Requirement) -> Told:
-    """What is asked, where it is about the token that is settled here. Raises UnreadableError."""
+def read_request(request: FacilitatorRequest, settled: Requirement) -> PaymentRequest:
+    """Decode a request about the token that is settled here. Raises UnreadableError."""
     version = request.version
     if type(version) is not int or version not in {1, 2}:
         raise UnreadableError(InvalidReason.INVALID_VERSION, "`x402Version` must be 1 or 2")
@@ -126,18 +127,18 @@ def read_request(request: FacilitatorRequest, settled: Requirement) -> Told:
     requirement = _requirement(bytes(request.payment_requirements), version, settled)
     if payment.accepted is not None:
         _check_accepted(payment.accepted, bytes(request.payment_requirements))
-    return Told(msgspec.structs.replace(payment, accepted=None), requirement)
+    return PaymentRequest(msgspec.structs.replace(payment, accepted=None), requirement)
 
 
 def _payment(raw: bytes, version: int) -> Payment:
     try:
         if msgspec.json.decode(raw, type=_Versioned).version != version:
             raise UnreadableError(
-                InvalidReason.INVALID_VERSION, "`paymentPayload` is of another version than the request"
+                InvalidReason.INVALID_VERSION, "`paymentPayload` must have the version of the request"
             )
-        return payment_of(raw, version)
+        return decode_payment(raw, version)
     except (msgspec.DecodeError, RecursionError):
-        detail = "`paymentPayload` is no payment of the standard"
+        detail = "`paymentPayload` is not a valid x402 payment"
     except ValueError as error:
         detail = f"`paymentPayload`: {error}"
     raise UnreadableError(InvalidReason.INVALID_PAYLOAD, detail)
@@ -145,36 +146,36 @@ def _payment(raw: bytes, version: int) -> Payment:
 
 def _requirement(raw: bytes, version: int, settled: Requirement) -> Requirement:
     try:
-        asked: _RequiredV1 | _RequiredV2
+        requirement: _RequiredV1 | _RequiredV2
         if version == 1:
-            asked = msgspec.json.decode(raw, type=_RequiredV1)
-            amount, network = asked.max_amount_required, settled.network_v1
+            requirement = msgspec.json.decode(raw, type=_RequiredV1)
+            amount, network = requirement.max_amount_required, settled.network_v1
         else:
-            asked = msgspec.json.decode(raw, type=_RequiredV2)
-            amount, network = asked.amount, settled.network
-        pay_to, asset = parse_address(asked.pay_to), parse_address(asked.asset)
+            requirement = msgspec.json.decode(raw, type=_RequiredV2)
+            amount, network = requirement.amount, settled.network
+        pay_to, asset = parse_address(requirement.pay_to), parse_address(requirement.asset)
     except (ValueError, RecursionError) as error:
-        detail = str(error) if isinstance(error, msgspec.ValidationError) else "no requirement of the standard"
+        detail = str(error) if isinstance(error, msgspec.ValidationError) else "not a valid x402 requirement"
         raise UnreadableError(InvalidReason.INVALID_REQUIREMENTS, f"`paymentRequirements`: {detail}") from None
-    extra = asked.extra or _Extra()
-    if asked.scheme != EXACT or extra.asset_transfer_method != _EIP_3009:
+    extra = requirement.extra or _Extra()
+    if requirement.scheme != EXACT or extra.asset_transfer_method != _EIP_3009:
         raise UnreadableError(
-            InvalidReason.UNSUPPORTED_SCHEME, "only `exact` by an EIP-3009 authorization is settled here"
+            InvalidReason.UNSUPPORTED_SCHEME, "only the scheme `exact` with an EIP-3009 authorization is supported"
         )
-    if asked.network != network:
-        raise UnreadableError(InvalidReason.INVALID_NETWORK, f"only payments on `{network}` are settled here")
+    if requirement.network != network:
+        raise UnreadableError(InvalidReason.INVALID_NETWORK, f"only payments on `{network}` are supported")
     domain = (extra.name or settled.name, extra.version or settled.version)
     if asset != parse_address(settled.asset) or domain != (settled.name, settled.version):
-        raise UnreadableError(InvalidReason.INVALID_REQUIREMENTS, f"only the token {settled.asset} is settled here")
+        raise UnreadableError(InvalidReason.INVALID_REQUIREMENTS, f"only the token {settled.asset} is supported")
     return msgspec.structs.replace(
-        settled, amount_micros=int(amount), pay_to=pay_to.text, max_timeout_seconds=asked.max_timeout_seconds
+        settled, amount_micros=int(amount), pay_to=pay_to.text, max_timeout_seconds=requirement.max_timeout_seconds
     )
 
 
 def _check_accepted(accepted: dict[str, Any], requirements: bytes) -> None:
     if accepted != msgspec.json.decode(requirements):
         raise UnreadableError(
-            InvalidReason.INVALID_REQUIREMENTS, "what the payment accepts is not what `paymentRequirements` says"
+            InvalidReason.INVALID_REQUIREMENTS, "`accepted` in the payment must equal `paymentRequirements`"
         )
 
 

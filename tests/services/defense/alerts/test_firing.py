@@ -29,7 +29,7 @@ HOUR, MINUTE = 3_600.0, 60.0
 async def delivered(house, hook, now=None):
     """Bodies that arrive once all that is due was delivered."""
     seen = len(hook.taken)
-    await house.context.webhooks.deliver_due_once(now)
+    await house.context.webhooks.deliver_due(now)
     return [msgspec.json.decode(told.body) for told in hook.taken[seen:]]
 
 

@@ -20,7 +20,7 @@ async def test_owner_is_told_that_an_endpoint_fails_and_replay_works_after_a_day
     hook.mode = "error"
     start = clock.seconds()
     for hours in range(25):
-        await house.context.webhooks.deliver_due_once(start + HOUR * hours)
+        await house.context.webhooks.deliver_due(start + HOUR * hours)
     endpoint = (await house.alert(made["id"]))["endpoint"]
     assert endpoint["status"] == "failing"
     assert endpoint["failing_since"]
@@ -33,7 +33,7 @@ async def test_owner_is_told_that_an_endpoint_fails_and_replay_works_after_a_day
     hook.mode = "ok"
     replayed = await house.ask("POST", f"/api/alerts/{made['id']}/deliveries/{waiting['id']}/replay")
     assert replayed.json()["state"] == "pending"
-    assert await house.context.webhooks.deliver_due_once() == 1
+    assert await house.context.webhooks.deliver_due() == 1
     (told,) = hook.taken
     assert is_signed(told, made["secret"])
     assert told.id == waiting["event_id"]
@@ -52,12 +52,12 @@ async def test_what_was_given_up_on_is_parked_and_counted_until_it_is_replayed(h
     hook.mode = "error"
     start = clock.seconds()
     for hours in range(0, 24 * 5, 2):
-        await house.context.webhooks.deliver_due_once(start + HOUR * hours)
+        await house.context.webhooks.deliver_due(start + HOUR * hours)
     assert (await house.alert(made["id"]))["endpoint"]["parked_count"] == 1
     (parked,) = await deliveries(house, made, "?state=parked")
     hook.mode = "ok"
     await house.ask("POST", f"/api/alerts/{made['id']}/deliveries/{parked['id']}/replay")
-    await house.context.webhooks.deliver_due_once()
+    await house.context.webhooks.deliver_due()
     assert len(hook.taken) == 1
     assert (await house.alert(made["id"]))["endpoint"]["parked_count"] == 0
 
@@ -66,7 +66,7 @@ async def test_disabled_endpoint_is_told_and_enabled_by_naming_its_url(house, ho
     made = await house.make(hook.url())
     hook.mode = "gone"
     test = (await house.ask("POST", f"/api/alerts/{made['id']}/test")).json()
-    await house.context.webhooks.deliver_due_once()
+    await house.context.webhooks.deliver_due()
     endpoint = (await house.alert(made["id"]))["endpoint"]
     assert endpoint["status"] == "disabled"
     assert endpoint["disabled_at"]
@@ -82,7 +82,7 @@ async def test_disabled_endpoint_is_told_and_enabled_by_naming_its_url(house, ho
     assert changed["endpoint"]["status"] == "active"
     for parked in await deliveries(house, made, "?state=parked"):
         await house.ask("POST", f"/api/alerts/{made['id']}/deliveries/{parked['id']}/replay")
-    await house.context.webhooks.deliver_due_once()
+    await house.context.webhooks.deliver_due()
     assert len(hook.taken) == 2
 
 
@@ -91,7 +91,7 @@ async def test_test_delivery_says_that_it_is_one(house, hook):
     for _ in range(2):
         test = (await house.ask("POST", f"/api/alerts/{made['id']}/test")).json()
         assert (test["type"], test["state"], test["subject_id"]) == ("alert.test", "pending", made["id"])
-    assert await house.context.webhooks.deliver_due_once() == 2
+    assert await house.context.webhooks.deliver_due() == 2
     assert len({told.id for told in hook.taken}) == 2
     assert all(is_signed(told, made["secret"]) for told in hook.taken)
     assert b'"type":"alert.test"' in hook.taken[0].body

@@ -1,1 +1,1 @@
-"""Settling x402 payments on the chain, through our own account or a remote facilitator."""
+"""Settlement of x402 payments on the chain, by our own account or a remote facilitator."""

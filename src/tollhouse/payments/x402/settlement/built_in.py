@@ -1,4 +1,4 @@
-"""The built-in facilitator: carries authorizations out on the chain with a key of its own."""
+"""The built-in facilitator: settles authorizations on the chain with its own account."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -11,33 +11,37 @@ from tollhouse.evm.address import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainRefused
-from tollhouse.payments.x402.outcome import Pending, Unrecoverable, fate_so_far
+from tollhouse.payments.x402.outcome import Pending, Unrecoverable, recent_outcome
 from tollhouse.payments.x402.settlement.simulation import Preflight
-from tollhouse.payments.x402.settlement.submission import FAILED, NotTakenError, Submission, Turn
+from tollhouse.payments.x402.settlement.submission import FAILED, AccountLock, NotAcceptedError, Submission
 from tollhouse.payments.x402.settlement.transaction import Wallet
-from tollhouse.payments.x402.settlement.transaction_monitor import NO_NODE_PAUSE_SECONDS, Pulse, Watch
+from tollhouse.payments.x402.settlement.transaction_monitor import (
+    NO_NODE_PAUSE_SECONDS,
+    BlockTicker,
+    TransactionMonitor,
+)
 from tollhouse.payments.x402.settlement.transaction_queue import (
-    MOST_RIDES,
+    MAX_PENDING,
     Outcome,
     PendingPayment,
     TransactionQueue,
-    payments_of,
+    payment_keys,
 )
 from tollhouse.payments.x402.types import Failed, InvalidReason, Payment, Requirement, Settled, Unknown
-from tollhouse.payments.x402.verification import carrying
+from tollhouse.payments.x402.verification import plan_settlement
 
 log = logger("payments.facilitator")
 
 UNSENT_SECONDS = 20.0
-"""How long a payment that cannot be sent is tried again, before its outcome is Unknown."""
+"""How long to retry a payment that cannot be sent, before its outcome is Unknown."""
 RETRY_SECONDS = 0.5
 GATHER_SECONDS = 0.02
-"""How long payments gather for one transaction, while others are waiting to be mined anyway."""
-LOOKS_FOR_USE = 5
+"""How long payments gather for one transaction, while other transactions are pending."""
+MAX_USE_LOOKUPS = 5
 
 
 class FacilitatorTerms(Struct, frozen=True):
-    """The one token it settles, on which chain, and the factories that may make a payer's wallet (EIP-6492)."""
+    """The chain and the token it settles, and the allowed wallet factories (EIP-6492)."""
 
     chain_id: int
     asset: str
@@ -45,160 +49,159 @@ class FacilitatorTerms(Struct, frozen=True):
 
 
 class BuiltInFacilitator:
-    """A Settler. Use it as an asynchronous context manager: it works while the block runs.
+    """A Settler that sends its own transactions. Use it as an asynchronous context manager.
 
-    Whoever calls waits without blocking anybody; what waits at the same time shares transactions.
+    Concurrent payments share transactions.
     """
 
-    def __init__(self, chain: ChainClient, wallet: Wallet, terms: FacilitatorTerms, turn: Turn) -> None:
+    def __init__(self, chain: ChainClient, wallet: Wallet, terms: FacilitatorTerms, account_lock: AccountLock) -> None:
         self._chain = chain
         self._terms = terms
-        self._traffic = TransactionQueue()
+        self._queue = TransactionQueue()
         self.address = wallet.address
         """The account that sends the transactions and pays for their gas."""
-        foresight = Preflight(chain, wallet.address, terms.asset, terms.factories)
-        self._submission = Submission(chain, terms.chain_id, wallet, foresight, self._traffic, turn, self._look_up)
-        self._watch = Watch(chain, wallet.address, foresight, self._traffic, Pulse(), self._submission)
-        self._looked_up: set[int] = set()
+        preflight = Preflight(chain, wallet.address, terms.asset, terms.factories)
+        self._submission = Submission(
+            chain, terms.chain_id, wallet, preflight, self._queue, account_lock, self._start_resolving
+        )
+        self._monitor = TransactionMonitor(
+            chain, wallet.address, preflight, self._queue, BlockTicker(), self._submission
+        )
+        self._resolving: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._spawn(self._submit_for_ever())
-        self._spawn(self._watch_for_ever())
+        self._spawn(self._run_submission())
+        self._spawn(self._run_monitor())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop. What is under way may still be mined: its outcome is Unknown."""
+        """Stop. Pending transactions may still be mined: their payments' outcome is Unknown."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for ride in list(self._traffic.rides.values()):
-            self._traffic.arrive(ride, Unknown(_hash_of(self._traffic, ride)))
+        for pending in list(self._queue.payments.values()):
+            self._queue.resolve(pending, Unknown(_latest_hash(self._queue, pending)))
 
     async def settle(self, payment: Payment, requirement: Requirement) -> Settled | Failed | Unknown:
-        """See Settler. The same authorization asked for again, at once or later, is carried out once."""
-        if refused := self._refusal(requirement):
-            return refused
-        key = requirement.asset.lower(), payment.payer, payment.nonce
-        while (other := self._traffic.rides.get(key)) is not None:
-            outcome = await asyncio.shield(other.outcome)
-            if other.is_for(payment, requirement):
-                return outcome
-        if len(self._traffic.rides) >= MOST_RIDES:
-            return Failed(FAILED)
-        return await asyncio.shield(self._boarded(payment, requirement).outcome)
-
-    def _refusal(self, requirement: Requirement) -> Failed | None:
+        """See Settler. The same authorization, concurrently or again later, is settled once."""
         if requirement.chain_id != self._terms.chain_id:
             return Failed(InvalidReason.INVALID_NETWORK)
         if parse_address(requirement.asset) != parse_address(self._terms.asset):
             return Failed(InvalidReason.INVALID_REQUIREMENTS)
-        return None
+        key = requirement.asset.lower(), payment.payer, payment.nonce
+        while (other := self._queue.payments.get(key)) is not None:
+            outcome = await asyncio.shield(other.outcome)
+            if other.is_same_payment(payment, requirement):
+                return outcome
+        if len(self._queue.payments) >= MAX_PENDING:
+            return Failed(FAILED)
+        return await asyncio.shield(self._enqueue(payment, requirement).outcome)
 
-    def _boarded(self, payment: Payment, requirement: Requirement) -> PendingPayment:
-        plan = carrying(payment, requirement, self._terms.factories)
+    def _enqueue(self, payment: Payment, requirement: Requirement) -> PendingPayment:
+        plan = plan_settlement(payment, requirement, self._terms.factories)
         loop = asyncio.get_running_loop()
-        ride = PendingPayment(
-            payment, requirement, plan, loop.create_future(), loop.time(), is_alone=plan.by_key is None
+        pending = PendingPayment(
+            payment, requirement, plan, loop.create_future(), loop.time(), is_isolated=plan.eoa_signature is None
         )
-        self._traffic.board(ride)
-        return ride
+        self._queue.enqueue(pending)
+        return pending
 
-    async def _submit_for_ever(self) -> None:
+    async def _run_submission(self) -> None:
         while True:
-            await self._something_due()
-            if self._traffic.slots:
+            await self._wait_until_due()
+            if self._queue.slots:
                 await asyncio.sleep(GATHER_SECONDS)
-            rides = self._traffic.load(_now())
-            if not rides:
+            payments = self._queue.next_batch(_now())
+            if not payments:
                 continue
             try:
-                await self._submission.submit(rides)
+                await self._submission.submit(payments)
             except ChainRefused as refusal:
-                # As when the account has too little of the chain's coin to pay for gas.
-                log.error("the node takes no transaction", code=refusal.code, said=refusal.message)  # noqa: TRY400
-                for ride in self._stranded(rides):
-                    self._traffic.arrive(ride, Failed(FAILED))
-            except (Problem, NotTakenError):  # the node or the storage, which said so
-                self._try_again(self._stranded(rides))
+                # For example, the account has too little ether to pay for gas.
+                log.error("transaction refused by the node", code=refusal.code, error=refusal.message)  # noqa: TRY400
+                for pending in self._unsent(payments):
+                    self._queue.resolve(pending, Failed(FAILED))
+            except (Problem, NotAcceptedError):  # the node or the storage, which logged it
+                self._retry(self._unsent(payments))
             except Exception:
-                log.exception("payments were not sent", payments=payments_of(rides))
-                self._try_again(self._stranded(rides))
+                log.exception("payment submission failed", payments=payment_keys(payments))
+                self._retry(self._unsent(payments))
 
-    async def _something_due(self) -> None:
-        """Until a payment may be sent."""
+    async def _wait_until_due(self) -> None:
+        """Wait until a payment may be sent."""
         while True:
-            self._traffic.changed.clear()
-            due, now = self._traffic.next_due(), _now()
+            self._queue.changed.clear()
+            due, now = self._queue.next_due(), _now()
             if due is not None and due <= now:
                 return
             try:
-                await asyncio.wait_for(self._traffic.changed.wait(), None if due is None else due - now)
+                await asyncio.wait_for(self._queue.changed.wait(), None if due is None else due - now)
             except TimeoutError:
                 return
 
-    def _stranded(self, rides: Sequence[PendingPayment]) -> list[PendingPayment]:
-        """Those that were neither sent nor put aside."""
-        sent = {id(ride) for slot in self._traffic.slots.values() for ride in slot.rides}
-        aside = sent | {id(ride) for ride in self._traffic.waiting} | self._looked_up
-        return [ride for ride in rides if not ride.outcome.done() and id(ride) not in aside]
+    def _unsent(self, payments: Sequence[PendingPayment]) -> list[PendingPayment]:
+        """The payments that were neither sent nor deferred."""
+        sent = {id(pending) for slot in self._queue.slots.values() for pending in slot.payments}
+        deferred = sent | {id(pending) for pending in self._queue.waiting} | self._resolving
+        return [pending for pending in payments if not pending.outcome.done() and id(pending) not in deferred]
 
-    def _try_again(self, rides: Sequence[PendingPayment]) -> None:
+    def _retry(self, payments: Sequence[PendingPayment]) -> None:
         now = _now()
-        for ride in rides:
-            if now - ride.since < UNSENT_SECONDS:
-                self._traffic.wait(ride, now + RETRY_SECONDS)
+        for pending in payments:
+            if now - pending.since < UNSENT_SECONDS:
+                self._queue.wait(pending, now + RETRY_SECONDS)
             else:
-                self._traffic.arrive(ride, Unknown())
+                self._queue.resolve(pending, Unknown())
 
-    async def _watch_for_ever(self) -> None:
+    async def _run_monitor(self) -> None:
         while True:
-            await self._watch.pause()
+            await self._monitor.pause()
             try:
-                await self._watch.look()
+                await self._monitor.poll()
             except Problem:
                 await asyncio.sleep(NO_NODE_PAUSE_SECONDS)
-            except Exception:  # what is under way is not given up
-                log.exception("payments under way were not looked after")
+            except Exception:  # pending transactions are not given up
+                log.exception("transaction monitor failed")
                 await asyncio.sleep(NO_NODE_PAUSE_SECONDS)
 
-    def _look_up(self, ride: PendingPayment) -> None:
-        self._looked_up.add(id(ride))
-        self._spawn(self._tell_use(ride))
+    def _start_resolving(self, pending: PendingPayment) -> None:
+        self._resolving.add(id(pending))
+        self._spawn(self._resolve_used(pending))
 
-    async def _tell_use(self, ride: PendingPayment) -> None:
-        """The authorization was used: by somebody who carried it out in our place, by us before, or otherwise."""
+    async def _resolve_used(self, pending: PendingPayment) -> None:
+        """Resolve a used authorization: settled by somebody else, by us before, or used otherwise."""
         outcome: Outcome | Pending = Unknown()
         try:
-            outcome = await self._use_of(ride)
+            outcome = await self._find_use(pending)
         except Problem:
-            log.warning("the use of an authorization was not told", payer=ride.payment.payer, nonce=ride.payment.nonce)
+            log.warning("authorization use unknown", payer=pending.payment.payer, nonce=pending.payment.nonce)
         finally:
-            self._looked_up.discard(id(ride))
+            self._resolving.discard(id(pending))
         if isinstance(outcome, Pending):
-            self._traffic.wait(ride, _now() + RETRY_SECONDS)
+            self._queue.wait(pending, _now() + RETRY_SECONDS)
         else:
-            self._traffic.arrive(ride, outcome)
+            self._queue.resolve(pending, outcome)
 
-    async def _use_of(self, ride: PendingPayment) -> Outcome | Pending:
-        for _ in range(LOOKS_FOR_USE):
-            found = await fate_so_far(self._chain, ride.payment, ride.requirement)
-            if isinstance(found, Unrecoverable):
-                return Failed(found.reason)
-            if isinstance(found, Settled | Pending):
-                return found
+    async def _find_use(self, pending: PendingPayment) -> Outcome | Pending:
+        for _ in range(MAX_USE_LOOKUPS):
+            outcome = await recent_outcome(self._chain, pending.payment, pending.requirement)
+            if isinstance(outcome, Unrecoverable):
+                return Failed(outcome.reason)
+            if isinstance(outcome, Settled | Pending):
+                return outcome
             await asyncio.sleep(RETRY_SECONDS)
         return Unknown()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
-def _hash_of(traffic: TransactionQueue, ride: PendingPayment) -> str | None:
-    slots = [slot for slot in traffic.slots.values() if ride in slot.rides]
-    return slots[0].newest.signed.hash if slots else None
+def _latest_hash(queue: TransactionQueue, pending: PendingPayment) -> str | None:
+    slots = [slot for slot in queue.slots.values() if pending in slot.payments]
+    return slots[0].latest.signed.hash if slots else None
 
 
 def _now() -> float:

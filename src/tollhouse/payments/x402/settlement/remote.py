@@ -11,12 +11,12 @@ from msgspec import Meta, Raw, Struct
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
-from tollhouse.payments.x402.outcome import proves, settled_within
+from tollhouse.payments.x402.outcome import proves_payment, wait_for_outcome
 from tollhouse.payments.x402.types import EXACT, Failed, InvalidReason, Payment, Requirement, Resource, Settled, Unknown
 
-# Said before anything was sent to the chain, or once a transaction was mined without moving money: nothing will move.
-# Whatever else a facilitator says (`settlement_pending`, `unexpected_settle_error`, a word of its own) proves nothing.
-_NOTHING_MOVES = frozenset({
+# Reasons given before anything was sent, or after a mined transaction that moved nothing: no money will move.
+# Any other reason (`settlement_pending`, `unexpected_settle_error`, a code of its own) proves nothing.
+_CERTAIN_FAILURES = frozenset({
     InvalidReason.INSUFFICIENT_FUNDS,
     InvalidReason.INVALID_NETWORK,
     InvalidReason.INVALID_PAYLOAD,
@@ -37,14 +37,14 @@ _Hash = Annotated[str, Meta(pattern=r"^(0x[0-9a-fA-F]{64})?\Z")]
 
 
 class Verified(Struct, frozen=True, rename="camel"):
-    """What `/verify` answers."""
+    """The response of `/verify`."""
 
     is_valid: bool
     invalid_reason: _Reason | None = None
 
 
-class SettleAnswer(Struct, frozen=True, rename="camel"):
-    """What `/settle` answers. `transaction` is empty or null where there is none."""
+class SettleReply(Struct, frozen=True, rename="camel"):
+    """The response of `/settle`. `transaction` is empty or null if there is none."""
 
     success: bool
     error_reason: _Reason | None = None
@@ -52,7 +52,7 @@ class SettleAnswer(Struct, frozen=True, rename="camel"):
 
 
 class Kind(Struct, frozen=True, rename="camel"):
-    """One thing that a facilitator settles."""
+    """A supported scheme and network."""
 
     scheme: str
     network: str
@@ -60,7 +60,7 @@ class Kind(Struct, frozen=True, rename="camel"):
 
 
 class Supported(Struct, frozen=True):
-    """What `/supported` answers, as far as it matters here."""
+    """The response of `/supported`, as far as it is needed here."""
 
     kinds: list[Kind]
 
@@ -72,38 +72,38 @@ class _Request(Struct, frozen=True, rename="camel"):
 
 
 def request_body(payment: Payment, requirement: Requirement, resource_url: str) -> bytes:
-    """The body of `/verify` and of `/settle`: the payment as it was sent, and what it was asked for.
+    """The body of `/verify` and of `/settle`: the payment as sent, and its requirement.
 
-    Version 1 names a resource in the requirement; what is signed does not hold it, and no payment does either.
+    A version 1 requirement names a resource, which is not part of what is signed.
     """
     resource = Resource(resource_url, "", "application/json")
-    asked = requirement.v1(resource) if payment.version == 1 else requirement.v2()
-    return msgspec.json.encode(_Request(payment.version, Raw(payment.raw), asked))
+    required = requirement.v1(resource) if payment.version == 1 else requirement.v2()
+    return msgspec.json.encode(_Request(payment.version, Raw(payment.raw), required))
 
 
-def moves_nothing(reason: str | None) -> bool:
-    """Whether a failed settlement with this reason has moved no money and will not."""
-    return reason in _NOTHING_MOVES
+def is_certain_failure(reason: str | None) -> bool:
+    """Whether a settlement that failed for this reason has moved no money and never will."""
+    return reason in _CERTAIN_FAILURES
 
 
-# It would tell the whole address of every request.
+# httpx2 would log the whole URL of every request.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 log = logger("payments.facilitator")
 
 Read = TypeVar("Read", bound=Struct)
 
-LARGEST_BODY = 65_536
-LONGEST_REASON = 100
+MAX_BODY = 65_536
+MAX_REASON = 100
 FAILED = "unexpected_settle_error"
-# Said by whoever stands before the facilitator, or by it before it looked at the payment.
-_NOT_LET_IN = frozenset({401, 403, 404, 405, 413, 415, 429})
-# What it says of a payment that it settled already, for this caller before a crash or for somebody else.
-_PERHAPS_BY_US = frozenset({InvalidReason.NONCE_USED, InvalidReason.INVALID_STATE})
+# From a proxy before the facilitator, or from it before it processed the payment.
+_NOT_PROCESSED = frozenset({401, 403, 404, 405, 413, 415, 429})
+# Reasons for a payment that it settled already, for us before a crash or for somebody else.
+_MAYBE_SETTLED = frozenset({InvalidReason.NONCE_USED, InvalidReason.INVALID_STATE})
 
 
-class Patience(Struct, frozen=True):
-    """How long each answer of the facilitator may take, and how long the chain is asked where it gave none."""
+class RemoteLimits(Struct, frozen=True):
+    """How long each response may take, and how long the chain is queried if there is none."""
 
     verify_seconds: float = 5.0
     settle_seconds: float = 15.0
@@ -111,8 +111,8 @@ class Patience(Struct, frozen=True):
     connections: int = 100
 
 
-class NoAnswerError(Exception):
-    """Nothing usable came. `is_before`: nothing can have happened there."""
+class NoReplyError(Exception):
+    """No usable response. `is_before`: the facilitator cannot have acted on the request."""
 
     def __init__(self, failure: str, *, is_before: bool = False) -> None:
         super().__init__(failure)
@@ -120,110 +120,110 @@ class NoAnswerError(Exception):
 
 
 class RemoteFacilitator:
-    """A Settler. `resource_url` is what version 1's requirements name; `chain` is asked what really happened."""
+    """A Settler over HTTP. `resource_url` is named in version 1's requirements; `chain` proves the outcome."""
 
     def __init__(
-        self, url: str, token: str, chain: ChainClient, resource_url: str, patience: Patience | None = None
+        self, url: str, token: str, chain: ChainClient, resource_url: str, limits: RemoteLimits | None = None
     ) -> None:
         self._url = url.rstrip("/")
         self._chain = chain
         self._resource_url = resource_url
-        self._patience = patience or Patience()
+        self._limits = limits or RemoteLimits()
         self._client = httpx2.AsyncClient(
-            limits=httpx2.Limits(max_connections=self._patience.connections),
+            limits=httpx2.Limits(max_connections=self._limits.connections),
             headers={"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {}),
-            timeout=self._patience.settle_seconds,
+            timeout=self._limits.settle_seconds,
             follow_redirects=False,
         )
 
     async def settle(self, payment: Payment, requirement: Requirement) -> Settled | Failed | Unknown:
-        """See Settler. It is asked to verify first: whatever goes wrong there has moved no money for certain."""
+        """See Settler. Verifies first: a failure there has certainly moved no money."""
         body = request_body(payment, requirement, self._resource_url)
-        failed = await self._unverified(body)
+        failed = await self._verify(body)
         if failed is not None:
-            return await self._resolved(payment, requirement) if failed.reason in _PERHAPS_BY_US else failed
+            return await self._wait_for_outcome(payment, requirement) if failed.reason in _MAYBE_SETTLED else failed
         try:
-            answer = await self._asked("POST", "/settle", SettleAnswer, self._patience.settle_seconds, body)
-        except NoAnswerError as failure:
-            log.warning("a facilitator gave no answer to a settlement", failure=str(failure))
-            return Failed(FAILED) if failure.is_before else await self._resolved(payment, requirement)
-        if answer.success:
-            return await self._proven(payment, requirement, answer)
-        if moves_nothing(answer.error_reason):
-            return Failed(_reason(answer.error_reason))
-        log.warning("a facilitator failed to settle", reason=_reason(answer.error_reason))
-        return await self._resolved(payment, requirement, answer.transaction)
+            reply = await self._request("POST", "/settle", SettleReply, self._limits.settle_seconds, body)
+        except NoReplyError as failure:
+            log.warning("remote facilitator: no reply to settle", failure=str(failure))
+            return Failed(FAILED) if failure.is_before else await self._wait_for_outcome(payment, requirement)
+        if reply.success:
+            return await self._check_receipt(payment, requirement, reply)
+        if is_certain_failure(reply.error_reason):
+            return Failed(_reason(reply.error_reason))
+        log.warning("remote facilitator: settlement failed", reason=_reason(reply.error_reason))
+        return await self._wait_for_outcome(payment, requirement, reply.transaction)
 
-    async def lacks(self, requirement: Requirement) -> list[int]:
-        """The versions of the protocol in which it says that it does not settle this. Raises NoAnswerError."""
-        told = await self._asked("GET", "/supported", Supported, self._patience.verify_seconds)
-        kinds = {(kind.version, kind.scheme, kind.network) for kind in told.kinds}
+    async def unsupported_versions(self, requirement: Requirement) -> list[int]:
+        """The protocol versions in which it does not settle this. Raises NoReplyError."""
+        supported = await self._request("GET", "/supported", Supported, self._limits.verify_seconds)
+        kinds = {(kind.version, kind.scheme, kind.network) for kind in supported.kinds}
         versions = {1: requirement.network_v1, 2: requirement.network}
         return [version for version, name in versions.items() if name and (version, EXACT, name) not in kinds]
 
     async def close(self) -> None:
-        """Give every connection back."""
+        """Close every connection."""
         await self._client.aclose()
 
-    async def _unverified(self, body: bytes) -> Failed | None:
+    async def _verify(self, body: bytes) -> Failed | None:
         try:
-            told = await self._asked("POST", "/verify", Verified, self._patience.verify_seconds, body)
-        except NoAnswerError as failure:
-            log.warning("a facilitator does not verify", failure=str(failure))
+            verified = await self._request("POST", "/verify", Verified, self._limits.verify_seconds, body)
+        except NoReplyError as failure:
+            log.warning("remote facilitator: verification failed", failure=str(failure))
             return Failed(FAILED)
-        return None if told.is_valid else Failed(_reason(told.invalid_reason))
+        return None if verified.is_valid else Failed(_reason(verified.invalid_reason))
 
-    async def _proven(
-        self, payment: Payment, requirement: Requirement, answer: SettleAnswer
+    async def _check_receipt(
+        self, payment: Payment, requirement: Requirement, reply: SettleReply
     ) -> Settled | Failed | Unknown:
-        """The settlement as the chain has it; its transaction may not have reached our node yet."""
+        """The settlement as the chain has it. The transaction may not have reached our node yet."""
         try:
-            receipt = await self._chain.receipt(answer.transaction) if answer.transaction else None
+            receipt = await self._chain.receipt(reply.transaction) if reply.transaction else None
         except ChainUnavailable:
             receipt = None
-        if receipt is not None and proves(receipt, payment, requirement):
+        if receipt is not None and proves_payment(receipt, payment, requirement):
             return Settled(receipt.tx_hash, payment.payer, receipt.block_number, receipt)
-        return await self._resolved(payment, requirement, answer.transaction)
+        return await self._wait_for_outcome(payment, requirement, reply.transaction)
 
-    async def _resolved(
+    async def _wait_for_outcome(
         self, payment: Payment, requirement: Requirement, tx_hash: str | None = None
     ) -> Settled | Failed | Unknown:
-        found = await settled_within(self._chain, payment, requirement, self._patience.resolve_seconds)
-        return Unknown(tx_hash or None) if isinstance(found, Unknown) else found
+        outcome = await wait_for_outcome(self._chain, payment, requirement, self._limits.resolve_seconds)
+        return Unknown(tx_hash or None) if isinstance(outcome, Unknown) else outcome
 
-    async def _asked(self, method: str, path: str, shape: type[Read], seconds: float, body: bytes = b"") -> Read:
-        """The facilitator's answer, parsed strictly. Raises NoAnswerError, which never names the address."""
+    async def _request(self, method: str, path: str, shape: type[Read], seconds: float, body: bytes = b"") -> Read:
+        """Send a request and decode the response strictly. Raises NoReplyError, which never names the URL."""
         try:
             async with asyncio.timeout(seconds):
-                status, told = await self._exchanged(method, path, body)
+                status, content = await self._exchange(method, path, body)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as cause:
-            raise NoAnswerError(type(cause).__name__, is_before=True) from None
+            raise NoReplyError(type(cause).__name__, is_before=True) from None
         except (TimeoutError, httpx2.HTTPError, OSError, ValueError, ExceptionGroup) as cause:
-            raise NoAnswerError(type(cause).__name__) from None
-        if status in _NOT_LET_IN:
-            raise NoAnswerError(f"status {status}", is_before=True)
+            raise NoReplyError(type(cause).__name__) from None
+        if status in _NOT_PROCESSED:
+            raise NoReplyError(f"status {status}", is_before=True)
         try:
-            answer = msgspec.json.decode(told, type=shape)
+            reply = msgspec.json.decode(content, type=shape)
         except (msgspec.DecodeError, ValueError, RecursionError):
-            answer = None
-        # A facilitator refuses with 400 or 402 and the standard's object; no other status goes with one.
-        if answer is None or status not in {200, 400, 402}:
-            raise NoAnswerError(f"status {status} with {'an' if answer else 'no'} answer of the standard")
-        return answer
+            reply = None
+        # A facilitator refuses with 400 or 402 and an object of the specification; no other status has one.
+        if reply is None or status not in {200, 400, 402}:
+            raise NoReplyError(f"status {status} with {'a' if reply else 'no'} valid object")
+        return reply
 
-    async def _exchanged(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+    async def _exchange(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         headers = {"Content-Type": "application/json"} if body else {}
         async with self._client.stream(method, self._url + path, content=body, headers=headers) as response:
-            told = bytearray()
+            content = bytearray()
             async for chunk in response.aiter_raw():
-                told += chunk
-                if len(told) > LARGEST_BODY:
-                    raise ValueError("a body that is too large")
-            return response.status_code, bytes(told)
+                content += chunk
+                if len(content) > MAX_BODY:
+                    raise ValueError("response too large")
+            return response.status_code, bytes(content)
 
 
-def _reason(told: str | None) -> str:
-    """The reason in the standard's words; what is no word at all is not passed on."""
-    if told and len(told) <= LONGEST_REASON and told.replace("_", "").isalnum() and told.isascii():
-        return told
+def _reason(reason: str | None) -> str:
+    """The reason, if it has the form of a code; others are not passed on."""
+    if reason and len(reason) <= MAX_REASON and reason.replace("_", "").isalnum() and reason.isascii():
+        return reason
     return InvalidReason.TRANSACTION_FAILED

@@ -10,7 +10,7 @@ from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainRefused, ChainUnavailable
 from tollhouse.payments.x402.settlement.simulation import Preflight, SimulationResult, Verdict
-from tollhouse.payments.x402.settlement.transaction import Errand, Fees, Wallet, risen
+from tollhouse.payments.x402.settlement.transaction import Fees, TransactionRequest, Wallet, bump_fees
 from tollhouse.payments.x402.settlement.transaction_queue import (
     Attempt,
     GasLimitExceededError,
@@ -23,165 +23,174 @@ from tollhouse.payments.x402.settlement.transaction_queue import (
 )
 from tollhouse.payments.x402.types import Failed, InvalidReason
 
-Meaning = Literal["known", "taken", "used", "cheap", "other"]
+RpcErrorKind = Literal["known", "nonce_taken", "nonce_used", "underpriced", "other"]
 
-_SAID: dict[str, Meaning] = {
+_MESSAGES: dict[str, RpcErrorKind] = {
     "already known": "known",
     "already imported": "known",
     "known transaction": "known",
-    "replacement": "taken",
-    "nonce too low": "used",
-    "underpriced": "cheap",
-    "less than block base fee": "cheap",
-    "fee too low": "cheap",
+    "replacement": "nonce_taken",
+    "nonce too low": "nonce_used",
+    "underpriced": "underpriced",
+    "less than block base fee": "underpriced",
+    "fee too low": "underpriced",
 }
 
 
-def meaning(refusal: ChainRefused) -> Meaning:
-    """`known`: it has this one; `taken`: another waits under the nonce; `used`: the nonce is; `cheap`: offer more."""
-    said = refusal.message.lower()
-    return next((meant for words, meant in _SAID.items() if words in said), "other")
+def classify_rpc_error(refusal: ChainRefused) -> RpcErrorKind:
+    """Classify why a node refuses a transaction. Nodes agree on the messages, not on the codes.
+
+    `known`: the node has it already. `nonce_taken`: another transaction is pending under the nonce. `nonce_used`: the
+    nonce is used. `underpriced`: offer higher fees.
+    """
+    message = refusal.message.lower()
+    return next((kind for words, kind in _MESSAGES.items() if words in message), "other")
 
 
 log = logger("payments.facilitator")
 
-Turn = Callable[[], AbstractAsyncContextManager[None]]
-"""The account's lock among all processes that have its key."""
+AccountLock = Callable[[], AbstractAsyncContextManager[None]]
+"""The account's lock among all processes with its key."""
 
 FAILED = "unexpected_settle_error"
-MOST_OFFERS = 8
-"""How often one transaction is offered under another nonce or for more, before its payments wait for a while."""
-HELD_PAUSE_SECONDS = 0.5
-LONGEST_HELD_SECONDS = 20.0
+MAX_SENDS = 8
+"""How often a transaction is sent with another nonce or higher fees before its payments are retried later."""
+MEMPOOL_PAUSE_SECONDS = 0.5
+MAX_MEMPOOL_SECONDS = 20.0
 WAIT_PAUSE_SECONDS = 0.25
 
 
-class NotTakenError(Exception):
-    """The node took the transaction under no nonce and for no price that was tried."""
+class NotAcceptedError(Exception):
+    """The node accepted the transaction with no nonce and no fees that were tried."""
 
 
 class Submission:
-    """Takes payments that wait and gives them to the node; what it sends is in a slot from before it is sent."""
+    """Sends queued payments. A transaction is in a nonce slot before it is sent."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - all that a transaction is made of
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a transaction
         self,
         chain: ChainClient,
         chain_id: int,
         wallet: Wallet,
-        foresight: Preflight,
-        traffic: TransactionQueue,
-        turn: Turn,
-        look_up: Callable[[PendingPayment], None],
+        preflight: Preflight,
+        queue: TransactionQueue,
+        account_lock: AccountLock,
+        resolve_used: Callable[[PendingPayment], None],
     ) -> None:
         self._chain = chain
         self._chain_id = chain_id
         self._wallet = wallet
-        self._foresight = foresight
-        self._traffic = traffic
-        self._turn = turn
-        self._look_up = look_up
+        self._preflight = preflight
+        self._queue = queue
+        self._account_lock = account_lock
+        self._start_resolving = resolve_used
 
-    async def submit(self, rides: Sequence[PendingPayment]) -> None:
-        """Send those that would be carried out; put the others where they belong.
+    async def submit(self, payments: Sequence[PendingPayment]) -> None:
+        """Send the payments that would succeed, and defer the others.
 
-        Raises ChainUnavailable, ChainRefused, NotTakenError and storage's problems: then nothing was sent.
+        Raises ChainUnavailable, ChainRefused, NotAcceptedError and storage problems: then nothing was sent.
         """
-        async with self._turn():
-            outlook = await self._foresight.outlook(rides, self._traffic.burden())
-            going = []
-            for ride, verdict in zip(rides, outlook.verdicts, strict=True):
-                if verdict == "go" or (verdict == "held" and self._was_held_long(ride)):
-                    going.append(ride)
+        async with self._account_lock():
+            simulation = await self._preflight.simulate(payments, self._queue.pending_outflows())
+            ready = []
+            for pending, verdict in zip(payments, simulation.verdicts, strict=True):
+                if verdict == "ready" or (verdict == "in_mempool" and self._was_in_mempool_long(pending)):
+                    ready.append(pending)
                 else:
-                    self._put_aside(ride, verdict)
-            if going:
-                await self._send(going, outlook)
+                    self._defer(pending, verdict)
+            if ready:
+                await self._send(ready, simulation)
 
     async def fill(self, nonce: int) -> None:
-        """Use up a nonce under which a process that is gone left something that nobody mines. Raises as `submit`."""
-        async with self._turn():
-            fees = await self._foresight.quote()
-            await self._offer(
-                SimulationResult(nonce, fees, []), [], cancel_transaction(self._wallet.address), moves_on=False
+        """Use up a nonce that a process left behind with an unmined transaction. Raises as `submit`."""
+        async with self._account_lock():
+            fees = await self._preflight.quote()
+            await self._send_under_nonce(
+                SimulationResult(nonce, fees, []), [], cancel_transaction(self._wallet.address), may_change_nonce=False
             )
 
-    def version(self, nonce: int, fees: Fees, errand: Errand) -> Attempt:
-        """A transaction of ours."""
-        return Attempt(self._wallet.sign(self._chain_id, nonce, fees, errand), fees, errand)
+    def build_attempt(self, nonce: int, fees: Fees, request: TransactionRequest) -> Attempt:
+        """Sign a transaction."""
+        return Attempt(self._wallet.sign(self._chain_id, nonce, fees, request), fees, request)
 
-    def _put_aside(self, ride: PendingPayment, verdict: Verdict) -> None:
+    def _defer(self, pending: PendingPayment, verdict: Verdict) -> None:
         now = _now()
         if isinstance(verdict, Failed):
-            self._traffic.arrive(ride, verdict)
-        elif verdict == "used":
-            self._look_up(ride)
-        elif verdict == "alone":
-            ride.is_alone = True
-            self._traffic.wait(ride)
-        elif verdict == "held":
-            ride.held_since = ride.held_since or now
-            self._traffic.wait(ride, now + HELD_PAUSE_SECONDS)
+            self._queue.resolve(pending, verdict)
+        elif verdict == "already_used":
+            self._start_resolving(pending)
+        elif verdict == "isolate":
+            pending.is_isolated = True
+            self._queue.wait(pending)
+        elif verdict == "in_mempool":
+            pending.in_mempool_since = pending.in_mempool_since or now
+            self._queue.wait(pending, now + MEMPOOL_PAUSE_SECONDS)
         else:
-            self._traffic.wait(ride, now + WAIT_PAUSE_SECONDS)
+            self._queue.wait(pending, now + WAIT_PAUSE_SECONDS)
 
-    async def _send(self, rides: list[PendingPayment], outlook: SimulationResult) -> None:
-        if not rides[0].is_alone:
-            await self._offer(outlook, rides, batch_call(rides))
+    async def _send(self, payments: list[PendingPayment], simulation: SimulationResult) -> None:
+        if not payments[0].is_isolated:
+            await self._send_under_nonce(simulation, payments, batch_call(payments))
             return
         try:
-            errand = await single_call(self._chain, self._wallet.address, rides[0])
+            request = await single_call(self._chain, self._wallet.address, payments[0])
         except (ChainRefused, GasLimitExceededError):
-            # It passed a moment ago: a contract that says now this, now that.
-            self._traffic.arrive(rides[0], Failed(InvalidReason.INVALID_STATE))
+            # The simulation passed a moment ago: a contract whose result changes.
+            self._queue.resolve(payments[0], Failed(InvalidReason.INVALID_STATE))
         else:
-            await self._offer(outlook, rides, errand)
+            await self._send_under_nonce(simulation, payments, request)
 
-    async def _offer(
-        self, outlook: SimulationResult, rides: list[PendingPayment], errand: Errand, *, moves_on: bool = True
+    async def _send_under_nonce(
+        self,
+        simulation: SimulationResult,
+        payments: list[PendingPayment],
+        request: TransactionRequest,
+        *,
+        may_change_nonce: bool = True,
     ) -> None:
-        nonce, fees = outlook.nonce, outlook.fees
-        for _ in range(MOST_OFFERS):
-            nonce = self._traffic.free_nonce(nonce) if moves_on else nonce
-            if not moves_on and nonce in self._traffic.slots:
+        nonce, fees = simulation.nonce, simulation.fees
+        for _ in range(MAX_SENDS):
+            nonce = self._queue.next_free_nonce(nonce) if may_change_nonce else nonce
+            if not may_change_nonce and nonce in self._queue.slots:
                 return
-            slot = NonceSlot(nonce, tuple(rides), [self.version(nonce, fees, errand)], _now())
+            slot = NonceSlot(nonce, tuple(payments), [self.build_attempt(nonce, fees, request)], _now())
             try:
-                await self._sent(slot)
+                await self._broadcast_first(slot)
             except ChainRefused as refusal:
-                said = meaning(refusal)
-                if said == "other":
+                kind = classify_rpc_error(refusal)
+                if kind == "other":
                     raise
-                if said == "used" and not moves_on:
+                if kind == "nonce_used" and not may_change_nonce:
                     return
-                if said == "used":
+                if kind == "nonce_used":
                     nonce = await self._chain.transaction_count(self._wallet.address)
-                elif said == "taken" and moves_on:
+                elif kind == "nonce_taken" and may_change_nonce:
                     nonce += 1
                 else:
-                    fees = risen(risen(fees))
+                    fees = bump_fees(bump_fees(fees))
             else:
                 return
-        raise NotTakenError
+        raise NotAcceptedError
 
-    async def _sent(self, slot: NonceSlot) -> None:
-        """Hand it over. From here on it may be mined, unless the node says that it will not have it: ChainRefused."""
-        self._traffic.slots[slot.nonce] = slot
+    async def _broadcast_first(self, slot: NonceSlot) -> None:
+        """Send a new slot's transaction. It may be mined from here on, except after ChainRefused."""
+        self._queue.slots[slot.nonce] = slot
         failpoints.reach("facilitator.before-send")
         try:
-            await self._chain.send_raw_transaction(slot.newest.signed.raw)
+            await self._chain.send_raw_transaction(slot.latest.signed.raw)
         except ChainUnavailable:
-            slot.is_doubtful = True
+            slot.is_uncertain = True
         except ChainRefused as refusal:
-            if meaning(refusal) != "known":
-                del self._traffic.slots[slot.nonce]
+            if classify_rpc_error(refusal) != "known":
+                del self._queue.slots[slot.nonce]
                 raise
-        slot.is_offered = True
+        slot.is_broadcast = True
         failpoints.reach("facilitator.after-send")
-        self._traffic.sent.set()
+        self._queue.sent.set()
 
     @staticmethod
-    def _was_held_long(ride: PendingPayment) -> bool:
-        return ride.held_since is not None and _now() - ride.held_since > LONGEST_HELD_SECONDS
+    def _was_in_mempool_long(pending: PendingPayment) -> bool:
+        return pending.in_mempool_since is not None and _now() - pending.in_mempool_since > MAX_MEMPOOL_SECONDS
 
 
 def _now() -> float:

@@ -15,7 +15,7 @@ Item = bytes | int | Sequence["Item"]
 
 
 def rlp(item: Item) -> bytes:
-    """Bytes as they are, numbers as big-endian bytes without leading zeros, lists of both."""
+    """Encode in Recursive Length Prefix (Ethereum yellow paper, appendix B): bytes, numbers and lists of both."""
     if isinstance(item, int):
         return rlp(item.to_bytes((item.bit_length() + 7) // 8))
     if isinstance(item, bytes):
@@ -36,14 +36,14 @@ _NO_ACCESS_LIST: tuple[Item, ...] = ()
 
 
 class Fees(Struct, frozen=True):
-    """What is offered for each gas, in wei: never more than `max_fee` in all, of which `tip` at most goes on top."""
+    """Fees per gas in wei: at most `max_fee` in all, of which at most `tip` for the block producer."""
 
     max_fee: int
     tip: int
 
 
-class Errand(Struct, frozen=True):
-    """What a transaction does: call `to` with `data`, using `gas` at most. It carries none of the chain's coin."""
+class TransactionRequest(Struct, frozen=True):
+    """What a transaction does: call `to` with `data`, with at most `gas`. It transfers no ether."""
 
     to: str
     data: bytes
@@ -51,14 +51,14 @@ class Errand(Struct, frozen=True):
 
 
 class Signed(Struct, frozen=True):
-    """A transaction ready to be sent. `hash` is lower-case text."""
+    """A signed transaction. `hash` is lower-case text."""
 
     hash: str
     raw: bytes
 
 
 class Wallet:
-    """The facilitator's own account. Its key never leaves it, neither in text nor in an error."""
+    """The facilitator's account. Its key is never shown, neither in text nor in an error."""
 
     __slots__ = ("_key", "address")
 
@@ -72,24 +72,24 @@ class Wallet:
         except ValueError:
             secret = b""
         if len(secret) != 32 or not 0 < int.from_bytes(secret) < ORDER:
-            raise ValueError("a private key is 64 hexadecimal digits, and not every number is one") from None
+            raise ValueError("a private key must be 64 hex digits and a valid secp256k1 key") from None
         self._key = PrivateKey(secret)
         self.address = checksummed(address_of(self._key.public_key))
 
     def __repr__(self) -> str:
         return f"Wallet({self.address})"
 
-    def sign(self, chain_id: int, nonce: int, fees: Fees, errand: Errand) -> Signed:
-        """The errand as this account's transaction of that nonce."""
+    def sign(self, chain_id: int, nonce: int, fees: Fees, request: TransactionRequest) -> Signed:
+        """Sign the request as a transaction of this account with that nonce."""
         fields: list[Item] = [
             chain_id,
             nonce,
             fees.tip,
             fees.max_fee,
-            errand.gas,
-            bytes.fromhex(errand.to[2:]),
+            request.gas,
+            bytes.fromhex(request.to[2:]),
             _NO_VALUE,
-            errand.data,
+            request.data,
             _NO_ACCESS_LIST,
         ]
         made = self._key.sign_recoverable(keccak256(_KIND + rlp(fields)), hasher=None)
@@ -98,42 +98,42 @@ class Wallet:
         return Signed("0x" + keccak256(raw).hex(), raw)
 
 
-BLOCKS_LOOKED_AT = 5
+FEE_HISTORY_BLOCKS = 5
 PERCENTILE = 50.0
-LEAST_TIP = 1_000_000
-"""A thousandth of a gwei: what Base's sequencer asks for at the least."""
-MOST_TIP = 100_000_000
+MIN_TIP = 1_000_000
+"""A thousandth of a gwei: the minimum of Base's sequencer."""
+MAX_TIP = 100_000_000
 """A tenth of a gwei, a hundred times as much. A tip decides who goes first, and a payment need not: neither a crowd
 that outbids itself nor a node that errs may drain the account. What blocks pass by is offered again for more anyway."""
 
-# Nodes ask for a tenth more before they replace a transaction; rounding must not take it away.
+# Nodes require a tenth more before they replace a transaction; rounding must not fall below it.
 _RISE_NUMERATOR, _RISE_DENOMINATOR = 9, 8
-MOST_TIMES_THE_QUOTE = 20
+MAX_QUOTE_FACTOR = 20
 
 
-def quoted(history: FeeHistory) -> Fees:
-    """Twice the next block's base fee, so that six full blocks may come first, and the usual tip within its bounds.
+def fee_quote(history: FeeHistory) -> Fees:
+    """Twice the next block's base fee, enough for six full blocks, and the usual tip within its bounds.
 
-    Where gas itself costs more than the bound, the tip may cost as much as the gas.
+    Where gas itself costs more than the maximum tip, the tip may be as high as the base fee.
     """
     base_fee = history.base_fees[-1]
     tips = [row[0] for row in history.rewards if row]
     usual = median_low(tips) if tips else 0
-    tip = min(max(LEAST_TIP, usual), max(MOST_TIP, base_fee))
+    tip = min(max(MIN_TIP, usual), max(MAX_TIP, base_fee))
     return Fees(2 * base_fee + tip, tip)
 
 
-def risen(fees: Fees) -> Fees:
-    """An eighth more of both: enough for a node to take it in place of a transaction with `fees`."""
-    return Fees(_rise(fees.max_fee), _rise(fees.tip))
+def bump_fees(fees: Fees) -> Fees:
+    """An eighth more of both: enough for a node to accept a replacement."""
+    return Fees(_bumped(fees.max_fee), _bumped(fees.tip))
 
 
-def replacing(old: Fees, quote: Fees) -> Fees | None:
-    """What to offer instead of `old`; None where that would be absurdly more than gas costs now."""
-    more = risen(old)
+def replacement_fees(old: Fees, quote: Fees) -> Fees | None:
+    """The fees of a replacement; None if they would be absurdly higher than the current quote."""
+    more = bump_fees(old)
     offered = Fees(max(more.max_fee, quote.max_fee), max(more.tip, quote.tip))
-    return offered if offered.max_fee <= MOST_TIMES_THE_QUOTE * quote.max_fee else None
+    return offered if offered.max_fee <= MAX_QUOTE_FACTOR * quote.max_fee else None
 
 
-def _rise(wei: int) -> int:
+def _bumped(wei: int) -> int:
     return wei * _RISE_NUMERATOR // _RISE_DENOMINATOR + 1

@@ -123,7 +123,7 @@ class AlertEndpoints:
             rule = patch_rule(rule_from_row(row), patch)
             await _check_source(transaction, rule)
             if url is not None:
-                await self._subscriptions.change(transaction, row.endpoint_id, vetted_url=url)
+                await self._subscriptions.change(transaction, row.endpoint_id, target=url)
                 # Setting a URL enables an endpoint that a 410 disabled.
                 await self._subscriptions.enable(transaction, row.endpoint_id)
             values = _changed_columns(row, rule, row.name if patch.name is UNSET else patch.name, url)
@@ -146,14 +146,14 @@ class AlertEndpoints:
             data = notification(active_alert(row), row.value, clock.seconds())
             event_id = f"alt_test_{secrets.token_hex(12)}"
             await outbox.put(transaction, SERVICE, TEST, data, row.id, event_id, to=row.endpoint_id)
-        newest = await self._deliveries.listed(row.endpoint_id)
+        newest = await self._deliveries.newest(row.endpoint_id)
         return next(delivery for delivery in newest if delivery.event_id == event_id)
 
     async def deliveries(self, request: Request[DeliveriesQuery, None]) -> DeliveriesList:
         """The deliveries to the alert's endpoint. Raises Problem `not-found`."""
         async with self._database.reading() as connection:
             row = await _row(connection, _key_id(request), request.path["id"])
-        deliveries = await self._deliveries.listed(row.endpoint_id, request.query.state, request.query.limit)
+        deliveries = await self._deliveries.newest(row.endpoint_id, request.query.state, request.query.limit)
         return DeliveriesList(deliveries, len(deliveries))
 
     async def replay(self, request: Request[None, None]) -> Delivery:
@@ -176,7 +176,7 @@ class AlertEndpoints:
 
     async def _validate_url(self, url: str) -> str:
         try:
-            return await self._subscriptions.vetted(url)
+            return await self._subscriptions.validate(url)
         except TargetRefused as error:
             raise invalid_member("url", f"`url` must not be called: {error}.") from None
 

@@ -7,19 +7,19 @@ from tests.fakes.node import provider
 from tests.fakes.website import Reply
 from tests.waiting import until
 from tollhouse.errors import Problem
-from tollhouse.payments.chain.client import Bounds, ChainClient
+from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.deposits.deposits import Deposits
 from tollhouse.payments.deposits.ledger import DepositTerms
-from tollhouse.payments.deposits.monitor import WATCHED_BLOCKS, Watch
+from tollhouse.payments.deposits.monitor import WATCHED_BLOCKS, DepositMonitor
 from tollhouse.payments.ledger.ledger import Transfer
 
 ALICE, TREASURY = ACCOUNTS[1], ACCOUNTS[5]
 ACCOUNT = "agent:alice"
 CONFIRMATIONS = 2
 TERMS = DepositTerms(8453, LocalChain.usdc_address, TREASURY.address, CONFIRMATIONS)
-QUICK = Bounds(attempt_seconds=1.0, deadline_seconds=2.5, retry_pause_seconds=0.01, most_failures=1_000)
+QUICK = Limits(attempt_seconds=1.0, deadline_seconds=2.5, retry_pause_seconds=0.01, max_failures=1_000)
 PRICE = 2_000_000
 WRONG_HASH = "0x" + "ee" * 32
 
@@ -27,10 +27,10 @@ WRONG_HASH = "0x" + "ee" * 32
 async def credited(chain: LocalChain, ledger, micros=2_500_000) -> tuple[str, str]:
     """A confirmed deposit on the balance: its hash, and the signed transaction for mining it once more."""
     tx_hash = await chain.transfer_usdc(ALICE, TREASURY.address, micros)
-    await chain.mined(tx_hash)
+    await chain.wait_mined(tx_hash)
     await chain.mine(CONFIRMATIONS - 1)
     await credit(chain.client, ledger, tx_hash)
-    return tx_hash, await chain.ask("eth_getRawTransactionByHash", tx_hash)
+    return tx_hash, await chain.request("eth_getRawTransactionByHash", tx_hash)
 
 
 async def credit(client: ChainClient, ledger, tx_hash: str):
@@ -41,42 +41,42 @@ async def balance(ledger) -> int:
     return (await ledger.account(ACCOUNT)).balance_micros
 
 
-async def rounds(watch: Watch, number: int = 2) -> None:
+async def rounds(monitor: DepositMonitor, number: int = 2) -> None:
     for _ in range(number):
-        await watch.round()
+        await monitor.poll()
 
 
 async def ids(ledger, kind: str) -> list[str]:
-    return [transfer.id for transfer in await ledger.listed(kind, 0)]
+    return [transfer.id for transfer in await ledger.transfers(kind, 0)]
 
 
 async def test_deposit_that_stands_is_left_alone(chain, ledger):
     await credited(chain, ledger)
-    await rounds(Watch(chain.client, ledger, TERMS), 4)
+    await rounds(DepositMonitor(chain.client, ledger, TERMS), 4)
     assert await balance(ledger) == 2_500_000
     assert await ids(ledger, "reversal") == []
 
 
 async def test_removed_deposit_is_taken_back_and_credited_again_when_mined_again(chain, ledger):
     tx_hash, raw = await credited(chain, ledger)
-    watch = Watch(chain.client, ledger, TERMS)
-    await watch.round()
-    await chain.ask("anvil_reorg", 4, [])
-    await rounds(watch)
+    monitor = DepositMonitor(chain.client, ledger, TERMS)
+    await monitor.poll()
+    await chain.request("anvil_reorg", 4, [])
+    await rounds(monitor)
     assert await balance(ledger) == 0
     assert await ids(ledger, "reversal") == [f"reversal:{tx_hash}:0:0"]
-    await rounds(watch, 3)
+    await rounds(monitor, 3)
     assert await balance(ledger) == 0
 
-    await chain.ask("eth_sendRawTransaction", raw)
-    await chain.mined(tx_hash)
-    await rounds(watch)
+    await chain.request("eth_sendRawTransaction", raw)
+    await chain.wait_mined(tx_hash)
+    await rounds(monitor)
     assert await balance(ledger) == 0, "it is not confirmed again yet"
     await chain.mine(CONFIRMATIONS - 1)
-    await watch.round()
+    await monitor.poll()
     assert await balance(ledger) == 2_500_000
     assert await ids(ledger, "deposit") == [f"deposit:{tx_hash}:0:0", f"deposit:{tx_hash}:0:1"]
-    await rounds(watch, 3)
+    await rounds(monitor, 3)
     assert (await credit(chain.client, ledger, tx_hash)).already_credited
     assert await balance(ledger) == 2_500_000
     assert (await ledger.verify()).balanced
@@ -84,30 +84,30 @@ async def test_removed_deposit_is_taken_back_and_credited_again_when_mined_again
 
 async def test_deposit_removed_twice_is_taken_back_twice(chain, ledger):
     tx_hash, raw = await credited(chain, ledger)
-    watch = Watch(chain.client, ledger, TERMS)
+    monitor = DepositMonitor(chain.client, ledger, TERMS)
     for turn in (0, 1):
-        await chain.ask("anvil_reorg", CONFIRMATIONS, [])
-        await rounds(watch)
+        await chain.request("anvil_reorg", CONFIRMATIONS, [])
+        await rounds(monitor)
         assert await balance(ledger) == 0
         assert f"reversal:{tx_hash}:0:{turn}" in await ids(ledger, "reversal")
-        await chain.ask("eth_sendRawTransaction", raw)
-        await chain.mined(tx_hash)
+        await chain.request("eth_sendRawTransaction", raw)
+        await chain.wait_mined(tx_hash)
         await chain.mine(CONFIRMATIONS - 1)
-        await rounds(watch)
+        await rounds(monitor)
         assert await balance(ledger) == 2_500_000
 
 
 async def test_deposit_moved_to_another_block_is_credited_from_there(chain, ledger):
     tx_hash, raw = await credited(chain, ledger)
     before = await chain.client.receipt(tx_hash)
-    watch = Watch(chain.client, ledger, TERMS)
-    await watch.round()
-    await chain.ask("anvil_reorg", 4, [[raw, 0]])
+    monitor = DepositMonitor(chain.client, ledger, TERMS)
+    await monitor.poll()
+    await chain.request("anvil_reorg", 4, [[raw, 0]])
     after = await chain.client.receipt(tx_hash)
     assert after.block_hash != before.block_hash
-    await rounds(watch, 3)
+    await rounds(monitor, 3)
     assert await balance(ledger) == 2_500_000
-    [first, second] = await ledger.listed("deposit", 0)
+    [first, second] = await ledger.transfers("deposit", 0)
     assert (first.memo["block_hash"], second.memo["block_hash"]) == (before.block_hash, after.block_hash)
     assert len(await ids(ledger, "reversal")) == 1
 
@@ -115,46 +115,46 @@ async def test_deposit_moved_to_another_block_is_credited_from_there(chain, ledg
 async def test_spent_deposit_that_is_removed_leaves_a_debt(chain, ledger):
     await credited(chain, ledger)
     await ledger.move(Transfer("call:1", ACCOUNT, "revenue", PRICE, "call"))
-    await chain.ask("anvil_reorg", CONFIRMATIONS, [])
-    await rounds(Watch(chain.client, ledger, TERMS))
+    await chain.request("anvil_reorg", CONFIRMATIONS, [])
+    await rounds(DepositMonitor(chain.client, ledger, TERMS))
     assert await balance(ledger) == 500_000 - 2_500_000
     assert (await ledger.verify()).balanced
 
 
 async def test_owner_asks_for_the_removed_deposit_before_the_watch_sees_it(chain, sqlite_ledger):
     tx_hash, raw = await credited(chain, sqlite_ledger)
-    watch = Watch(chain.client, sqlite_ledger, TERMS)
-    await chain.ask("anvil_reorg", CONFIRMATIONS, [])
-    await rounds(watch)
+    monitor = DepositMonitor(chain.client, sqlite_ledger, TERMS)
+    await chain.request("anvil_reorg", CONFIRMATIONS, [])
+    await rounds(monitor)
     with pytest.raises(Problem) as raised:
         await credit(chain.client, sqlite_ledger, tx_hash)
     assert raised.value.code == "deposit-pending"
-    await chain.ask("eth_sendRawTransaction", raw)
-    await chain.mined(tx_hash)
+    await chain.request("eth_sendRawTransaction", raw)
+    await chain.wait_mined(tx_hash)
     await chain.mine(CONFIRMATIONS - 1)
     again = await credit(chain.client, sqlite_ledger, tx_hash)
     assert (again.already_credited, again.credited_micros) == (False, 2_500_000)
-    await rounds(watch, 3)
+    await rounds(monitor, 3)
     assert await balance(sqlite_ledger) == 2_500_000
 
 
 async def test_watch_that_starts_after_the_reorganisation_finds_it(chain, sqlite_ledger):
     tx_hash, raw = await credited(chain, sqlite_ledger)
-    await chain.ask("anvil_reorg", CONFIRMATIONS, [])
-    await rounds(Watch(chain.client, sqlite_ledger, TERMS))
+    await chain.request("anvil_reorg", CONFIRMATIONS, [])
+    await rounds(DepositMonitor(chain.client, sqlite_ledger, TERMS))
     assert await balance(sqlite_ledger) == 0
-    await chain.ask("eth_sendRawTransaction", raw)
-    await chain.mined(tx_hash)
+    await chain.request("eth_sendRawTransaction", raw)
+    await chain.wait_mined(tx_hash)
     await chain.mine(CONFIRMATIONS - 1)
-    await rounds(Watch(chain.client, sqlite_ledger, TERMS), 1)
+    await rounds(DepositMonitor(chain.client, sqlite_ledger, TERMS), 1)
     assert await balance(sqlite_ledger) == 2_500_000
 
 
 async def test_two_watches_at_once_take_back_once(chain, ledger):
     await credited(chain, ledger)
-    watches = [Watch(chain.client, ledger, TERMS) for _ in range(4)]
-    await chain.ask("anvil_reorg", CONFIRMATIONS, [])
-    await asyncio.gather(*(rounds(watch) for watch in watches))
+    monitors = [DepositMonitor(chain.client, ledger, TERMS) for _ in range(4)]
+    await chain.request("anvil_reorg", CONFIRMATIONS, [])
+    await asyncio.gather(*(rounds(monitor) for monitor in monitors))
     assert await balance(ledger) == 0
     assert len(await ids(ledger, "reversal")) == 1
 
@@ -163,27 +163,27 @@ async def test_deposit_is_no_longer_asked_about_after_64_blocks(chain, sqlite_le
     await credited(chain, sqlite_ledger)
     async with provider(chain.url) as told:
         client = ChainClient(told.url)
-        watch = Watch(client, sqlite_ledger, TERMS)
+        monitor = DepositMonitor(client, sqlite_ledger, TERMS)
         await chain.mine(WATCHED_BLOCKS - CONFIRMATIONS)
-        await rounds(watch)
+        await rounds(monitor)
         told.methods.clear()
-        await watch.round()
+        await monitor.poll()
         assert "eth_getTransactionReceipt" in told.methods
         await chain.mine(1)
-        await watch.round()
+        await monitor.poll()
         told.methods.clear()
-        await rounds(watch, 3)
+        await rounds(monitor, 3)
         assert told.methods == []
         await client.close()
 
 
 async def test_one_look_alone_takes_nothing_back(chain, sqlite_ledger):
     await credited(chain, sqlite_ledger)
-    watch = Watch(chain.client, sqlite_ledger, TERMS)
-    await chain.ask("anvil_reorg", CONFIRMATIONS, [])
-    await watch.round()
+    monitor = DepositMonitor(chain.client, sqlite_ledger, TERMS)
+    await chain.request("anvil_reorg", CONFIRMATIONS, [])
+    await monitor.poll()
     assert await balance(sqlite_ledger) == 2_500_000
-    await watch.round()
+    await monitor.poll()
     assert await balance(sqlite_ledger) == 0
 
 
@@ -227,11 +227,11 @@ async def test_provider_that_contradicts_itself_takes_nothing_back(chain, sqlite
     await credited(chain, sqlite_ledger)
     async with provider(chain.url) as told:
         client = ChainClient(told.url, QUICK)
-        watch = Watch(client, sqlite_ledger, TERMS)
+        monitor = DepositMonitor(client, sqlite_ledger, TERMS)
         told.twists = twists
         for _ in range(4):
             with suppress(ChainUnavailable):
-                await watch.round()
+                await monitor.poll()
         assert "eth_chainId" in told.methods
         assert await balance(sqlite_ledger) == 2_500_000
         assert await ids(sqlite_ledger, "reversal") == []
@@ -241,17 +241,17 @@ async def test_provider_that_contradicts_itself_takes_nothing_back(chain, sqlite
 async def test_provider_that_lies_about_the_newest_block_takes_nothing_back(chain, sqlite_ledger):
     terms = DepositTerms(8453, LocalChain.usdc_address, TREASURY.address, confirmations=1)
     tx_hash = await chain.transfer_usdc(ALICE, TREASURY.address, PRICE)
-    receipt = await chain.mined(tx_hash)
+    receipt = await chain.wait_mined(tx_hash)
     await Deposits(chain.client, sqlite_ledger, terms).credit("alice", ALICE.address, tx_hash)
     assert receipt.block_number == await chain.client.block_number()
     async with provider(chain.url) as told:
         client = ChainClient(told.url, QUICK)
         told.twists = LIES["no receipt and another hash that nothing follows"]
-        await rounds(Watch(client, sqlite_ledger, terms), 4)
+        await rounds(DepositMonitor(client, sqlite_ledger, terms), 4)
         assert await balance(sqlite_ledger) == PRICE
         await client.close()
-    await chain.ask("anvil_reorg", 1, [])
-    await rounds(Watch(chain.client, sqlite_ledger, terms))
+    await chain.request("anvil_reorg", 1, [])
+    await rounds(DepositMonitor(chain.client, sqlite_ledger, terms))
     assert await balance(sqlite_ledger) == 0
 
 
@@ -264,17 +264,17 @@ async def test_provider_that_is_down_takes_nothing_back_and_forgets_what_was_sus
     await credited(chain, sqlite_ledger)
     async with provider(chain.url) as told:
         client = ChainClient(told.url, QUICK)
-        watch = Watch(client, sqlite_ledger, TERMS)
-        await chain.ask("anvil_reorg", CONFIRMATIONS, [])
-        await watch.round()
+        monitor = DepositMonitor(client, sqlite_ledger, TERMS)
+        await chain.request("anvil_reorg", CONFIRMATIONS, [])
+        await monitor.poll()
         told.break_with = broken
         for _ in range(2):
             with pytest.raises(ChainUnavailable):
-                await watch.round()
+                await monitor.poll()
         told.break_with = None
-        await watch.round()
+        await monitor.poll()
         assert await balance(sqlite_ledger) == 2_500_000
-        await watch.round()
+        await monitor.poll()
         assert await balance(sqlite_ledger) == 0
         await client.close()
 
@@ -283,24 +283,24 @@ async def test_many_deposits_are_watched_together(chain, sqlite_ledger):
     hashes = [(await credited(chain, sqlite_ledger, 1_000_000 + number))[0] for number in range(30)]
     last_block = (await chain.client.receipt(hashes[-1])).block_number
     kept = 20
-    watch = Watch(chain.client, sqlite_ledger, TERMS)
-    await watch.round()
+    monitor = DepositMonitor(chain.client, sqlite_ledger, TERMS)
+    await monitor.poll()
     first_removed = (await chain.client.receipt(hashes[kept])).block_number
-    await chain.ask("anvil_reorg", await chain.client.block_number() - first_removed + 1, [])
+    await chain.request("anvil_reorg", await chain.client.block_number() - first_removed + 1, [])
     assert last_block > first_removed
-    await rounds(watch)
+    await rounds(monitor)
     assert {one.split(":")[1] for one in await ids(sqlite_ledger, "reversal")} == set(hashes[kept:])
     assert await balance(sqlite_ledger) == sum(1_000_000 + number for number in range(kept))
 
 
 async def test_watch_runs_by_itself_and_is_done_within_fifteen_seconds(chain, ledger):
     tx_hash, raw = await credited(chain, ledger)
-    watching = asyncio.create_task(Deposits(chain.client, ledger, TERMS).watch())
+    watching = asyncio.create_task(Deposits(chain.client, ledger, TERMS).monitor())
     await asyncio.sleep(0.5)
-    await chain.ask("anvil_reorg", CONFIRMATIONS, [])
+    await chain.request("anvil_reorg", CONFIRMATIONS, [])
     await _until(ledger, 0)
-    await chain.ask("eth_sendRawTransaction", raw)
-    await chain.mined(tx_hash)
+    await chain.request("eth_sendRawTransaction", raw)
+    await chain.wait_mined(tx_hash)
     await chain.mine(CONFIRMATIONS)
     await _until(ledger, 2_500_000)
     watching.cancel()
