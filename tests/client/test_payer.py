@@ -32,7 +32,7 @@ def test_payer_pays_no_more_than_it_was_told_to():
 
 def test_server_that_takes_no_payment_is_not_paid():
     empty = b64encode(json.dumps({"accepts": []}).encode()).decode()
-    with pytest.raises(ValueError, match="no payment"):
+    with pytest.raises(ValueError, match="does not accept payments"):
         Payer(PAYER.private_key).headers(empty, 1_000)
 
 

@@ -1,36 +1,39 @@
-"""`tollhouse demo` as a newcomer meets it: the tour, then a server to run_tour with, then nothing is left."""
+"""`tollhouse demo` from its start to its end: the tour, then a running server, and a clean stop."""
 
+import os
 import re
 import signal
+import subprocess
+import sys
 from base64 import b64encode
 
 import httpx2
 import pytest
 
 from tests.journeys.server import Program, poll
-from tollhouse.demo.printer import LONGEST, shortened
+from tollhouse.demo.printer import MAX_LENGTH, shortened
 from tollhouse.demo.webhook_receiver import Delivery
 from tollhouse.webhooks.attempt import new_secret, signatures
 
 CHAPTERS = (
-    "Four services behind one door", "A key: free", "Ask, or be told", "A wallet: deposit USDC once",
-    "The same over MCP", "A payment per request", "The books", "Yours now",
+    "Four services on one server", "A free API key", "Questions and alerts", "Wallet credit: deposit USDC once",
+    "The same over MCP", "A payment per request", "The ledger", "Try it yourself",
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory):
     program = Program(["demo", "--no-open"], tmp_path_factory.mktemp("demo"), {})
-    poll(lambda: "the reference" in program.told() or program.process.poll() is not None, 120)
+    poll(lambda: "reference " in program.told() or program.process.poll() is not None, 120)
     yield program
     program.kill()
 
 
-def test_tour_goes_through_every_service_and_every_way_to_pay_and_the_books_agree(demo):
+def test_tour_shows_every_service_and_every_way_to_pay_and_the_ledger_agrees(demo):
     told = " ".join(demo.told().split())
     places = [told.index(chapter) for chapter in CHAPTERS]
     assert places == sorted(places)
-    assert "27 ≥ 10; the signature is good" in told
+    assert "27 ≥ 10; the signature is valid" in told
     assert "nonce-reused" in told
     assert "1.98 USD left" in told
     assert "→ 402" in told
@@ -39,7 +42,7 @@ def test_tour_goes_through_every_service_and_every_way_to_pay_and_the_books_agre
 
 
 def test_console_of_the_tour_is_open_to_this_machine_with_its_free_requests_unused(demo):
-    (root,) = set(re.findall(r"the console +(http://127\.0\.0\.1:\d+)/", demo.told()))
+    (root,) = set(re.findall(r"console +(http://127\.0\.0\.1:\d+)/", demo.told()))
     revenue = httpx2.get(f"{root}/operator/api/revenue").json()
     assert revenue["revenue_usd"] == "0.021"
     left = httpx2.get(f"{root}/mattress/api/products?limit=1").headers["x-ratelimit-remaining"]
@@ -49,10 +52,10 @@ def test_console_of_the_tour_is_open_to_this_machine_with_its_free_requests_unus
     assert status["tier"] == "enterprise"
 
 
-def test_demo_ends_when_told_to_and_leaves_nothing_behind(demo):
+def test_interrupted_demo_stops_its_server_and_its_chain(demo):
     (node,) = set(re.findall(r"Ethereum node at\s+(http://127\.0\.0\.1:\d+)", demo.told()))
     assert httpx2.post(node, json={"jsonrpc": "2.0", "id": 1, "method": "eth_chainId"}).status_code == 200
-    (root,) = set(re.findall(r"the console +(http://127\.0\.0\.1:\d+)/", demo.told()))
+    (root,) = set(re.findall(r"console +(http://127\.0\.0\.1:\d+)/", demo.told()))
     assert httpx2.get(f"{root}/health").status_code == 200
     demo.process.send_signal(signal.SIGINT)
     assert demo.wait() == 0
@@ -61,7 +64,7 @@ def test_demo_ends_when_told_to_and_leaves_nothing_behind(demo):
             httpx2.get(address)
 
 
-def test_delivery_of_somebody_without_the_secret_is_seen_through():
+def test_delivery_signed_without_the_secret_is_not_accepted():
     secret, body = new_secret(), b"{}"
     named = {"webhook-id": "msg_1", "webhook-timestamp": "1700000000"}
     good = Delivery({**named, "webhook-signature": signatures("msg_1", 1_700_000_000, body, [secret])}, body)
@@ -71,9 +74,34 @@ def test_delivery_of_somebody_without_the_secret_is_seen_through():
     assert not forged.is_signed_with(secret)
 
 
+WITHOUT_NODE = """
+import sys
+sys.prefix = "/nowhere"  # the environment in which `make` installs the node
+sys.argv = ["tollhouse", "demo", "--once", "--no-open"]
+from tollhouse.cli.main import main
+main()
+"""
+
+
+def test_demo_without_a_node_says_what_to_install_in_one_line(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NODE],
+        env={**os.environ, "PATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 1
+    [line] = ended.stderr.splitlines()
+    assert line.startswith("tollhouse: the local chain needs `anvil`. Install Node.js")
+    assert "npm ci --ignore-scripts" in line
+
+
 def test_long_path_keeps_its_beginning_and_its_end():
     assert shortened("/short") == "/short"
     long = shortened("/mattress/api/search?q=" + "x" * 100 + "&limit=3")
-    assert len(long) == LONGEST
+    assert len(long) == MAX_LENGTH
     assert long.startswith("/mattress/api/search")
     assert long.endswith("&limit=3")

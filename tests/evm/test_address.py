@@ -53,7 +53,7 @@ def test_one_letter_in_the_wrong_case_fails_the_checksum(place):
     ],
 )
 def test_what_is_no_address_is_refused(text):
-    with pytest.raises(ValueError, match="0x and 40 hexadecimal digits"):
+    with pytest.raises(ValueError, match="0x and 40 hex digits"):
         parse_address(text)
 
 

@@ -256,7 +256,7 @@ async def test_removed_endpoint_is_told_nothing_more(house, hook):
     assert await house.room.subscriptions.all() == []
     (delivery,) = await house.deliveries()
     assert (delivery.state, delivery.last_error) == ("cancelled", "removed")
-    with pytest.raises(ValueError, match="no endpoint"):
+    with pytest.raises(ValueError, match="does not exist"):
         await house.change(house.room.deliveries.replay, delivery.id)
 
 

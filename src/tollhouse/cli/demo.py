@@ -1,4 +1,4 @@
-"""`tollhouse demo`: a local chain, a server, and a guided tour of every way to pay."""
+"""`tollhouse demo`: a local chain, a server, and a tour of every way to pay."""
 
 import asyncio
 import signal
@@ -21,11 +21,11 @@ from tollhouse.config.loader import has_display
 def demo(
     *,
     port: Annotated[int, Parameter(help="Where the server listens (default: a free port)")] = 0,
-    once: Annotated[bool, Parameter(help="End with the tour instead of serving on")] = False,
-    opens: Annotated[bool, Parameter(name="--open", help="Open the console in a browser at the end")] = True,
+    once: Annotated[bool, Parameter(help="Stop after the tour")] = False,
+    opens: Annotated[bool, Parameter(name="--open", help="Open the console in a browser after the tour")] = True,
     where: Where = HERE,
 ) -> None:
-    """Start a chain of its own and a server on it, show every way to use and to pay, then serve until told to stop."""
+    """Run a local chain and a server, show every way to use and to pay for it, then serve until interrupted."""
     logs.configure("warning")
     with ExitStack() as stack:
         folder = where.data_dir or stack.enter_context(tempfile.TemporaryDirectory(prefix="tollhouse-demo-"))
@@ -38,21 +38,21 @@ async def _show(folder: Path, port: int, *, once: bool, opens: bool) -> None:
     from tollhouse.demo.tour import addresses, run_tour
 
     printer, began = Printer(Console()), time.monotonic()
-    printer.say("Starting a chain and a server of its own: nothing leaves this machine, no account is needed …")
+    printer.say("Starting a local chain and a server: nothing leaves this machine, and no account is needed …")
     async with start_environment(folder, port) as environment:
         await run_tour(environment, printer)
-        printer.say(f"\nThe tour took {time.monotonic() - began:.0f} seconds, the start of everything included.")
+        printer.say(f"\nThe tour took {time.monotonic() - began:.0f} seconds, startup included.")
         if once:
             return
-        printer.chapter("Yours now", "The server goes on until Ctrl-C; then all of it is gone.")
+        printer.chapter("Try it yourself", "The server runs until Ctrl-C. Then its data is deleted.")
         printer.table(await addresses(environment))
         if opens and sys.stdout.isatty() and has_display():
             webbrowser.open(environment.root)
-        await _until_told(environment.ended)
+        await _wait_for_stop(environment.ended)
 
 
-async def _until_told(ended: asyncio.Event) -> None:
-    """Until the server ends by itself, or somebody says stop."""
+async def _wait_for_stop(ended: asyncio.Event) -> None:
+    """Wait until the server ends by itself, or a signal arrives."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)

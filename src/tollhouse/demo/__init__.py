@@ -1,1 +1,1 @@
-"""A guided tour of a server on a chain of its own."""
+"""A tour of a server on a local chain."""

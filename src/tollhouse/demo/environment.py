@@ -1,4 +1,4 @@
-"""What the tour plays on: a local chain with funded wallets, and a server of all services that takes payments on it."""
+"""The demo's environment: a local chain with funded wallets, and a server of all services that is paid on it."""
 
 import asyncio
 import os
@@ -17,6 +17,7 @@ from tollhouse import app
 from tollhouse.admission.context import open_context
 from tollhouse.config.loader import export
 from tollhouse.config.settings import Settings
+from tollhouse.errors import OperatorError
 from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain
 
 AGENT, OPERATOR, RELAYER = ACCOUNTS[1], ACCOUNTS[2], ACCOUNTS[3]
@@ -26,13 +27,13 @@ START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 
 
-class DemoError(Exception):
-    """The environment could not be set; the message is one line."""
+class DemoError(OperatorError):
+    """The environment could not start; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """`agent` is a funded wallet; `root` is where the server listens."""
+    """A running environment. `agent` is a funded wallet, `root` the server's URL."""
 
     chain: LocalChain
     settings: Settings
@@ -42,22 +43,22 @@ class Environment:
     ended: asyncio.Event
 
     async def get(self, path: str, headers: Mapping[str, str] | None = None) -> httpx2.Response:
-        """Whatever the server answers."""
+        """The response, whatever its status."""
         return await self.client.get(path, headers=headers)
 
     async def post(self, path: str, body: dict[str, Any], headers: Mapping[str, str] | None = None) -> httpx2.Response:
-        """A success. Raises httpx2.HTTPStatusError."""
+        """A successful response. Raises httpx2.HTTPStatusError."""
         return (await self.client.post(path, json=body, headers=headers)).raise_for_status()
 
     async def enterprise_key(self) -> str:
-        """A key as the operator gives it out, with `tollhouse keys create`."""
+        """Create a key as the operator does, with `tollhouse keys create`."""
         async with open_context(self.settings, answers_calls=False) as context:
             return (await context.keys.create(EMAIL, "enterprise", "the tour")).text
 
 
 @asynccontextmanager
 async def start_environment(folder: Path, port: int) -> AsyncIterator[Environment]:
-    """The chain and the server running, until the block ends. Raises DemoError."""
+    """Run the chain and the server. Raises DemoError, NodeNotInstalled."""
     root = f"http://127.0.0.1:{port or _free_port()}"
     async with LocalChain.start() as chain:
         await chain.fund_usdc(AGENT.address, FUNDS_MICROS)
@@ -81,7 +82,7 @@ async def start_environment(folder: Path, port: int) -> AsyncIterator[Environmen
 
 @asynccontextmanager
 async def _server(settings: Settings, root: str) -> AsyncIterator[asyncio.Event]:
-    """`tollhouse serve` as a process of its own; the event is set when it ends by itself."""
+    """Run `tollhouse serve` in a process; the event is set when it ends by itself."""
     folder = Path(settings.data_dir)
     export(settings)
     with _open_log(folder) as log:
@@ -118,7 +119,7 @@ async def _until_healthy(root: str, ended: asyncio.Event, folder: Path) -> None:
             except httpx2.TransportError:
                 pass
             await asyncio.sleep(0.1)
-    raise DemoError(f"the server ended at once; its log is {folder / 'server.log'}")
+    raise DemoError(f"the server stopped during startup. Its log: {folder / 'server.log'}")
 
 
 def _free_port() -> int:

@@ -1,4 +1,4 @@
-"""How the tour tells what it does: each call on one line, what matters of its answer under it."""
+"""Prints the tour: one line for each call, and what matters of its response below."""
 
 import httpx2
 from rich.console import Console
@@ -7,7 +7,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-LONGEST = 60
+MAX_LENGTH = 60
 _PLAN_HEADERS = (("x-credits-tier", "tier"), ("x-ratelimit-remaining", "left"))
 _FIRST_ERROR = 400
 
@@ -18,36 +18,36 @@ class Printer:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def chapter(self, title: str, says: str = "") -> None:
-        """A new chapter, and in one sentence what it is about."""
+    def chapter(self, title: str, summary: str = "") -> None:
+        """Start a chapter, with a sentence about it."""
         self._console.print()
         self._console.print(Rule(Text(title, style="bold"), align="left", style="cyan"))
-        if says:
-            self._console.print(Text(says, style="italic dim"))
+        if summary:
+            self._console.print(Text(summary, style="italic dim"))
 
     def say(self, text: str) -> None:
-        """A sentence of the tour's own."""
+        """Print a sentence."""
         self._console.print(Text(text))
 
-    def call(self, answer: httpx2.Response, *results: str, path: str = "") -> None:
-        """A call and its status; `results` are what of its answer matters. `path` stands for one too long to read."""
-        asked = answer.request
-        told = path or asked.url.raw_path.decode()
+    def call(self, response: httpx2.Response, *results: str, path: str = "") -> None:
+        """Print a call and its status; `results` are the important parts. `path` replaces one that is too long."""
+        request = response.request
+        shown_path = path or request.url.raw_path.decode()
         plan = ", ".join(
-            f"{name} {answer.headers[header]}" for header, name in _PLAN_HEADERS if header in answer.headers
+            f"{name} {response.headers[header]}" for header, name in _PLAN_HEADERS if header in response.headers
         )
-        line = Text("  ").append(f"{asked.method} ", "bold").append(shortened(told)).append(" → ", "dim")
-        line.append(str(answer.status_code), "bold green" if answer.status_code < _FIRST_ERROR else "bold yellow")
+        line = Text("  ").append(f"{request.method} ", "bold").append(shortened(shown_path)).append(" → ", "dim")
+        line.append(str(response.status_code), "bold green" if response.status_code < _FIRST_ERROR else "bold yellow")
         self._console.print(line.append(f"  {plan}", "dim") if plan else line)
         for result in results:
             self.result(result)
 
     def result(self, text: str) -> None:
-        """One thing that came of it."""
+        """Print one result."""
         self._console.print(Padding(Text(text), (0, 0, 0, 6), expand=False))
 
     def table(self, rows: list[tuple[str, str]]) -> None:
-        """Names and what stands for them, never wrapped: addresses are copied from here."""
+        """Print names and values. Values are never cut: addresses are copied from here."""
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="bold cyan", no_wrap=True)
         grid.add_column(overflow="fold")
@@ -57,5 +57,5 @@ class Printer:
 
 
 def shortened(text: str) -> str:
-    """The text in one line of a terminal, its middle left out."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 16]}…{text[-15:]}"
+    """Shorten a text to one line of a terminal, without its middle."""
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 16]}…{text[-15:]}"

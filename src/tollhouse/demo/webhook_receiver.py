@@ -1,4 +1,4 @@
-"""An endpoint for the tour's alert: takes what is posted to it, and knows whether its sender had the secret."""
+"""A webhook receiver for the tour's alert, which verifies signatures."""
 
 import asyncio
 import hmac
@@ -9,24 +9,24 @@ from msgspec import Struct
 
 from tollhouse.webhooks.attempt import signatures
 
-LARGEST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 
 
 class Delivery(Struct, frozen=True):
-    """One delivery as it came, its headers' names in lower case."""
+    """One delivery as received. Header names are lower-case."""
 
     headers: Mapping[str, str]
     body: bytes
 
     def is_signed_with(self, secret: str) -> bool:
-        """Whether it comes from who holds the secret (Standard Webhooks)."""
+        """Whether the signature was made with the secret (Standard Webhooks)."""
         moment = int(self.headers["webhook-timestamp"])
         expected = signatures(self.headers["webhook-id"], moment, self.body, [secret])
         return hmac.compare_digest(expected, self.headers["webhook-signature"])
 
 
 class Receiver(Struct, frozen=True):
-    """Where it listens, and what it has got."""
+    """A running receiver: its URL and the deliveries it has received."""
 
     url: str
     deliveries: asyncio.Queue[Delivery]
@@ -34,12 +34,12 @@ class Receiver(Struct, frozen=True):
 
 @asynccontextmanager
 async def run_receiver() -> AsyncIterator[Receiver]:
-    """An endpoint on loopback, for as long as the block lasts."""
-    got: asyncio.Queue[Delivery] = asyncio.Queue()
+    """Run a receiver on loopback."""
+    deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError, ValueError):
-            got.put_nowait(await _read(reader))
+            deliveries.put_nowait(await _read(reader))
             writer.write(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
             await writer.drain()
         writer.close()
@@ -47,7 +47,7 @@ async def run_receiver() -> AsyncIterator[Receiver]:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        yield Receiver(f"http://127.0.0.1:{port}/receiver", got)
+        yield Receiver(f"http://127.0.0.1:{port}/receiver", deliveries)
 
 
 async def _read(reader: asyncio.StreamReader) -> Delivery:
@@ -55,6 +55,6 @@ async def _read(reader: asyncio.StreamReader) -> Delivery:
     named = [line.partition(":") for line in head[1:] if line]
     headers = {name.lower(): value.strip() for name, _, value in named}
     length = int(headers["content-length"])
-    if length > LARGEST_BYTES:
-        raise ValueError("a delivery is smaller than that")
+    if length > MAX_BYTES:
+        raise ValueError("the delivery is too large")
     return Delivery(headers, await reader.readexactly(length))

@@ -15,6 +15,7 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
+from tollhouse.errors import OperatorError
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import MULTICALL3, USDC_ON_BASE, call_data
 from tollhouse.payments.chain.replies import Receipt
@@ -49,7 +50,7 @@ MAX_PORTS = 3
 _WITH_PARENT = 'exec 3<&0; (cat <&3 >/dev/null; kill -KILL $$) & exec "$@" 3<&- </dev/null'
 
 
-class NodeNotInstalled(Exception):
+class NodeNotInstalled(OperatorError):
     """anvil is not installed or does not start. The message says what to do."""
 
 
@@ -60,8 +61,9 @@ def find_anvil() -> Path:
     for place in [*places, *([Path(on_path)] if on_path else [])]:
         if place.is_file():
             return place
+    npm = "" if shutil.which("npm") else "Install Node.js, which has npm, then run "
     raise NodeNotInstalled(
-        f"The local chain needs `anvil`. Run `npm ci --ignore-scripts --omit=dev --prefix {MANIFEST}` "
+        f"the local chain needs `anvil`. {npm or 'Run '} `npm ci --ignore-scripts --omit=dev --prefix {MANIFEST}` "
         "(Linux on x86-64), or put Foundry's anvil on the PATH"
     )
 
