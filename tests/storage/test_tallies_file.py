@@ -10,7 +10,7 @@ import pytest
 
 from tests.waiting import until
 from tollhouse import clock
-from tollhouse.metering.meter import SECONDS_PER_DAY, Windows, look, reserve
+from tollhouse.metering.meter import SECONDS_PER_DAY, Windows, peek, reserve
 from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 
 UNLIMITED = Windows(None, None)
@@ -37,7 +37,7 @@ async def count(tallies, subject="key_a"):
 
 
 async def used(tallies, subject="key_a"):
-    verdict = await tallies.change(subject, lambda tally: look(tally, UNLIMITED, clock.seconds()))
+    verdict = await tallies.change(subject, lambda tally: peek(tally, UNLIMITED, clock.seconds()))
     return verdict.day.used
 
 
