@@ -1,7 +1,9 @@
-"""What the pages are made of: their policy, their files, their navigation, and which of them a server has."""
+"""The pages of a host: which there are, their policy, files and navigation."""
 
+import html
 import re
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest_asyncio
 from tests.http.conftest import asgi_client
 from tollhouse import app
 from tollhouse.admission.context import open_context
-from tollhouse.config.settings import Settings
+from tollhouse.config.settings import PlanSettings, Settings
 from tollhouse.console import page_shell
 from tollhouse.services import EVERY_SERVICE, SERVICES
 
@@ -49,9 +51,9 @@ async def served(tmp_path, **options: Any):
         yield client
 
 
-def addresses(html: str) -> set[str]:
-    """Every address of this server that a page names."""
-    return {found.partition("?")[0] for found in re.findall(r'(?:href|src)="(/[^"#]*)"', html)}
+def addresses(page: str) -> set[str]:
+    """Every path of this server that a page links to or loads."""
+    return {path.partition("?")[0] for path in re.findall(r'(?:href|src)="(/[^"#]*)"', page)}
 
 
 @SHARED
@@ -129,6 +131,16 @@ async def test_operators_page_asks_for_a_token_where_there_is_one(tmp_path, toke
         page = await client.get("/operator", headers=HTML)
         assert f"needs_token&quot;: {asks}" in page.text
         assert token == "" or token not in page.text
+
+
+async def test_configured_plan_is_on_the_front_page_and_the_keys_page(tmp_path):
+    team = PlanSettings(requests_per_day=500, requests_per_minute=20, price_usd_month=Decimal(9), entitlements=("chat",))
+    async with served(tmp_path, plans={"team": team}) as client:
+        front = await client.get("/", headers=HTML)
+        assert "Team: 500 requests a day for 9 USD a month." in front.text
+        keys = html.unescape((await client.get("/keys")).text)
+        assert '"tier": "team", "requests_per_day": 500, "requests_per_minute": 20' in keys
+        assert '"tier": "team"' in html.unescape((await client.get("/ask")).text)
 
 
 async def test_host_of_a_service_has_its_pages_and_its_own_health(tmp_path):
