@@ -68,10 +68,10 @@ class Visitor:
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(self._axe)
         options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
-        found = self.page.evaluate("options => axe.run(document, options)", options)
+        result = self.page.evaluate("options => axe.run(document, options)", options)
         return [
             f"{rule['id']}: {rule['nodes'][0]['html'][:200]}"
-            for rule in found["violations"]
+            for rule in result["violations"]
             if rule["impact"] in SERIOUS
         ]
 
@@ -124,7 +124,7 @@ Visit = Callable[..., Visitor]
 def chromium() -> str | None:
     """The path of the browser, or None."""
     named = os.environ.get("CHROMIUM")
-    return named or next((found for name in NAMES if (found := shutil.which(name))), None)
+    return named or next((result for name in NAMES if (result := shutil.which(name))), None)
 
 
 @pytest.fixture(scope="module")

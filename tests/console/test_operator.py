@@ -92,8 +92,8 @@ async def test_parked_delivery_is_sent_again_and_an_unknown_one_is_404(tmp_path)
             await outbox.put(transaction, "studio", "product.created", {"number": 1}, "prod_1")
         await webhooks.deliver_due()
     async with served(tmp_path, admin_token="the-operators-own", webhook_allow_loopback=True) as client:
-        found = (await client.get("/operator/api/deliveries", headers=TOKEN)).json()
-        (endpoint,), (delivery,) = found["endpoints"], found["deliveries"]
+        listed = (await client.get("/operator/api/deliveries", headers=TOKEN)).json()
+        (endpoint,), (delivery,) = listed["endpoints"], listed["deliveries"]
         assert endpoint["url"] == "http://127.0.0.1:65009/hook"
         assert "secret" not in endpoint
         assert (delivery["state"], delivery["attempt_count"]) == ("pending", 1)

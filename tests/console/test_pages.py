@@ -134,7 +134,9 @@ async def test_operators_page_asks_for_a_token_where_there_is_one(tmp_path, toke
 
 
 async def test_configured_plan_is_on_the_front_page_and_the_keys_page(tmp_path):
-    team = PlanSettings(requests_per_day=500, requests_per_minute=20, price_usd_month=Decimal(9), entitlements=("chat",))
+    team = PlanSettings(
+        requests_per_day=500, requests_per_minute=20, price_usd_month=Decimal(9), entitlements=("chat",)
+    )
     async with served(tmp_path, plans={"team": team}) as client:
         front = await client.get("/", headers=HTML)
         assert "Team: 500 requests a day for 9 USD a month." in front.text

@@ -18,8 +18,8 @@ def test_person_narrows_the_table_down_opens_an_item_and_takes_the_rest_along(vi
     assert "300 items" in page.locator("#found").inner_text()
     page.get_by_label("cellar").check()
     page.wait_for_url("**shelf=cellar**")
-    left = httpx2.get(f"{server.root}/books/api/items?shelf=cellar&limit=1").json()["total"]
-    page.get_by_text(f"{left} items", exact=False).first.wait_for()
+    matching = httpx2.get(f"{server.root}/books/api/items?shelf=cellar&limit=1").json()["total"]
+    page.get_by_text(f"{matching} items", exact=False).first.wait_for()
     page.get_by_label("Price (€): from").fill("50")
     page.get_by_role("button", name="Set Price (€)").click()
     page.wait_for_url("**min_price=50**")

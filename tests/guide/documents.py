@@ -59,8 +59,8 @@ def spans(page: Path) -> list[str]:
 
 def links(page: Path) -> list[str]:
     """Where links and pictures lead."""
-    found = [child.attrs.get("href") or child.attrs.get("src") for child in _inside(page)]
-    return [str(target) for target in found if target]
+    targets = [child.attrs.get("href") or child.attrs.get("src") for child in _inside(page)]
+    return [str(target) for target in targets if target]
 
 
 def headings(page: Path) -> list[str]:
@@ -85,7 +85,7 @@ def commands(text: str) -> list[str]:
 
 
 def rows(section: str) -> list[list[str]]:
-    """The cells of every table's rows, heads left out."""
+    """The cells of every table's rows, without heads."""
     lines = [line for line in section.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     rules = [at for at, row in enumerate(cells) if all(re.fullmatch(r":?-+:?", cell) for cell in row)]

@@ -15,7 +15,7 @@ def outcome(source: str, environment: dict[str, str]) -> dict[str, object]:
     os.environ.update(environment)
     try:
         exec(compile(source, "sample.py", "exec"), names)  # noqa: S102 - the documentation's own programs
-    except Exception:  # noqa: BLE001 - told to the test, whatever it is
+    except Exception:  # noqa: BLE001 - the test reports any error
         return {"failure": traceback.format_exc()}
     return {"status": names["answer"].status_code, "shown": shown[0]}  # type: ignore[attr-defined]
 

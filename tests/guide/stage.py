@@ -33,7 +33,7 @@ class Behind:
     receiver: Receiver
 
     def settings(self) -> dict[str, object]:
-        """Nothing here is used up by being asked a few hundred times."""
+        """No limit here is reached by a few hundred calls."""
         return {
             "evm_rpc_url": self.chain.url, "treasury_address": TREASURY.address, "deposit_confirmations": 1,
             "stripe_secret_key": SECRET_KEY, "stripe_webhook_secret": WEBHOOK_SECRET,
@@ -77,8 +77,8 @@ class Stage:
         headers = {"Authorization": f"Bearer {key or self._key}"}
         answer = await self._client.post(path, json=body, headers=headers)
         assert answer.status_code == 200, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        body: dict[str, Any] = answer.json()
+        return body
 
     async def _own_key(self) -> Environment:
         return {"TOLLHOUSE_KEY": (await self._post("/api/keys/create", {"email": EMAIL}))["api_key"]}

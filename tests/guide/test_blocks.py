@@ -22,7 +22,7 @@ from tollhouse.services.mattress.import_rows import ATTRIBUTES
 from tollhouse.services.mattress.retailers import OPERATORS_FILE, load_retailers
 from tollhouse.services.tables.declaration import parse_declaration
 
-# A language that is not here has no test yet: write one. What is `text` nobody runs, but commands in it must exist.
+# A language that is not here has no test yet: write one. `text` is not run, but its commands must exist.
 TRANSCRIPTS = {"text"}
 SHELL = {"sh", "bash"}
 CHECKED = {*TRANSCRIPTS, *SHELL, "json", "toml", "python", "js"}
@@ -60,17 +60,17 @@ def test_every_json_block_is_json():
 def test_every_toml_block_is_read_by_what_it_is_for(tmp_path):
     assert every_block("toml")
     for block in every_block("toml"):
-        told = tomllib.loads(block.text)
-        if "retailer" in told:
+        parsed = tomllib.loads(block.text)
+        if "retailer" in parsed:
             (tmp_path / OPERATORS_FILE).write_text(block.text)
-            assert load_retailers(tmp_path).get(told["retailer"][0]["id"]).name == told["retailer"][0]["name"]
-        elif "columns" in told:
+            assert load_retailers(tmp_path).get(parsed["retailer"][0]["id"]).name == parsed["retailer"][0]["name"]
+        elif "columns" in parsed:
             (tmp_path / "mapping.toml").write_text(block.text)
-            assert load_mapping(tmp_path / "mapping.toml", ATTRIBUTES).columns == told["columns"]
-        elif "table" in told:
-            assert parse_declaration(block.text, tmp_path / "books.toml").title == told["title"]
+            assert load_mapping(tmp_path / "mapping.toml", ATTRIBUTES).columns == parsed["columns"]
+        elif "table" in parsed:
+            assert parse_declaration(block.text, tmp_path / "books.toml").title == parsed["title"]
         else:
-            assert msgspec.convert(told, Settings, strict=False), block
+            assert msgspec.convert(parsed, Settings, strict=False), block
 
 
 def test_every_shell_block_is_the_shells_language():
@@ -123,20 +123,20 @@ def command_fault(line: str) -> str:
 
 
 def test_every_make_target_exists():
-    seen = [(where, found[1]) for where, line in shown_commands() if (found := re.match(r"make ([a-z-]+)\b", line))]
+    seen = [(where, match[1]) for where, line in shown_commands() if (match := re.match(r"make ([a-z-]+)\b", line))]
     assert len(seen) > 3
     assert [f"{where}: make {target}" for where, target in seen if target not in TARGETS] == []
 
 
 def test_every_module_that_is_run_exists():
-    seen = [(where, found[1]) for where, line in shown_commands()
-            if (found := re.search(r"\bpython -m ([a-z][\w.]+)", line))]  # fmt: skip
+    seen = [(where, match[1]) for where, line in shown_commands()
+            if (match := re.search(r"\bpython -m ([a-z][\w.]+)", line))]  # fmt: skip
     assert seen
     for where, module in seen:
         assert importlib.util.find_spec(module), f"{where}: {module}"
 
 
 def test_every_file_of_the_project_that_is_named_exists():
-    found = [(where, named[1].rstrip(".,;:")) for where, line in shown_commands() if (named := FILE.match(line))]
-    assert len(found) > 10
-    assert [f"{where}: {path}" for where, path in found if not (ROOT / path).exists()] == []
+    match = [(where, named[1].rstrip(".,;:")) for where, line in shown_commands() if (named := FILE.match(line))]
+    assert len(match) > 10
+    assert [f"{where}: {path}" for where, path in match if not (ROOT / path).exists()] == []

@@ -13,9 +13,9 @@ from tollhouse.services import SERVICES
 OURS = re.compile(r"""(?:https?://)?(?:localhost|127\.0\.0\.1):8000(/[^\s'";)]*)|(?:…|\$TOLLHOUSE_URL)(/[^\s'";)]*)""")
 
 
-def asked() -> list[tuple[str, str]]:
-    """Where and what: paths with their queries, placeholders left out."""
-    found = [
+def shown_calls() -> list[tuple[str, str]]:
+    """Places and paths with their queries, without those that have placeholders."""
+    calls = [
         (str(block), path.rstrip("\\"))
         for block in every_block("", "text", "sh", "bash")
         for line in commands(block.text)
@@ -24,7 +24,7 @@ def asked() -> list[tuple[str, str]]:
         for path in paths
         if path
     ]
-    return [(where, path) for where, path in found if not re.search(r"[…{}$<>]|[A-Z]{3}", path)]
+    return [(where, path) for where, path in calls if not re.search(r"[…{}$<>]|[A-Z]{3}", path)]
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ async def client(tmp_path):
 async def test_every_address_is_there_and_takes_its_parameters(client):
     made = await client.post("/defense/api/keys/create", json={"email": "ada@example.org"})
     headers = {"Authorization": f"Bearer {made.json()['api_key']}"}
-    assert len(asked()) > 10
-    for where, path in asked():
+    assert len(shown_calls()) > 10
+    for where, path in shown_calls():
         # `$TOLLHOUSE_URL` is the address of a service, the defense service's on these pages.
         whole = path if path.split("?")[0].split("/")[1] in {*SERVICES, *ROOTED} else f"/defense{path}"
         known = await client.options(whole.partition("?")[0])

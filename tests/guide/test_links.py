@@ -20,16 +20,16 @@ def relative_links():
 
 
 def test_every_link_to_a_file_leads_to_one():
-    found = relative_links()
-    assert len(found) > 40
-    dead = [f"{name_of(page)}: {link}" for page, link in found if not (page.parent / link.partition("#")[0]).exists()]
+    checked = relative_links()
+    assert len(checked) > 40
+    dead = [f"{name_of(page)}: {link}" for page, link in checked if not (page.parent / link.partition("#")[0]).exists()]
     assert dead == []
 
 
 def test_every_anchor_is_a_heading_of_its_page():
-    found = [(page, link) for page, link in relative_links() if "#" in link]
-    assert found
-    for page, link in found:
+    checked = [(page, link) for page, link in relative_links() if "#" in link]
+    assert checked
+    for page, link in checked:
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         assert anchor in anchors(target), f"{name_of(page)}: {link}"

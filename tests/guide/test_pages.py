@@ -122,12 +122,12 @@ async def test_reference_tells_of_every_operation_what_it_costs_and_how_to_call_
         text = html.unescape(page)
         document = (await client.get(f"/{name}/api/openapi.json")).json()
         for path, item in document["paths"].items():
-            for method, told in item.items():
-                assert told["operationId"] in ids(page), told["operationId"]
+            for method, operation in item.items():
+                assert operation["operationId"] in ids(page), operation["operationId"]
                 assert f"{method.upper()} {path}" in text
-                assert len(told["x-codeSamples"]) == 3
-                for sample in told["x-codeSamples"]:
-                    assert sample["source"] in text, (told["operationId"], sample["label"])
+                assert len(operation["x-codeSamples"]) == 3
+                for sample in operation["x-codeSamples"]:
+                    assert sample["source"] in text, (operation["operationId"], sample["label"])
         assert "/problems/invalid-parameter" in page
 
 
@@ -155,10 +155,12 @@ async def test_guide_is_found_from_the_front_page_and_by_agents(client):
 
 @SHARED
 async def test_search_knows_the_headings_of_pages_and_operations(client):
-    found = {(one["page"], one["heading"]): one["address"] for one in (await client.get("/guide/headings.json")).json()}
-    assert found["Problems", "quota-exceeded"] == "/guide/problems#quota-exceeded"
+    headings = {
+        (one["page"], one["heading"]): one["address"] for one in (await client.get("/guide/headings.json")).json()
+    }
+    assert headings["Problems", "quota-exceeded"] == "/guide/problems#quota-exceeded"
     assert (
-        found["infra: API reference", "List what fails without a company or country"]
+        headings["infra: API reference", "List what fails without a company or country"]
         == "/guide/reference/infra#listChokepoints"
     )
 

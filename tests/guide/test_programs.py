@@ -104,8 +104,8 @@ async def service(program: str, _folder: Path) -> None:
     served = await made["open_tides"](None)
     (one,) = served.endpoints
     assert 'port=Sydney"' in samples(one)[0].source
-    asked = endpoint.Request(SimpleNamespace(port="Sydney"), None, {}, None, "127.0.0.1", endpoint.JSON)
-    assert await one.handler(asked) == tide("Sydney", "06:00")
+    call = endpoint.Request(SimpleNamespace(port="Sydney"), None, {}, None, "127.0.0.1", endpoint.JSON)
+    assert await one.handler(call) == tide("Sydney", "06:00")
 
 
 async def line(program: str, _folder: Path) -> None:

@@ -34,9 +34,9 @@ def test_first_request_is_answered_as_shown(answered):
 
 
 def test_reasons_are_those_shown(answered):
-    _, event, told = answered
+    _, event, details = answered
     (significance,) = re.findall(r'"significance":"([^"]+)"', shown(f"events/{event['id']}"))
-    assert told["provenance"]["reasons"]["significance"] == significance
+    assert details["provenance"]["reasons"]["significance"] == significance
 
 
 def _compact(value: object) -> str:

@@ -35,7 +35,7 @@ class Call:
     """One operation of one service, with its samples by language and what they find in their environment."""
 
     service: str
-    operation: str
+    endpoint: str
     described: dict[str, Any]
     document: dict[str, Any]
     sources: dict[str, str]
@@ -70,13 +70,13 @@ async def calls(servers: dict[str, Server], everything: Behind) -> list[Call]:
     options = ("--tier", "enterprise", "--per-minute", 100_000)
     key = await asyncio.to_thread(servers["defense"].operators_key, *options)
     stage = Stage(servers["defense"], everything, key)
-    found = [call for name, server in servers.items() for call in await asyncio.to_thread(described, name, server)]
-    for call in found:
+    calls = [call for name, server in servers.items() for call in await asyncio.to_thread(described, name, server)]
+    for call in calls:
         for language, environment in call.environments.items():
             environment.update(await stage.environment(call.endpoint))
             assert language in LANGUAGES
     await stage.close()
-    return found
+    return calls
 
 
 def described(service: str, server: Server) -> list[Call]:
@@ -86,14 +86,14 @@ def described(service: str, server: Server) -> list[Call]:
     return [
         Call(
             service,
-            told["operationId"],
-            told,
+            operation["operationId"],
+            operation,
             document,
-            {sample["label"]: sample["source"] for sample in told["x-codeSamples"]},
+            {sample["label"]: sample["source"] for sample in operation["x-codeSamples"]},
             {language: {"TOLLHOUSE_URL": address} for language in LANGUAGES},
         )
         for item in document["paths"].values()
-        for told in item.values()
+        for operation in item.values()
     ]
 
 
@@ -117,8 +117,8 @@ async def test_every_curl_sample_succeeds(calls, tmp_path):
     async def one(call: Call) -> dict[str, Any]:
         async with turns:
             job = call.jobs("curl")
-            told = await output(["sh", "-c", job["source"]], CURL_HOME=str(tmp_path), **job["environment"])
-        body, _, status = told.rpartition("\n")
+            text = await output(["sh", "-c", job["source"]], CURL_HOME=str(tmp_path), **job["environment"])
+        body, _, status = text.rpartition("\n")
         return {"status": int(status), "shown": json.loads(body) if answers_json(call) else body}
 
     check(calls, await asyncio.gather(*map(one, calls)))
@@ -126,8 +126,8 @@ async def test_every_curl_sample_succeeds(calls, tmp_path):
 
 async def ran(calls: list[Call], language: str, command: list[Any]) -> list[dict[str, Any]]:
     """All samples of one language in one process."""
-    told = await output(command, json.dumps([call.jobs(language) for call in calls]))
-    outcomes: list[dict[str, Any]] = json.loads(told)
+    text = await output(command, json.dumps([call.jobs(language) for call in calls]))
+    outcomes: list[dict[str, Any]] = json.loads(text)
     return outcomes
 
 
@@ -139,9 +139,9 @@ async def output(command: list[Any], sent: str = "", **environment: str) -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    told, failed = await process.communicate(sent.encode())
-    assert process.returncode == 0, f"{command}\n{told.decode()[-2_000:]}\n{failed.decode()}"
-    return told.decode()
+    text, failed = await process.communicate(sent.encode())
+    assert process.returncode == 0, f"{command}\n{text.decode()[-2_000:]}\n{failed.decode()}"
+    return text.decode()
 
 
 def check(calls: list[Call], outcomes: list[dict[str, Any]]) -> None:
@@ -158,7 +158,7 @@ def faults(call: Call, outcome: dict[str, Any]) -> list[str]:
     shown = outcome["shown"]
     if not answers_json(call):
         return [] if isinstance(shown, str) and shown else ["showed nothing"]
-    (schema,) = [told["schema"] for kind, told in content(call).items() if "json" in kind][:1]
+    (schema,) = [operation["schema"] for kind, operation in content(call).items() if "json" in kind][:1]
     whole = {**schema, "components": call.document["components"]}
     return [error.message for error in jsonschema_rs.Draft202012Validator(whole).iter_errors(shown)][:1]
 
@@ -182,8 +182,8 @@ async def test_outcome_that_the_description_does_not_promise_is_a_fault(calls):
     assert not faults(table, {"status": 200, "shown": "id,title"})
 
 
-async def nothing(_asked):
-    raise AssertionError("nobody calls it")
+async def nothing(_request):
+    raise AssertionError("no call reaches it")
 
 
 def operation(path="/things", **declared: Any) -> Endpoint:

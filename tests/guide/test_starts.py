@@ -41,13 +41,13 @@ def script(page: str, folder: Path, place: str) -> str:
         (ROOT / "docs" / f"{page}.md").read_text("utf-8").replace(HERE, place).replace("8000", place.rpartition(":")[2])
     )
     lines = ["set -e"]
-    for found in BLOCK.finditer(text):
-        language, block = found.groups()
+    for match in BLOCK.finditer(text):
+        language, block = match.groups()
         if language == "sh":
             lines += ["echo '----'", block]
         else:
-            name = SAVED_AS.findall(text[: found.start()])[-1]
-            assert f"python3 {name}" in text[found.end() :], f"{page} never runs {name}"
+            name = SAVED_AS.findall(text[: match.start()])[-1]
+            assert f"python3 {name}" in text[match.end() :], f"{page} never runs {name}"
             (folder / name).write_text(block)
     return "\n".join(lines)
 
@@ -66,13 +66,13 @@ async def gone_through(page: str, folder: Path, place: str, **variables: str) ->
         start_new_session=True,
     )
     try:
-        told, failed = await asyncio.wait_for(process.communicate(), MOST_SECONDS)
+        output, failed = await asyncio.wait_for(process.communicate(), MOST_SECONDS)
     finally:
         # What a page starts in the background, and did not come to end.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 0, f"{told.decode()[-3_000:]}\n{failed.decode()}"
-    return [part.strip() for part in told.decode().split("----\n")[1:]]
+    assert process.returncode == 0, f"{output.decode()[-3_000:]}\n{failed.decode()}"
+    return [part.strip() for part in output.decode().split("----\n")[1:]]
 
 
 def test_quick_starts_hold_nothing_that_is_not_run():
@@ -84,12 +84,12 @@ def test_quick_starts_hold_nothing_that_is_not_run():
 
 async def test_person_gets_from_nothing_to_events_stories_and_a_search(server, tmp_path):
     printed = await gone_through("start-person", tmp_path, f"127.0.0.1:{server.port}")
-    _, made, events, table, left, found, paths, stories, refused = printed
+    _, made, events, table, usage, search, paths, stories, refused = printed
     assert json.loads(made)["tier"] == "free"
     assert json.loads(events)["count"] == 3
     assert len(list(csv.DictReader(io.StringIO(table)))) == 3
-    assert json.loads(left)["usage"]
-    assert len(json.loads(found)["products"]) == 3
+    assert json.loads(usage)["usage"]
+    assert len(json.loads(search)["products"]) == 3
     assert json.loads(paths)["shortest"]["companies"][-1] == "openai"
     assert len(stories.splitlines()) == 5
     assert json.loads(refused)["parameter"] == "colour"
@@ -113,8 +113,8 @@ async def test_agent_finds_the_server_calls_a_tool_deposits_signs_and_pays(selli
     await local_chain.wait_mined(tx_hash)
     variables = {"AGENT_PRIVATE_KEY": AGENTS_KEY, "TX_HASH": tx_hash}
     printed = await gone_through("start-agent", tmp_path, f"127.0.0.1:{selling.port}", **variables)
-    found, described, tools, registered, deposited, signed, paid = printed
-    assert "linkset" in found
+    linkset, described, tools, registered, deposited, signed, paid = printed
+    assert "linkset" in linkset
     assert "x-codeSamples" in described
     assert "findPaths" in tools
     assert '\\"shortest\\"' in tools
@@ -130,7 +130,7 @@ async def test_operator_serves_gives_keys_watches_and_stops(recorded_data, tmp_p
     place = f"127.0.0.1:{free_port()}"
     decided, serving, health, keys, measured, books, _ = await gone_through("start-operator", tmp_path, place)
     assert "choose-a-long-one" not in decided
-    assert '{"status":"ok"}' in serving
+    assert '{"status":"ok"' in serving
     assert json.loads(health)["version"]
     assert '"enterprise"' in keys
     assert int(measured) > 5
