@@ -80,7 +80,7 @@ class Plans:
         self.default = self._by_name[default]
         self.all = tuple(self._by_name.values())
         # Agents have no daily limit and the minute of the most expensive plan (document 1, section 8).
-        self._agent_windows = Windows(None, self.all[-1].limits.requests_per_minute)
+        self.agent_windows = Windows(None, self.all[-1].limits.requests_per_minute)
         self.windows_of = lru_cache(maxsize=4096)(self._windows_of)
 
     def __contains__(self, name: str) -> bool:
@@ -107,7 +107,7 @@ class Plans:
     def _windows_of(self, caller: KeyCaller | WalletCaller) -> Windows:
         """The windows in which the calls of a key or a wallet are counted."""
         if isinstance(caller, WalletCaller):
-            return self._agent_windows
+            return self.agent_windows
         limits = self.limits_of(caller)
         return Windows(limits.requests_per_day, limits.requests_per_minute)
 

@@ -275,8 +275,8 @@ class Admission:
             raise Problem("not-found", "There is nothing at this path.")
 
     def _check_plan(self, terms: Terms, caller: KeyCaller) -> None:
-        plan, entitlement = self._context.plans.plan_of(caller), terms.entitlement
-        if entitlement and entitlement not in plan.entitlements:
+        entitlement = terms.entitlement
+        if entitlement and entitlement not in (plan := self._context.plans.plan_of(caller)).entitlements:
             required = f" Upgrade to {terms.minimum_tier} with POST /api/stripe/checkout." if terms.minimum_tier else ""
             raise Problem(
                 "tier-required",
