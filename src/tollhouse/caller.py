@@ -1,10 +1,10 @@
-"""Who is calling: the holder of a key, a registered wallet, or somebody at an address."""
+"""Callers: the holder of an API key, a registered wallet, or a client address."""
 
 from msgspec import Struct
 
 
 class KeyCaller(Struct, frozen=True):
-    """The holder of an API key. `per_day` and `per_minute` are the key's own limits, where the operator gave some."""
+    """The holder of an API key. `per_day` and `per_minute` are the key's own limits, where the operator set some."""
 
     key_id: str
     tier: str
@@ -15,7 +15,7 @@ class KeyCaller(Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """The name this caller's usage is counted under."""
+        """The name under which this caller's usage is counted."""
         return self.key_id
 
 
@@ -27,18 +27,18 @@ class WalletCaller(Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """The name this caller's usage is counted under."""
+        """The name under which this caller's usage is counted."""
         return self.agent_id
 
 
 class AddressCaller(Struct, frozen=True):
-    """Somebody at a network address (IPv6 folded to its /64)."""
+    """A client known only by its address (IPv6 folded to its /64)."""
 
     address: str
 
     @property
     def subject(self) -> str:
-        """The name this caller's usage is counted under."""
+        """The name under which this caller's usage is counted."""
         return f"address:{self.address}"
 
 

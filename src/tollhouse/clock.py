@@ -1,16 +1,16 @@
-"""What time it is: the one place that reads the clock."""
+"""The clock. No other module reads the time."""
 
 import time
 from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """The present moment in UTC."""
+    """The current time in UTC."""
     return datetime.now(UTC)
 
 
 def seconds() -> float:
-    """The present moment in seconds since 1970, for arithmetic on windows."""
+    """The current time in seconds since 1970."""
     return time.time()
 
 
@@ -20,5 +20,5 @@ def iso(moment: datetime) -> str:
 
 
 def at(moment: float) -> datetime:
-    """The moment that many seconds after 1970, in UTC."""
+    """The time in UTC of a number of seconds since 1970."""
     return datetime.fromtimestamp(moment, UTC)

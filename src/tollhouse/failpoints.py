@@ -1,4 +1,4 @@
-"""Places where a test makes this process die at once, as a power cut would: armed by the setting `failpoint` alone."""
+"""Failpoints: places where a test kills this process, as a power cut would. The setting `failpoint` arms one."""
 
 import os
 import threading
@@ -10,14 +10,14 @@ _passes_left: dict[str, int] = {}
 
 
 def arm(text: str) -> None:
-    """`name` dies the first time the process comes to that place, `name:3` the third; the empty text disarms.
+    """Arm a failpoint: `name` kills the process at the first pass, `name:3` at the third. An empty text disarms it.
 
     Raises ValueError for a count that is not a number above zero.
     """
     name, _, count = text.partition(":")
     number = int(count or 1)
     if number < 1:
-        raise ValueError(f"{text}: a process dies the first time or later")
+        raise ValueError(f"{text}: the count must be at least 1")
     with _lock:
         _passes_left.clear()
         if name:
@@ -25,7 +25,7 @@ def arm(text: str) -> None:
 
 
 def reach(name: str) -> None:
-    """Die here with status 137, no handler run and nothing flushed, if this place is armed and its time has come."""
+    """Kill the process with status 137, without running handlers or flushing, if this failpoint is due."""
     if name not in _passes_left:
         return
     with _lock:

@@ -1,4 +1,4 @@
-"""Structured logs on standard error, one JSON object a line, never a secret."""
+"""Structured logs: one JSON object per line on standard error, with secrets masked."""
 
 import logging
 import re
@@ -13,7 +13,7 @@ _SECRET_VALUE = re.compile(r"th_live_[0-9A-Za-z]+|whsec_[A-Za-z0-9+/=]+|(?<=://)
 
 
 def configure(level: str) -> None:
-    """Send our logs and the libraries' to standard error as JSON at `level` and above."""
+    """Write log events of `level` and above to standard error, those of libraries included."""
     number = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
         processors=[
@@ -34,7 +34,7 @@ def configure(level: str) -> None:
 
 def logger(name: str) -> Any:
     """The logger of one component; its name is the log key `logger`."""
-    # `get_logger` takes no initial value named `logger`, so a processor gives it that key.
+    # `get_logger` accepts no initial value named `logger`: a processor renames the key.
     return structlog.get_logger(component=name)
 
 
@@ -45,7 +45,7 @@ def _name_logger(_logger: Any, _method: str, event: MutableMapping[str, Any]) ->
 
 
 def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """A structlog processor: secret fields lose their value, secrets inside texts are masked."""
+    """A structlog processor that masks secret fields, and secrets inside texts."""
     for name, value in event.items():
         event[name] = _without_secrets(name, value)
     return event

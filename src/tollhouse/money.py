@@ -1,4 +1,4 @@
-"""Money is whole micro-USD: what a decimal string means, and how one is written."""
+"""Money in whole micro-USD, converted from and to decimal USD."""
 
 from decimal import Decimal
 

@@ -88,12 +88,12 @@ async def test_known_agent_costs_no_question_to_the_database(ring, database):
 
 
 async def test_memory_of_agents_is_bounded_and_forgetting_one_loses_nothing(ring, monkeypatch):
-    monkeypatch.setattr(wallets, "REMEMBER_AGENTS", 3)
+    monkeypatch.setattr(wallets, "MOST_CACHED_AGENTS", 3)
     made = [await ring.register(Account.create().address) for _ in range(7)]
-    assert len(ring._remembered) == 3
+    assert len(ring._cached) == 3
     for known in made:
         assert await ring.agent_of(parse_address(known.wallet_address).raw) == known
-    assert len(ring._remembered) == 3
+    assert len(ring._cached) == 3
 
 
 def signed_headers(account, message, nonce=NONCE):
@@ -117,7 +117,7 @@ async def test_prefix_is_the_operators(database):
 
 async def test_good_signature_of_an_unregistered_wallet_says_where_to_register(ring):
     await ring.register(ACCOUNT.address)
-    with pytest.raises(Problem, match="not registered: POST /api/agent/register") as raised:
+    with pytest.raises(Problem, match=r"not registered\. Register it with POST /api/agent/register") as raised:
         await ring.signer("/feeds/stories", "", *signed_headers(OTHER, f"service:/feeds/stories:{NONCE}"))
     assert (raised.value.status, raised.value.code) == (401, "invalid-signature")
     assert OTHER.address in raised.value.detail

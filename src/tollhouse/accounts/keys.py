@@ -24,13 +24,13 @@ _LENGTH = len(PREFIX) + _RANDOM_CHARACTERS + _CHECKSUM_CHARACTERS
 
 
 def new_key() -> str:
-    """A key nobody has had before."""
+    """A new random key."""
     random = _base62(int.from_bytes(secrets.token_bytes(_RANDOM_BYTES), "big"), _RANDOM_CHARACTERS)
     return PREFIX + random + _checksum(random)
 
 
 def is_well_formed(key: str) -> bool:
-    """Whether prefix, length and checksum are right: nothing about whether the key was ever issued."""
+    """Whether prefix, length and checksum are right. Says nothing about whether the key was issued."""
     if len(key) != _LENGTH or not key.startswith(PREFIX) or not key.isascii():
         return False
     random, checksum = key[len(PREFIX) : -_CHECKSUM_CHARACTERS], key[-_CHECKSUM_CHARACTERS:]
@@ -56,38 +56,38 @@ def _base62(number: int, width: int) -> str:
 
 ACTIVE_KEYS_PER_EMAIL = 20
 SECRET_BYTES = 32
-REMEMBER_SECONDS = 1.0
-REMEMBER_KEYS = 10_000
+CACHE_SECONDS = 1.0
+MOST_CACHED_KEYS = 10_000
 
 
 class NewKey(Struct, frozen=True):
-    """A key just made: the only moment its text is known."""
+    """A new key. Its text is known only now."""
 
     text: str
     holder: KeyCaller
 
 
 class KeyRing:
-    """The keys of one server. A change made by another process is seen within REMEMBER_SECONDS."""
+    """The keys of one server. A change made by another process is seen within CACHE_SECONDS."""
 
     def __init__(self, database: Database, secret: bytes) -> None:
         self._database = database
         self._secret = secret
-        self._remembered: dict[str, tuple[float, KeyCaller]] = {}
-        self._searches: dict[str, asyncio.Future[KeyCaller]] = {}
+        self._cached: dict[str, tuple[float, KeyCaller]] = {}
+        self._queries: dict[str, asyncio.Future[KeyCaller]] = {}
 
     async def holder(self, key: str) -> KeyCaller:
-        """Who holds this key. Raises Problem `invalid-key` when it is malformed, unknown or revoked."""
-        known = self._remembered.get(key)
+        """The holder of a key. Raises Problem `invalid-key` when it is malformed, unknown or revoked."""
+        known = self._cached.get(key)
         if known and known[0] > clock.seconds():
             return known[1]
         if not is_well_formed(key):
             raise _invalid()
-        # Of all the calls that come with one key at once, one asks the database.
-        search = self._searches.get(key)
-        if search is None:
-            search = self._searches[key] = asyncio.ensure_future(self._search(key))
-        return await asyncio.shield(search)
+        # Concurrent calls with the same key share one query.
+        query = self._queries.get(key)
+        if query is None:
+            query = self._queries[key] = asyncio.ensure_future(self._query(key))
+        return await asyncio.shield(query)
 
     async def create(
         self,
@@ -98,7 +98,7 @@ class KeyRing:
         per_day: int | None = None,
         per_minute: int | None = None,
     ) -> NewKey:
-        """Make a key, with limits of its own where given. Raises Problem `too-many-keys` past 20 of one email."""
+        """Create a key, with limits of its own where given. Raises Problem `too-many-keys` past 20 of one email."""
         address = email.strip().casefold()
         async with self._database.writing(lock=f"email:{address}") as connection:
             if await store.active_keys_of(connection, address) >= ACTIVE_KEYS_PER_EMAIL:
@@ -108,7 +108,7 @@ class KeyRing:
             )
 
     async def rotate(self, key_id: str) -> NewKey:
-        """Give a key a new text; the old one stops working. Id, tier and usage stay, so rotating wins no quota."""
+        """Replace the text of a key; the old one stops working. Id, plan and usage stay."""
         text = new_key()
         async with self._database.writing() as connection:
             await store.change_key(connection, key_id, hash=key_hash(text, self._secret))
@@ -119,15 +119,15 @@ class KeyRing:
         return NewKey(text, _caller(row))
 
     async def revoke(self, key_id: str) -> bool:
-        """Stop a key for good; False when it was not active."""
+        """Revoke a key; False when it was not active."""
         return await self._change(key_id, revoked_at=clock.iso(clock.now()))
 
     async def set_tier(self, key_id: str, tier: str) -> bool:
-        """Move a key to another tier; False when it is not active."""
+        """Move a key to another plan; False when it is not active."""
         return await self._change(key_id, tier=tier)
 
     async def listed(self) -> list[dict[str, Any]]:
-        """Every key as the operator sees it: everything but its text."""
+        """Every key without its text, for the operator."""
         async with self._database.reading() as connection:
             rows = await store.all_keys(connection)
         return [
@@ -142,21 +142,21 @@ class KeyRing:
             for row in rows
         ]
 
-    async def _search(self, key: str) -> KeyCaller:
-        memory, searches = self._remembered, self._searches
+    async def _query(self, key: str) -> KeyCaller:
+        cache, queries = self._cached, self._queries
         try:
             async with self._database.reading() as connection:
                 row = await store.key_by_hash(connection, key_hash(key, self._secret))
         finally:
-            searches.pop(key, None)
+            queries.pop(key, None)
         if row is None:
-            memory.pop(key, None)
+            cache.pop(key, None)
             raise _invalid()
-        if len(memory) >= REMEMBER_KEYS:
-            memory.clear()
-        found = _caller(row)
-        memory[key] = (clock.seconds() + REMEMBER_SECONDS, found)
-        return found
+        if len(cache) >= MOST_CACHED_KEYS:
+            cache.clear()
+        caller = _caller(row)
+        cache[key] = (clock.seconds() + CACHE_SECONDS, caller)
+        return caller
 
     async def _insert(self, connection: Transaction, **values: Any) -> NewKey:
         key, key_id, created_at = new_key(), f"key_{secrets.token_hex(8)}", clock.iso(clock.now())
@@ -171,12 +171,12 @@ class KeyRing:
         return changed
 
     def _forget(self) -> None:
-        # Searches under way may have read the row before it changed: what they find is remembered by nobody.
-        self._remembered, self._searches = {}, {}
+        # Queries in flight may have read the row before the change: their results are not cached.
+        self._cached, self._queries = {}, {}
 
 
 async def open_key_ring(database: Database, configured_secret: str) -> KeyRing:
-    """The key ring, under the operator's secret or one that the server makes once and keeps."""
+    """The keys, hashed under the configured secret or one that the server generates once and stores."""
     if configured_secret:
         return KeyRing(database, configured_secret.encode())
     async with database.writing(lock="key-hash-secret") as connection:
@@ -192,12 +192,12 @@ def _caller(row: Any) -> KeyCaller:
 
 
 def _invalid() -> Problem:
-    return Problem("invalid-key", "This API key is unknown, revoked or mistyped.")
+    return Problem("invalid-key", "This API key is unknown, revoked or malformed.")
 
 
 def _too_many() -> Problem:
     return Problem(
         "too-many-keys",
-        f"This email has {ACTIVE_KEYS_PER_EMAIL} active keys already. Revoke one first.",
+        f"This email address has {ACTIVE_KEYS_PER_EMAIL} active keys. Revoke one first.",
         limit=ACTIVE_KEYS_PER_EMAIL,
     )

@@ -1,4 +1,4 @@
-"""Agents: wallets registered once, which sign each of their calls."""
+"""Agents: registered wallets, which sign each of their calls."""
 
 import re
 import secrets
@@ -15,7 +15,7 @@ from tollhouse.evm.keccak import personal_digest
 from tollhouse.evm.signature import Signature, parse_signature, recover
 from tollhouse.storage.database import Database
 
-REMEMBER_AGENTS = 10_000
+MOST_CACHED_AGENTS = 10_000
 
 _NONCE = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2}){8,64})")
 
@@ -40,16 +40,16 @@ class AgentHeaders(Struct, frozen=True):
 class WalletRegistry:
     """The agents of one server, who sign with `prefix` as the message's first word.
 
-    An agent never changes: one that was found is remembered until others push it out.
+    An agent never changes, so it is cached until others displace it.
     """
 
     def __init__(self, database: Database, prefix: str) -> None:
         self._database = database
         self._prefix = prefix
-        self._remembered: dict[bytes, Agent] = {}
+        self._cached: dict[bytes, Agent] = {}
 
     async def register(self, address_text: str, label: str | None = None, email: str | None = None) -> Agent:
-        """The agent of this wallet, made where there is none; the first label and email stay.
+        """The agent of this wallet, registered if it is new; the first label and email stay.
 
         Raises Problem `invalid-body` for a text that is no address.
         """
@@ -58,16 +58,16 @@ class WalletRegistry:
         except ValueError as error:
             raise Problem("invalid-body", f"wallet_address: {error}.", parameter="wallet_address") from None
         known = await self.agent_of(address.raw)
-        return known or self._remember(address.raw, await self._registered(address, label, email))
+        return known or self._cache(address.raw, await self._registered(address, label, email))
 
     async def agent_of(self, address: bytes) -> Agent | None:
         """The agent with this address of 20 bytes, or None when the wallet is not registered."""
-        known = self._remembered.get(address)
+        known = self._cached.get(address)
         if known is not None:
             return known
         async with self._database.reading() as connection:
             row = await store.agent_by_wallet(connection, checksummed(address))
-        return None if row is None else self._remember(address, _agent(row))
+        return None if row is None else self._cache(address, _agent(row))
 
     async def signer(self, path: str, query: str, address: str, nonce: str, signature: str) -> WalletCaller:
         """Who signed this call, as its three headers say. Raises Problem `invalid-signature`, as `signed_by` does.
@@ -78,8 +78,7 @@ class WalletRegistry:
         agent = await self.agent_of(signer)
         if agent is None:
             raise _invalid(
-                f"The signature is good, but the wallet {checksummed(signer)} is not registered: "
-                "POST /api/agent/register registers it."
+                f"The wallet {checksummed(signer)} is not registered. Register it with POST /api/agent/register."
             )
         return WalletCaller(agent.agent_id, agent.wallet_address)
 
@@ -99,10 +98,10 @@ class WalletRegistry:
             )
         return made
 
-    def _remember(self, address: bytes, agent: Agent) -> Agent:
-        if len(self._remembered) >= REMEMBER_AGENTS:
-            self._remembered.pop(next(iter(self._remembered)))
-        self._remembered[address] = agent
+    def _cache(self, address: bytes, agent: Agent) -> Agent:
+        if len(self._cached) >= MOST_CACHED_AGENTS:
+            self._cached.pop(next(iter(self._cached)))
+        self._cached[address] = agent
         return agent
 
 

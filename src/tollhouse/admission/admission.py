@@ -32,7 +32,7 @@ AGENT_HEADERS = (b"x-agent-address", b"x-agent-nonce", b"x-agent-signature")
 
 
 class Signed(Struct, frozen=True):
-    """The three headers of a signed call, as sent."""
+    """The three headers of a signed call."""
 
     address: str
     nonce: str
@@ -49,8 +49,8 @@ def presented_key(request: HttpRequest) -> str:
     """The API key. Raises Problem `missing-credentials`, or `invalid-key` for a header that holds none."""
     if not request.header(b"authorization"):
         raise missing_credentials(
-            "Send your API key as `Authorization: Bearer <key>`; POST /api/keys/create gives one. "
-            "A registered wallet signs its calls instead where the operation has a price."
+            "Send an API key as `Authorization: Bearer <key>`. Create one with POST /api/keys/create. "
+            "A wallet registered with POST /api/agent/register signs its calls instead, where there is a price."
         )
     key = bearer(request)
     if not key:
@@ -59,25 +59,25 @@ def presented_key(request: HttpRequest) -> str:
 
 
 def signed_call(request: HttpRequest) -> Signed | None:
-    """The agent's headers if any was sent. Raises Problem `ambiguous-credentials` or `missing-credentials`."""
+    """The agent headers, if any was sent. Raises Problem `ambiguous-credentials` or `missing-credentials`."""
     headers = request.headers
     sent = [headers[name] for name in AGENT_HEADERS if name in headers]
     if not sent:
         return None
     if b"authorization" in headers:
-        raise Problem("ambiguous-credentials", "Send a Bearer key or the agent's headers, not both.")
+        raise Problem("ambiguous-credentials", "Send a Bearer key or the agent headers, not both.")
     if len(sent) < len(AGENT_HEADERS):
-        raise missing_credentials("A signed call needs all of X-Agent-Address, X-Agent-Nonce and X-Agent-Signature.")
+        raise missing_credentials("A signed call requires X-Agent-Address, X-Agent-Nonce and X-Agent-Signature.")
     return Signed(*sent)
 
 
 def missing_credentials(detail: str) -> Problem:
-    """Nothing was shown that opens this."""
+    """A 401 for a request without credentials."""
     return Problem("missing-credentials", detail, headers={"WWW-Authenticate": "Bearer"})
 
 
 def invalid_key(detail: str) -> Problem:
-    """What was shown is no key that opens anything."""
+    """A 401 for a key that is not valid."""
     return Problem("invalid-key", detail, headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})
 
 
@@ -85,21 +85,21 @@ Headers = list[tuple[bytes, bytes]]
 
 
 def usage_headers(plan: str, verdict: Verdict) -> Headers:
-    """X-RateLimit-* speak of the day where the plan has a daily limit, else of the minute."""
+    """Usage headers. X-RateLimit-* describe the day where the plan limits it, else the minute."""
     day, sliding = verdict.day, verdict.sliding
     now = clock.seconds()
-    told = sliding if day.limit is None else day
-    left = [_left(level, now) for level in (day, sliding) if level.limit is not None]
+    level = sliding if day.limit is None else day
+    remaining = [_remaining(window, now) for window in (day, sliding) if window.limit is not None]
     return [
         *_fixed(plan, day.limit, sliding.limit, sliding.window, sliding.seconds),
-        (b"x-ratelimit-remaining", b"%d" % (told.remaining or 0)),
-        (b"ratelimit", ", ".join(left).encode()),
+        (b"x-ratelimit-remaining", b"%d" % (level.remaining or 0)),
+        (b"ratelimit", ", ".join(remaining).encode()),
     ]
 
 
 @lru_cache(maxsize=256)
 def _fixed(tier: str, per_day: int | None, per_sliding: int | None, sliding: str, sliding_seconds: int) -> Headers:
-    """The part that only depends on the plan."""
+    """The headers that depend only on the plan."""
     windows = (("day", per_day, SECONDS_PER_DAY), (sliding, per_sliding, sliding_seconds))
     policy = ", ".join(f'"{name}";q={quota};w={seconds}' for name, quota, seconds in windows if quota is not None)
     return [
@@ -109,32 +109,32 @@ def _fixed(tier: str, per_day: int | None, per_sliding: int | None, sliding: str
     ]
 
 
-def _left(level: Level, now: float) -> str:
+def _remaining(level: Level, now: float) -> str:
     return f'"{level.window}";r={level.remaining};t={max(0, ceil(level.resets_at - now))}'
 
 
 T = TypeVar("T")
 
-# A call refused for these reasons, or failed by the server, uses nothing of the caller's plan.
-_USES_NOTHING = frozenset({401, 402, 403, 429})
+# A call that ends in one of these statuses or in 5xx does not count.
+_UNCOUNTED = frozenset({401, 402, 403, 429})
 
 
 class Admission:
-    """Who may come in, and what it takes from their plan or their balance."""
+    """Decides who may call an endpoint, and counts or charges the call."""
 
     def __init__(self, context: AppContext) -> None:
         settings = context.settings
         self._context = context
         self._meter = context.meter
         self._windows_of = context.plans.windows_of
-        # The meter's second window bounds nothing here.
+        # The allowance has no sliding window.
         self._allowance = Windows(settings.free_per_ip_per_day, None)
         self._address = lru_cache(maxsize=8192)(partial(client_address, trusted=settings.trusted_networks()))
 
     async def admit(self, call: Call) -> Admitted:
-        """Answer a caller whom the operation's terms let in.
+        """Handle a call that the endpoint's terms permit.
 
-        Raises Problem for whoever may not come in, and whatever the work raises, with the usage headers on it.
+        Raises Problem for one they do not, and what the handler raises, with the usage headers on it.
         """
         terms, request = call.endpoint.terms, call.request
         address = self._address(request.peer, request.header(b"x-forwarded-for"))
@@ -151,7 +151,7 @@ class Admission:
         return await self._on_plan(call, await self._holder(request), address)
 
     async def _on_plan(self, call: Call, caller: KeyCaller, address: str) -> Admitted:
-        """A key's call uses one of its plan."""
+        """A call with a key counts against its plan."""
         terms = call.endpoint.terms
         self._check_plan(terms, caller)
         if not terms.is_metered:
@@ -162,17 +162,17 @@ class Admission:
         return Admitted(answer, self._usage(caller, reservation.verdict))
 
     async def _on_allowance(self, call: Call, address: str) -> Admitted:
-        """An address has its free requests a day, then pays for each. A paid tier's key has its own plan instead."""
+        """A call that needs no key. Wallet credit, or the key of a paid plan, takes the place of the allowance."""
+        signed = signed_call(call.request)
+        if signed is not None:
+            return await self._on_credit(call, signed, address)
         if b"authorization" in call.request.headers:
             caller = await self._holder(call.request)
             if not self._is_on_free_plan(caller):
                 return await self._on_plan(call, caller, address)
-            # A free plan adds nothing to the allowance: keys are made without limit, addresses are not.
+            # A free plan adds nothing to the allowance: keys cost nothing, so each caller could have many.
             reservation = await self._reserve(caller)
             return await self._counted(reservation, caller, lambda: self._from_address(call, address))
-        signed = signed_call(call.request)
-        if signed is not None:
-            return await self._on_credit(call, signed, address)
         return await self._from_address(call, address)
 
     async def _from_address(self, call: Call, address: str) -> Admitted:
@@ -190,13 +190,13 @@ class Admission:
             raise
 
     def _allowance_of(self, terms: Terms, visitor: AddressCaller) -> tuple[str, Windows]:
-        """What an address's free requests are counted under, and how many there are a day."""
+        """The subject and the windows of an address's free requests."""
         if not terms.allowance:
             return visitor.subject, self._allowance
         return f"{visitor.subject} {terms.allowance}", Windows(terms.free_per_day, None)
 
     async def _per_request(self, call: Call, visitor: AddressCaller, usage: Headers) -> Admitted:
-        """One payment buys one answer: claimed before the work, settled before the answer leaves."""
+        """One payment buys one response: claimed before the handler runs, settled before the response is sent."""
         claimed = await payment.claim(self._context, call)
         x402 = self._context.per_request.x402
         assert x402 is not None, "a payment was claimed"
@@ -218,10 +218,10 @@ class Admission:
         return Admitted(_with_headers(answer, settled), usage, delivered)
 
     async def _on_credit(self, call: Call, signed: Signed, address: str) -> Admitted:
-        """A wallet's call takes its price from the balance, once, when the answer is ready to leave."""
+        """A signed call takes its price from the wallet's credit once, when the response is ready."""
         price = call.endpoint.terms.credit_price_micros
         if price is None:
-            raise missing_credentials("This operation needs an API key; a wallet's signature does not open it.")
+            raise missing_credentials("This endpoint requires an API key. Create one with POST /api/keys/create.")
         caller = await self._signer(call, signed)
         nonce = nonce_of(signed.nonce).hex()
         print_of_call = fingerprint(call.request, await call.body())
@@ -239,7 +239,7 @@ class Admission:
         return Admitted(answer, self._usage(caller, reservation.verdict), claim.delivered)
 
     async def _charged(self, claim: Claim, call: Call, caller: WalletCaller, address: str) -> Response:
-        """The answer, paid for; what the caller has already costs nothing."""
+        """The response, charged; a 304 costs nothing."""
         answer = await call.handle(caller, address)
         if is_not_modified(answer, call.request):
             await claim.release()
@@ -259,20 +259,20 @@ class Admission:
             raise invalid_key(problem.detail) if problem.code == "invalid-key" else problem from None
 
     def _check_operator(self, terms: Terms, request: HttpRequest, address: str) -> None:
-        """With the operator's token set its bearer may come in; without it, only this machine.
+        """Require the operator's token where it is set, else a request from this machine.
 
-        A stranger's page in the operator's browser is on this machine too, and says so.
+        A request that a page of another site makes in the operator's browser is refused.
         """
         if request.header(b"sec-fetch-site") not in {"", "same-origin", "none"}:
-            raise Problem("not-found", "There is nothing at this path.")
+            raise Problem("not-found", "No endpoint at this path.")
         token = getattr(self._context.settings, terms.operator_token)
         if token:
             if not hmac.compare_digest(bearer(request).encode(), token.encode()):
                 raise missing_credentials(
-                    f"This is the operator's: send the token `{terms.operator_token}` as a Bearer token."
+                    f"This endpoint is for the operator: send `{terms.operator_token}` as a Bearer token."
                 )
         elif not is_loopback(address):
-            raise Problem("not-found", "There is nothing at this path.")
+            raise Problem("not-found", "No endpoint at this path.")
 
     def _check_plan(self, terms: Terms, caller: KeyCaller) -> None:
         entitlement = terms.entitlement
@@ -305,12 +305,12 @@ class Admission:
         return reservation
 
     async def _counted(self, reservation: Reservation, caller: Caller, work: Callable[[], Awaitable[T]]) -> T:
-        """Do the work that was reserved for; give the reservation back where it comes to nothing."""
+        """Run the handler of a counted call; release the reservation when the call does not count."""
         try:
             return await work()
         except Problem as problem:
             problem.usage = self._usage(caller, reservation.verdict)
-            if problem.status >= 500 or problem.status in _USES_NOTHING:
+            if problem.status >= 500 or problem.status in _UNCOUNTED:
                 problem.usage = self._usage(caller, await self._meter.release(reservation))
             raise
         except BaseException:
@@ -319,17 +319,17 @@ class Admission:
 
 
 def _with_headers(answer: Response, headers: PaymentHeaders) -> Response:
-    """The answer with headers about its payment; the one that is kept for others stays as it is."""
-    told = tuple((name.lower().encode(), value.encode()) for name, value in headers)
+    """A copy of the response with headers about its payment."""
+    added = tuple((name.lower().encode(), value.encode()) for name, value in headers)
     return Response(
-        answer.body, answer.media_type, answer.etag, (*answer.headers, *told), answer.status, answer.cache_control
+        answer.body, answer.media_type, answer.etag, (*answer.headers, *added), answer.status, answer.cache_control
     )
 
 
 def _over_limit(plan: str, reservation: Reservation, usage: Headers) -> Problem:
     full = reservation.verdict.refused_by
     assert full is not None
-    # Told from now, not from when the call came: others may have been counted in between.
+    # From now, not from the call: others may have been counted in between.
     wait = reservation.verdict.retry_after_seconds(clock.seconds())
     code = "quota-exceeded" if full.window == "day" else "rate-limited"
     problem = Problem(

@@ -15,32 +15,34 @@ from tollhouse.payments.x402.types import Resource, VerificationFailure
 
 
 def to_stored(answer: Response) -> StoredResponse:
-    """What has to be kept to send this answer again."""
+    """The response in the form in which it is stored."""
     return StoredResponse(
         answer.status, answer.media_type, answer.body, answer.headers, answer.etag or "", answer.cache_control
     )
 
 
-def from_stored(kept: StoredResponse) -> Response:
-    """The kept answer, ready to be sent again."""
-    return Response(kept.body, kept.media_type, kept.etag or None, kept.headers, kept.status, kept.cache_control)
+def from_stored(stored: StoredResponse) -> Response:
+    """A stored response, ready to be sent again."""
+    return Response(
+        stored.body, stored.media_type, stored.etag or None, stored.headers, stored.status, stored.cache_control
+    )
 
 
 def fingerprint(request: HttpRequest, body: bytes) -> bytes:
-    """Equal for two calls that ask for the very same thing: method, path, query and body."""
+    """A digest of method, path, query and body."""
     digest = blake2b(digest_size=16)
     for part in (request.method.encode(), request.path.encode(), request.query, body):
         digest.update(b"%d:%b" % (len(part), part))
     return digest.digest()
 
 
-ASKS_FOR_PAYMENT = "The free allowance is used up: pay for this request."
+ASKS_FOR_PAYMENT = "Free allowance exceeded: pay for this request."
 
 
 async def claim(context: AppContext, call: Call) -> Claimed | PaidResponse:
-    """The payment this call brings, verified and taken for it, before any work is done.
+    """Verify and claim the payment of this call, before the handler runs.
 
-    Raises Problem `payment-required` where there is none, `payment-invalid` where it will not do, and those of X402.
+    Raises Problem `payment-required` where there is none, `payment-invalid`, and those of X402.
     """
     request = call.request
     payment = read_payment(request.header(b"x-payment"), request.header(b"payment-signature"))
@@ -78,7 +80,7 @@ def _price(call: Call) -> int:
 
 
 def _resource(context: AppContext, call: Call) -> Resource:
-    """What is for sale, at its full public address."""
+    """The resource of the challenge, at its full public URL."""
     operation, request = call.endpoint, call.request
     root = context.settings.public_url.rstrip("/") or f"http://{_host(request)}"
     query = f"?{request.query.decode('latin-1')}" if request.query else ""

@@ -174,7 +174,7 @@ def _check_site(request: Request[Any, Any]) -> None:
     """Refuse requests from pages of other sites: without a token, any request from this machine is accepted."""
     site = request.http.header(b"sec-fetch-site") if request.http else ""
     if site not in _SAME_SITE:
-        raise Problem("not-found", "There is nothing at this path.")
+        raise Problem("not-found", "No endpoint at this path.")
 
 
 def _json(value: Any) -> Response:

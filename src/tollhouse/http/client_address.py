@@ -1,4 +1,4 @@
-"""The address a request comes from, believed only as far as the operator trusts the proxies in between."""
+"""The client address of a request; `X-Forwarded-For` counts only from trusted proxies."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -27,7 +27,7 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
 
 
 def is_loopback(address: str) -> bool:
-    """Whether this is the machine itself."""
+    """Whether the address is a loopback address."""
     parsed = _parsed(address.partition("/")[0])
     return parsed is not None and (parsed.is_loopback or address == "::/64")
 

@@ -1,4 +1,4 @@
-"""An operation, declared once: route, limits, description and price list all read this."""
+"""Endpoints, declared once: route, limits, OpenAPI description and price list read the declaration."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ JSON = "application/json"
 
 
 class Request(Struct, Generic[Query, Body], frozen=True):
-    """What a caller asks, read and checked: the handler can trust it. `address` is the client's.
+    """A parsed and validated request. `address` is the client's.
 
     `http` is the raw request, for endpoints of foreign protocols that read their own headers.
     """
@@ -36,9 +36,9 @@ class Request(Struct, Generic[Query, Body], frozen=True):
 
 @dataclass(slots=True)
 class Response:
-    """What goes back. `etag` is opaque; an answer kept and given again keeps its head and compressed forms too.
+    """A response. `etag` is opaque; a response that is reused keeps its head and compressed forms.
 
-    `delivered` is called once this answer was wholly sent, where somebody waits for that.
+    `delivered`, if any, is called once the response was wholly sent.
     """
 
     body: bytes
@@ -57,7 +57,7 @@ Handler = Callable[[Request[Any, Any]], Awaitable[Response | Struct]]
 
 
 class Example(Struct, frozen=True):
-    """A call that is answered, for the samples. A text `$NAME` stands for what the caller has in that variable.
+    """An example call for the code samples. A text `$NAME` stands for an environment variable.
 
     Path parameters and the body default to the description's examples; a body that is a text is sent as it is.
     """
@@ -84,8 +84,8 @@ class Endpoint:
     `formats` names the media types in the `format` parameter where there is one. `problems` are the codes this
     operation raises itself; those of its terms and its reading are known from the rest of the declaration. With
     `takes_bytes` the body is handed over as it came. `is_tool`: agents may call it over MCP.
-    `problem_form` is a foreign protocol's own; None tells problems as everything here does. `failures` are answers of
-    the handler's own that are none: the status of each, and the type of its JSON.
+    `problem_form` is a foreign protocol's own; None uses problem details. `failures` are error responses
+    of the handler's own: the status of each, and the type of its JSON.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of a service, read off the same declarations that serve it."""
+"""The OpenAPI 3.1 description of a service, generated from its endpoint declarations."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -119,13 +119,13 @@ def _query_parameters(operation: Endpoint, schemas: Json) -> list[Json]:
 
 
 def _query_parameter(name: str, schema: Json, *, is_required: bool) -> Json:
-    """Parameters are never null: what is optional is simply left out."""
+    """The description of one query parameter. Optional parameters are omitted, never null."""
     schema = dict(schema)
     if schema.get("default", ...) is None:
         del schema["default"]
     if "anyOf" in schema:
-        (kept,) = [part for part in schema.pop("anyOf") if part != {"type": "null"}]
-        schema = {**kept, **schema}
+        (declared,) = [part for part in schema.pop("anyOf") if part != {"type": "null"}]
+        schema = {**declared, **schema}
     described: Json = {"name": name, "in": "query", "required": is_required}
     for key in ("description", "examples"):
         if key in schema:
@@ -140,18 +140,18 @@ def _responses(operation: Endpoint) -> Json:
     codes = problem_codes(operation)
     responses: Json = {"200": _success(operation)}
     form = operation.problem_form
-    told_as = (form.media_type, form.schema) if form else (PROBLEM_TYPE, {"$ref": _REF.format(name="Problem")})
+    media = (form.media_type, form.schema) if form else (PROBLEM_TYPE, {"$ref": _REF.format(name="Problem")})
     if operation.method == "GET":
         responses["304"] = {
             "description": "Unchanged since the ETag sent in If-None-Match",
             "headers": _headers(operation),
         }
     for status in sorted({CODES[code][0] for code in codes}):
-        told = [code for code in codes if CODES[code][0] == status]
+        codes_here = [code for code in codes if CODES[code][0] == status]
         responses[str(status)] = {
-            "description": "; ".join(f"`{code}`: {CODES[code][1]}" for code in told),
+            "description": "; ".join(f"`{code}`: {CODES[code][1]}" for code in codes_here),
             "headers": _problem_headers(status),
-            "content": {told_as[0]: {"schema": told_as[1]}},
+            "content": {media[0]: {"schema": media[1]}},
         }
     for code, kind in operation.failures.items():
         responses[str(code)]["content"][JSON] = {"schema": {"$ref": _REF.format(name=kind.__name__)}}
@@ -159,7 +159,7 @@ def _responses(operation: Endpoint) -> Json:
 
 
 def problem_codes(operation: Endpoint) -> list[str]:
-    """Every problem that a call of the operation can end in."""
+    """Every problem code that a call of the endpoint can end with."""
     return list(dict.fromkeys([*_EVERYWHERE, *operation.problems, *_codes_of_terms(operation)]))
 
 
@@ -195,16 +195,16 @@ def _success(operation: Endpoint) -> Json:
 def _headers(operation: Endpoint) -> Json:
     headers: Json = {"X-Request-Id": _header("The id of this request, also in the server's log")}
     if operation.method == "GET":
-        headers["ETag"] = _header("Send it back in If-None-Match to learn cheaply whether anything changed")
+        headers["ETag"] = _header("Send it in If-None-Match to get 304 when nothing changed")
     if operation.terms.request_price_micros is not None:
         headers["PAYMENT-RESPONSE"] = _header("How a payment was settled (x402 version 2; `X-PAYMENT-RESPONSE` for 1)")
     if operation.terms.opens_to == "key" or operation.terms.is_metered:
         headers |= {
-            "X-RateLimit-Limit": _header("The limit: of the day, or of the minute where the day has none"),
-            "X-RateLimit-Remaining": _header("What is left of it"),
+            "X-RateLimit-Limit": _header("The limit of the day, or of the minute where the day has none"),
+            "X-RateLimit-Remaining": _header("Requests remaining"),
             "X-Credits-Tier": _header("The key's tier; `agent` for a signed call"),
             "RateLimit-Policy": _header("All windows of the plan (IETF draft ratelimit-headers)"),
-            "RateLimit": _header("What is left of each window and when it resets"),
+            "RateLimit": _header("Requests remaining in each window, and when it resets"),
         }
     return headers
 
@@ -235,12 +235,15 @@ def _price(terms: Terms) -> Json:
 
 
 def price_sentence(terms: Terms) -> str:
-    """What one call costs, in words."""
+    """The price of one call as a sentence."""
     if not terms.is_metered:
-        return "Price: free, uses nothing of a plan."
+        return "Price: free. Counts against no limit."
     if terms.request_price_micros is not None:
         price = usd(terms.request_price_micros)
-        return f"Price: one of the address's free requests a day; beyond them {price} USD a request (x402)."
+        return (
+            "Price: one of the free requests a day of the address, or one request of a paid plan; "
+            f"beyond that {price} USD a request (x402, or wallet credit)."
+        )
     plan = "Price: one request of the key's plan"
     if terms.entitlement:
         plan += f", which must include `{terms.entitlement}` (the cheapest is {terms.minimum_tier}; see `x-plans`)"

@@ -20,7 +20,18 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 class HttpRequest:
     """Method, path, headers and the body's stream. Repeated headers are joined with a comma, as HTTP allows."""
 
-    __slots__ = ("_gone", "has_reader", "headers", "headers_bytes", "id", "method", "path", "peer", "query", "receive")
+    __slots__ = (
+        "_disconnect",
+        "has_reader",
+        "headers",
+        "headers_bytes",
+        "id",
+        "method",
+        "path",
+        "peer",
+        "query",
+        "receive",
+    )
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.method: str = scope["method"]
@@ -29,7 +40,7 @@ class HttpRequest:
         self.peer: str = scope["client"][0] if scope.get("client") else ""
         self.receive = receive
         self.has_reader = False
-        self._gone: asyncio.Task[None] | None = None
+        self._disconnect: asyncio.Task[None] | None = None
         headers: dict[bytes, str] = {}
         size = 0
         for name, value in scope["headers"]:
@@ -46,29 +57,29 @@ class HttpRequest:
         return self.headers.get(name, "")
 
     def watch_disconnect(self) -> None:
-        """From now on, once the body was read, notice when the client leaves."""
+        """Watch for a disconnect from now on; the body was read."""
         self.has_reader = True
-        self._gone = asyncio.ensure_future(self._until_gone())
+        self._disconnect = asyncio.ensure_future(self._until_disconnect())
 
     async def wait_for_disconnect(self) -> None:
-        """Wait until the client leaves; the body was read."""
+        """Wait until the client disconnects; the body was read."""
         self.has_reader = True
-        await self._until_gone()
+        await self._until_disconnect()
 
     def is_disconnected(self) -> bool:
-        """Whether the client was seen to leave since `watch`; stops watching."""
-        if self._gone is None:
+        """Whether the client disconnected since `watch_disconnect`; stops watching."""
+        if self._disconnect is None:
             return False
-        self._gone.cancel()
-        return self._gone.done()
+        self._disconnect.cancel()
+        return self._disconnect.done()
 
-    async def _until_gone(self) -> None:
+    async def _until_disconnect(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
 
 
 def _new_id() -> str:
-    """Tells requests apart. It opens nothing, so it may be guessable and need not cost a call into the kernel."""
+    """An id for logs. It grants nothing, so it may be guessable and is cheap to make."""
     return f"{getrandbits(64):016x}"
 
 
@@ -90,17 +101,17 @@ DRAIN_SECONDS = 1.0
 def check_head(request: HttpRequest) -> None:
     """Raises Problem `uri-too-long` or `headers-too-large`."""
     if len(request.path) + len(request.query) > ADDRESS_LIMIT_BYTES:
-        raise Problem("uri-too-long", f"The address may have at most {ADDRESS_LIMIT_BYTES} bytes.")
+        raise Problem("uri-too-long", f"The path and query may have at most {ADDRESS_LIMIT_BYTES} bytes.")
     if request.headers_bytes > HEADERS_LIMIT_BYTES:
         raise Problem("headers-too-large", f"The headers may have at most {HEADERS_LIMIT_BYTES} bytes together.")
 
 
 def check_content_encoding(request: HttpRequest) -> None:
-    """Raises Problem `unsupported-media-type` for a compressed body: nobody may have us unpack a bomb."""
+    """Raises Problem `unsupported-media-type` for a compressed body: a compressed body could expand without limit."""
     if request.header(b"content-encoding").strip().lower() not in {"", "identity"}:
         raise Problem(
             "unsupported-media-type",
-            "Send the body as it is, without Content-Encoding.",
+            "Send the body without Content-Encoding.",
             headers={"Accept-Encoding": "identity"},
             allowed=["identity"],
         )
@@ -124,19 +135,19 @@ async def receive_body(request: HttpRequest, limit_bytes: int, deadline_seconds:
 
 
 async def drain_body(request: HttpRequest) -> None:
-    """Take in a short body that nobody reads: with bytes of it still under way, the connection is reset at the answer.
+    """Read a short body that no handler reads; unread bytes would reset the connection.
 
-    A client that waits to be told to go on has sent none.
+    A client that sent `Expect: 100-continue` has sent no body yet.
     """
     is_short = _length(request) <= DRAINED_BYTES
     if request.has_reader or not is_short or b"expect" in request.headers or not _announces_body(request):
         return
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(DRAIN_SECONDS):
-            left, more = DRAINED_BYTES, True
-            while more and left > 0:
+            remaining, more = DRAINED_BYTES, True
+            while more and remaining > 0:
                 message = await request.receive()
-                left -= len(message.get("body", b""))
+                remaining -= len(message.get("body", b""))
                 more = message.get("more_body", False)
 
 
@@ -155,7 +166,7 @@ async def _collected(request: HttpRequest, limit_bytes: int) -> bytes:
     while more:
         message = await request.receive()
         if message["type"] == "http.disconnect":
-            raise Problem("invalid-request", "The connection closed before the body was whole.")
+            raise Problem("invalid-request", "The connection closed before the body was complete.")
         body += message.get("body", b"")
         if len(body) > limit_bytes:
             raise _too_large(limit_bytes)

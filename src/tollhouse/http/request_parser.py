@@ -1,4 +1,4 @@
-"""Reading what a caller sent into the types an operation declares, strictly, naming what is wrong."""
+"""Parsers of query strings and JSON bodies into the declared types. An error names the parameter."""
 
 import re
 from collections.abc import Callable
@@ -22,17 +22,17 @@ _JSON_TYPES = re.compile(r"application/(json|[\w.+-]+\+json)\s*(;.*)?", re.IGNOR
 
 @lru_cache(maxsize=4096)
 def parse_query(raw: bytes, shape: type[Read] | None) -> Read | None:
-    """The query string as `shape`. Raises Problem `invalid-parameter` naming the first that is wrong."""
+    """Parse the query string as `shape`. Raises Problem `invalid-parameter`."""
     given = _pairs(raw)
     if shape is None:
         if given:
-            raise invalid_parameter(next(iter(given)), "This operation takes no query parameters.")
+            raise invalid_parameter(next(iter(given)), "This endpoint takes no query parameters.")
         return None
     fields = _fields(shape)
     values: dict[str, Any] = {}
     for name, texts in given.items():
         if name not in fields:
-            raise invalid_parameter(name, f"There is no parameter `{name}` here.", sorted(fields))
+            raise invalid_parameter(name, f"Unknown parameter `{name}`.", sorted(fields))
         values[name] = _value(name, texts, fields[name])
     try:
         return msgspec.convert(values, shape)
@@ -41,7 +41,7 @@ def parse_query(raw: bytes, shape: type[Read] | None) -> Read | None:
 
 
 def parse_body(raw: bytes, content_type: str, shape: type[Read]) -> Read:
-    """The JSON body as `shape`. Raises Problem `unsupported-media-type` or `invalid-body` naming the member."""
+    """Parse the JSON body as `shape`. Raises Problem `unsupported-media-type` or `invalid-body`."""
     if not _JSON_TYPES.fullmatch(content_type.strip()):
         raise Problem(
             "unsupported-media-type", "Send the body as `Content-Type: application/json`.", allowed=["application/json"]
@@ -61,7 +61,7 @@ def _decoded(raw: bytes, shape: type[Read]) -> Read:
     except msgspec.ValidationError as error:
         if not _NO_INTEGER.match(str(error)):
             raise
-        # To JSON Schema 2.0 is a whole number, and some languages write theirs so.
+        # In JSON Schema 2.0 is an integer, and some languages write integers so.
         return msgspec.convert(_whole(msgspec.json.decode(raw)), shape)
 
 
@@ -88,9 +88,9 @@ def _text(raw: bytes, name: str) -> str:
     try:
         text = unquote_to_bytes(raw.replace(b"+", b" ")).decode("utf-8")
     except UnicodeDecodeError:
-        raise invalid_parameter(name, "The value is not UTF-8.") from None
+        raise invalid_parameter(name, "The value must be UTF-8.") from None
     if "\x00" in text:
-        raise invalid_parameter(name, "The value holds a NUL character.")
+        raise invalid_parameter(name, "The value must not contain a NUL character.")
     return text
 
 
@@ -122,17 +122,17 @@ def _value(name: str, texts: list[str], declared: inspect.Type) -> Any:
 
 def _paired(name: str, parts: list[str], declared: inspect.TupleType) -> list[tuple[str, inspect.Type]]:
     if len(parts) != len(declared.item_types):
-        raise invalid_parameter(name, f"`{name}` takes {len(declared.item_types)} values with commas between them.")
+        raise invalid_parameter(name, f"`{name}` takes {len(declared.item_types)} comma-separated values.")
     return list(zip(parts, declared.item_types, strict=True))
 
 
 def _single(name: str, text: str, declared: inspect.Type) -> Any:
-    pattern, parse, wanted = _PARSERS.get(type(declared), (None, str, ""))
+    pattern, parse, expected = _PARSERS.get(type(declared), (None, str, ""))
     if pattern and not pattern.fullmatch(text):
-        raise invalid_parameter(name, f"`{name}` must be {wanted}.")
+        raise invalid_parameter(name, f"`{name}` must be {expected}.")
     value = parse(text)
     if isinstance(value, float) and not isfinite(value):
-        raise invalid_parameter(name, f"`{name}` is too large a number.")
+        raise invalid_parameter(name, f"`{name}` is out of range.")
     return value
 
 
@@ -163,8 +163,7 @@ def _bad_body(error: msgspec.ValidationError) -> Problem:
     if missing:
         return Problem("invalid-body", f"`{inside}{missing[1]}` is required.", parameter=f"{inside}{missing[1]}")
     if unknown:
-        told = f"There is no member `{inside}{unknown[1]}` here."
-        return Problem("invalid-body", told, parameter=f"{inside}{unknown[1]}")
+        return Problem("invalid-body", f"Unknown member `{inside}{unknown[1]}`.", parameter=f"{inside}{unknown[1]}")
     if not name:
         return Problem("invalid-body", f"The body: {message[0].lower()}{message[1:]}.")
     return Problem("invalid-body", f"`{name}`: {message[0].lower()}{message[1:]}.", parameter=name)

@@ -17,7 +17,7 @@ from tollhouse.http.request import HttpRequest, Send
 
 
 def negotiate_media_type(operation: Endpoint, accept: str, format_name: str | None) -> str:
-    """The media type to answer in. Raises Problem `not-acceptable` when none offered will do."""
+    """The media type of the response. Raises Problem `not-acceptable`."""
     if format_name is not None:
         return operation.formats[format_name]
     if not accept:
@@ -27,12 +27,14 @@ def negotiate_media_type(operation: Endpoint, accept: str, format_name: str | No
 
 @lru_cache(maxsize=1024)
 def negotiate(accept: str, offered: tuple[str, ...]) -> str:
-    """The offered type the header likes best, earlier ones first among equals (RFC 9110, section 12.5.1)."""
+    """The offered type that the header prefers, earlier ones first among equals (RFC 9110, section 12.5.1)."""
     ranges = [_range(part) for part in accept.split(",") if part.strip()]
     weights = {media_type: _weight(media_type, ranges) for media_type in offered}
     best = max(offered, key=lambda media_type: weights[media_type])
     if ranges and weights[best] <= 0:
-        raise Problem("not-acceptable", f"This is offered as {', '.join(offered)}.", allowed=list(offered))
+        raise Problem(
+            "not-acceptable", f"Not acceptable. Supported media types: {', '.join(offered)}.", allowed=list(offered)
+        )
     return best
 
 
@@ -62,7 +64,7 @@ PROBLEM_TYPE = "application/problem+json"
 
 PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "description": "What went wrong (RFC 9457). `code` is stable; `type` is the page on this server that explains it.",
+    "description": "A problem (RFC 9457). `code` is stable; `type` is the path of a page that explains it.",
     "required": ["type", "title", "status", "detail", "instance", "code"],
     "properties": {
         "type": {
@@ -72,19 +74,19 @@ PROBLEM_SCHEMA: dict[str, Any] = {
         },
         "title": {"type": "string", "examples": [CODES["rate-limited"][1]]},
         "status": {"type": "integer"},
-        "detail": {"type": "string", "examples": ["The next request fits in 3 s."]},
+        "detail": {"type": "string", "examples": ["Rate limit exceeded. Retry after 3 s."]},
         "instance": {"type": "string", "description": "The request id"},
         "code": {"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "examples": ["rate-limited"]},
-        "parameter": {"type": "string", "description": "The parameter or member that is wrong"},
+        "parameter": {"type": "string", "description": "The invalid parameter or member"},
         "retry_after_seconds": {"type": "integer", "minimum": 1},
-        "allowed": {"type": "array", "items": {"type": "string"}, "description": "What would be accepted"},
+        "allowed": {"type": "array", "items": {"type": "string"}, "description": "Allowed values"},
     },
     "additionalProperties": True,
 }
 
 
 def render_problem(problem: Problem, request_id: str) -> Response:
-    """The problem as an answer, its own headers included."""
+    """The response for a problem, with the problem's headers."""
     members = {
         "type": f"/problems/{problem.code}",
         "title": problem.title,
@@ -104,7 +106,7 @@ def render_problem(problem: Problem, request_id: str) -> Response:
 
 
 def problem_headers(problem: Problem) -> tuple[tuple[bytes, bytes], ...]:
-    """The problem's own headers, as an answer carries them."""
+    """The headers of the problem, encoded."""
     return tuple((name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items())
 
 
@@ -137,40 +139,40 @@ Headers = list[tuple[bytes, bytes]]
 
 
 def compute_etag(body: bytes) -> str:
-    """A validator for these bytes, whatever they are compressed to."""
+    """A weak ETag of these bytes, whatever their compression."""
     return f'W/"{blake2b(body, digest_size=12).hexdigest()}"'
 
 
-def is_not_modified(answer: Response, request: HttpRequest) -> bool:
-    """Whether the caller has this answer already (If-None-Match)."""
+def is_not_modified(response: Response, request: HttpRequest) -> bool:
+    """Whether the caller has this response already (If-None-Match)."""
     known = request.header(b"if-none-match")
-    if not known or answer.etag is None or answer.status != 200:
+    if not known or response.etag is None or response.status != 200:
         return False
-    return known.strip() == "*" or answer.etag.removeprefix("W/") in {
+    return known.strip() == "*" or response.etag.removeprefix("W/") in {
         tag.strip().removeprefix("W/") for tag in known.split(",")
     }
 
 
-async def send_response(answer: Response, usage: Headers, request: HttpRequest, send: Send) -> int:
-    """Send the answer, or 304 in its place; tells the status that went out."""
-    headers: Headers = [(b"x-request-id", request.id.encode()), *_head(answer), *usage]
-    if answer.stream is not None:
-        headers.append((b"content-type", answer.media_type.encode()))
-        await _send(send, answer.status, headers, b"", more=True)
-        await _stream(answer.stream, request, send)
-        return answer.status
-    if is_not_modified(answer, request):
+async def send_response(response: Response, usage: Headers, request: HttpRequest, send: Send) -> int:
+    """Send the response, or 304 in its place; return the status sent."""
+    headers: Headers = [(b"x-request-id", request.id.encode()), *_head(response), *usage]
+    if response.stream is not None:
+        headers.append((b"content-type", response.media_type.encode()))
+        await _send(send, response.status, headers, b"", more=True)
+        await _stream(response.stream, request, send)
+        return response.status
+    if is_not_modified(response, request):
         await _send(send, 304, headers, b"")
         return 304
-    body = answer.body
-    coding = _coding(request.header(b"accept-encoding"), answer)
+    body = response.body
+    coding = _coding(request.header(b"accept-encoding"), response)
     if coding:
-        body = _compressed(answer, coding)
+        body = _compressed(response, coding)
         headers.append((b"content-encoding", coding.encode()))
-    headers.append((b"content-type", answer.media_type.encode()))
+    headers.append((b"content-type", response.media_type.encode()))
     headers.append((b"content-length", b"%d" % len(body)))
-    await _send(send, answer.status, headers, b"" if request.method == "HEAD" else body)
-    return answer.status
+    await _send(send, response.status, headers, b"" if request.method == "HEAD" else body)
+    return response.status
 
 
 async def _send(send: Send, status: int, headers: Headers, body: bytes, *, more: bool = False) -> None:
@@ -179,15 +181,15 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes, *, more:
 
 
 async def _stream(pieces: AsyncGenerator[bytes, None], request: HttpRequest, send: Send) -> None:
-    """Send pieces as they come; stop making them once the client has left."""
+    """Send pieces as they come; stop when the client disconnects."""
     sending = asyncio.ensure_future(_pieces(pieces, send))
-    left = asyncio.ensure_future(request.wait_for_disconnect())
+    disconnect = asyncio.ensure_future(request.wait_for_disconnect())
     try:
-        await asyncio.wait({sending, left}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({sending, disconnect}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (sending, left):
+        for task in (sending, disconnect):
             task.cancel()
-        await asyncio.gather(sending, left, return_exceptions=True)
+        await asyncio.gather(sending, disconnect, return_exceptions=True)
         await pieces.aclose()
 
 
@@ -197,16 +199,16 @@ async def _pieces(pieces: AsyncGenerator[bytes, None], send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _head(answer: Response) -> tuple[tuple[bytes, bytes], ...]:
-    """The headers that every sending of this answer has alike."""
-    if not answer.head:
-        etag = ((b"etag", answer.etag.encode()),) if answer.etag else ()
-        answer.head = (*_ALWAYS, *answer.headers, (b"cache-control", answer.cache_control.encode()), *etag)
-    return answer.head
+def _head(response: Response) -> tuple[tuple[bytes, bytes], ...]:
+    """The headers that are the same each time this response is sent."""
+    if not response.head:
+        etag = ((b"etag", response.etag.encode()),) if response.etag else ()
+        response.head = (*_ALWAYS, *response.headers, (b"cache-control", response.cache_control.encode()), *etag)
+    return response.head
 
 
-def _coding(accepted: str, answer: Response) -> str | None:
-    if not accepted or len(answer.body) < COMPRESS_FROM_BYTES or not answer.media_type.startswith(_COMPRESSIBLE):
+def _coding(accepted: str, response: Response) -> str | None:
+    if not accepted or len(response.body) < COMPRESS_FROM_BYTES or not response.media_type.startswith(_COMPRESSIBLE):
         return None
     return _best_coding(accepted)
 
@@ -229,10 +231,10 @@ def _weights(accepted: str) -> dict[str, float]:
     return weights
 
 
-def _compressed(answer: Response, coding: str) -> bytes:
-    if coding not in answer.compressed:
-        answer.compressed[coding] = _COMPRESSORS[coding](answer.body)
-    return answer.compressed[coding]
+def _compressed(response: Response, coding: str) -> bytes:
+    if coding not in response.compressed:
+        response.compressed[coding] = _COMPRESSORS[coding](response.body)
+    return response.compressed[coding]
 
 
 _COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {

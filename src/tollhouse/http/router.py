@@ -22,7 +22,7 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An operation where it is mounted: under `prefix`, empty at the root."""
+    """An endpoint mounted under `prefix`, which is empty at the root."""
 
     service: Service
     endpoint: Endpoint
@@ -33,7 +33,7 @@ Methods = dict[str, Route]
 
 
 class Router:
-    """All the paths of one host."""
+    """The routes of one host."""
 
     def __init__(self) -> None:
         self._literal: dict[str, Methods] = {}
@@ -41,7 +41,7 @@ class Router:
         self._templates: dict[str, Methods] = {}
 
     def mount(self, service: Service, prefix: str) -> None:
-        """Put a service's operations under `prefix` (empty for the root)."""
+        """Mount a service's endpoints under `prefix` (empty for the root)."""
         for endpoint in service.endpoints:
             self.add(service, endpoint, prefix)
 
@@ -57,14 +57,14 @@ class Router:
             allowed = allowed_methods(methods)
             raise Problem(
                 "method-not-allowed",
-                f"{request.method} does not work on this path; {', '.join(allowed)} does.",
+                f"{request.method} is not allowed on this path. Allowed: {', '.join(allowed)}.",
                 headers={"Allow": ", ".join(allowed)},
                 allowed=allowed,
             )
         return route, parameters
 
     def allowed(self, path: str) -> list[str]:
-        """The methods this path knows. Raises Problem `not-found`."""
+        """The methods of a path. Raises Problem `not-found`."""
         return allowed_methods(self._at(path)[0])
 
     def _methods(self, template: str) -> Methods:
@@ -87,16 +87,16 @@ class Router:
             match = pattern.fullmatch(path)
             if match:
                 return methods, match.groupdict()
-        raise Problem("not-found", "There is nothing at this path.")
+        raise Problem("not-found", "No endpoint at this path.")
 
 
 def allowed_methods(methods: Methods) -> list[str]:
-    """What `Allow` says: GET brings HEAD along, and OPTIONS always works."""
+    """The value of `Allow`: GET implies HEAD, and OPTIONS always works."""
     return sorted({*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])})
 
 
 class Call:
-    """A request, the operation it means, and how that is answered."""
+    """A request with its route."""
 
     __slots__ = ("_body", "_parameters", "_route", "_settings", "request")
 
@@ -109,16 +109,16 @@ class Call:
 
     @property
     def endpoint(self) -> Endpoint:
-        """What is called."""
+        """The endpoint of the call."""
         return self._route.endpoint
 
     @property
     def path(self) -> str:
-        """The path inside the service, as the documents write it."""
+        """The path without the prefix of the service."""
         return self.request.path[len(self._route.prefix) :]
 
     async def body(self) -> bytes:
-        """The whole body, read once; nothing where the operation takes none."""
+        """The whole body, read once; empty where the endpoint takes none."""
         if self._body is None:
             limit, deadline = self._settings.body_limit_bytes, self._settings.request_deadline_seconds
             has_body = self.endpoint.body is not None or self.endpoint.takes_bytes
@@ -128,20 +128,20 @@ class Call:
         return self._body
 
     async def handle(self, caller: Caller, address: str) -> Response:
-        """What the handler answers. Raises Problem."""
-        operation, request = self.endpoint, self.request
-        query = parse_query(request.query, operation.query)
-        media_type = negotiate_media_type(operation, request.header(b"accept"), getattr(query, "format", None))
+        """Parse the request and run the handler. Raises Problem."""
+        endpoint, request = self.endpoint, self.request
+        query = parse_query(request.query, endpoint.query)
+        media_type = negotiate_media_type(endpoint, request.header(b"accept"), getattr(query, "format", None))
         body: Any = await self.body()
-        if operation.body is not None and not operation.takes_bytes:
-            body = parse_body(body, request.header(b"content-type"), operation.body)
-        result = await operation.handler(Request(query, body, self._parameters, caller, address, media_type, request))
-        return result if isinstance(result, Response) else _encoded(result, operation)
+        if endpoint.body is not None and not endpoint.takes_bytes:
+            body = parse_body(body, request.header(b"content-type"), endpoint.body)
+        result = await endpoint.handler(Request(query, body, self._parameters, caller, address, media_type, request))
+        return result if isinstance(result, Response) else _encoded(result, endpoint)
 
 
-def _encoded(result: Struct, operation: Endpoint) -> Response:
+def _encoded(result: Struct, endpoint: Endpoint) -> Response:
     body = msgspec.json.encode(result)
-    if operation.method != "GET":
+    if endpoint.method != "GET":
         return Response(body, cache_control="no-store")
     return Response(body, etag=compute_etag(body))
 

@@ -24,19 +24,19 @@ SLOW_SECONDS = 1.0
 
 _DURATION = Histogram(
     "tollhouse_request_duration_seconds",
-    "Time from the request's head to the answer's last byte handed over",
+    "Time from the request head to the last byte of the response",
     ["service", "operation", "status"],
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 
-_IN_FLIGHT = Gauge("tollhouse_requests_in_flight", "Requests this process is answering now")
+_IN_FLIGHT = Gauge("tollhouse_requests_in_flight", "Requests in flight in this process")
 
-# By service, operation and status: looking labels up costs more than counting.
+# By service, operation and status: looking up labels costs more than counting.
 _durations: dict[tuple[str, str, int], Histogram] = {}
 
 
 def count_response(route: Route | None, status: int, seconds: float) -> None:
-    """Count one answer."""
+    """Count one response."""
     service, operation = _names(route)
     key = (service, operation, status)
     duration = _durations.get(key)
@@ -46,22 +46,22 @@ def count_response(route: Route | None, status: int, seconds: float) -> None:
 
 
 def show_in_flight(count_now: Callable[[], float]) -> None:
-    """Have the measurements tell how many requests are in flight, asked only when somebody looks."""
+    """Let the metrics read the number of requests in flight."""
     if not shares_metrics():
         _IN_FLIGHT.set_function(count_now)
 
 
 def is_failed_or_slow(status: int, seconds: float) -> bool:
-    """Whether an answer failed or was slow."""
+    """Whether a response failed or was slow."""
     return status >= 400 or seconds > SLOW_SECONDS
 
 
 def log_response(request: HttpRequest, route: Route | None, status: int, seconds: float) -> None:
-    """A line in the log about one answer."""
+    """Log one response."""
     service, operation = _names(route)
     log_line = log.info if is_failed_or_slow(status, seconds) else log.debug
     log_line(
-        "answered",
+        "request handled",
         request_id=request.id,
         method=request.method,
         path=request.path,
@@ -77,7 +77,7 @@ def _names(route: Route | None) -> tuple[str, str]:
 
 
 def exposition() -> bytes:
-    """All measurements in Prometheus' text format, of every worker process when there are several."""
+    """All metrics in the Prometheus text format, of every worker process."""
     if not shares_metrics():
         return generate_latest()
     registry = CollectorRegistry()
@@ -98,18 +98,18 @@ _PREFLIGHT = (
 
 
 class Server:
-    """Every operation's way in. `hosts` gives a host name a router of its own; any other host gets `router`."""
+    """Handles every request. `hosts` gives a host name its own router; any other host gets `router`."""
 
     def __init__(self, settings: Settings, admission: Admission, router: Router, hosts: Mapping[str, Router]) -> None:
         self._settings = settings
         self._admission = admission
         self._router = router
         self._hosts = hosts
-        # A log line that the level would drop still costs the making of it.
-        self._tells_all = settings.log_level == "debug"
+        # Building a log line costs time even where the level drops it.
+        self._logs_all = settings.log_level == "debug"
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request; never raises for anything a client can send."""
+        """Handle one HTTP request; never raises for anything a client can send."""
         begun = perf_counter()
         request = HttpRequest(scope, receive)
         route: Route | None = None
@@ -122,10 +122,10 @@ class Server:
                 route, parameters = router.find(request)
                 admitted = await self._admission.admit(Call(self._settings, request, route, parameters))
         except Problem as problem:
-            admitted = Admitted(_told(problem, route, request), problem.usage)
+            admitted = Admitted(_problem_response(problem, route, request), problem.usage)
         except Exception:
             log.exception("unexpected failure", request_id=request.id, path=request.path)
-            admitted = Admitted(_told(Problem("internal-error", _INTERNAL), route, request))
+            admitted = Admitted(_problem_response(Problem("internal-error", _INTERNAL), route, request))
         await drain_body(request)
         if admitted.is_paid:
             status = await _send_paid(admitted, request, send)
@@ -133,7 +133,7 @@ class Server:
             status = await send_response(admitted.response, admitted.usage, request, send)
         seconds = perf_counter() - begun
         count_response(route, status, seconds)
-        if self._tells_all or is_failed_or_slow(status, seconds):
+        if self._logs_all or is_failed_or_slow(status, seconds):
             log_response(request, route, status, seconds)
 
     def _router_for(self, request: HttpRequest) -> Router:
@@ -143,16 +143,16 @@ class Server:
         return self._hosts.get(host, self._router)
 
 
-_INTERNAL = "Something went wrong on this server. The request id finds it in the log."
+_INTERNAL = "Internal error. The operator can find it in the log by the request id."
 
 
-def _told(problem: Problem, route: Route | None, request: HttpRequest) -> Response:
+def _problem_response(problem: Problem, route: Route | None, request: HttpRequest) -> Response:
     form = route.endpoint.problem_form if route else None
     return form.render(problem) if form else render_problem(problem, request.id)
 
 
 async def _send_paid(admitted: Admitted, request: HttpRequest, send: Send) -> int:
-    """Send what was paid for, and say so once it was handed over to a caller who was still there."""
+    """Send a paid response, and report it as delivered if the client was still connected."""
     failpoints.reach("paid-answer.before-send")
     status = await send_response(admitted.response, admitted.usage, request, send)
     failpoints.reach("paid-answer.after-send")
@@ -177,7 +177,7 @@ Serving = Callable[[], AbstractAsyncContextManager[Server]]
 
 
 class Application:
-    """What an ASGI server calls. `serving` builds the gate and closes it."""
+    """The ASGI application. `serving` builds the server and closes it."""
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
@@ -218,11 +218,11 @@ class Application:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _drain(self) -> None:
-        """Let the requests in flight finish."""
+        """Wait for requests in flight."""
         self._idle.clear()
         if self._in_flight:
-            log.info("finishing requests in flight", count=self._in_flight)
+            log.info("waiting for requests in flight", count=self._in_flight)
             try:
                 await asyncio.wait_for(self._idle.wait(), DRAIN_SECONDS)
             except TimeoutError:
-                log.warning("requests cut off", count=self._in_flight)
+                log.warning("requests in flight cancelled", count=self._in_flight)

@@ -1,4 +1,4 @@
-"""What every service answers about itself: health, its description, and its pages for people."""
+"""Endpoints that every service has: health, OpenAPI description and documentation pages."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ def with_housekeeping(
     document = description(whole, base_url, plans)
     given = {
         "getOpenApiJson": _fixed(msgspec.json.encode(document), "application/json"),
-        # Writing YAML takes longer than all the rest of a start.
+        # Writing YAML takes longer than the rest of start-up.
         "getOpenApiYaml": _lazy(partial(_as_yaml, document), YAML, cache_control="public, max-age=300"),
     }
     return replace(
@@ -43,14 +43,14 @@ def about(service: Service) -> list[Endpoint]:
 
 
 def _health(service: Service) -> Endpoint:
-    async def health(_asked: Request[None, None]) -> Response:
+    async def health(_request: Request[None, None]) -> Response:
         return Response(msgspec.json.encode(await service.health()), cache_control="no-store")
 
     return Endpoint(
         id="getHealth",
         method="GET",
         path="/health",
-        summary="Whether the service works, and how old its data is",
+        summary="Health of the service and age of its data",
         handler=health,
         terms=FREE,
         responses={"application/json": service.health_schema},
@@ -59,8 +59,8 @@ def _health(service: Service) -> Endpoint:
 
 
 def _openapi_routes() -> list[Endpoint]:
-    async def unbuilt(_asked: Request[None, None]) -> Response:
-        raise AssertionError("the description is filled in once every operation is known")
+    async def unbuilt(_request: Request[None, None]) -> Response:
+        raise AssertionError("the description is filled in once every endpoint is known")
 
     return [
         Endpoint("getOpenApiYaml", "GET", "/api/openapi.yaml", "This description as YAML", unbuilt, FREE,
@@ -79,14 +79,14 @@ def _as_yaml(document: dict[str, Any]) -> bytes:
 def _fixed(body: bytes, media_type: str) -> Handler:
     answer = Response(body, media_type, etag=compute_etag(body), cache_control="public, max-age=300")
 
-    async def fixed(_asked: Request[Any, Any]) -> Response:
+    async def fixed(_request: Request[Any, Any]) -> Response:
         return answer
 
     return fixed
 
 
 def file_operation(path: str, file: Path, media_type: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> Endpoint:
-    """An undescribed operation that serves one file of the package."""
+    """An endpoint outside the description that serves one file of the package."""
     handler = _lazy(file.read_bytes, media_type, tuple(headers), cache_control="public, max-age=3600")
     return Endpoint(
         f"page {path}", "GET", path, file.name, handler, FREE, responses={media_type: {}}, is_described=False
@@ -96,13 +96,13 @@ def file_operation(path: str, file: Path, media_type: str, headers: Sequence[tup
 def _lazy(
     make: Callable[[], bytes], media_type: str, headers: tuple[tuple[bytes, bytes], ...] = (), *, cache_control: str
 ) -> Handler:
-    """Answers with what `make` gave when it was first asked for."""
-    kept: list[Response] = []
+    """A handler whose response is built on its first request."""
+    built: list[Response] = []
 
-    async def serve(_asked: Request[Any, Any]) -> Response:
-        if not kept:
+    async def serve(_request: Request[Any, Any]) -> Response:
+        if not built:
             body = await asyncio.to_thread(make)
-            kept.append(Response(body, media_type, compute_etag(body), headers, cache_control=cache_control))
-        return kept[0]
+            built.append(Response(body, media_type, compute_etag(body), headers, cache_control=cache_control))
+        return built[0]
 
     return serve

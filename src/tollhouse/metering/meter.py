@@ -49,7 +49,7 @@ class Verdict(Struct, frozen=True):
         """Whole seconds until a refused call fits both windows, rounded up, never 0."""
         if self.refused_by is None:
             return 1
-        # Just before midnight the minute may be full for longer than the day is.
+        # Just before midnight the minute may be full for longer than the day.
         return max(1, *(ceil(level.resets_at - now) for level in (self.day, self.sliding) if level.remaining == 0))
 
 
@@ -67,7 +67,7 @@ def reserve(tally: Tally, windows: Windows, now: float) -> Verdict:
 
 
 def release(tally: Tally, windows: Windows, reserved_at: float, now: float) -> Verdict:
-    """Give one counted call back, as if it had never been made."""
+    """Release one counted call."""
     _roll(tally, windows, now)
     if int(reserved_at // SECONDS_PER_DAY) == tally.day and tally.used > 0:
         tally.used -= 1
@@ -83,7 +83,7 @@ def peek(tally: Tally, windows: Windows, now: float) -> Verdict:
 
 
 def _roll(tally: Tally, windows: Windows, now: float) -> None:
-    """Forget what lies outside the windows."""
+    """Drop calls outside the windows."""
     today = int(now // SECONDS_PER_DAY)
     if today > tally.day:
         tally.day, tally.used = today, 0
@@ -128,16 +128,16 @@ class Meter(Protocol):
     """Counts exactly under concurrency. Every method raises Problem `storage-unavailable` when it cannot."""
 
     async def reserve(self, subject: str, windows: Windows) -> Reservation:
-        """Count one call if it fits; `verdict.refused_by` tells when it does not."""
+        """Count one call if it fits; `verdict.refused_by` is set when it does not."""
 
     async def release(self, reservation: Reservation) -> Verdict:
-        """Give a counted call back."""
+        """Release a counted call."""
 
     async def peek(self, subject: str, windows: Windows) -> Verdict:
         """How full the windows are, counting nothing."""
 
     async def close(self) -> None:
-        """Write what is not written yet."""
+        """Write pending counts and close."""
 
 
 class CounterMeter:
@@ -177,7 +177,7 @@ async def count_or_refuse(meter: Meter, subject: str, windows: Windows, what: st
     wait = verdict.retry_after_seconds(clock.seconds())
     raise Problem(
         "rate-limited",
-        f"At most {full.limit} {what} a {full.window} are taken from one address; the next one fits in {wait} s.",
+        f"Rate limit exceeded: {full.limit} {what} per {full.window} and address. Retry after {wait} s.",
         headers={"Retry-After": str(wait)},
         retry_after_seconds=wait,
         window=full.window,

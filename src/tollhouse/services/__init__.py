@@ -1,4 +1,4 @@
-"""The services this server offers: one line each, those declared in a table, and those offered only when asked for."""
+"""The services of this server: the built-in ones, declared tables, and those served only by name."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ SERVICES: dict[str, Open] = {
     "infra": open_infra,
 }
 
-# It settles payments for other servers: whoever runs one asks for it.
+# It settles payments for other servers, so it is served only when named.
 EVERY_SERVICE: dict[str, Open] = {**SERVICES, "facilitator": open_facilitator}
 
 

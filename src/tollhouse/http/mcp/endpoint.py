@@ -36,7 +36,7 @@ UNSUPPORTED_VERSION = -32022
 
 PAYMENT, PAYMENT_RESPONSE = "x402/payment", "x402/payment-response"
 
-# What the caller shows on the call to the endpoint is shown to the operation.
+# Headers that a tool call passes on.
 _CREDENTIALS = (
     b"authorization",
     b"x-agent-address",
@@ -75,28 +75,28 @@ class McpEndpoint:
         self._admission = admission
         self._service = service
         self._routes = {each.id: Route(service, each, prefix) for each in service.endpoints if each.is_tool}
-        self._tools = [tools.described(route.endpoint) for route in self._routes.values()]
+        self._tools = [tools.describe_tool(route.endpoint) for route in self._routes.values()]
 
     def endpoint(self) -> Endpoint:
-        """The endpoint, to be mounted beside the service's operations."""
-        return Endpoint("mcp", "POST", "/mcp", "Model Context Protocol", self.answer, FREE, takes_bytes=True,
+        """The endpoint, to be mounted with the service's own."""
+        return Endpoint("mcp", "POST", "/mcp", "Model Context Protocol", self.handle, FREE, takes_bytes=True,
                          responses={"application/json": {}}, is_described=False)  # fmt: skip
 
-    async def answer(self, asked: Request[None, bytes]) -> Response:
+    async def handle(self, rpc_request: Request[None, bytes]) -> Response:
         """Answer one message."""
-        request = asked.http
-        assert request is not None, "the gate hands every request over"
+        request = rpc_request.http
+        assert request is not None, "a request over HTTP"
         identity: int | str | None = None
         try:
-            message = _message(asked.body)
+            message = _message(rpc_request.body)
             identity = message.id
             _check_version(request)
             if message.id is None:
                 return Response(b"", status=202, cache_control="no-store")
             result, delivered = await self._result(message, request)
         except RpcError as error:
-            told = {"code": error.code, "message": str(error)} | ({"data": error.data} if error.data else {})
-            return _json({"jsonrpc": "2.0", "id": identity, "error": told}, status=_STATUS.get(error.code, 200))
+            failure = {"code": error.code, "message": str(error)} | ({"data": error.data} if error.data else {})
+            return _json({"jsonrpc": "2.0", "id": identity, "error": failure}, status=_STATUS.get(error.code, 200))
         answer = _json({"jsonrpc": "2.0", "id": identity, "result": result})
         answer.delivered = delivered
         return answer
@@ -113,11 +113,11 @@ class McpEndpoint:
                 return {"tools": self._tools, **_CACHEABLE}, None
             case "tools/call":
                 return await self._called(message.params, request)
-        raise RpcError(METHOD_NOT_FOUND, f"There is no method {message.method[:100]!r} here.")
+        raise RpcError(METHOD_NOT_FOUND, f"Unknown method {message.method[:100]!r}.")
 
     def _initialized(self, params: Json) -> Json:
-        wanted = params.get("protocolVersion")
-        version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        requested = params.get("protocolVersion")
+        version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
         return {"protocolVersion": version, "serverInfo": self._identity(), **self._abilities()}
 
     def _discovered(self) -> Json:
@@ -138,23 +138,23 @@ class McpEndpoint:
         route = self._routes.get(str(params.get("name")))
         arguments, meta = params.get("arguments", {}), params.get("_meta", {})
         if route is None:
-            raise RpcError(INVALID_PARAMS, "There is no such tool; tools/list names them.")
+            raise RpcError(INVALID_PARAMS, "Unknown tool. Call tools/list for the names.")
         if not isinstance(arguments, dict) or not isinstance(meta, dict):
-            raise RpcError(INVALID_PARAMS, "`arguments` and `_meta` are objects.")
+            raise RpcError(INVALID_PARAMS, "`arguments` and `_meta` must be objects.")
         try:
-            wanted = tools.asking(route.endpoint, arguments)
+            tool_request = tools.build_request(route.endpoint, arguments)
         except ValueError as error:
             raise RpcError(INVALID_PARAMS, f"{error}.") from None
-        inner = _inner(route, wanted, meta, request)
+        inner = _inner(route, tool_request, meta, request)
         try:
             check_head(inner)
-            admitted = await self._admission.admit(Call(self._settings, inner, route, wanted.path_parameters))
+            admitted = await self._admission.admit(Call(self._settings, inner, route, tool_request.path_parameters))
             result = await _succeeded(admitted)
         except Problem as problem:
             return _failed(problem, request.id), None
         except Exception:
             log.exception("unexpected failure", request_id=request.id, path=inner.path)
-            return _failed(Problem("internal-error", "Something went wrong on this server."), request.id), None
+            return _failed(Problem("internal-error", "Internal error."), request.id), None
         return result, admitted.delivered if admitted.is_paid else None
 
 
@@ -165,11 +165,11 @@ def _message(body: bytes) -> Message:
     try:
         message = msgspec.json.decode(body, type=Message)
     except msgspec.ValidationError as error:
-        raise RpcError(INVALID_REQUEST, f"Send one JSON-RPC 2.0 message: {error}.") from None
+        raise RpcError(INVALID_REQUEST, f"The body must be one JSON-RPC 2.0 message: {error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise RpcError(PARSE_ERROR, "The body is no JSON.") from None
+        raise RpcError(PARSE_ERROR, "The body is not JSON.") from None
     if message.jsonrpc != "2.0":
-        raise RpcError(INVALID_REQUEST, "`jsonrpc` is `2.0`.")
+        raise RpcError(INVALID_REQUEST, "`jsonrpc` must be `2.0`.")
     return message
 
 
@@ -177,33 +177,33 @@ def _check_version(request: HttpRequest) -> None:
     version = request.header(b"mcp-protocol-version")
     supported = [*HANDSHAKE_VERSIONS, STATELESS_VERSION]
     if version and version not in supported:
-        told = {"supported": supported, "requested": version[:50]}
-        raise RpcError(UNSUPPORTED_VERSION, "This revision of the protocol is not spoken here.", told)
+        details = {"supported": supported, "requested": version[:50]}
+        raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version.", details)
 
 
-def _inner(route: Route, wanted: tools.Asking, meta: Json, outer: HttpRequest) -> HttpRequest:
-    """The HTTP request that a tool's call stands for."""
+def _inner(route: Route, tool_request: tools.ToolRequest, meta: Json, outer: HttpRequest) -> HttpRequest:
+    """The HTTP request that a tool call stands for."""
     headers = [(name, outer.headers[name].encode("latin-1")) for name in _CREDENTIALS if name in outer.headers]
     headers += [(b"accept", b"application/json"), (b"x-request-id", outer.id.encode())]
-    if wanted.body:
+    if tool_request.body:
         headers.append((b"content-type", b"application/json"))
     payment = meta.get(PAYMENT)
     if payment is not None:
         is_first = isinstance(payment, dict) and payment.get("x402Version") == 1
         name = b"x-payment" if is_first else b"payment-signature"
         headers.append((name, b64encode(msgspec.json.encode(payment))))
-    sent = iter([{"type": "http.request", "body": wanted.body, "more_body": False}])
+    sent = iter([{"type": "http.request", "body": tool_request.body, "more_body": False}])
 
     async def receive() -> Json:
         message = next(sent, None)
         return message if message is not None else dict(await outer.receive())
 
-    path = f"{route.prefix}{wanted.path}"
+    path = f"{route.prefix}{tool_request.path}"
     scope = {
         "method": route.endpoint.method,
         "path": path,
         "raw_path": path.encode(),
-        "query_string": wanted.query,
+        "query_string": tool_request.query,
         "client": (outer.peer, 0),
         "headers": headers,
     }
@@ -211,7 +211,7 @@ def _inner(route: Route, wanted: tools.Asking, meta: Json, outer: HttpRequest) -
 
 
 async def _succeeded(admitted: Admitted) -> Json:
-    """The answer, whole: one that would be streamed is waited for."""
+    """The result of a call; a streamed response is collected first."""
     answer = admitted.response
     body = answer.body if answer.stream is None else b"".join([piece async for piece in answer.stream])
     result: Json = {
@@ -229,15 +229,15 @@ async def _succeeded(admitted: Admitted) -> Json:
 
 
 def _failed(problem: Problem, request_id: str) -> Json:
-    """The problem, or what has to be paid where that is what is asked for."""
-    told = render_problem(problem, request_id).body
+    """The problem, or the payment challenge of a 402."""
+    body = render_problem(problem, request_id).body
     for name, value in problem.headers.items():
         if name.upper() == "PAYMENT-REQUIRED":
             with contextlib.suppress(ValueError):
-                told = b64decode(value)
+                body = b64decode(value)
     return {
-        "content": [{"type": "text", "text": told.decode()}],
-        "structuredContent": msgspec.json.decode(told),
+        "content": [{"type": "text", "text": body.decode()}],
+        "structuredContent": msgspec.json.decode(body),
         "isError": True,
         "resultType": "complete",
     }

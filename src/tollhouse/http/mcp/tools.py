@@ -1,4 +1,4 @@
-"""An operation as a tool: its arguments are the parameters of its path, its query and its body, in one object."""
+"""Endpoints as MCP tools: path, query and body parameters become the arguments, in one object."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -14,8 +14,8 @@ from tollhouse.http.openapi import price_sentence
 Json = dict[str, Any]
 
 
-class Asking(Struct, frozen=True):
-    """A tool's call as the HTTP request it stands for."""
+class ToolRequest(Struct, frozen=True):
+    """The HTTP request that a tool call stands for."""
 
     path: str
     path_parameters: dict[str, str]
@@ -23,8 +23,8 @@ class Asking(Struct, frozen=True):
     body: bytes
 
 
-def described(operation: Endpoint) -> Json:
-    """The tool as `tools/list` shows it, its price in the description."""
+def describe_tool(operation: Endpoint) -> Json:
+    """The tool for `tools/list`, with its price in the description."""
     text = f"{operation.summary}. {operation.description} {price_sentence(operation.terms)}"
     return {
         "name": operation.id,
@@ -35,19 +35,19 @@ def described(operation: Endpoint) -> Json:
     }
 
 
-def asking(operation: Endpoint, arguments: Mapping[str, Any]) -> Asking:
-    """Where each argument belongs. What the operation does not know goes into the query, where it is refused by name.
+def build_request(operation: Endpoint, arguments: Mapping[str, Any]) -> ToolRequest:
+    """Build the request. Unknown arguments become query parameters, which are rejected by name.
 
-    Raises ValueError for a path parameter that is missing or no plain text.
+    Raises ValueError for a path parameter that is missing or malformed.
     """
-    left = dict(arguments)
-    in_path = {name: _plain(name, left.pop(name, None)) for name in operation.path_parameters}
+    remaining = dict(arguments)
+    in_path = {name: _plain(name, remaining.pop(name, None)) for name in operation.path_parameters}
     path = operation.path
     for name, value in in_path.items():
         path = path.replace(f"{{{name}}}", quote(value, safe=""))
-    in_body = {name: left.pop(name) for name in _properties(operation.body) if name in left}
+    in_body = {name: remaining.pop(name) for name in _properties(operation.body) if name in remaining}
     body = msgspec.json.encode(in_body) if operation.body else b""
-    return Asking(path, in_path, _query(operation, left), body)
+    return ToolRequest(path, in_path, _query(operation, remaining), body)
 
 
 def _query(operation: Endpoint, arguments: Mapping[str, Any]) -> bytes:
@@ -66,15 +66,15 @@ def _text(value: Any) -> str:
 
 def _plain(name: str, value: Any) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 200 or "/" in value or not value.isprintable():
-        raise ValueError(f"`{name}` is needed: a text of 1 to 200 characters without a slash")
+        raise ValueError(f"`{name}` must be a string of 1 to 200 characters without a slash")
     return value
 
 
 def _input_schema(operation: Endpoint) -> Json:
     required = list(operation.path_parameters)
     properties: Json = {
-        name: {"description": told.get("description", ""), **told.get("schema", {"type": "string"})}
-        for name, told in operation.path_parameters.items()
+        name: {"description": parameter.get("description", ""), **parameter.get("schema", {"type": "string"})}
+        for name, parameter in operation.path_parameters.items()
     }
     for kind in (operation.query, operation.body):
         properties |= _properties(kind)
@@ -92,7 +92,7 @@ def _properties(kind: type[Struct] | None) -> Json:
 
 
 def _parts(kind: type[Struct]) -> Json:
-    """What the shape refers to besides itself."""
+    """The definitions that the schema refers to."""
     return {name: each for name, each in _document(kind).get("$defs", {}).items() if name != kind.__name__}
 
 
