@@ -88,8 +88,8 @@ def registrable_domain(host: str) -> str:
     labels = host.split(".")
     if labels[-1].isdecimal() or ":" in host:
         return host
-    kept = 3 if ".".join(labels[-2:]) in _SUFFIXES else 2
-    return ".".join(labels[-kept:])
+    length = 3 if ".".join(labels[-2:]) in _SUFFIXES else 2
+    return ".".join(labels[-length:])
 
 
 def agency_in_byline(byline: str) -> str:
@@ -154,14 +154,14 @@ def mark_copies(articles: Iterable[Article]) -> list[Article]:
 
     The original is a news agency's article if there is one, else the earliest that is not an aggregator's.
     """
-    kept = list(articles)
+    articles = list(articles)
     groups: dict[str, list[Article]] = {}
-    for article in kept:
+    for article in articles:
         key = headline_key(article.title)
         if key:
             groups.setdefault(key, []).append(article)
     families = {copy.id: family for group in groups.values() if len(group) > 1 for copy, family in _copies(group)}
-    return [replace(a, family=families[a.id]) if a.id in families else a for a in kept]
+    return [replace(a, family=families[a.id]) if a.id in families else a for a in articles]
 
 
 def headline_key(title: str) -> str:

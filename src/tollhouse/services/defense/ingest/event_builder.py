@@ -179,8 +179,8 @@ def canonical_url(url: str) -> str:
     host, path, query = match.groups()
     host = host.lower().removesuffix(":80").removesuffix(":443").removeprefix("www.")
     path = path.rstrip("/").removesuffix("/amp").rstrip("/")
-    kept = [pair for pair in query.split("&") if pair and not _TRACKING.match(pair)] if query else ()
-    return f"https://{host}{path}" + (f"?{'&'.join(kept)}" if kept else "")
+    pairs = [pair for pair in query.split("&") if pair and not _TRACKING.match(pair)] if query else ()
+    return f"https://{host}{path}" + (f"?{'&'.join(pairs)}" if pairs else "")
 
 
 # Called twice per page: to group its rows and to build its event.

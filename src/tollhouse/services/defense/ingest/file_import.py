@@ -34,18 +34,18 @@ async def ingest_file(database: Database, path: Path) -> dict[str, Any]:
         pages = await asyncio.to_thread(parse_gkg, text)
         async with database.reading() as connection:
             sources = await pages_of_mode(connection, "local")
-        kept = await import_pages(database, "local", pages.records, sources)
-        return _report(kind, pages.total, kept, pages.bad)
+        count = await import_pages(database, "local", pages.records, sources)
+        return _report(kind, pages.total, count, pages.bad)
     mentions = await asyncio.to_thread(parse_mentions, text)
-    kept = await import_mentions(database, "local", mentions.mentions)
-    return _report(kind, mentions.total, kept, mentions.bad)
+    count = await import_mentions(database, "local", mentions.mentions)
+    return _report(kind, mentions.total, count, mentions.bad)
 
 
-def _report(kind: Kind, total: int, kept: int, bad: list[Any]) -> dict[str, Any]:
+def _report(kind: Kind, total: int, count: int, bad: list[Any]) -> dict[str, Any]:
     return {
         "kind": kind,
         "rows": total - len(bad),
-        "articles": kept,
+        "articles": count,
         "bad_rows": len(bad),
         "bad": msgspec.to_builtins(bad),
     }

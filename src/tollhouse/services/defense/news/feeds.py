@@ -1,4 +1,4 @@
-"""News feeds."""
+"""The stories and entities feeds: queries, pages, and details that resolve merged ids."""
 
 import asyncio
 import re
@@ -59,7 +59,7 @@ class EntitiesQuery(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 def filters(query: Struct) -> dict[str, Any]:
-    """The filters in force, as `applied_filters` echoes them."""
+    """The filters of a query, for `applied_filters`."""
     given = msgspec.to_builtins(query)
     return {name: value for name, value in given.items() if name not in ("limit", "cursor")}
 
@@ -72,46 +72,46 @@ class NewsWindow:
 
     def __init__(self, stories: Iterable[Story], entities: Iterable[Entity], as_of: datetime | None) -> None:
         self.as_of = as_of
-        self.stories = sorted(stories, key=_story_place)
-        self.entities = sorted(entities, key=_entity_place)
+        self.stories = sorted(stories, key=_story_position)
+        self.entities = sorted(entities, key=_entity_position)
 
     def stories_page(self, query: StoriesQuery) -> Slice[Story]:
         """Stories, most significant first. Raises Problem `invalid-parameter` for an unknown country."""
-        found: Iterable[Story] = self.stories
+        matching: Iterable[Story] = self.stories
         if query.category is not None:
-            found = (story for story in found if story.category == query.category)
+            matching = (story for story in matching if story.category == query.category)
         if query.country is not None:
             name = require_country(query.country).name
-            found = (story for story in found if name in story.countries)
+            matching = (story for story in matching if name in story.countries)
         if query.since is not None:
             since = query.since.astimezone(UTC)
-            found = (story for story in found if story.last_seen > since)
+            matching = (story for story in matching if story.last_seen > since)
         if query.q is not None:
-            wanted = _words(query.q)
-            found = (story for story in found if wanted and wanted <= _words(f"{story.title} {story.summary}"))
-        return sliced(list(found), _story_place, query.cursor, query.limit)
+            words = _words(query.q)
+            matching = (story for story in matching if words and words <= _words(f"{story.title} {story.summary}"))
+        return sliced(list(matching), _story_position, query.cursor, query.limit)
 
     def entities_page(self, query: EntitiesQuery) -> Slice[Entity]:
         """Entities, most mentioned first."""
-        found: Iterable[Entity] = self.entities
+        matching: Iterable[Entity] = self.entities
         if query.type is not None:
-            found = (entity for entity in found if entity.type == query.type)
+            matching = (entity for entity in matching if entity.type == query.type)
         if query.q is not None:
-            wanted = _words(query.q)
-            found = (entity for entity in found if wanted and _is_called(entity, wanted))
-        return sliced(list(found), _entity_place, query.cursor, query.limit)
+            words = _words(query.q)
+            matching = (entity for entity in matching if words and _has_name(entity, words))
+        return sliced(list(matching), _entity_position, query.cursor, query.limit)
 
 
-def _story_place(story: Story) -> Position:
+def _story_position(story: Story) -> Position:
     return position(round(story.significance * 10_000), story.id)
 
 
-def _entity_place(entity: Entity) -> Position:
+def _entity_position(entity: Entity) -> Position:
     return position(entity.mentions, entity.id)
 
 
-def _is_called(entity: Entity, wanted: set[str]) -> bool:
-    return any(wanted <= _words(name) for name in (entity.name, *entity.aliases))
+def _has_name(entity: Entity, words: set[str]) -> bool:
+    return any(words <= _words(name) for name in (entity.name, *entity.aliases))
 
 
 def _words(text: str) -> set[str]:
@@ -120,13 +120,13 @@ def _words(text: str) -> set[str]:
 
 log = logger("news")
 
-FOLLOW_EVERY_SECONDS = 1.0
-# What one was merged into may itself have been merged since, and so on; ids used anew must not lead in a circle.
+CHECK_SECONDS = 1.0
+# A successor may have been merged too; the limit stops cycles through reused ids.
 MOST_SUCCESSIONS = 20
 
 
 class _About(Struct, frozen=True):
-    """What every page of the news tells of itself."""
+    """The fields that all pages share."""
 
     count: int
     total: int
@@ -151,19 +151,19 @@ class EntitiesPage(_About, frozen=True):
 
 
 class StoryDetail(Story, frozen=True):
-    """One story. `succeeds` is the id that was asked for, when that one was merged into this story."""
+    """One story. `succeeds` is the requested id if it was merged into this story."""
 
     succeeds: str | None = None
 
 
 class EntityDetail(Entity, frozen=True):
-    """One entity. `succeeds` is the id that was asked for, when that one was merged into this entity."""
+    """One entity. `succeeds` is the requested id if it was merged into this entity."""
 
     succeeds: str | None = None
 
 
 class NewsFeeds:
-    """What this process knows of the news; follows the pool that the events feed serves."""
+    """The stories and entities in this process, in the source mode of the events feed."""
 
     def __init__(self, database: Database, events: EventsFeed) -> None:
         self._database = database
@@ -185,37 +185,37 @@ class NewsFeeds:
 
     async def story(self, request: Request[None, None]) -> StoryDetail:
         """`GET /feeds/stories/{id}`. Raises Problem `not-found`."""
-        packed, succeeds = await self._told("story", request.path["id"])
+        packed, succeeds = await self._load("story", request.path["id"])
         return StoryDetail(**_members(msgspec.json.decode(packed, type=Story)), succeeds=succeeds)
 
     async def entity(self, request: Request[None, None]) -> EntityDetail:
         """`GET /feeds/entities/{id}`. Raises Problem `not-found`."""
-        packed, succeeds = await self._told("entity", request.path["id"])
+        packed, succeeds = await self._load("entity", request.path["id"])
         return EntityDetail(**_members(msgspec.json.decode(packed, type=Entity)), succeeds=succeeds)
 
     async def follow(self) -> None:
-        """Keep the window at the store's newest revision, for ever."""
+        """Keep the window at the newest stored revision, until cancelled."""
         while True:
             try:
                 await self.refresh()
             except Problem as problem:
                 log.warning("news not refreshed", detail=problem.detail)
-            await asyncio.sleep(FOLLOW_EVERY_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
 
     async def refresh(self) -> None:
-        """Take in what changed in the store, and follow the events feed to another pool or a later moment."""
+        """Read what changed in the store; follow the events feed to another source mode or time."""
         async with self._database.reading() as connection:
             as_of = self._events.as_of
             seen = (self._events.pool, as_of, await revision(connection, NEWS_FEED))
             if seen == self._seen or as_of is None:
                 return
-            await self._look(connection, compact(as_of - timedelta(hours=WINDOW_HOURS)))
+            await self._sync(connection, compact(as_of - timedelta(hours=WINDOW_HOURS)))
         stories, entities = list(self._stories.items.values()), list(self._entities.items.values())
         self.window = await asyncio.to_thread(NewsWindow, stories, entities, as_of)
         self._seen = seen
         log.info("news refreshed", stories=len(stories), entities=len(entities))
 
-    async def _look(self, connection: Transaction, since: str) -> None:
+    async def _sync(self, connection: Transaction, since: str) -> None:
         try:
             await self._stories.sync(connection, self._events.pool, since)
             await self._entities.sync(connection, self._events.pool, since)
@@ -225,29 +225,29 @@ class NewsFeeds:
             raise
 
     def facts(self) -> dict[str, Any]:
-        """What health says of the feeds."""
+        """Counts for the health endpoint."""
         return {"stories": {"stories": len(self.window.stories)}, "entities": {"entities": len(self.window.entities)}}
 
-    async def _told(self, kind: Literal["story", "entity"], identity: str) -> tuple[bytes, str | None]:
-        """The packed one of this id, or the one it was merged into."""
+    async def _load(self, kind: Literal["story", "entity"], identity: str) -> tuple[bytes, str | None]:
+        """The packed story or entity of an id, or its successor and the id."""
         pool = self._events.pool
         async with self._database.reading() as connection:
-            told = identity
+            current = identity
             for _ in range(MOST_SUCCESSIONS):
-                packed = await store.published_by_id(connection, kind, pool, told)
+                packed = await store.published_by_id(connection, kind, pool, current)
                 if packed is not None:
-                    return packed, None if told == identity else identity
-                heir = await store.successor_of(connection, pool, told)
-                if heir is None:
+                    return packed, None if current == identity else identity
+                successor = await store.successor_of(connection, pool, current)
+                if successor is None:
                     break
-                told = heir
-        raise Problem("not-found", f"There is no {kind} of this id.")
+                current = successor
+        raise Problem("not-found", f"There is no {kind} with this id.")
 
     def _about(self, query: StoriesQuery | EntitiesQuery, page: Slice[Any]) -> dict[str, Any]:
         as_of = self._events.as_of
         if as_of is None:
             raise Problem(
-                "upstream-unavailable", "No provider has answered yet and nothing is stored.", upstream="gdelt"
+                "upstream-unavailable", "No provider has responded yet, and nothing is stored.", upstream="gdelt"
             )
         return {
             "count": len(page.items),
@@ -330,5 +330,5 @@ class NewsFeeds:
         ]
 
 
-def _members(told: Story | Entity) -> dict[str, Any]:
-    return {name: getattr(told, name) for name in told.__struct_fields__}
+def _members(item: Story | Entity) -> dict[str, Any]:
+    return {name: getattr(item, name) for name in item.__struct_fields__}

@@ -188,7 +188,7 @@ async def write_feed_state(connection: Transaction, url: str, packed: bytes) -> 
 
 
 async def successors_of(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, str]:
-    """The ids that these were merged into, for those that were."""
+    """The successors of these ids, for those that were merged."""
     successors: dict[str, str] = {}
     for start in range(0, len(ids), CHUNK):
         query = select(successor.c.id, successor.c.successor).where(

@@ -126,8 +126,8 @@ def _plain(raw: str) -> str:
         word = word.replace("\u2019", "'").removesuffix("'s").replace("'", "")
     if word.isascii():
         return word
-    kept = (char for char in unicodedata.normalize("NFKD", word) if not unicodedata.combining(char))
-    return unicodedata.normalize("NFC", "".join(kept))
+    letters = (char for char in unicodedata.normalize("NFKD", word) if not unicodedata.combining(char))
+    return unicodedata.normalize("NFC", "".join(letters))
 
 
 def _stem(word: str) -> str:

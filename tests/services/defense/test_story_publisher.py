@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tests.services.defense.test_cluster import MINISTER, SUBMARINE, TANKER, _stream, article
 from tests.services.defense.test_exports import EXCERPT
-from tests.services.defense.test_newsroom import APART, BRIDGING
+from tests.services.defense.test_story_builder import APART, BRIDGING
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request
 from tollhouse.services.defense import store as events_store
