@@ -30,7 +30,7 @@ from tollhouse.caller import KeyCaller
 from tollhouse.config.settings import Settings
 from tollhouse.http.endpoint import JSON, Request
 from tollhouse.questions.grounding import Evidence
-from tollhouse.services.defense.brief.feed import BriefFeed
+from tollhouse.services.defense.brief.brief import BriefFeed
 from tollhouse.services.defense.chat.answers import FeedTools, answer
 from tollhouse.services.defense.chat.endpoints import ChatEndpoints, ChatRequest, open_chat
 from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots

@@ -12,8 +12,7 @@ from tollhouse import logs
 from tollhouse.admission.context import open_context
 from tollhouse.cli.options import HERE, Where, print_json, print_progress
 from tollhouse.services.defense import store
-from tollhouse.services.defense.brief.operator_exhibit import imported
-from tollhouse.services.defense.brief.p1_import import read_exhibit
+from tollhouse.services.defense.brief.p1_import import imported, read_exhibit
 from tollhouse.services.defense.brief.production import bundled_lines
 from tollhouse.services.defense.ingest.file_import import ingest_file
 

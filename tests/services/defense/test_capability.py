@@ -4,8 +4,13 @@ from math import sqrt
 import msgspec
 import pytest
 
-from tollhouse.services.defense.brief.capability import capability_gaps, gap_score
-from tollhouse.services.defense.brief.demand import area_words, naming_events, unmet_request
+from tollhouse.services.defense.brief.capability import (
+    area_words,
+    capability_gaps,
+    gap_score,
+    naming_events,
+    unmet_request,
+)
 from tollhouse.services.defense.brief.production import CATEGORIES, bundled_lines
 from tollhouse.services.defense.events.event import Event, Geo, Metrics
 

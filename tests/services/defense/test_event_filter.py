@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.services.defense.alerts.conftest import NOON, hook, house, record, rule, settings  # noqa: F401 - fixtures
 from tollhouse.http.endpoint import JSON, Request
 from tollhouse.questions.grounding import Evidence
-from tollhouse.services.defense.brief.feed import BriefFeed
+from tollhouse.services.defense.brief.brief import BriefFeed
 from tollhouse.services.defense.chat.answers import FeedTools, answer
 from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots
 from tollhouse.services.defense.events.event import Geo

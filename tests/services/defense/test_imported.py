@@ -3,8 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tollhouse.services.defense.brief.operator_exhibit import imported
-from tollhouse.services.defense.brief.p1_import import read_exhibit
+from tollhouse.services.defense.brief.p1_import import imported, read_exhibit
 from tollhouse.services.defense.brief.production import bundled_lines, production_summary
 
 HEADER = (

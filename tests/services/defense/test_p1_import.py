@@ -5,8 +5,7 @@ import zipfile
 
 import pytest
 
-from tollhouse.services.defense.brief.p1_import import BadRow, read_exhibit
-from tollhouse.services.defense.brief.p1_sheet import NO_OPENPYXL
+from tollhouse.services.defense.brief.p1_import import NO_OPENPYXL, BadRow, read_exhibit
 
 HEADER = (
     "Account,Account Title,Organization,Budget Activity,Line Number,Budget Line Item,Budget Line Item (BLI) Title,"

@@ -2,8 +2,7 @@ import re
 
 import pytest
 
-from tollhouse.services.defense.brief.production import bundled_lines, production_summary
-from tollhouse.services.defense.brief.trend import funding_trend
+from tollhouse.services.defense.brief.production import bundled_lines, funding_trend, production_summary
 
 
 def summary():

@@ -12,7 +12,7 @@ from tollhouse.http.service import Service, Work
 from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
 from tollhouse.services.defense.analysis.endpoints import AnalysisEndpoints
-from tollhouse.services.defense.brief.feed import BriefFeed
+from tollhouse.services.defense.brief.brief import BriefFeed
 from tollhouse.services.defense.chat.endpoints import open_chat
 from tollhouse.services.defense.chat.snapshot import Snapshots
 from tollhouse.services.defense.events.feed import EventsFeed

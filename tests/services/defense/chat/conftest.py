@@ -11,7 +11,7 @@ import pytest
 
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
-from tollhouse.services.defense.brief.feed import BriefFeed
+from tollhouse.services.defense.brief.brief import BriefFeed
 from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest.recording import load_recording

@@ -26,7 +26,7 @@ from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
 from tollhouse.questions.dialogue import TOKENS_PER_UNIT
-from tollhouse.services.defense.brief.feed import BriefFeed
+from tollhouse.services.defense.brief.brief import BriefFeed
 from tollhouse.services.defense.chat.endpoints import ChatEndpoints, ChatRequest, open_chat
 from tollhouse.services.defense.chat.snapshot import Snapshots
 from tollhouse.services.defense.events.feed import EventsFeed

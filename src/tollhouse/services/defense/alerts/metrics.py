@@ -8,8 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse.services.defense.alerts.rule import BRIEF, Key
-from tollhouse.services.defense.brief.capability import capability_gaps, gap_score
-from tollhouse.services.defense.brief.demand import demand, naming_events, unmet_request
+from tollhouse.services.defense.brief.capability import capability_gaps, demand, gap_score, naming_events, unmet_request
 from tollhouse.services.defense.brief.production import CATEGORIES, Line, bundled_lines, production_summary
 from tollhouse.services.defense.events.event import Event
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict, replace
 
-from tollhouse.services.defense.brief.demand import area_words
+from tollhouse.services.defense.brief.capability import area_words
 from tollhouse.services.defense.countries import find_country
 from tollhouse.services.defense.events.event import Category, SeverityTier
 from tollhouse.services.defense.events.filter import (

@@ -1,1 +1,1 @@
-"""The defense brief: what is bought, what is happening, and where the two drift apart."""
+"""The defense brief: procurement, live events and capability gaps."""

@@ -17,16 +17,173 @@ their demand would be missing: support_other and trainers_targets (not used in c
 used), bombers_nuclear_strike (bought so as not to be used).
 """
 
+import re
+from collections import Counter
 from collections.abc import Sequence
+from datetime import date
+from functools import cache
 from math import sqrt
+from statistics import median
 
 from msgspec import Struct
 
-from tollhouse.services.defense.brief import quantity_history
-from tollhouse.services.defense.brief.demand import Demand, area_words, demand, naming_events, unmet_request
-from tollhouse.services.defense.brief.production import CATEGORIES, Line, citation
-from tollhouse.services.defense.brief.trend import Trend, billions, funding_trend
+from tollhouse.services.defense.brief.production import (
+    CATEGORIES,
+    Line,
+    Trend,
+    billions,
+    citation,
+    funding_trend,
+    read_rows,
+    read_words,
+)
 from tollhouse.services.defense.events.event import Event
+
+# One event more or less then moves a share by at most five points.
+FEWEST_BATTLES = 20
+BASIS = (
+    "mean of live_share (battle events of the window whose title or subcategory names the area) and unmet_request "
+    "(part of the FY2027 request that a repeat of the FY2026 money would not cover)"
+)
+
+_BREAKS = re.compile(r"[\W_]+")
+
+
+class Demand(Struct, frozen=True):
+    """`score` is the mean of `live_share` and `unmet_request`, each 0..1; null together with `live_share`.
+
+    `live_share` is `matching_events` / `battle_events`, null for `reason`. `words` counts events by the words found.
+    `newest_event` is the date of the last battle, null when there is none: a recording's may lie years back.
+    """
+
+    score: float | None
+    reason: str | None
+    live_share: float | None
+    matching_events: int
+    battle_events: int
+    newest_event: date | None
+    words: dict[str, int]
+    unmet_request: float
+    basis: str
+
+
+@cache
+def area_words() -> dict[str, tuple[str, ...]]:
+    """The phrases that name each area, from data/production/capability_areas.toml, plain as `_plain` makes them."""
+    listed = read_words("capability_areas.toml")
+    return {area: tuple(_plain(phrase) for phrase in phrases.split(",")) for area, phrases in listed.items()}
+
+
+def naming_events(area: str, battles: Sequence[Event]) -> list[tuple[Event, list[str]]]:
+    """The events that name the area, each with the phrases it does so by."""
+    texts = ((event, f" {_plain(f'{event.title} {event.subcategory}')} ") for event in battles)
+    found = ((event, [word for word in area_words()[area] if f" {word} " in text]) for event, text in texts)
+    return [(event, words) for event, words in found if words]
+
+
+def demand(naming: Sequence[tuple[Event, list[str]]], battles: Sequence[Event], unmet: float) -> Demand:
+    """What the `naming` events among `battles` and the `unmet` part of the request make together."""
+    words = Counter(word for _, found in naming for word in found)
+    few = len(battles) < FEWEST_BATTLES
+    share = None if few else len(naming) / len(battles)
+    return Demand(
+        score=None if share is None else round((share + unmet) / 2, 4),
+        reason=f"{len(battles)} battle events are too few for a share; {FEWEST_BATTLES} are needed" if few else None,
+        live_share=None if share is None else round(share, 4),
+        matching_events=len(naming),
+        battle_events=len(battles),
+        newest_event=max((event.event_date for event in battles), default=None),
+        words=dict(words.most_common(5)),
+        unmet_request=round(unmet, 4),
+        basis=BASIS,
+    )
+
+
+def unmet_request(granted_k: int, requested_k: int) -> float:
+    """The part of the requested money that the granted would not cover, 0..1; 0 where no more is asked for."""
+    return max(0.0, 1 - granted_k / requested_k) if requested_k > 0 else 0.0
+
+
+def _plain(text: str) -> str:
+    return _BREAKS.sub(" ", text.casefold()).strip()
+
+
+PERIOD = "FY2012 to FY2015"
+NO_QUANTITIES = "no line of this area has an actual FY2015 quantity of the same item"
+NO_CHANGE = "no line of this area has both quantities"
+NO_RATES = "no line of this area has one yearly rate of its own"
+
+
+class HistoricRate(Struct, frozen=True):
+    """One row of data/production/historic_rates.csv. `maximum_rate` is per year, of the exhibit it names."""
+
+    account: str
+    code: str
+    quantity_fy2015: int
+    basis: str
+    licence: str
+    source: str
+    quantity_fy2012: int | None = None
+    maximum_rate: int | None = None
+    rate_exhibit: str = ""
+
+
+class QuantityHistory(Struct, frozen=True):
+    """Medians over an area's lines, since unlike things cannot be added; `…_lines` is how many stand behind one.
+
+    `quantity_change` is FY2015 against FY2012 as a share. `headroom` is the part of the maximum yearly rate that the
+    FY2015 quantity left unused, 0..1; foreign sales used some of it. A null has its reason.
+    """
+
+    is_historic: bool
+    period: str
+    quantity_change: float | None
+    quantity_change_reason: str | None
+    quantity_change_lines: int
+    headroom: float | None
+    headroom_reason: str | None
+    headroom_lines: int
+
+
+@cache
+def bundled_rates() -> dict[tuple[str, str], HistoricRate]:
+    """The historic rows by account and code."""
+    return {(row.account, row.code): row for row in read_rows("historic_rates.csv", HistoricRate)}
+
+
+def historic_rates(lines: Sequence[Line]) -> list[tuple[Line, HistoricRate]]:
+    """The lines whose past is known, each with it."""
+    known = bundled_rates()
+    return [(line, known[key]) for line in lines if (key := (line.account, line.code)) in known]
+
+
+def quantity_history(rates: Sequence[HistoricRate]) -> QuantityHistory:
+    changes = [rate.quantity_fy2015 / rate.quantity_fy2012 - 1 for rate in rates if rate.quantity_fy2012]
+    unused = [max(0.0, 1 - rate.quantity_fy2015 / rate.maximum_rate) for rate in rates if rate.maximum_rate]
+    return QuantityHistory(
+        is_historic=True,
+        period=PERIOD,
+        quantity_change=_median(changes),
+        quantity_change_reason=None if changes else NO_CHANGE if rates else NO_QUANTITIES,
+        quantity_change_lines=len(changes),
+        headroom=_median(unused),
+        headroom_reason=None if unused else NO_RATES if rates else NO_QUANTITIES,
+        headroom_lines=len(unused),
+    )
+
+
+def rate_citation(line: Line, rate: HistoricRate) -> str:
+    before = "not known" if rate.quantity_fy2012 is None else str(rate.quantity_fy2012)
+    most = f"; maximum rate {rate.maximum_rate} a year ({rate.rate_exhibit})" if rate.maximum_rate else ""
+    return (
+        f"Historic: {line.name} ({line.account} {line.code}), actual quantity FY2012 {before}, "
+        f"FY2015 {rate.quantity_fy2015}{most}. {rate.source}"
+    )
+
+
+def _median(shares: Sequence[float]) -> float | None:
+    return round(median(shares), 4) if shares else None
+
 
 SHOWN_LINES = 3
 SHOWN_EVENTS = 3
@@ -48,7 +205,7 @@ class Supply(Struct, frozen=True):
     fy2026_b: float
     lines: int
     basis: str
-    history: quantity_history.History
+    history: QuantityHistory
 
 
 class CapabilityGap(Struct, frozen=True):
@@ -106,7 +263,7 @@ def _supply(lines: Sequence[Line], fy2025_k: int, fy2026_k: int) -> Supply:
         fy2026_b=billions(fy2026_k),
         lines=len(lines),
         basis=SUPPLY_BASIS,
-        history=quantity_history.history([rate for _, rate in quantity_history.historic_rates(lines)]),
+        history=quantity_history([rate for _, rate in historic_rates(lines)]),
     )
 
 
@@ -122,11 +279,11 @@ def _money(lines: Sequence[Line]) -> tuple[int, int, int]:
 def _evidence(lines: Sequence[Line], naming: Sequence[tuple[Event, list[str]]]) -> list[str]:
     """The area's largest lines, their past where it is known, and the most significant events that name it."""
     largest = sorted(lines, key=lambda line: (-max(line.fy2026_k, line.fy2027_k), line.code))
-    rated = quantity_history.historic_rates(largest)[:SHOWN_LINES]
+    rated = historic_rates(largest)[:SHOWN_LINES]
     telling = sorted(naming, key=lambda found: (-found[0].metrics.significance, found[0].id))[:SHOWN_EVENTS]
     return [
         *[citation(line) for line in largest[:SHOWN_LINES]],
-        *[quantity_history.citation(line, rate) for line, rate in rated],
+        *[rate_citation(line, rate) for line, rate in rated],
         *[_event_citation(event, words) for event, words in telling],
     ]
 

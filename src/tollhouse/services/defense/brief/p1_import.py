@@ -1,14 +1,193 @@
-"""How a P-1 procurement exhibit becomes lines with one net amount each, and which of its rows do not count."""
+"""Imports a P-1 procurement exhibit: reads its sheet, finds its columns and gives the known lines its amounts."""
 
+import csv
+import importlib
+import io
 import re
-from collections.abc import Iterable, Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tollhouse.services.defense.brief.p1_columns import Columns, Kind, YearColumn, chosen, find_columns
-from tollhouse.services.defense.brief.p1_sheet import read_sheet
+from tollhouse.services.defense.brief.production import Line
+
+SHEET = "Exhibit P-1"
+NO_OPENPYXL = (
+    "Reading XLSX needs the package openpyxl, which is not installed here; install it, or save the sheet as CSV."
+)
+
+_ZIP_MARK = b"PK\x03\x04"
+
+NumberedRow = tuple[int, list[str]]
+
+
+def read_sheet(raw: bytes) -> list[NumberedRow]:
+    """Every row with its number, counted from 1, as in the file. ValueError says what is wrong with it.
+
+    Raises ModuleNotFoundError for XLSX where openpyxl is missing.
+    """
+    return list(_xlsx_rows(raw) if raw.startswith(_ZIP_MARK) else _csv_rows(raw))
+
+
+def _csv_rows(raw: bytes) -> Iterator[NumberedRow]:
+    reader = csv.reader(io.StringIO(_decoded(raw), newline=""))
+    try:
+        # A quoted cell may span lines; the number is that of the row's last.
+        yield from ((reader.line_num, [cell.strip() for cell in row]) for row in reader)
+    except csv.Error as cause:
+        raise ValueError(f"The file is not readable as CSV: {cause}.") from cause
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # What spreadsheet programs on Windows write when asked for plain CSV.
+        return raw.decode("cp1252", "replace")
+
+
+def _xlsx_rows(raw: bytes) -> Iterator[NumberedRow]:
+    sheet = _sheet(raw)
+    for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+        yield number, [_text(cell) for cell in row]
+
+
+def _sheet(raw: bytes) -> Any:
+    """The sheet named `SHEET`, else the first one: the others repeat parts of it."""
+    try:
+        openpyxl = importlib.import_module("openpyxl")
+    except ModuleNotFoundError as cause:
+        raise ModuleNotFoundError(NO_OPENPYXL, name="openpyxl") from cause
+    try:
+        book = openpyxl.load_workbook(io.BytesIO(raw), read_only=True, data_only=True)
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as cause:
+        raise ValueError(f"The file is not a readable XLSX workbook: {cause}.") from cause
+    return book[SHEET] if SHEET in book.sheetnames else book.worksheets[0]
+
+
+def _text(cell: object) -> str:
+    return "" if cell is None else str(cell).strip()
+
+
+DEEPEST_HEADER = 20
+
+# Wordings of the budgets of FY2017 to FY2027, as `_plain` makes them.
+WORDINGS = {
+    "account": ("account",),
+    "account_title": ("account title",),
+    "organization": ("organization",),
+    "code": ("budget line item", "line item", "pe/bli", "bli"),
+    "title": (
+        "budget line item (bli) title",
+        "program element/budget line item (bli) title",
+        "line item title",
+    ),
+    "add": ("add/non-add",),
+    "toa": ("include in toa",),
+}
+REQUIRED = ("account", "code", "title")
+
+_SPACES = re.compile(r"\s+")
+_MONEY = re.compile(r"fy ?(?P<year>20\d\d)\b(?P<stage>.*?)(?P<kind>quantity|qty|amount)?")
+_UNIT = re.compile(r"\(.*?\)|\$ ?k\b")
+
+Kind = Literal["amount", "quantity"]
+
+
+class YearColumn(NamedTuple):
+    """A column of one fiscal year. `stage` is the header's own word, such as `enacted`, `total` or nothing."""
+
+    fiscal_year: int
+    stage: str
+    kind: Kind
+
+
+class Columns(Struct, frozen=True):
+    """Where things stand, as places in a row from 0. `line` is the header's own row number."""
+
+    line: int
+    places: dict[str, int]
+    years: dict[YearColumn, int]
+
+
+def find_columns(rows: Iterable[NumberedRow]) -> Columns:
+    """The columns of the first row that reads like a header. ValueError says what is missing or stated twice."""
+    missing = "it is empty"
+    for number, row in list(rows)[:DEEPEST_HEADER]:
+        _refuse_other_units(row)
+        found = Columns(number, _places(row), _years(row))
+        lacking = _lacking(found)
+        if not lacking:
+            return found
+        if "account" in found.places:
+            missing = f"row {number} lacks {', '.join(lacking)}"
+        elif missing == "it is empty":
+            missing = f"none of the first {DEEPEST_HEADER} rows has a column Account"
+    raise ValueError(f"The file has no header of a P-1 exhibit: {missing}.")
+
+
+def chosen(columns: Columns, fiscal_year: int, kind: Kind) -> YearColumn:
+    """The column that holds a year's whole: its total, else the one without a stage, else the only one.
+
+    ValueError where there is none, or where several stages have no total.
+    """
+    of_year = [column for column in columns.years if column.fiscal_year == fiscal_year and column.kind == kind]
+    whole = [column for stage in ("total", "") for column in of_year if column.stage == stage] or of_year
+    if not whole:
+        raise ValueError(f"The exhibit has no {kind} column for FY{fiscal_year}.")
+    if len(whole) > 1 and whole[0].stage not in {"total", ""}:
+        stages = ", ".join(column.stage for column in whole)
+        raise ValueError(f"FY{fiscal_year} has several {kind} columns and no total: {stages}.")
+    return whole[0]
+
+
+def _places(row: Sequence[str]) -> dict[str, int]:
+    headers = [_plain(cell) for cell in row]
+    return {name: headers.index(text) for name, texts in WORDINGS.items() for text in texts[::-1] if text in headers}
+
+
+def _years(row: Sequence[str]) -> dict[YearColumn, int]:
+    years: dict[YearColumn, int] = {}
+    for place, cell in enumerate(row):
+        column = _year_column(cell)
+        if column is None:
+            continue
+        if column in years:
+            raise ValueError(f"The column {cell!r} is there twice.")
+        years[column] = place
+    return years
+
+
+def _year_column(cell: str) -> YearColumn | None:
+    header = _MONEY.fullmatch(_UNIT.sub("", _plain(cell)).strip())
+    # A percentage or a difference of years is no amount.
+    if header is None or any(word in header["stage"] for word in ("%", "percent", "change")):
+        return None
+    kind: Kind = "quantity" if header["kind"] in {"quantity", "qty"} else "amount"
+    return YearColumn(int(header["year"]), header["stage"].strip(), kind)
+
+
+def _lacking(found: Columns) -> list[str]:
+    lacking = [WORDINGS[name][0] for name in REQUIRED if name not in found.places]
+    if not {"add", "toa"} & found.places.keys():
+        # Memo rows repeat money of other rows: where they cannot be told, no sum is right.
+        lacking.append("add/non-add")
+    if not any(column.kind == "amount" for column in found.years):
+        lacking.append("an amount of a fiscal year")
+    return lacking
+
+
+def _refuse_other_units(row: Sequence[str]) -> None:
+    if any(re.search(r"\bin (?:m|b)illions\b|\$ ?m\b", _plain(cell)) for cell in row):
+        raise ValueError("The exhibit's amounts are not in thousands of dollars.")
+
+
+def _plain(cell: str) -> str:
+    return _SPACES.sub(" ", cell).replace(" / ", "/").replace("/ ", "/").replace(" /", "/").strip().casefold()
+
 
 LARGEST = 10**10
 
@@ -166,3 +345,42 @@ def _line(parts: Sequence[_Row]) -> ExhibitLine:
 
 def _cell(cells: Sequence[str], place: int) -> str:
     return cells[place] if place < len(cells) else ""
+
+
+YEARS = (2025, 2026, 2027)
+
+
+class Imported(Struct, frozen=True):
+    """`lines` are all known lines, `matched` of them with the exhibit's amounts."""
+
+    lines: list[Line]
+    matched: int
+
+
+def imported(exhibit: Exhibit, name: str, lines: Sequence[Line]) -> Imported:
+    """The known lines with the exhibit's amounts where it has the same account and code.
+
+    A code that it uses for something else cannot be told from here, so read the report. ValueError where the exhibit
+    lacks one of YEARS or has none of the lines.
+    """
+    amounts = [exhibit.amounts_k(year) for year in YEARS]
+    found = [_read_in(line, [of_year.get((line.account, line.code)) for of_year in amounts], name) for line in lines]
+    matched = sum(line is not None for line in found)
+    if not matched:
+        raise ValueError("the exhibit holds none of the known lines: are its account and code columns the P-1's?")
+    return Imported([new or old for new, old in zip(found, lines, strict=True)], matched)
+
+
+def _read_in(line: Line, amounts: Sequence[int | None], name: str) -> Line | None:
+    first, second, third = amounts
+    if first is None or second is None or third is None:
+        return None
+    return replace(
+        line,
+        fy2025_k=first,
+        fy2026_k=second,
+        fy2027_k=third,
+        is_net_complete=True,
+        basis="read from the operator's copy of the exhibit, Non-Add rows left out",
+        source=f"{name}, account {line.account}, line {line.code}",
+    )

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request
-from tollhouse.services.defense.brief.brief import Brief
-from tollhouse.services.defense.brief.feed import BriefFeed
+from tollhouse.services.defense.brief.brief import Brief, BriefFeed
 from tollhouse.services.defense.countries import COUNTRIES
 from tollhouse.services.defense.events.event import Event, EventEntry, FeedSource
 from tollhouse.services.defense.events.feed import EventsFeed
