@@ -207,3 +207,23 @@ def title_words(text: str) -> frozenset[str]:
 
 def _unknown_country(text: str) -> tuple[str, list[str]]:
     return "There is no country of that name or code.", near_matches(text)
+
+
+def form_fields() -> list[dict[str, Any]]:
+    """The fields for a form on a page: name, description, input type, bounds and an example."""
+    properties = msgspec.json.schema_components([EventFilter])[1]["EventFilter"]["properties"]
+    fields = []
+    for name, schema in properties.items():
+        value = next(one for one in schema["anyOf"] if one.get("type") != "null")
+        fields.append(
+            {
+                "name": name,
+                "description": schema["description"],
+                "type": "number" if value.get("type") in {"integer", "number"} else "text",
+                "step": "1" if value.get("type") == "integer" else "any",
+                "min": value.get("minimum"),
+                "max": value.get("maximum"),
+                "example": schema.get("examples", [""])[0],
+            }
+        )
+    return fields

@@ -7,6 +7,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.http.pages import FrontPageEntry, Page
 from tollhouse.http.terms import AGENT_CALL_MICROS
 from tollhouse.money import usd
+from tollhouse.services.defense.events.filter import FILTER_FIELDS, form_fields
 
 _HERE = Path(__file__).parent
 
@@ -31,7 +32,8 @@ def build_pages(settings: Settings, plans: Plans) -> list[Page]:
             file=_HERE / "dashboard.html",
             scripts=("dashboard.js",),
             libraries=("d3", "topojson-client"),
-            parameters=("view", "category", "country", "severity", "q", "story", "event", "entity", "type"),
+            parameters=("view", "severity", "story", "event", "type", *FILTER_FIELDS),
+            facts={"filters": form_fields()},
         ),
         Page(
             path="/ask",

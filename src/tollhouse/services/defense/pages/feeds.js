@@ -1,13 +1,17 @@
 // Calls to the feeds, each cached: they count against the plan.
-import { callOnce, key, query } from "../server.js";
+import { callOnce, facts, key, query } from "../server.js";
 
 const fetchFeed = async (path) => (await callOnce("defense", path, { bearer: key.get() })).members;
 
 export const SEVERITIES = ["critical", "high", "medium", "low"];
 export const CATEGORIES = ["Battles", "Protests", "Political", "Economic"];
 
-export const events = ({ category, country, severity, q }, cursor) =>
-  fetchFeed(`/feeds/events${query({ limit: 100, category, country, severity_tier: severity, q, cursor })}`);
+/** The filters of the events feed that have no control of their own on the map view; `entity` opens an entity there. */
+export const OTHER_FILTERS = (facts?.filters || []).filter(({ name }) => !["category", "country", "severity_tier", "q", "entity"].includes(name));
+
+export const events = ({ category, country, severity, q, ...rest }, cursor) =>
+  fetchFeed(`/feeds/events${query({ limit: 100, category, country, severity_tier: severity, q, cursor,
+    ...Object.fromEntries(OTHER_FILTERS.map(({ name }) => [name, rest[name]])) })}`);
 export const stories = ({ category, country, q } = {}, cursor) =>
   fetchFeed(`/feeds/stories${query({ limit: 50, category, country, q, cursor })}`);
 export const entities = ({ type, q }, cursor) => fetchFeed(`/feeds/entities${query({ limit: 100, type, q, cursor })}`);

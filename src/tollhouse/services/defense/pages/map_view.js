@@ -49,14 +49,19 @@ function filterForm(filters) {
       el("option", { value: "" }, "All"), values.map((value) => el("option", { value, selected: value === chosen }, value))));
   const words = el("input", { id: "q", value: filters.q || "", maxlength: "100", placeholder: "words in the title" });
   const country = el("input", { id: "country", value: filters.country || "", maxlength: "100", placeholder: "Sudan, SD" });
-  const isFiltered = ["category", "severity", "country", "q"].some((name) => filters[name]);
-  return el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); go({ q: words.value.trim(), country: country.value.trim() }); } },
+  const others = feed.OTHER_FILTERS.map(({ name, type, step, min, max, example }) =>
+    el("input", { id: name, type, step: type === "number" ? step : null, min, max, value: filters[name] || "", placeholder: `${example}` }));
+  const names = ["category", "severity", "country", "q", ...feed.OTHER_FILTERS.map(({ name }) => name)];
+  const isFiltered = names.some((name) => filters[name]);
+  return el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); go({ q: words.value.trim(), country: country.value.trim(), ...Object.fromEntries(others.map((input) => [input.id, input.value.trim()])) }); } },
     choose("category", "Category", feed.CATEGORIES, filters.category),
     choose("severity", "Severity", feed.SEVERITIES, filters.severity),
     el("div", { class: "field" }, el("label", { for: "country" }, "Country"), country),
     el("div", { class: "field grow" }, el("label", { for: "q" }, "Words"), words),
+    el("details", { open: feed.OTHER_FILTERS.some(({ name }) => filters[name]) || null }, el("summary", {}, "More filters"),
+      others.map((input, place) => el("div", { class: "field" }, el("label", { for: input.id }, feed.OTHER_FILTERS[place].description), input))),
     el("button", {}, "Filter"),
-    isFiltered && el("button", { type: "button", class: "quiet", onclick: () => go({ category: "", severity: "", country: "", q: "" }) }, "Clear"));
+    isFiltered && el("button", { type: "button", class: "quiet", onclick: () => go(Object.fromEntries(names.map((name) => [name, ""]))) }, "Clear"));
 }
 
 function counts(brief, filters) {
