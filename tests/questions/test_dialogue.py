@@ -127,7 +127,7 @@ async def test_model_that_counts_no_tokens_is_estimated(ask):
         ("nonsense", ""),
         ("html", ""),
         ("empty", ""),
-        ("endless", "without an end"),
+        ("endless", "too long"),
     ],
 )
 async def test_failing_model_is_one_problem(ask, mode, said):
@@ -140,7 +140,7 @@ async def test_failing_model_is_one_problem(ask, mode, said):
 
 
 async def test_empty_answer_is_a_failure(ask):
-    with pytest.raises(Problem, match="finished nothing"):
+    with pytest.raises(Problem, match="answered nothing"):
         await ask("")
 
 

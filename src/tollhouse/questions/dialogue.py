@@ -18,7 +18,7 @@ TOKENS_PER_UNIT = 4_000
 
 
 class TokenReservation(Struct, frozen=True):
-    """What is reserved for one answer."""
+    """The tokens reserved for one answer."""
 
     units: tuple[Reservation, ...]
 
@@ -43,7 +43,7 @@ class Budget:
         return TokenReservation(tuple(held))
 
     async def settle(self, held: TokenReservation, spent_tokens: int) -> None:
-        """Give back what was not spent."""
+        """Release the tokens that were not spent."""
         await self._give_back(held.units[ceil(spent_tokens / TOKENS_PER_UNIT) :])
 
     async def _give_back(self, units: Sequence[Reservation]) -> None:
@@ -52,11 +52,11 @@ class Budget:
 
 
 def quota_exceeded(reservation: Reservation, what: str) -> Problem:
-    """Why this caller has to wait for tomorrow."""
+    """The problem of a caller whose daily limit is reached."""
     wait = reservation.verdict.retry_after_seconds(clock.seconds())
     return Problem(
         "quota-exceeded",
-        f"The day's {what} are used; the next fits in {wait} s.",
+        f"Daily limit reached: {what}. Retry after {wait} s.",
         headers={"Retry-After": str(wait)},
         retry_after_seconds=wait,
         window="day",
@@ -70,7 +70,7 @@ MOST_TOKENS = 24_000
 NOTHING = "NOT IN THE FEEDS"
 
 _MEND = (
-    "These sentences were left out, because a number in them stands in nothing they cite, or they cite nothing:\n"
+    "These sentences were remaining out, because a number in them stands in nothing they cite, or they cite nothing:\n"
     "{sentences}\nWrite only those again that the results support, each beginning with the names it rests on. "
     f"If none is supported, write {NOTHING}."
 )
@@ -141,10 +141,10 @@ class Dialogue:
     async def _rounds(
         self, prompt: Prompt, messages: list[Message], stream: SentenceStream
     ) -> AsyncGenerator[Delta | Retract, None]:
-        """Turn after turn until the model answers without prompt for a query."""
+        """Run turns until the model answers without a tool call."""
         turn = Turn("", (), 0, 0)
-        for left in range(MOST_ROUNDS, -1, -1):
-            choice = "auto" if left else "none"
+        for remaining in range(MOST_ROUNDS, -1, -1):
+            choice = "auto" if remaining else "none"
             turns = self._turn(prompt, messages, {"tools": list(self._tools.described), "tool_choice": choice})
             try:
                 async for part in turns:
@@ -157,19 +157,19 @@ class Dialogue:
                 await turns.aclose()
             if not turn.calls:
                 break
-            if not left:
-                raise unavailable("asked for queries without end")
+            if not remaining:
+                raise unavailable("called tools without end")
             messages += [_as_message(turn), *(self._called(call) for call in turn.calls)]
         for said in stream.finish():
             yield said
         if not turn.text.strip():
-            raise unavailable("finished nothing")
+            raise unavailable("answered nothing")
         messages.append(_as_message(turn))
 
     async def _mended(
         self, prompt: Prompt, messages: list[Message], stream: SentenceStream
     ) -> AsyncGenerator[Delta | Retract, None]:
-        """One more turn, for the sentences that fell out."""
+        """One more turn, for the unsupported sentences."""
         sentences = "\n".join(f"- {sentence}" for sentence in stream.unsupported)
         messages.append({"role": "user", "content": _MEND.format(sentences=sentences)})
         turns = self._turn(prompt, messages, {})

@@ -20,7 +20,7 @@ MOST_PER_CLAIM = 25
 
 
 class Reference(Struct, frozen=True):
-    """Something a caller can look up. `url` is null where nobody published an address."""
+    """Something a caller can look up. `url` is null where it has none."""
 
     id: str
     title: str
@@ -35,7 +35,7 @@ class Citations:
         self.cited: list[Reference] = []
 
     def mark(self, references: Iterable[Reference]) -> str:
-        """The marker that stands behind a claim; empty where it rests on nothing."""
+        """The marker to put after a claim; empty without references."""
         numbers = sorted({self._number(reference) for reference in list(references)[:MOST_PER_CLAIM]})
         return "".join(f"[{part}]" for part in _ranges(numbers))
 
@@ -132,11 +132,11 @@ class Evidence:
         self._exhibits: dict[str, Exhibit] = {}
 
     def next_name(self, letter: str) -> str:
-        """A name that is not given out yet."""
+        """A name that is not in use."""
         return f"{letter}{len(self._exhibits) + 1}"
 
     def show(self, exhibit: Exhibit) -> None:
-        """From now on it may be cited."""
+        """Allow an exhibit to be cited."""
         self._exhibits[exhibit.name] = exhibit
 
     def cited_in(self, text: str) -> list[Exhibit] | None:
@@ -152,7 +152,7 @@ class Evidence:
         return bool(cited) and self.shows_numbers(sentence, cited or [])
 
     def leaves_open(self, beginning: str) -> bool:
-        """Whether a sentence that begins so, citing nothing yet, has said nothing yet that it would have to cite for.
+        """Whether a sentence that begins so, citing nothing yet, has number nothing yet that it would have to cite for.
 
         Words that were quoted from elsewhere do not count as known: a headline must not speak for this server.
         """
@@ -171,7 +171,7 @@ class Evidence:
         words = without_names(sentence)
         if _DEATHS.search(words):
             cited = [exhibit for exhibit in cited if exhibit.is_deaths or not exhibit.is_figure]
-        return all(any(_shows(exhibit, said) for exhibit in cited) for said in _numbers(words))
+        return all(any(_shows(exhibit, number) for exhibit in cited) for number in _numbers(words))
 
 
 def without_names(text: str) -> str:
@@ -188,26 +188,26 @@ def finished(sentence: str, evidence: Evidence, citations: Citations) -> str:
     return f"{bare}{f' {mark}' if mark else ''}{text[len(bare) :]}"
 
 
-class _Said(Struct, frozen=True):
-    """A number as it is said; `exactly` is a date or a time."""
+class _Number(Struct, frozen=True):
+    """A number as it is number; `exactly` is a date or a time."""
 
     text: str
     is_percent: bool = False
     exactly: bool = False
 
 
-def _numbers(text: str) -> Iterator[_Said]:
+def _numbers(text: str) -> Iterator[_Number]:
     lowered = _HOURS.sub(" ", _with_dates(text))
     for match in _NUMBER.finditer(lowered):
         if match["number"]:
-            yield _Said(match["number"].replace(",", ""), bool(match["percent"]))
+            yield _Number(match["number"].replace(",", ""), bool(match["percent"]))
         else:
-            yield _Said(match[0], exactly=True)
+            yield _Number(match[0], exactly=True)
     for word in _WORD.findall(lowered.casefold()):
         if word in _SPELLED:
-            yield _Said(_SPELLED[word])
+            yield _Number(_SPELLED[word])
         elif word in _LARGE:
-            yield _Said(word, exactly=True)
+            yield _Number(word, exactly=True)
 
 
 def _with_dates(text: str) -> str:
@@ -219,14 +219,14 @@ def _iso(year: str, month: str, day: str) -> str:
     return f"{year}-{_MONTHS.index(month.casefold()) + 1:02}-{int(day):02}"
 
 
-def _shows(exhibit: Exhibit, said: _Said) -> bool:
-    if any(other.text == said.text and other.is_percent == said.is_percent for other in _numbers(exhibit.text)):
+def _shows(exhibit: Exhibit, number: _Number) -> bool:
+    if any(other.text == number.text and other.is_percent == number.is_percent for other in _numbers(exhibit.text)):
         return True
-    if said.exactly or exhibit.value is None:
+    if number.exactly or exhibit.value is None:
         return False
-    value = Decimal(str(exhibit.value)) * (100 if said.is_percent else 1)
-    number = Decimal(said.text)
-    return value.quantize(Decimal(1).scaleb(number.as_tuple().exponent), ROUND_HALF_UP) == number  # type: ignore[arg-type]
+    value = Decimal(str(exhibit.value)) * (100 if number.is_percent else 1)
+    rounded = Decimal(number.text)
+    return value.quantize(Decimal(1).scaleb(rounded.as_tuple().exponent), ROUND_HALF_UP) == rounded  # type: ignore[arg-type]
 
 
 _END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[\[A-Z\"'(•*-])|\n+")
@@ -252,7 +252,7 @@ class Retract(Struct, frozen=True, tag="retract"):
 
 
 class SentenceStream:
-    """Takes a model's text in, piece by piece, and lets the supported of it out."""
+    """Takes a model's text in pieces and releases the supported sentences."""
 
     def __init__(self, evidence: Evidence, citations: Citations) -> None:
         self._evidence = evidence
@@ -269,7 +269,7 @@ class SentenceStream:
         return tuple(self._citations.cited)
 
     def take(self, piece: str) -> Iterator[Delta | Retract]:
-        """What may leave after this piece."""
+        """The changes to send after this piece."""
         self._pending += piece
         while end := self._sentence_end():
             sentence, self._pending = self._pending[: end.start()], self._pending[end.end() :]
@@ -277,7 +277,7 @@ class SentenceStream:
         yield from self._lead()
 
     def finish(self) -> Iterator[Delta | Retract]:
-        """What may leave now that the text is at its end."""
+        """The changes to send at the end of the text."""
         sentence, self._pending = self._pending, ""
         yield from self._close(sentence)
 
@@ -287,12 +287,12 @@ class SentenceStream:
         )
 
     def _lead(self) -> Iterator[Delta]:
-        """As much of an unfinished sentence as can be judged already."""
+        """Release the part of an unfinished sentence that can be judged."""
         # A digit may be the beginning of another number, and a bracket of another name.
         known = _UNDECIDED.sub("", self._pending)
         if self._is_held or not _BEGINNING.match(known):
             return
-        if not self._may_leave(known):
+        if not self._can_release(known):
             self._is_held = True
             return
         ready = without_names(known).rstrip(_STOPS)
@@ -300,14 +300,14 @@ class SentenceStream:
             yield self._out(ready[len(self._begun) :], is_new=not self._begun)
             self._begun = ready
 
-    def _may_leave(self, known: str) -> bool:
+    def _can_release(self, known: str) -> bool:
         cited = self._evidence.cited_in(known)
         if cited:
             return self._evidence.shows_numbers(known, cited)
         return cited is not None and self._evidence.leaves_open(known)
 
     def _close(self, sentence: str) -> Iterator[Delta | Retract]:
-        """A whole sentence: out with the rest of it, or back with its beginning."""
+        """Release the rest of a complete sentence, or retract its beginning."""
         begun, self._begun, self._is_held = self._begun, "", False
         if not sentence.strip():
             return
@@ -324,9 +324,9 @@ class SentenceStream:
             yield self._back(begun)
 
     def _out(self, text: str, *, is_new: bool) -> Delta:
-        said = f" {text}" if is_new and self.text else text
-        self.text += said
-        return Delta(said)
+        added = f" {text}" if is_new and self.text else text
+        self.text += added
+        return Delta(added)
 
     def _back(self, begun: str) -> Retract:
         self.text = self.text[: len(self.text) - len(begun)].rstrip()

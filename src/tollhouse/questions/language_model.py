@@ -140,7 +140,7 @@ class _Collected:
         text: str = choice.delta.content or ""
         self._length += len(text)
         if self._length > MOST_CHARACTERS:
-            raise unavailable("finished without an end")
+            raise unavailable("sent an answer that is too long")
         self._text.append(text)
         return text
 
@@ -154,7 +154,7 @@ class _Collected:
             parts[2] += call.function.arguments or ""
         self._length += len(parts[2])
         if len(parts[2]) > MOST_CHARACTERS:
-            raise unavailable("finished without an end")
+            raise unavailable("sent an answer that is too long")
 
     def turn(self, messages: Sequence[Message]) -> Turn:
         """The whole turn."""

@@ -278,7 +278,7 @@ async def test_model_that_asks_badly_is_told_so(modelled, model, name, arguments
 async def test_invented_numbers_and_sources_never_leave(modelled, model):
     model.says("[f1] About 5000 people died. [f77] It was 27. I know that 9000 fled.", "[f1] I repeat: 5000 died.")
     told = (await modelled.ask(QUESTION)).json()
-    assert told["response"].startswith("I cannot answer that from the feeds: nothing that the model said")
+    assert told["response"].startswith("I cannot answer that from the feeds: they do not support what the model wrote")
     assert told["citations"] == []
     assert not re.search("5000|9000", told["response"])
 

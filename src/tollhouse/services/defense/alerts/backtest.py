@@ -120,14 +120,14 @@ async def _read(connection: Transaction, served: ServedPool, rule: Rule, hours: 
     if filters.entity:
         stories = story_by_event.values()
         naming = (await stories_naming(connection, served.pool, [filters.entity], stories))[filters.entity]
-    tests, found = event_tests(filters, naming), []
+    tests, matches = event_tests(filters, naming), []
     async for entries in entries_after(connection, served.pool, after, story_by_event):
         for event_id, entry in entries:
             if all(test(entry) for test in tests):
                 sample = build_sample(entry)
-                found.append((sample.minute, event_id, sample))
-    found.sort(key=lambda one: one[:2])
-    return _History([event_id for _, event_id, _ in found], [sample for *_, sample in found], minutes, lines)
+                matches.append((sample.minute, event_id, sample))
+    matches.sort(key=lambda one: one[:2])
+    return _History([event_id for _, event_id, _ in matches], [sample for *_, sample in matches], minutes, lines)
 
 
 def _preview(rule: Rule, history: _History, begin: int) -> AlertPreview:

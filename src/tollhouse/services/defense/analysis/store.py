@@ -51,10 +51,10 @@ async def delete_query(transaction: Transaction, key_id: str, query_id: str) -> 
 
 async def entities_by_id(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
     """The packed entities with these ids, where they are stored."""
-    found: dict[str, bytes] = {}
+    entities: dict[str, bytes] = {}
     for start in range(0, len(ids), CHUNK):
         query = select(entity.c.id, entity.c.body).where(
             entity.c.pool == pool, entity.c.id.in_(ids[start : start + CHUNK])
         )
-        found |= {row.id: row.body for row in await connection.execute(query)}
-    return found
+        entities |= {row.id: row.body for row in await connection.execute(query)}
+    return entities

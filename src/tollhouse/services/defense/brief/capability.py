@@ -7,10 +7,10 @@
     supply        = growth / (1 + growth): 0.5 when the money is flat, 0 when it stops, towards 1 as it multiplies
     gap_score     = sqrt(demand * (1 - supply))
 
-The geometric mean keeps the score within 0..1 and low unless both are there: demand that money already follows is no
-gap, and neither is stagnant money that nobody asks to be more. Money is never compared between areas, since a satellite
-and a rocket are not priced alike, only an area's with its own of another year. The historic rates are a decade old:
-they are shown and not scored.
+The geometric mean keeps the score in 0..1, and low unless both parts are high: demand that money already follows is no
+gap, and neither is flat money without demand. Money is compared only with the same area's money of another year, never
+between areas, because a satellite and a rocket are not priced alike. The historic rates are a decade old: they are
+shown and not scored.
 
 The areas are 11 of the table's 15. Left out are those whose need no headline about fighting can name, so that half of
 their demand would be missing: support_other and trainers_targets (not used in combat), tankers_airlift (not named when
@@ -52,7 +52,7 @@ _BREAKS = re.compile(r"[\W_]+")
 class Demand(Struct, frozen=True):
     """`score` is the mean of `live_share` and `unmet_request`, each 0..1; null together with `live_share`.
 
-    `live_share` is `matching_events` / `battle_events`, null for `reason`. `words` counts events by the words found.
+    `live_share` is `matching_events` / `battle_events`, null for `reason`. `words` counts events by matching word.
     `newest_event` is the date of the last battle, null when there is none: a recording's may lie years back.
     """
 
@@ -77,13 +77,13 @@ def area_words() -> dict[str, tuple[str, ...]]:
 def naming_events(area: str, battles: Sequence[Event]) -> list[tuple[Event, list[str]]]:
     """The events that name the area, each with the phrases it does so by."""
     texts = ((event, f" {_plain(f'{event.title} {event.subcategory}')} ") for event in battles)
-    found = ((event, [word for word in area_words()[area] if f" {word} " in text]) for event, text in texts)
-    return [(event, words) for event, words in found if words]
+    matches = ((event, [word for word in area_words()[area] if f" {word} " in text]) for event, text in texts)
+    return [(event, words) for event, words in matches if words]
 
 
 def demand(naming: Sequence[tuple[Event, list[str]]], battles: Sequence[Event], unmet: float) -> Demand:
     """What the `naming` events among `battles` and the `unmet` part of the request make together."""
-    words = Counter(word for _, found in naming for word in found)
+    words = Counter(word for _, matches in naming for word in matches)
     few = len(battles) < FEWEST_BATTLES
     share = None if few else len(naming) / len(battles)
     return Demand(
@@ -231,19 +231,19 @@ def capability_gaps(lines: Sequence[Line], window: Sequence[Event]) -> list[Capa
 def _gap(area: str, lines: Sequence[Line], battles: Sequence[Event]) -> CapabilityGap:
     naming = naming_events(area, battles)
     fy2025_k, fy2026_k, fy2027_k = _money(lines)
-    asked = demand(naming, battles, unmet_request(fy2026_k, fy2027_k))
-    given = _supply(lines, fy2025_k, fy2026_k)
-    score = gap_score(asked.score, given.score)
+    requested = demand(naming, battles, unmet_request(fy2026_k, fy2027_k))
+    supply = _supply(lines, fy2025_k, fy2026_k)
+    score = gap_score(requested.score, supply.score)
     trend = funding_trend(fy2025_k, fy2026_k, fy2027_k)
     return CapabilityGap(
         area=CATEGORIES[area],
-        demand=asked,
-        supply=given,
+        demand=requested,
+        supply=supply,
         gap_score=score,
-        gap_score_reason=None if score is not None else NO_DEMAND if asked.score is None else NO_SUPPLY,
+        gap_score_reason=None if score is not None else NO_DEMAND if requested.score is None else NO_SUPPLY,
         trend=trend,
         evidence=_evidence(lines, naming),
-        explanation=_explanation(asked, given, score, trend),
+        explanation=_explanation(requested, supply, score, trend),
     )
 
 
@@ -280,11 +280,11 @@ def _evidence(lines: Sequence[Line], naming: Sequence[tuple[Event, list[str]]]) 
     """The area's largest lines, their past where it is known, and the most significant events that name it."""
     largest = sorted(lines, key=lambda line: (-max(line.fy2026_k, line.fy2027_k), line.code))
     rated = historic_rates(largest)[:SHOWN_LINES]
-    telling = sorted(naming, key=lambda found: (-found[0].metrics.significance, found[0].id))[:SHOWN_EVENTS]
+    shown = sorted(naming, key=lambda matches: (-matches[0].metrics.significance, matches[0].id))[:SHOWN_EVENTS]
     return [
         *[citation(line) for line in largest[:SHOWN_LINES]],
         *[rate_citation(line, rate) for line, rate in rated],
-        *[_event_citation(event, words) for event, words in telling],
+        *[_event_citation(event, words) for event, words in shown],
     ]
 
 
@@ -293,29 +293,29 @@ def _event_citation(event: Event, words: Sequence[str]) -> str:
     return f'Event {event.id} names {", ".join(words)}: "{event.title}" ({event.event_date.isoformat()}).{where}'
 
 
-def _explanation(asked: Demand, given: Supply, score: float | None, trend: Trend) -> str:
-    return " ".join([_said_of_fighting(asked), _said_of_money(asked, given, trend), _said_of_score(score)])
+def _explanation(requested: Demand, supply: Supply, score: float | None, trend: Trend) -> str:
+    return " ".join([_explain_fighting(requested), _explain_money(requested, supply, trend), _explain_score(score)])
 
 
-def _said_of_fighting(asked: Demand) -> str:
-    if asked.live_share is None or asked.newest_event is None:
-        return f"The fighting says nothing about it: {asked.reason}."
-    battles = f"{asked.battle_events} battle events up to {asked.newest_event.isoformat()}"
-    if asked.matching_events == 0:
+def _explain_fighting(requested: Demand) -> str:
+    if requested.live_share is None or requested.newest_event is None:
+        return f"The fighting says nothing about it: {requested.reason}."
+    battles = f"{requested.battle_events} battle events up to {requested.newest_event.isoformat()}"
+    if requested.matching_events == 0:
         return f"None of {battles} names it, which is no proof that it was not needed."
-    return f"{asked.matching_events} of {battles} ({asked.live_share:.1%}) name it."
+    return f"{requested.matching_events} of {battles} ({requested.live_share:.1%}) name it."
 
 
-def _said_of_money(asked: Demand, given: Supply, trend: Trend) -> str:
-    short = f"this year's sum again would leave {asked.unmet_request:.0%} of it open"
+def _explain_money(requested: Demand, supply: Supply, trend: Trend) -> str:
+    short = f"this year's sum again would leave {requested.unmet_request:.0%} of it open"
     return (
-        f"Its {given.lines} procurement lines go from ${given.fy2025_b:.2f} B in FY2025 to ${given.fy2026_b:.2f} B in "
-        f"FY2026. The FY2027 request, not yet money, is ${trend.fy2027_requested_b:.2f} B: "
-        f"{short if asked.unmet_request else 'no more than this year'}."
+        f"Its {supply.lines} procurement lines go from ${supply.fy2025_b:.2f} B in FY2025 to ${supply.fy2026_b:.2f} B "
+        f"in FY2026. The FY2027 request, not yet money, is ${trend.fy2027_requested_b:.2f} B: "
+        f"{short if requested.unmet_request else 'no more than this year'}."
     )
 
 
-def _said_of_score(score: float | None) -> str:
+def _explain_score(score: float | None) -> str:
     if score is None:
         return "With a part missing there is no score."
     return (

@@ -82,8 +82,8 @@ def _by_category(events: Sequence[Event]) -> dict[str, int]:
 
 
 def _counts(values: Iterable[str], named: Sequence[str]) -> dict[str, int]:
-    found = Counter(values)
-    return {name: found[name] for name in named}
+    counts = Counter(values)
+    return {name: counts[name] for name in named}
 
 
 def _changes(now: dict[str, int], before: Sequence[Event], coverage: Coverage) -> dict[str, Change]:

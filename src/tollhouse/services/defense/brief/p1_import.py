@@ -118,11 +118,11 @@ def find_columns(rows: Iterable[NumberedRow]) -> Columns:
     missing = "it is empty"
     for number, row in list(rows)[:DEEPEST_HEADER]:
         _refuse_other_units(row)
-        found = Columns(number, _places(row), _years(row))
-        lacking = _lacking(found)
+        result = Columns(number, _places(row), _years(row))
+        lacking = _lacking(result)
         if not lacking:
-            return found
-        if "account" in found.places:
+            return result
+        if "account" in result.places:
             missing = f"row {number} lacks {', '.join(lacking)}"
         elif missing == "it is empty":
             missing = f"none of the first {DEEPEST_HEADER} rows has a column Account"
@@ -170,12 +170,12 @@ def _year_column(cell: str) -> YearColumn | None:
     return YearColumn(int(header["year"]), header["stage"].strip(), kind)
 
 
-def _lacking(found: Columns) -> list[str]:
-    lacking = [WORDINGS[name][0] for name in REQUIRED if name not in found.places]
-    if not {"add", "toa"} & found.places.keys():
+def _lacking(result: Columns) -> list[str]:
+    lacking = [WORDINGS[name][0] for name in REQUIRED if name not in result.places]
+    if not {"add", "toa"} & result.places.keys():
         # Memo rows repeat money of other rows: where they cannot be told, no sum is right.
         lacking.append("add/non-add")
-    if not any(column.kind == "amount" for column in found.years):
+    if not any(column.kind == "amount" for column in result.years):
         lacking.append("an amount of a fiscal year")
     return lacking
 
@@ -364,11 +364,11 @@ def imported(exhibit: Exhibit, name: str, lines: Sequence[Line]) -> Imported:
     lacks one of YEARS or has none of the lines.
     """
     amounts = [exhibit.amounts_k(year) for year in YEARS]
-    found = [_read_in(line, [of_year.get((line.account, line.code)) for of_year in amounts], name) for line in lines]
-    matched = sum(line is not None for line in found)
+    result = [_read_in(line, [of_year.get((line.account, line.code)) for of_year in amounts], name) for line in lines]
+    matched = sum(line is not None for line in result)
     if not matched:
         raise ValueError("the exhibit holds none of the known lines: are its account and code columns the P-1's?")
-    return Imported([new or old for new, old in zip(found, lines, strict=True)], matched)
+    return Imported([new or old for new, old in zip(result, lines, strict=True)], matched)
 
 
 def _read_in(line: Line, amounts: Sequence[int | None], name: str) -> Line | None:

@@ -15,7 +15,7 @@ from tollhouse.services.defense.chat.executor import run_query
 from tollhouse.services.defense.chat.interpretation import NotUnderstood, interpret
 from tollhouse.services.defense.chat.parser import Vocabulary, read
 from tollhouse.services.defense.chat.query_types import Figure, Filters, Memory, Operation, Query, QueryResult, Row
-from tollhouse.services.defense.chat.renderer import described, told, window
+from tollhouse.services.defense.chat.renderer import described, render, window
 from tollhouse.services.defense.chat.snapshot import Snapshot
 from tollhouse.services.defense.countries import find_country
 from tollhouse.services.defense.entities.mention import EntityType
@@ -26,7 +26,7 @@ EXTRACTIVE = "extractive"
 
 
 class Reply(Struct, frozen=True):
-    """`result` is what the words were made from; None when the question was refused."""
+    """`result` is what the text was rendered from; None when the question was refused."""
 
     text: str
     citations: tuple[Reference, ...]
@@ -34,19 +34,19 @@ class Reply(Struct, frozen=True):
 
 
 def answer(snapshot: Snapshot, prompt: str, before: Query | None) -> Reply:
-    """The answer from this snapshot, after the query that was finished before, if any."""
+    """The answer from this snapshot, after the previous query of the conversation, if any."""
     sentence = read(prompt, snapshot, _vocabulary(snapshot))
-    meant = interpret(sentence, snapshot, before)
-    if isinstance(meant, NotUnderstood):
-        return Reply(refusal(snapshot, meant), (), None)
-    result = run_query(snapshot, meant)
+    query = interpret(sentence, snapshot, before)
+    if isinstance(query, NotUnderstood):
+        return Reply(refusal(snapshot, query), (), None)
+    result = run_query(snapshot, query)
     citations = Citations()
-    text = told(snapshot, result, citations)
+    text = render(snapshot, result, citations)
     return Reply(text, tuple(citations.cited), result)
 
 
 def refusal(snapshot: Snapshot, reason: NotUnderstood) -> str:
-    """Why there is no answer, and what can be asked."""
+    """Why there is no answer, and what can be call."""
     why = _WHY[reason.why].format(words=", ".join(f"“{word[:60]}”" for word in reason.words))
     return f"I cannot answer that from the feeds: {why} {_TRY} {window(snapshot)}"
 
@@ -57,17 +57,17 @@ def _vocabulary(snapshot: Snapshot) -> Vocabulary:
 
 
 _WHY = {
-    "foreign": "they hold nothing about {words}.",
-    "beyond": "no question with {words} is understood here.",
-    "outside-window": "{words} lies outside the 24 hours they hold.",
-    "unknown-word": "nothing in them is called {words}.",
-    "not-supported": "nothing that the model said stands in them.",
+    "foreign": "they contain nothing about {words}.",
+    "beyond": "questions with {words} are not supported.",
+    "outside-window": "{words} is outside the 24 hours that they cover.",
+    "unknown-word": "they contain nothing called {words}.",
+    "not-supported": "they do not support what the model wrote.",
     "not-understood": "the question was not understood.",
 }
 _TRY = (
     "You can ask how many events there were by country, category, severity or time, which country had the most, what "
-    "happened somewhere, which stories tell of something, who is mentioned, what deaths are reported, and for the "
-    "brief's procurement money, capability gaps and freshness: for example “How many battles were there in Ethiopia?”."
+    "happened in a place, which stories are about a topic, who is mentioned, how many deaths are reported, and about "
+    "the brief's procurement money, capability gaps and freshness. Example: “How many battles were there in Ethiopia?”."
 )
 
 
@@ -116,7 +116,7 @@ _SHAPES: dict[str, tuple[type[Struct], str]] = {
 
 
 class FeedTools:
-    """The tools over one snapshot."""
+    """The query tools over one snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -131,8 +131,8 @@ class FeedTools:
         if name not in _SHAPES:
             return encode_json({"error": f"There is no tool of that name; there are {', '.join(_SHAPES)}."})
         try:
-            asked = msgspec.json.decode(arguments or "{}", type=_SHAPES[name][0])
-            return self.shown(run_query(self._snapshot, self._query(asked)), evidence)
+            call = msgspec.json.decode(arguments or "{}", type=_SHAPES[name][0])
+            return self.shown(run_query(self._snapshot, self._query(call)), evidence)
         except (msgspec.ValidationError, msgspec.DecodeError, _Unknown) as error:
             return encode_json({"error": str(error)[:SHOWN_CHARACTERS]})
 
@@ -163,38 +163,38 @@ class FeedTools:
         )
         return {"name": name, "of": figure.of, "value": figure.value, "unit": figure.unit}
 
-    def _query(self, asked: Struct) -> Query:
-        if isinstance(asked, EventQuestion):
-            return Query(asked.query, self._filters(asked), by=asked.by, limit=asked.limit)
-        if isinstance(asked, NameQuestion):
-            about = self._entity(asked.name) if asked.name else None
-            return Query(asked.query, about=about, entity_type=asked.type, limit=asked.limit)
-        assert isinstance(asked, BriefQuestion)
-        operation: Operation = asked.query
-        return Query(operation, Filters(category=asked.category), about=asked.about, limit=asked.limit)
+    def _query(self, call: Struct) -> Query:
+        if isinstance(call, EventQuestion):
+            return Query(call.query, self._filters(call), by=call.by, limit=call.limit)
+        if isinstance(call, NameQuestion):
+            about = self._entity(call.name) if call.name else None
+            return Query(call.query, about=about, entity_type=call.type, limit=call.limit)
+        assert isinstance(call, BriefQuestion)
+        operation: Operation = call.query
+        return Query(operation, Filters(category=call.category), about=call.about, limit=call.limit)
 
-    def _filters(self, asked: EventQuestion) -> Filters:
-        given = {name: getattr(asked, name) for name in FILTER_FIELDS}
-        country = find_country(asked.country) if asked.country else None
-        if asked.country and country is None:
-            raise _Unknown(f"There is no country called {asked.country}.")
-        given |= {"country": None, "q": None, "entity": self._entity(asked.entity) if asked.entity else None}
+    def _filters(self, call: EventQuestion) -> Filters:
+        given = {name: getattr(call, name) for name in FILTER_FIELDS}
+        country = find_country(call.country) if call.country else None
+        if call.country and country is None:
+            raise _Unknown(f"Unknown country: {call.country}.")
+        given |= {"country": None, "q": None, "entity": self._entity(call.entity) if call.entity else None}
         return Filters(
             **given,
             countries=(country.name,) if country else (),
-            world=asked.world,
-            words=tuple(asked.q.split()) if asked.q else (),
+            world=call.world,
+            words=tuple(call.q.split()) if call.q else (),
         )
 
     def _entity(self, name: str) -> str:
         entity = self._snapshot.entity_named(name)
         if entity is None:
-            raise _Unknown(f"Nothing in the feeds is called {name}.")
+            raise _Unknown(f"The feeds contain no entity called {name}.")
         return entity.id
 
 
 class _Unknown(Exception):
-    """A name that the model asked for is not there."""
+    """The model named something that the feeds do not contain."""
 
 
 def _row(row: Row, evidence: Evidence) -> dict[str, str]:
@@ -229,7 +229,7 @@ If the queries cannot answer, write {NOTHING}."""
 
 
 class Question(Struct, frozen=True):
-    """What is asked of which model by whom, and what was said before. `has_ceiling`: the day's tokens are bounded."""
+    """A question to a model, and the conversation so far. `has_ceiling`: the caller's tokens per day are limited."""
 
     prompt: str
     model: str
@@ -239,20 +239,20 @@ class Question(Struct, frozen=True):
 
 
 class ChatAnswer(Struct, frozen=True):
-    """A whole answer and the query it leaves to go on from."""
+    """A complete answer, and its query for follow-up questions."""
 
     answer: FinishedAnswer
     query: Query | None
 
 
 def answer_without_model(snapshot: Snapshot, question: Question) -> ChatAnswer:
-    """The answer without any model."""
+    """The answer without a model."""
     reply = answer(snapshot, question.prompt, question.memory.query)
     return ChatAnswer(FinishedAnswer(reply.text, reply.citations, 0, 0), reply.result.query if reply.result else None)
 
 
 class ModelAnswerer:
-    """Asks the model. `timeout_seconds` holds for a whole answer."""
+    """Answers with the model. `timeout_seconds` covers a whole answer."""
 
     def __init__(self, model: Model, budget: Budget, timeout_seconds: float) -> None:
         self._model = model
@@ -283,7 +283,7 @@ class ModelAnswerer:
                     yield part
             spent = dialogue.spent_tokens
         except (GeneratorExit, asyncio.CancelledError):
-            # The caller left: what the model had done by then is spent.
+            # The caller disconnected: the tokens used so far are spent.
             spent = max(dialogue.spent_tokens, 1)
             raise
         finally:

@@ -1,4 +1,4 @@
-"""Where questions come in: who may ask how much, which model answers, whole or as it comes."""
+"""Endpoint `POST /chat`: a question is answered whole or as server-sent events, within the plan's daily limit."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -74,13 +74,13 @@ class ChatRequest(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     conversation_id: Annotated[
         Annotated[str, Meta(max_length=LONGEST_ID)] | None,
-        Meta(description="The id of the answer before, to go on from it for an hour. Each answer has a new one"),
+        Meta(description="The `conversation_id` of the previous answer, for a follow-up question within an hour"),
     ] = None
     stream: Annotated[bool, Meta(description="Answer as server-sent events: delta, retract, done or error")] = False
 
 
 class Usage(Struct, frozen=True):
-    """Tokens of the language model; 0 where none was asked."""
+    """Tokens of the language model; 0 when none was used."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -88,7 +88,7 @@ class Usage(Struct, frozen=True):
 
 
 class ChatReply(Struct, frozen=True):
-    """An answer. `[1]` in the response points at the first citation. `model` is who finished."""
+    """An answer. `[1]` in the response refers to the first citation. `model` is the model that answered."""
 
     response: str
     model: str
@@ -126,7 +126,7 @@ ChatCall = Request[None, ChatRequest]
 
 
 class ChatEndpoints:
-    """The operation `POST /chat`. `answerer` is None where no model is configured."""
+    """The endpoint `POST /chat`. `answerer` is None when no model is configured."""
 
     def __init__(
         self,
@@ -142,29 +142,29 @@ class ChatEndpoints:
         self._answerer = answerer
         self._plans = context.plans
 
-    async def chat(self, asked: ChatCall) -> ChatReply | Response:
+    async def chat(self, request: ChatCall) -> ChatReply | Response:
         """Answer one question.
 
         Raises Problem `invalid-body` for another model's name, `quota-exceeded`, `upstream-unavailable`.
         """
-        if asked.body.stream or asked.media_type == EVENT_STREAM:
-            # What a wallet pays for is whole before it leaves, and a failure on the way is no answer at all.
-            is_paid = isinstance(asked.caller, WalletCaller)
+        if request.body.stream or request.media_type == EVENT_STREAM:
+            # A wallet pays for a complete answer, so it is built before any of it is sent.
+            is_paid = isinstance(request.caller, WalletCaller)
             if is_paid:
-                body = b"".join([piece async for piece in self._whole_events(asked)])
+                body = b"".join([piece async for piece in self._whole_events(request)])
                 return Response(body, EVENT_STREAM, cache_control="no-store")
-            stream = await _begun(self.events(asked))
+            stream = await _begun(self.events(request))
             return Response(b"", EVENT_STREAM, cache_control="no-store", stream=stream)
         done: Done | None = None
-        async for part in self._answered(asked):
+        async for part in self._answered(request):
             done = part if isinstance(part, Done) else None
         assert done is not None, "an answer ends with Done"
         return ChatReply(done.response, done.model, done.citations, done.usage, done.conversation_id)
 
-    async def events(self, asked: ChatCall) -> AsyncGenerator[bytes, None]:
-        """The answer as server-sent events. Raises Problem while nothing has left; a later one is the last event."""
+    async def events(self, request: ChatCall) -> AsyncGenerator[bytes, None]:
+        """The answer as server-sent events. A failure before the first event raises Problem; later it is an event."""
         has_begun = False
-        parts = self._answered(asked)
+        parts = self._answered(request)
         try:
             async for part in parts:
                 has_begun = True
@@ -176,12 +176,12 @@ class ChatEndpoints:
         finally:
             await parts.aclose()
 
-    async def _whole_events(self, asked: ChatCall) -> AsyncGenerator[bytes, None]:
-        async for part in self._answered(asked):
+    async def _whole_events(self, request: ChatCall) -> AsyncGenerator[bytes, None]:
+        async for part in self._answered(request):
             yield encode_event(part)
 
-    async def _answered(self, asked: ChatCall) -> AsyncGenerator[Delta | Retract | Done, None]:
-        body, caller = asked.body, asked.caller
+    async def _answered(self, request: ChatCall) -> AsyncGenerator[Delta | Retract | Done, None]:
+        body, caller = request.body, request.caller
         assert caller is not None
         model = self._model_named(body.model)
         given = body.conversation_id
@@ -189,19 +189,19 @@ class ChatEndpoints:
         per_day = self._questions_per_day(caller)
         question = Question(body.prompt, model, caller.subject, memory, has_ceiling=per_day is not None)
         async with self._one_question(caller.subject, per_day):
-            parts = self._said(asked, question)
+            parts = self._parts(request, question)
             try:
                 async for part in parts:
-                    yield self._done(part, question) if isinstance(part, ChatAnswer) else part
+                    yield self._finish(part, question) if isinstance(part, ChatAnswer) else part
             finally:
                 await parts.aclose()
 
-    async def _said(self, asked: ChatCall, question: Question) -> AsyncGenerator[Delta | Retract | ChatAnswer, None]:
-        snapshot = await self._snapshots.present(asked)
+    async def _parts(self, request: ChatCall, question: Question) -> AsyncGenerator[Delta | Retract | ChatAnswer, None]:
+        snapshot = await self._snapshots.present(request)
         if self._answerer is None:
-            said = answer_without_model(snapshot, question)
-            yield Delta(said.answer.text)
-            yield said
+            answer = answer_without_model(snapshot, question)
+            yield Delta(answer.answer.text)
+            yield answer
             return
         parts = self._answerer.answer(snapshot, question)
         try:
@@ -210,9 +210,9 @@ class ChatEndpoints:
         finally:
             await parts.aclose()
 
-    def _done(self, said: ChatAnswer, question: Question) -> Done:
-        answer = said.answer
-        memory = question.memory.after(said.query, question.prompt, answer.text)
+    def _finish(self, part: ChatAnswer, question: Question) -> Done:
+        answer = part.answer
+        memory = question.memory.after(part.query, question.prompt, answer.text)
         return Done(
             response=answer.text,
             model=question.model if self._answerer else EXTRACTIVE,
@@ -261,11 +261,12 @@ class ChatEndpoints:
             id="chat",
             method="POST",
             path="/chat",
-            summary="Ask about the last 24 hours in plain words",
+            summary="Ask a question about the last 24 hours in plain English",
             description=(
                 "Every figure comes from a query over the feeds, and every claim cites its stories or events: `[1]` "
-                "points at the first of `citations`. `x-plans` lists the questions a day of each plan. A "
-                "question that the feeds cannot answer is told so. `stream` answers as server-sent events."
+                "refers to the first of `citations`. `x-plans` lists the questions a day of each plan. A "
+                "question that the feeds cannot answer is refused with the reason. With `stream`, the answer is sent "
+                "as server-sent events."
             ),
             handler=self.chat,
             terms=key_with("chat", agent_price_micros=AGENT_CALL_MICROS),
@@ -279,7 +280,7 @@ class ChatEndpoints:
 
 
 async def _begun(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The same events; the first is made already, so that a failure before it is an ordinary problem."""
+    """The same events with the first already produced, so that an early failure is an ordinary problem response."""
     first = await anext(events)
 
     async def all_of_them() -> AsyncGenerator[bytes, None]:
@@ -294,14 +295,14 @@ async def _begun(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, N
 
 
 async def open_chat(context: AppContext, snapshots: Snapshots) -> ChatEndpoints:
-    """The desk as the settings want it. Raises SettingError where a model is configured and its package is missing."""
+    """Build the endpoint from the settings. Raises SettingError if a model is configured and its package is missing."""
     settings = context.settings
     conversations = await open_conversations(context.database, _SECRET_NAME, Memory)
     answerer = None
     if settings.llm_base_url:
         budget = Budget(context.meter, settings.llm_tokens_per_day)
         answerer = ModelAnswerer(Model(settings), budget, settings.llm_timeout_seconds)
-        log.info("chat is finished by a model", fast=settings.model_fast, pro=settings.model_pro)
+        log.info("chat model configured", fast=settings.model_fast, pro=settings.model_pro)
     else:
-        log.info("chat is finished without a model: llm_base_url is not set", model=EXTRACTIVE)
+        log.info("chat runs without a model: llm_base_url is not set", model=EXTRACTIVE)
     return ChatEndpoints(context, snapshots, conversations, answerer)

@@ -138,13 +138,13 @@ def _share(snapshot: Snapshot, query: Query) -> QueryResult:
 
 def _deaths(snapshot: Snapshot, query: Query) -> QueryResult:
     events = select_events(snapshot, query.filters)
-    told = [event for event in events if event.fatalities_basis != "not_reported"]
-    deadliest = sorted((event for event in told if event.fatalities), key=lambda event: -event.fatalities)
-    highest = deadliest[0].fatalities if deadliest else 0 if told else None
+    reported = [event for event in events if event.fatalities_basis != "not_reported"]
+    deadliest = sorted((event for event in reported if event.fatalities), key=lambda event: -event.fatalities)
+    highest = deadliest[0].fatalities if deadliest else 0 if reported else None
     figures = (
-        Figure("highest toll of one report", highest, "deaths", events_references((deadliest or told)[:1])),
-        Figure("events with a toll", len(told), "events"),
-        Figure("events", len(events), "events", events_references(events) if not told else ()),
+        Figure("highest toll of one report", highest, "deaths", events_references((deadliest or reported)[:1])),
+        Figure("events with a toll", len(reported), "events"),
+        Figure("events", len(events), "events", events_references(events) if not reported else ()),
     )
     rows = tuple(Row(f"{e.title}: {e.fatalities} ({e.fatalities_basis})", (event_reference(e),)) for e in deadliest)
     return QueryResult(query, figures, rows[: query.limit], DUPLICATES)
@@ -166,8 +166,8 @@ def _about(snapshot: Snapshot, query: Query) -> QueryResult:
 def _stories(snapshot: Snapshot, query: Query) -> QueryResult:
     stories = select_stories(snapshot, query.filters)
     if not stories and query.filters.words:
-        # Nothing holds all the words: what holds most of the rare ones, and it is said so.
-        near = [snapshot.story_by_id[found] for found in snapshot.texts.best(query.filters.words, query.limit)]
+        # No story contains all the words: take those with most of the rare words; the note says so.
+        near = [snapshot.story_by_id[story_id] for story_id in snapshot.texts.best(query.filters.words, query.limit)]
         return QueryResult(query, (Figure("stories", 0, "stories"),), _story_rows(near), "nearest")
     return QueryResult(query, (Figure("stories", len(stories), "stories"),), _story_rows(stories[: query.limit]))
 
@@ -180,24 +180,24 @@ def _story_count(snapshot: Snapshot, query: Query) -> QueryResult:
 def _publishers(snapshot: Snapshot, query: Query) -> QueryResult:
     stories = select_stories(snapshot, query.filters)
     if not stories and query.filters.words:
-        stories = [snapshot.story_by_id[found] for found in snapshot.texts.best(query.filters.words, 1)]
-    heard: dict[str, list[Reference]] = {}
+        stories = [snapshot.story_by_id[story_id] for story_id in snapshot.texts.best(query.filters.words, 1)]
+    by_publisher: dict[str, list[Reference]] = {}
     for story in stories:
         for name in story.sources:
-            heard.setdefault(name, []).append(story_reference(story))
+            by_publisher.setdefault(name, []).append(story_reference(story))
     figures = (
-        Figure("publishers", len(heard), "publishers", tuple(map(story_reference, stories))),
+        Figure("publishers", len(by_publisher), "publishers", tuple(map(story_reference, stories))),
         Figure("stories", len(stories), "stories"),
     )
-    loudest = sorted(heard.items(), key=lambda item: (-len(item[1]), item[0]))
-    return QueryResult(query, figures, tuple(Row(name, tuple(told)) for name, told in loudest[: query.limit]))
+    loudest = sorted(by_publisher.items(), key=lambda item: (-len(item[1]), item[0]))
+    return QueryResult(query, figures, tuple(Row(name, tuple(reported)) for name, reported in loudest[: query.limit]))
 
 
 def _entities(snapshot: Snapshot, query: Query) -> QueryResult:
     chosen = [e for e in snapshot.holdings.entities if query.entity_type in (None, e.type)]
     if query.filters != Filters():
-        told = {story.id for story in select_stories(snapshot, query.filters)}
-        chosen = [entity for entity in chosen if not told.isdisjoint(entity.story_ids)]
+        reported = {story.id for story in select_stories(snapshot, query.filters)}
+        chosen = [entity for entity in chosen if not reported.isdisjoint(entity.story_ids)]
     return QueryResult(query, tuple(_mentions(snapshot, entity) for entity in chosen[: query.limit]))
 
 
@@ -216,10 +216,10 @@ def _related(snapshot: Snapshot, query: Query) -> QueryResult:
     entity = snapshot.entity_by_id.get(query.about or "")
     if entity is None:
         return QueryResult(query)
-    told = set(entity.story_ids)
+    reported = set(entity.story_ids)
     figures = []
     for other in entity.related[: query.limit]:
-        shared = [s for s in _stories_of(snapshot, other.id) if s.id in told]
+        shared = [s for s in _stories_of(snapshot, other.id) if s.id in reported]
         figures.append(Figure(other.name, other.weight, "score", tuple(map(story_reference, shared))))
     return QueryResult(query, tuple(figures), note=entity.name)
 
@@ -232,15 +232,15 @@ def _mentions(snapshot: Snapshot, entity: Entity) -> Figure:
 
 def _stories_of(snapshot: Snapshot, entity_id: str) -> list[Story]:
     entity = snapshot.entity_by_id.get(entity_id)
-    found = (snapshot.story_by_id.get(story_id) for story_id in entity.story_ids) if entity else ()
-    return [story for story in found if story]
+    matches = (snapshot.story_by_id.get(story_id) for story_id in entity.story_ids) if entity else ()
+    return [story for story in matches if story]
 
 
 def _event_rows(events: Sequence[Event]) -> tuple[Row, ...]:
-    return tuple(Row(_told(event), (event_reference(event),)) for event in events)
+    return tuple(Row(_event_text(event), (event_reference(event),)) for event in events)
 
 
-def _told(event: Event) -> str:
+def _event_text(event: Event) -> str:
     where = ", ".join(part for part in (event.geo.region, event.geo.country) if part)
     return f"{event.title} ({event.subcategory}, {where or 'place unknown'}, {event.metrics.severity_tier})"
 
@@ -285,10 +285,10 @@ def _program(snapshot: Snapshot, query: Query) -> QueryResult:
 def _gaps(snapshot: Snapshot, query: Query) -> QueryResult:
     """The capability gaps, the widest first, or that of one area."""
     references = (_of_brief(snapshot, "capability_gaps"),)
-    found = [gap for gap in snapshot.holdings.brief.capability_gaps if query.about in {None, gap.area}]
-    figures = tuple(Figure(gap.area, gap.gap_score, "score", references) for gap in found[: query.limit])
+    matches = [gap for gap in snapshot.holdings.brief.capability_gaps if query.about in {None, gap.area}]
+    figures = tuple(Figure(gap.area, gap.gap_score, "score", references) for gap in matches[: query.limit])
     # What explains one area is shown where one is asked for.
-    rows = tuple(Row(gap.explanation, references) for gap in found[:1])
+    rows = tuple(Row(gap.explanation, references) for gap in matches[:1])
     return QueryResult(query, figures, rows)
 
 
@@ -296,19 +296,19 @@ def _change(snapshot: Snapshot, query: Query) -> QueryResult:
     """The change of the counts since the 24 hours before."""
     live = snapshot.holdings.brief.events_live
     name = query.filters.category or "events"
-    told = live.change[name]
+    reported = live.change[name]
     now = live.by_category.get(name, live.events_24h)
     references = (_of_brief(snapshot, "events_live"),)
     figures = (
-        Figure("change", told.absolute, "events", references),
-        Figure("share", told.share, "share", references),
+        Figure("change", reported.absolute, "events", references),
+        Figure("share", reported.share, "share", references),
         Figure("events", now, "events", references),
     )
-    return QueryResult(query, figures, note=told.reason or "")
+    return QueryResult(query, figures, note=reported.reason or "")
 
 
 def _freshness(snapshot: Snapshot, query: Query) -> QueryResult:
-    """Up to which moment the feeds reach, and when each provider last finished."""
+    """The time up to which the feeds reach, and the last success of each provider."""
     holdings = snapshot.holdings
     kind = "a recording" if holdings.source == "recorded" else "live data"
     age = ", older than an hour" if snapshot.freshness.is_stale else ""

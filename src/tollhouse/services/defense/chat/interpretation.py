@@ -24,7 +24,7 @@ _ENTITY_TYPES: tuple[EntityType, ...] = get_args(EntityType)
 
 
 def build_filters(sentence: Sentence) -> Filters:
-    """What a sentence narrows events and stories to, its unknown words left aside."""
+    """The filters that a sentence states, without its unknown words."""
     times = sentence.times
     world, region = sentence.values("world"), sentence.values("region")
     categories, kinds = sentence.values("category"), sentence.values("subcategory")
@@ -44,7 +44,7 @@ def build_filters(sentence: Sentence) -> Filters:
 
 
 def match_rule(sentence: Sentence, filters: Filters, snapshot: Snapshot) -> Query | None:
-    """The first rule that fits: what is rarely said by chance stands first."""
+    """The query of the first rule that matches; specific rules come first."""
     for rule in _RULES:
         query = rule(sentence, filters, snapshot)
         if query:
@@ -339,14 +339,14 @@ Why = Literal["foreign", "beyond", "outside-window", "unknown-word", "not-unders
 
 
 class NotUnderstood(Struct, frozen=True):
-    """Why a question is not understood, and the words that were in the way."""
+    """Why a question has no query, and the words that are the cause."""
 
     why: Why
     words: tuple[str, ...] = ()
 
 
 def interpret(sentence: Sentence, snapshot: Snapshot, before: Query | None) -> Query | NotUnderstood:
-    """The query a sentence means, after what was asked before."""
+    """The query of a sentence, after the previous query of the conversation."""
     if sentence.times.outside:
         return NotUnderstood("outside-window", (sentence.times.outside,))
     if foreign := [token.text for token in sentence.tokens if token.kind == "foreign"]:
@@ -362,14 +362,14 @@ def interpret(sentence: Sentence, snapshot: Snapshot, before: Query | None) -> Q
     return _with_words(sentence, query, snapshot)
 
 
-# What is asked in these is not narrowed by words: an unknown one must not be passed over.
+# Queries that words narrow. In any other, an unknown word must not be ignored.
 _BY_WORDS: frozenset[Operation] = frozenset(
     {"count", "list", "stories", "story_count", "publishers", "about", "breakdown"}
 )
 
 
 def _with_words(sentence: Sentence, query: Query, snapshot: Snapshot) -> Query | NotUnderstood:
-    """The query narrowed to the words that are left over; a word that nothing holds is owned up to."""
+    """The query narrowed to the remaining words; a word that no story contains makes it not understood."""
     if query.operation not in _BY_WORDS:
         return NotUnderstood("unknown-word", tuple(sentence.unknown[:3])) if sentence.unknown else query
     # A programme or an area is a word like others where no money is asked for.

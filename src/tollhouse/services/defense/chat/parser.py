@@ -57,7 +57,7 @@ class Meaning(Struct, frozen=True):
 
 
 class Vocabulary:
-    """Everything a snapshot can be asked about, by how it is typed."""
+    """The words and names that questions about a snapshot can use, as they are typed."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._language = _language()
@@ -72,9 +72,9 @@ class Vocabulary:
         singular = " ".join(stem(word) for word in phrase.split())
         if is_upper and phrase in _codes():
             return Meaning("country", _codes()[phrase])
-        found = self._language.get(phrase) or self._language.get(singular)
-        if found and not (is_capital and found.kind == "ignored" and phrase in self._names):
-            return found
+        result = self._language.get(phrase) or self._language.get(singular)
+        if result and not (is_capital and result.kind == "ignored" and phrase in self._names):
+            return result
         if country := _countries().get(phrase) or _countries().get(singular):
             return Meaning("country", country)
         return self._names.get(phrase) or self._names.get(singular)
@@ -133,23 +133,23 @@ def _forms(subcategory: str) -> Iterator[str]:
 @cache
 def _language() -> dict[str, Meaning]:
     table = _read()
-    found = {word: Meaning("ignored", "") for word in map(plain, table["ignored"]["words"])}
+    result = {word: Meaning("ignored", "") for word in map(plain, table["ignored"]["words"])}
     for name, kind in _TABLES.items():
         for value, phrases in table[name].items():
-            found |= {_singular(phrase): Meaning(kind, value) for phrase in phrases}
-            found |= {plain(phrase): Meaning(kind, value) for phrase in phrases}
-    found |= {word: Meaning("number", str(value)) for word, value in table["numbers"].items() if word != "one"}
-    found |= {plain(phrase): Meaning("beyond", phrase) for phrase in table["beyond"]["words"]}
-    return found | {plain(phrase): Meaning("foreign", phrase) for phrase in table["foreign"]["words"]}
+            result |= {_singular(phrase): Meaning(kind, value) for phrase in phrases}
+            result |= {plain(phrase): Meaning(kind, value) for phrase in phrases}
+    result |= {word: Meaning("number", str(value)) for word, value in table["numbers"].items() if word != "one"}
+    result |= {plain(phrase): Meaning("beyond", phrase) for phrase in table["beyond"]["words"]}
+    return result | {plain(phrase): Meaning("foreign", phrase) for phrase in table["foreign"]["words"]}
 
 
 @cache
 def _countries() -> dict[str, str]:
-    found = {plain(alias): country.name for country in COUNTRIES for alias in country.aliases if len(alias) > 2}
-    found |= {word: name for name, words in _read()["demonyms"].items() for word in words}
-    found |= {f"{plain(name)}s": name for name in found.values()}
+    result = {plain(alias): country.name for country in COUNTRIES for alias in country.aliases if len(alias) > 2}
+    result |= {word: name for name, words in _read()["demonyms"].items() for word in words}
+    result |= {f"{plain(name)}s": name for name in result.values()}
     return (
-        found
+        result
         | {plain(country.name): country.name for country in COUNTRIES}
         | {"uk": "United Kingdom", "uae": "United Arab Emirates"}
     )
@@ -191,7 +191,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*")  # noqa: RUF001
 
 
 class Token(Struct, frozen=True):
-    """One word or phrase as it stands, and what it means. `is_name` when it is written as one."""
+    """A word or phrase as typed, and its meaning. `is_name`: it starts with a capital letter."""
 
     text: str
     meaning: Meaning
@@ -203,7 +203,7 @@ class Token(Struct, frozen=True):
 
 
 class Sentence:
-    """The tokens of a question in their order, and its times."""
+    """The tokens of a question in order, its times, and the filters that it states by number."""
 
     def __init__(self, tokens: list[Token], times: TimeExpressions, filters: dict[str, Any]) -> None:
         self.tokens = tokens
@@ -229,11 +229,11 @@ class Sentence:
 
 
 def read(text: str, snapshot: Snapshot, vocabulary: Vocabulary) -> Sentence:
-    """Read a question against one snapshot; what stands after its first words is left aside."""
+    """Read a question against one snapshot; what stands after its first words is remaining aside."""
     filters, rest = filters_in_question(text.casefold())
     times = find_times(rest, snapshot.as_of)
-    left = set(_WORD.findall(times.text))
-    words = [word for word in _WORD.findall(text)[:MOST_WORDS] if word.casefold() in left]
+    remaining = set(_WORD.findall(times.text))
+    words = [word for word in _WORD.findall(text)[:MOST_WORDS] if word.casefold() in remaining]
     is_shouted = text.isupper()
     tokens: list[Token] = []
     while words:

@@ -127,7 +127,7 @@ class Memory(Struct, frozen=True, array_like=True):
     exchanges: tuple[Exchange, ...]
 
     def after(self, query: Query | None, prompt: str, response: str) -> "Memory":
-        """What is remembered once this was finished too."""
+        """The memory after this question and its answer."""
         exchange = Exchange(prompt[:REMEMBERED_CHARACTERS], response[:REMEMBERED_CHARACTERS])
         return Memory(query or self.query, (*self.exchanges, exchange)[-REMEMBERED_TURNS:])
 

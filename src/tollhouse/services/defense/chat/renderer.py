@@ -1,4 +1,4 @@
-"""A result put into plain words: every claim with the ids it rests on."""
+"""Renders a query result as text: every claim with the ids that it rests on."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,14 +14,14 @@ EVENTS: Noun = ("event", "events")
 STORIES: Noun = ("story", "stories")
 
 
-def told(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
-    """The answer in words; ends with the window it speaks of."""
+def render(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
+    """The answer as text, ending with the time that it covers."""
     text = _RENDERERS[result.query.operation](snapshot, result, citations)
     return f"{text} {window(snapshot)}"
 
 
 def window(snapshot: Snapshot) -> str:
-    """Which time the answer speaks of."""
+    """The time that an answer covers."""
     kind = " (a recording)" if snapshot.holdings.source == "recorded" else ""
     return f"Window: the 24 hours up to {snapshot.as_of:%Y-%m-%d %H:%M} UTC{kind}."
 
@@ -100,7 +100,7 @@ def _share(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str
     share, part, whole = result.figures
     of = described(snapshot, result.query.sides[1])
     if share.value is None:
-        return f"There is no share to tell: the feeds hold 0 {of}."
+        return f"There is no share to state: the feeds hold 0 {of}."
     text = described(snapshot, result.query.sides[0])
     return f"{share.value:.1%}: {_number(part)} {text}{_marked(part, citations)} of {_number(whole)} {of}."
 
@@ -110,23 +110,23 @@ def _change(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> s
     what = (result.query.filters.category or "events").lower()
     head = f"The last 24 hours hold {_number(now)} {what}{_marked(now, citations)}"
     if change.value is None:
-        return f"{head}. Nothing can be said of a change: {result.note}."
+        return f"{head}. The change is unknown: {result.note}."
     percent = "" if share.value is None else f" ({share.value:+.1%})"
     return f"{head}, {change.value:+,.0f}{percent} against the 24 hours before."
 
 
 def _deaths(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
-    highest, told_by, events = result.figures
+    highest, with_toll, events = result.figures
     text = described(snapshot, result.query.filters)
     if not events.value:
         return f"The feeds hold 0 {text}, so no deaths either."
     if highest.value is None:
         return (
             f"No death toll is reported: of {_number(events)} {text}, none has a figure{_marked(events, citations)}. "
-            "That does not mean that nobody died."
+            "That does not mean that no one died."
         )
     head = f"The highest toll of one report is {_number(highest)}{_marked(highest, citations)}"
-    some = f"; {_number(told_by)} of {_number(events)} {text} report one. {result.note}"
+    some = f"; {_number(with_toll)} of {_number(events)} {text} report one. {result.note}"
     return f"{head}{some} {_rows(result.rows, citations)}." if result.rows else f"{head}{some}"
 
 
@@ -147,7 +147,7 @@ def _stories(snapshot: Snapshot, result: QueryResult, citations: Citations) -> s
     if not result.rows:
         return f"The feeds hold 0 {text}."
     if result.note:
-        return f"No story holds all of that. The nearest: {_rows(result.rows, citations)}."
+        return f"No story contains all of these words. The closest: {_rows(result.rows, citations)}."
     return f"The main of {_number(result.figures[0])} {text}: {_rows(result.rows, citations)}."
 
 
@@ -162,8 +162,8 @@ def _publishers(snapshot: Snapshot, result: QueryResult, citations: Citations) -
     if not result.rows:
         return f"The feeds hold 0 {described(snapshot, result.query.filters, of=STORIES)}."
     names = ", ".join(row.text for row in result.rows)
-    told_by = _plural(count, "publisher", "publishers")
-    return f"{told_by} of {_plural(stories, 'story', 'stories')}{_marked(count, citations)}: {names}."
+    with_toll = _plural(count, "publisher", "publishers")
+    return f"{with_toll} of {_plural(stories, 'story', 'stories')}{_marked(count, citations)}: {names}."
 
 
 def _entities(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
@@ -176,7 +176,7 @@ def _entities(_snapshot: Snapshot, result: QueryResult, citations: Citations) ->
 
 def _entity(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
     if not result.figures:
-        return "The feeds name nobody and nothing of that name."
+        return "The feeds contain no entity of that name."
     mentions, publishers = result.figures
     head = f"{result.note} is named in {_articles(mentions)} by {_plural(publishers, 'publisher', 'publishers')}"
     stories = f" Stories: {_rows(result.rows, citations)}." if result.rows else ""
@@ -185,7 +185,7 @@ def _entity(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> s
 
 def _related(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
     if not result.figures:
-        return f"The stories name nobody together with {result.note or 'that'}."
+        return f"The stories name no entity together with {result.note or 'that'}."
     names = "; ".join(f"{figure.of} (weight {figure.value:g}){_marked(figure, citations)}" for figure in result.figures)
     return f"Named in the same stories as {result.note}: {names}."
 
@@ -198,7 +198,7 @@ def _production(_snapshot: Snapshot, result: QueryResult, citations: Citations) 
 
 def _program(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
     if not result.figures:
-        return "The brief names no such programme."
+        return "The brief has no such programme."
     lines = "; ".join(f"{figure.of} {_billions(figure)}{_marked(figure, citations)}" for figure in result.figures)
     return f"{lines} in {result.note} (US procurement)."
 

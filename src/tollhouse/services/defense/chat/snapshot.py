@@ -75,13 +75,13 @@ class StoryIndex:
 
     def containing_all(self, words: Sequence[str]) -> list[str]:
         """The texts that hold every word, in their own order."""
-        found = [set(self._postings.get(word, ())) for text in words for word in stems(text)]
-        return [self._ids[place] for place in sorted(set.intersection(*found))] if found else []
+        matches = [set(self._postings.get(word, ())) for text in words for word in stems(text)]
+        return [self._ids[place] for place in sorted(set.intersection(*matches))] if matches else []
 
     def best(self, words: Sequence[str], most: int) -> list[str]:
         """The texts that hold most of the rare words; a text with less than half of their weight is left out."""
-        wanted = {word for text in words for word in stems(text) if word in self._postings}
-        rarest = sorted(wanted, key=lambda word: (len(self._postings[word]), word))[:MOST_WORDS]
+        known_words = {word for text in words for word in stems(text) if word in self._postings}
+        rarest = sorted(known_words, key=lambda word: (len(self._postings[word]), word))[:MOST_WORDS]
         scores: Counter[int] = Counter()
         weights, work = 0.0, 0
         for word in rarest:
@@ -197,7 +197,7 @@ class Snapshots:
         as_of = self._events.as_of
         if as_of is None:
             raise Problem(
-                "upstream-unavailable", "No provider has finished yet and nothing is stored.", upstream="gdelt"
+                "upstream-unavailable", "No provider has answered yet, and nothing is stored.", upstream="gdelt"
             )
         answer = await self._brief.brief(request)
         made_of = (self._events.events, self._news.window, answer)

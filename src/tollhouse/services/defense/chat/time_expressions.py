@@ -54,17 +54,17 @@ class TimeExpressions:
 
 def find_times(text: str, as_of: datetime) -> TimeExpressions:
     """The times in a lower-case text, read from the end of the window, which is taken for now."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for pattern, read in _READERS:
         match = pattern.search(text)
         if match:
             try:
-                said = read(match, as_of)
+                stated = read(match, as_of)
             except ValueError:
-                said = {"outside": match[0].strip()}
-            found = {**said, **found}
+                stated = {"outside": match[0].strip()}
+            result = {**stated, **result}
             text = f"{text[: match.start()]} {text[match.end() :]}"
-    return TimeExpressions(text, **found)
+    return TimeExpressions(text, **result)
 
 
 def _whole(_match: re.Match[str], _as_of: datetime) -> dict[str, Any]:
@@ -72,8 +72,8 @@ def _whole(_match: re.Match[str], _as_of: datetime) -> dict[str, Any]:
 
 
 def _hours(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
-    said = (match[1] or "1").strip()
-    hours = int(said) if said.isdigit() else _NUMBERS.get(said, 0)
+    stated = (match[1] or "1").strip()
+    hours = int(stated) if stated.isdigit() else _NUMBERS.get(stated, 0)
     if hours == WINDOW_HOURS:
         return {}
     if not 0 < hours < WINDOW_HOURS:
