@@ -105,7 +105,7 @@ def cloud(identity: str, **members: object):
     return {"id": identity, "title": "Cloud", **members}
 
 
-async def test_change_set_tells_what_it_did(open_shop):
+async def test_change_set_returns_its_changes(open_shop):
     shop = open_shop()
     first = [cloud("a", price=100), cloud("b", price=100, sale_price=90), cloud("c"), cloud("d", price=5)]
     assert told(await change(shop, first)) == {
@@ -297,7 +297,7 @@ async def test_long_history_leaves_every_index_as_the_store(open_shop, tmp_path,
         await agree(shop)
 
 
-async def test_kept_index_reads_only_what_changed_since(open_shop, tmp_path, monkeypatch):
+async def test_stored_index_reads_only_later_changes(open_shop, tmp_path, monkeypatch):
     first = open_shop(tmp_path)
     await change(first, [cloud(f"p{n}") for n in range(50)])
     first.close()
@@ -369,7 +369,7 @@ async def test_folder_of_another_schema_that_is_in_use_is_left_alone(open_shop, 
     assert (await other.search(CatalogueQuery(facets=("brand",)))).facets["brand"] == [ValueCount("Emma", 1)]
 
 
-async def test_index_of_a_former_schema_is_deleted_once_nobody_holds_it(open_shop, tmp_path):
+async def test_index_of_a_former_schema_is_deleted_when_unlocked(open_shop, tmp_path):
     plainer = Schema(fields=SHOP.fields, price="price")
     first = open_shop(tmp_path)
     await change(first, [cloud("a")])

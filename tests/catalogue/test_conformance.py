@@ -113,7 +113,7 @@ def without_bars(facets):
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(history=histories(), asked=st.lists(queries, min_size=1, max_size=12))
-def test_random_questions_have_the_answers_of_looking_at_every_item(history, asked):
+def test_random_queries_match_a_full_scan(history, asked):
     fast, plain = TantivyEngine(SHOP), PlainEngine(SHOP)
     for upserts, removals in history:
         for engine in (fast, plain):
@@ -169,7 +169,7 @@ def test_item_put_again_takes_the_place_of_the_first(engine):
     assert engine.find(CatalogueQuery(text="cloud")).total == 0
 
 
-def test_nothing_shows_before_it_is_published(engine):
+def test_changes_are_invisible_before_publication(engine):
     engine.put([item("a", "Cloud")])
     assert len(engine) == 0
     assert engine.find(CatalogueQuery()).total == 0
@@ -229,7 +229,7 @@ def test_facet_is_counted_without_its_own_filter_alone(engine):
     assert found.facets["size"] == [ValueCount("King", 1), ValueCount("Queen", 1)]
 
 
-def test_chosen_value_that_nothing_has_stays_in_its_facet(engine):
+def test_selected_value_without_items_stays_in_its_facet(engine):
     stock(engine, item("a", brand="Koala", size="Queen"))
     found = engine.find(CatalogueQuery(any_of={"brand": ("Emma",), "size": ("Queen",)}, facets=("brand",)))
     assert found.total == 0
@@ -255,7 +255,7 @@ def test_price_facet_has_range_and_bars_that_sum_to_all(engine):
             assert bar.count == expected
 
 
-def test_facet_of_nothing_is_empty(engine):
+def test_facet_without_items_is_empty(engine):
     found = stock(engine, item("a")).find(CatalogueQuery(facets=("brand", "price")))
     assert found.facets == {"brand": [], "price": NumberFacet(None, None, [])}
 
@@ -290,7 +290,7 @@ def test_page_past_the_end_is_empty_with_the_same_total(engine):
         assert (found.total, found.items) == (1, [])
 
 
-def test_only_asked_fields_are_shown_and_hidden_ones_never(engine):
+def test_only_requested_fields_are_returned_and_hidden_ones_never(engine):
     stock(engine, item("a", "Cloud", brand="Emma", secret="x", specs={"depth": [1, None]}))
     assert engine.find(CatalogueQuery()).items == [
         {"id": "a", "title": "Cloud", "brand": "Emma", "specs": {"depth": [1, None]}}

@@ -101,7 +101,7 @@ def test_common_words_are_looked_up_and_score_as_when_they_are_read_through(monk
     assert engine.find(query) == read_through
 
 
-def test_word_that_nearly_every_item_has_orders_nothing_but_is_still_asked_for():
+def test_ubiquitous_word_is_required_but_does_not_rank():
     engine = stock(TantivyEngine(SHOP), *shelf_of_words(), item("without", "dream river"))
     both = engine.find(CatalogueQuery(text="cloud river dream", limit=120))
     assert "without" not in ids(both)

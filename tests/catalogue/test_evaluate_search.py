@@ -55,14 +55,14 @@ def test_perfect_ranking_scores_one(tmp_path, name):
     assert said["index_s"] > 0
 
 
-def test_malformed_products_are_told_and_skipped(tmp_path):
-    told = []
-    said = evaluate(*written(tmp_path, ["{", "7", '{"title": "x"}', *PRODUCTS]), told.append)
+def test_malformed_products_are_reported_and_skipped(tmp_path):
+    reported = []
+    said = evaluate(*written(tmp_path, ["{", "7", '{"title": "x"}', *PRODUCTS]), reported.append)
     assert (said["products"], said["malformed"]) == (3, 3)
-    assert [line.split(": ")[0] for line in told[:3]] == [f"products.jsonl, line {n}" for n in (1, 2, 3)]
+    assert [line.split(": ")[0] for line in reported[:3]] == [f"products.jsonl, line {n}" for n in (1, 2, 3)]
 
 
-def test_nothing_rated_scores_nothing(tmp_path):
+def test_unrated_queries_have_no_score(tmp_path):
     said = evaluate(*written(tmp_path, ratings=[]), print)
     assert (said["ndcg10"], said["p50_us"], said["queries"]) == (None, None, 0)
 

@@ -29,7 +29,7 @@ def test_csv_has_every_exported_field_and_no_hidden_one():
     assert row["brand"] == ""
 
 
-def test_csv_of_nothing_is_its_header():
+def test_csv_without_items_is_its_header():
     assert b"".join(csv_rows(SHOP, [], ("price",))) == b"id,price\r\n"
 
 

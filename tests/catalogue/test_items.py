@@ -54,7 +54,7 @@ def test_item_that_does_not_fit_is_refused_with_the_field_named(members, field):
     assert field in str(refused.value)
 
 
-def test_keywords_are_kept_once_whatever_their_case():
+def test_keywords_are_distinct_in_any_case():
     assert item("a", tags=["Cooling", "cooling", "COOLING ", "soft"])["tags"] == ["Cooling", "soft"]
 
 

@@ -56,9 +56,9 @@ def questions():
 
 def watched(monkeypatch, name, function):
     """What the function answers from now on."""
-    told = []
-    monkeypatch.setattr(search, name, lambda *asked: told.append(function(*asked)) or told[-1])
-    return told
+    reported = []
+    monkeypatch.setattr(search, name, lambda *asked: reported.append(function(*asked)) or reported[-1])
+    return reported
 
 
 def place(address):
@@ -77,7 +77,7 @@ def test_best_of_many_items_are_found_among_few(monkeypatch):
     assert 10 < sum(map(bool, found)) < len(found)
 
 
-def test_no_item_outside_a_choice_scores_more_than_is_said(monkeypatch):
+def test_score_bound_of_a_choice_holds(monkeypatch):
     monkeypatch.setattr(scoring, "LARGE", 0)
     monkeypatch.setattr(scoring, "FEW_SHARE", 1.0)
     engine = filled(TantivyEngine(SHOP))
@@ -94,7 +94,7 @@ def test_no_item_outside_a_choice_scores_more_than_is_said(monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["zzzzz", "rubber", "zzzzz rubber", "", "the", "latex quartz", "queen bed zzzzz"])
-def test_words_that_no_item_has_are_asked_for_in_vain(monkeypatch, text):
+def test_unknown_words_match_nothing(monkeypatch, text):
     small = filled(TantivyEngine(SHOP), 100)
     expected = small.find(CatalogueQuery(text=text, facets=FACETS))
     monkeypatch.setattr(scoring, "LARGE", 0)
@@ -103,7 +103,7 @@ def test_words_that_no_item_has_are_asked_for_in_vain(monkeypatch, text):
     assert small.find(CatalogueQuery(text=text, facets=FACETS)) == expected
 
 
-def test_sample_tells_only_whether_there_are_enough(monkeypatch):
+def test_sample_only_decides_whether_there_are_enough_matches(monkeypatch):
     whole = filled(TantivyEngine(SHOP))
     expected = [whole.find(query) for query in questions()]
     monkeypatch.setattr(index, "SAMPLED", 2)
@@ -152,7 +152,7 @@ def test_more_values_than_fit_beside_an_interval_are_counted_in_a_pass_of_their_
         assert engine.find(query).facets == plain.find(query).facets
 
 
-def test_interval_of_a_number_that_no_item_has_holds_nothing():
+def test_range_of_a_field_without_values_matches_nothing():
     engine = stock(TantivyEngine(SHOP), item("a", "Cloud", brand="Emma"))
     found = engine.find(CatalogueQuery(between={"rating": Range(1, 2)}, facets=("brand", "rating"), text="cloud"))
     assert (found.total, found.items, found.facets["brand"]) == (0, [], [])
@@ -187,7 +187,7 @@ def test_item_put_twice_before_the_first_publication_is_there_once():
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(history=histories(), asked=st.lists(queries, min_size=1, max_size=12))
-def test_shorter_ways_have_the_answers_of_looking_at_every_item(history, asked):
+def test_optimizations_match_a_full_scan(history, asked):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index, "SAMPLED", 3)
         patch.setattr(term_matching.Matcher, "_is_common", lambda *_: True)

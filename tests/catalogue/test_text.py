@@ -56,7 +56,7 @@ def test_one_wrong_letter_is_forgiven(shop, typed):
     assert "latex" in asked(shop, typed)
 
 
-def test_correction_is_told(shop):
+def test_correction_is_reported(shop):
     assert shop.find(CatalogueQuery(text="natural matress")).corrected == {"matress": "mattress"}
     assert shop.find(CatalogueQuery(text="natural mattress")).corrected == {}
 
@@ -165,7 +165,7 @@ def test_any_text_is_answered(shop, text):
     assert len(shop.suggest(text)) <= 10
 
 
-def test_query_syntax_means_nothing(shop):
+def test_query_syntax_is_plain_text(shop):
     assert asked(shop, "title:latex") == []
     assert asked(shop, "latex -mattress") == ["latex"]
     assert asked(shop, "mattr*") == []
@@ -193,8 +193,8 @@ def test_one_letter_away_is_every_text_of_edit_distance_one():
 
 
 def test_values_are_suggested_before_titles(shop):
-    told = shop.suggest("k")
-    assert {(each.text, each.field) for each in told if each.field} == {("Koala", "brand"), ("King", "size")}
+    reported = shop.suggest("k")
+    assert {(each.text, each.field) for each in reported if each.field} == {("Koala", "brand"), ("King", "size")}
     assert shop.suggest("lat")[0].id == "latex"
     assert shop.suggest("natural lat")[0].text == "Natural Latex Mattress"
 

@@ -1,4 +1,4 @@
-"""The infra service alone behind the real gate."""
+"""The infra service alone on the real server."""
 
 import pytest
 

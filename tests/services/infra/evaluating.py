@@ -1,7 +1,7 @@
 """How many questions the assistant answers exactly: `python -m tests.services.infra.evaluating dev|held [--wrong]`.
 
 A question is right when the companies of the answer are the expected ones, as a set (a path: one of the shortest, in
-its order), and the answer says the word or number that is asked for. What is expected is told as a relation and worked
+its order), and the answer says the word or number that is asked for. Expectations are written as relations and worked
 out here from the rows of the catalogue's files, not by the code that serves.
 """
 

@@ -34,7 +34,7 @@ async def test_filters_are_joined(client):
     assert [company["id"] for company in page["companies"]] == ["tel"]
 
 
-async def test_two_categories_at_once_hold_nobody(client):
+async def test_two_categories_match_no_company(client):
     assert (await client.get("/api/products?brand=wfe&category=eda_ip")).json()["total"] == 0
 
 
@@ -71,7 +71,7 @@ async def test_search_echoes_its_query(client):
 
 
 @pytest.mark.parametrize("query", ["", "?q=", "?q=%20"])
-async def test_search_for_nothing_is_refused(client, query):
+async def test_empty_search_is_rejected(client, query):
     answer = await client.get(f"/api/search{query}")
     assert answer.status_code == 400
     assert answer.json()["parameter"] == "q"
@@ -91,11 +91,11 @@ async def test_search_for_nothing_is_refused(client, query):
         ("gas turbine", "ge_vernova"),
     ],
 )
-def test_search_puts_the_meant_company_first(graph, q, first):
+def test_named_company_comes_first(graph, q, first):
     assert graph.search(q)[0].id == first
 
 
-def test_search_for_what_nobody_has_finds_nothing(graph):
+def test_unknown_words_match_no_company(graph):
     assert graph.search("chocolate umbrellas") == []
 
 
@@ -130,6 +130,6 @@ async def test_description_holds_every_operation(client):
     assert names == ["from", "to", "max_length", "limit"]
 
 
-async def test_health_tells_how_much_is_loaded(client):
+async def test_health_counts_companies_and_edges(client):
     health = (await client.get("/health")).json()
     assert (health["status"], health["company_count"], health["edge_count"]) == ("ok", 65, 162)

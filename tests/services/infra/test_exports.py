@@ -9,7 +9,7 @@ from lxml import etree
 GRAPHML = "{http://graphml.graphdrawing.org/xmlns}"
 
 
-async def test_catalogue_holds_everything(client):
+async def test_export_has_everything(client):
     answer = await client.get("/infra-catalog.json")
     catalogue = answer.json()
     assert catalogue["generated_at"] == "2026-11-21T00:00:00Z"

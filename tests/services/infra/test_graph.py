@@ -24,7 +24,7 @@ async def test_neighbours_of_a_kind(client):
     assert {edge["kind"] for edge in answer["edges"]} == {"invests_in", "partners_with"}
 
 
-async def test_rivals_are_derived_and_only_shown_when_asked_for(client):
+async def test_competitors_are_derived_and_only_returned_on_request(client):
     plain = (await client.get("/api/companies/iren/neighbours")).json()
     assert "competes_with" not in {edge["kind"] for edge in plain["edges"]}
     rivals = (await client.get("/api/companies/iren/neighbours?kind=competes_with")).json()
@@ -130,7 +130,7 @@ async def test_coverage_says_what_is_missing(client):
     assert answer["without_supply_edges"] == ["vertiv", "eaton"]
 
 
-def test_paths_are_those_that_trying_everything_finds():
+def test_paths_match_an_exhaustive_search():
     rng = random.Random(7)
     for _ in range(40):
         links = {(rng.randrange(9), rng.randrange(9)) for _ in range(20)}
@@ -159,7 +159,7 @@ def test_hopeless_search_ends_within_its_budget():
     assert paths_between(flow, 0, 399, max_length=10, limit=10).paths == ()
 
 
-def test_walk_is_cut_only_when_something_is_left():
+def test_walk_is_cut_only_if_nodes_remain():
     flow = SupplyNetwork(4, [(0, 1), (1, 2), (2, 3), (3, 1)])
     assert not flow.walk(0, upstream=False, depth=3, limit=10).is_cut
     assert flow.walk(0, upstream=False, depth=2, limit=10).is_cut

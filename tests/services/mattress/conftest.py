@@ -1,4 +1,4 @@
-"""The mattress service alone behind the real gate, over the demonstration."""
+"""The mattress service alone on the real server, over the demonstration."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -43,12 +43,12 @@ def test_page_without_a_programme_is_left_alone():
 
 
 @pytest.mark.parametrize("network", ["awin", "impact", "commission-factory", "rakuten", "tag"])
-def test_programme_without_what_it_needs_is_refused(network):
+def test_incomplete_affiliate_programme_is_rejected(network):
     with pytest.raises(ValueError, match="requires"):
         AffiliateProgramme(network)
 
 
-def test_operators_retailers_stand_over_the_demonstrations(tmp_path):
+def test_configured_retailers_override_the_demonstration(tmp_path):
     (tmp_path / OPERATORS_FILE).write_text(
         '[[retailer]]\nid = "coastal-kip"\nname = "Mine"\ndomains = ["mine.example"]\n'
         'affiliate = { network = "tag", publisher = "me" }\n'
@@ -59,13 +59,13 @@ def test_operators_retailers_stand_over_the_demonstrations(tmp_path):
     assert retailers.get("magpie-home").display_name == "Magpie Home"
 
 
-def test_retailer_no_file_names_is_known_by_its_id():
+def test_undeclared_retailer_is_named_by_its_id():
     retailer = load_retailers().get("corner-shop")
     assert (retailer.display_name, retailer.affiliate.link(PAGE)) == ("Corner Shop", PAGE)
 
 
 @pytest.mark.parametrize("identity", ["", "Shop", "a.b", "x" * 41, "-a", "ä"])
-def test_id_that_cannot_be_one_is_refused(identity):
+def test_malformed_retailer_id_is_rejected(identity):
     with pytest.raises(ValueError, match="is invalid"):
         load_retailers().get(identity)
 

@@ -52,7 +52,7 @@ def test_only_properties_that_schema_org_knows_are_used(item_list):
         assert set(node) - {"@type", "@context"} <= PROPERTIES[node["@type"]]
 
 
-def test_a_sale_is_told_as_schema_org_has_it(item_list, everything):
+def test_discounted_offer_follows_schema_org(item_list, everything):
     for listed, product in zip(item_list["itemListElement"], everything, strict=True):
         offer = listed["item"]["offers"]
         assert offer["price"] == product["sale_price"]
@@ -69,10 +69,10 @@ def test_a_sale_is_told_as_schema_org_has_it(item_list, everything):
 
 
 def test_availability_is_one_of_schema_orgs(item_list, everything):
-    told = {"in stock": "InStock", "low stock": "LimitedAvailability", "out of stock": "OutOfStock",
+    expected = {"in stock": "InStock", "low stock": "LimitedAvailability", "out of stock": "OutOfStock",
             "preorder": "PreOrder", "backorder": "BackOrder"}  # fmt: skip
     for listed, product in zip(item_list["itemListElement"], everything, strict=True):
-        assert listed["item"]["offers"]["availability"] == S + told[product["availability"]]
+        assert listed["item"]["offers"]["availability"] == S + expected[product["availability"]]
 
 
 def test_firmness_carries_its_scale(item_list, everything):
@@ -144,7 +144,7 @@ def test_ndjson_has_the_products_of_the_list(mattress, everything):
     assert mattress.products()["products"] == everything
 
 
-def test_merchant_feed_has_what_google_asks_for(mattress, everything):
+def test_merchant_feed_has_the_required_attributes(mattress, everything):
     answer = mattress.get("/api/products.merchant.xml")
     assert answer.headers["Content-Type"] == "application/xml; charset=utf-8"
     entries = ET.fromstring(answer.content).findall("channel/item")  # noqa: S314 - our own

@@ -81,26 +81,26 @@ async def test_rows_become_the_retailers_products(house):
 
 async def test_same_rows_again_change_nothing(house):
     await house.take(row("a"), row("b"))
-    before, told = await house.products(), await house.events()
+    before, events = await house.products(), await house.events()
     report = await house.take(row("a"), row("b"))
     assert (report.created, report.changed, report.price_changed, report.removed, report.unchanged) == (0, 0, 0, 0, 2)
-    assert (await house.products(), await house.events()) == (before, told)
+    assert (await house.products(), await house.events()) == (before, events)
 
 
-async def test_changes_are_told_in_the_same_transaction(house):
+async def test_events_are_written_in_the_same_transaction(house):
     await house.take(row("a"), row("b"), row("c"))
     report = await house.take(row("a", sale_price=700.0), row("b", firmness=3))
     assert (report.price_changed, report.changed, report.removed) == (1, 1, 1)
     assert await house.kinds() == ["product.created"] * 3 + ["product.price_changed", "product.removed"]
-    told = {event["type"]: event["data"] for event in await house.events()}
-    cheaper = told["product.price_changed"]
+    events = {event["type"]: event["data"] for event in await house.events()}
+    cheaper = events["product.price_changed"]
     assert cheaper["previous"] == {"price": 1000.0, "sale_price": 1000.0}
     assert (cheaper["product"]["id"], cheaper["product"]["sale_price"]) == ("coastal-kip.a", 700.0)
     assert cheaper["product"]["image_url"] == "https://api.example/images/coastal-kip.a.svg"
-    assert told["product.removed"]["product"]["id"] == "coastal-kip.c"
+    assert events["product.removed"]["product"]["id"] == "coastal-kip.c"
 
 
-async def test_a_price_that_goes_back_and_forth_is_told_every_time(house):
+async def test_every_price_change_has_an_event(house):
     for price in (1000, 900, 1000, 900):
         await house.take(row("a", price=price))
     assert (await house.kinds()).count("product.price_changed") == 3
@@ -141,7 +141,7 @@ async def test_partial_import_removes_nothing(house):
     assert len(await house.products()) == 3
 
 
-async def test_a_product_whose_row_is_bad_today_is_kept(house):
+async def test_product_with_a_rejected_row_is_kept(house):
     await house.take(row("a"), row("b"), row("c"))
     report = await house.take(row("a"), row("b"), ImportedRow(3, "c", refused="has no price"))
     assert report.removed == 0

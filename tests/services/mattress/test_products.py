@@ -111,8 +111,8 @@ def test_totals_pages_and_every_facet_agree_with_the_full_export(mattress, every
     for name, (member, own) in COUNTED.items():
         counts = Counter(value for product in without(everything, filters, own) for value in values_of(product, member))
         chosen = {str(filters[name]).casefold(): 0} if name in filters else {}
-        told = {str(each["value"]).casefold(): each["count"] for each in page["facets"][name]}
-        assert told == {**chosen, **counts}, name
+        values = {str(each["value"]).casefold(): each["count"] for each in page["facets"][name]}
+        assert values == {**chosen, **counts}, name
     free = [product["sale_price"] for product in without(everything, filters, PRICES)]
     prices = page["facets"]["price"]
     assert (prices["min"], prices["max"]) == ((min(free), max(free)) if free else (None, None))
@@ -176,14 +176,14 @@ def test_fields_choose_members_beside_the_id(mattress):
     assert repeated["products"] == page["products"]
 
 
-def test_every_field_and_facet_may_be_asked_for(mattress):
+def test_every_field_and_facet_can_be_requested(mattress):
     facets = "brand,size,material,retailer,firmness,cooling,sleep_position,availability,tags,price"
     page = mattress.products(fields=",".join(PRODUCT_FIELDS), facets=facets)
     assert set(page["facets"]) == set(facets.split(","))
     assert sum(each["count"] for each in page["facets"]["firmness"]) == 165
 
 
-def test_chosen_values_stay_countable(mattress, everything):
+def test_selected_values_stay_in_their_facet(mattress, everything):
     page = mattress.products(size="Queen", facets="size")
     assert sum(each["count"] for each in page["facets"]["size"]) == len(everything)
 
@@ -236,7 +236,7 @@ def test_words_in_products_are_plain_words(mattress):
     assert all("latex" in f"{p['title']} {p['description']}".casefold() for p in page["products"])
 
 
-def test_health_tells_what_is_served_and_that_it_is_made_up(mattress):
+def test_health_counts_products_and_demonstration_data(mattress):
     health = mattress.get("/health").json()
     assert set(health) == {"status", "product_count", "demo_product_count", "uptime_seconds", "version"}
     assert (health["status"], health["product_count"], health["demo_product_count"]) == ("ok", 165, 165)

@@ -46,7 +46,7 @@ BRANDS = ("Wattlerest", "Yarra Cloud")
         ("queen in stock", {"size": ["Queen"], "in_stock": True}),
     ],
 )
-def test_wish_is_read_as_filters(words, filters):
+def test_text_is_parsed_into_filters(words, filters):
     assert parse_query(words, BRANDS).filters == filters
 
 
@@ -55,13 +55,13 @@ def test_wish_is_read_as_filters(words, filters):
     ["latex", "queen", "firm", "cooling gel", "firm support", "soft knitted cover", "100 night trial",
      "10 year warranty", "mattress for back pain", "mattress under 30 cm", "gel memory foam", "", "  ", "under"],
 )  # fmt: skip
-def test_plain_words_are_no_wish(words):
+def test_plain_words_have_no_filters(words):
     wish = parse_query(words, BRANDS)
     assert wish.is_empty
     assert wish.text == words
 
 
-def test_words_that_are_understood_are_no_longer_looked_for():
+def test_words_of_filters_are_not_matched():
     wish = parse_query("a firm queen mattress with organic wool for me please", BRANDS)
     assert wish.text == "organic wool"
     assert wish.words == {"size": "queen", "firmness_min": "firm"}
@@ -70,14 +70,14 @@ def test_words_that_are_understood_are_no_longer_looked_for():
 @pytest.mark.parametrize(
     ("words", "sort"), [("cheap queen bed", "price"), ("luxury queen bed", "-price"), ("queen bed on sale", "discount")]
 )
-def test_order_is_read_off_the_words(words, sort):
+def test_order_is_parsed(words, sort):
     assert parse_query(words).sort == sort
 
 
-def test_cover_says_nothing_of_the_bed():
+def test_firmness_of_the_cover_is_ignored():
     assert "firmness_max" not in parse_query("queen mattress with soft cover").filters
 
 
 @given(st.text(max_size=300))
-def test_any_text_can_be_read(text):
+def test_any_text_can_be_parsed(text):
     parse_query(text, BRANDS)

@@ -84,7 +84,7 @@ def test_what_is_wrong_would_be_seen(validate, listed):
         [(issue["type"], issue["message"]) for issue in issues] for issues in by_thing(validate(right, *things))
     ]
     for name, issues in zip(spoilt, others, strict=True):
-        assert set(issues) - set(usual), f"a product {name} is not told from a right one"
+        assert set(issues) - set(usual), f"a product {name} is not distinguished from a valid one"
 
 
 def by_thing(issues):

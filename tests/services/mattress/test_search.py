@@ -9,7 +9,7 @@ def test_envelope_is_that_of_products_with_the_query(mattress):
     assert page["query"] == "latex"
 
 
-def test_wish_finds_what_a_person_would_pick(mattress, everything):
+def test_described_product_is_found(mattress, everything):
     page = mattress.products("/api/search", q="cheap firm queen mattress for hot side sleepers under 1500")
     wanted = [
         p for p in everything
@@ -31,19 +31,19 @@ def test_wish_finds_what_a_person_would_pick(mattress, everything):
 def test_one_word_is_matched_in_title_and_description(mattress, everything):
     for word in ("bamboo", "graphite", "latex", "firm", "queen"):
         found = {p["id"] for p in mattress.products("/api/search", q=word)["products"]}
-        told = {
+        expected = {
             p["id"]
             for p in everything
             if word in f"{p['title']} {p['description']}".casefold().replace(",", " ").split()
         }
-        assert told <= found
-        assert told
+        assert expected <= found
+        assert expected
 
 
 def test_several_words_are_matched_together(mattress, everything):
     page = mattress.products("/api/search", q="washing machine cover")
-    told = {p["id"] for p in everything if "washing machine" in p["description"]}
-    assert {p["id"] for p in page["products"]} >= told > set()
+    expected = {p["id"] for p in everything if "washing machine" in p["description"]}
+    assert {p["id"] for p in page["products"]} >= expected > set()
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_several_words_are_matched_together(mattress, everything):
      ("bambo", "bamboo"), ("queen bed", "queen size"), ("quen bed", "queen bed"), ("Watlerest", "Wattlerest"),
      ("Tidewatr", "Tidewater")],
 )  # fmt: skip
-def test_typing_errors_plurals_and_synonyms_find_the_same(mattress, typed, meant):
+def test_typos_plurals_and_synonyms_have_the_same_result(mattress, typed, meant):
     found = [mattress.products("/api/search", q=words) for words in (typed, meant)]
     assert {p["id"] for p in found[0]["products"]} == {p["id"] for p in found[1]["products"]}
     assert found[0]["total"] > 0
@@ -64,14 +64,14 @@ def test_misspelt_brand_is_found(mattress, typed):
     assert {p["brand"] for p in best} == {"Wattlerest"}
 
 
-def test_misspelt_brand_in_a_wish_becomes_its_filter(mattress, everything):
+def test_misspelt_brand_becomes_a_filter(mattress, everything):
     page = mattress.products("/api/search", q="watelrest queen under 2000")
     assert page["applied_filters"]["brand"] == ["Wattlerest"]
     wanted = [p for p in everything if p["brand"] == "Wattlerest" and p["size"] == "Queen" and p["sale_price"] <= 2000]
     assert page["total"] == len(wanted) > 0
 
 
-def test_as_little_as_possible_is_given_up_and_told(mattress):
+def test_as_few_filters_as_possible_are_dropped_and_listed(mattress):
     page = mattress.products("/api/search", q="extra soft king single mattress for hot stomach sleepers under 5000")
     applied = page["applied_filters"]
     assert page["total"] > 0
@@ -89,7 +89,7 @@ def test_the_callers_own_filters_are_never_given_up(mattress):
     assert page["applied_filters"]["max_price"] == 90
 
 
-def test_a_budget_nothing_meets_gives_the_cheapest_first(mattress, everything):
+def test_unreachable_budget_lists_the_cheapest_first(mattress, everything):
     page = mattress.products("/api/search", q="queen latex under 200")
     assert page["applied_filters"]["understood"]["relaxed"] in (["price"], ["material"])
     assert page["total"] > 0
@@ -97,7 +97,7 @@ def test_a_budget_nothing_meets_gives_the_cheapest_first(mattress, everything):
     assert prices == sorted(prices)
 
 
-def test_the_callers_filter_stands_against_the_words(mattress):
+def test_filter_parameter_overrides_the_text(mattress):
     page = mattress.products("/api/search", q="queen bed", size="King")
     assert {p["size"] for p in page["products"]} == {"King"}
 
@@ -117,7 +117,7 @@ def test_exact_title_comes_first(mattress, everything):
     assert page["products"][0]["title"] == product["title"]
 
 
-def test_words_nothing_has_find_nothing(mattress):
+def test_unknown_words_have_no_result(mattress):
     assert mattress.products("/api/search", q="zzqxj")["total"] == 0
 
 

@@ -28,7 +28,7 @@ async def test_demonstration_is_loaded_once_on_either_database(database_url, tmp
             assert (await client.get("/api/retailers")).json()["total"] == 16
 
 
-async def test_a_catalogue_that_ever_held_anything_stays_the_operators(tmp_path):
+async def test_demonstration_is_not_loaded_into_a_used_catalogue(tmp_path):
     await imported(tmp_path, [row("a")])
     await imported(tmp_path, [], allow_shrink=True)
     async with serving(data_dir=str(tmp_path)) as client:
@@ -40,12 +40,12 @@ async def test_a_catalogue_that_ever_held_anything_stays_the_operators(tmp_path)
         assert (await client.get("/api/retailers")).json() == {"total": 0, "retailers": []}
 
 
-async def test_nothing_is_loaded_where_recordings_are_not_wanted(tmp_path):
+async def test_demonstration_is_not_loaded_without_recordings(tmp_path):
     async with serving(data_dir=str(tmp_path), recorded=False) as client:
         assert (await client.get("/health")).json()["product_count"] == 0
 
 
-async def test_operators_products_are_not_said_to_be_made_up(tmp_path):
+async def test_imported_products_are_not_marked_as_demonstration_data(tmp_path):
     await imported(tmp_path, [row("a")])
     async with serving(data_dir=str(tmp_path)) as client:
         assert (await client.get("/health")).json()["demo_product_count"] == 0

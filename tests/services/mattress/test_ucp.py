@@ -59,21 +59,21 @@ def test_profile_leads_to_this_service(mattress):
     assert "dev.ucp.shopping.catalog.search" in answer.json()["ucp"]["capabilities"]
 
 
-def test_search_without_anything_gives_the_first_ten(mattress, everything):
+def test_search_without_a_query_returns_the_first_ten(mattress, everything):
     page = asked(mattress, "/catalog/search", {}, SEARCH)
     assert [p["id"] for p in page["products"]] == [p["id"] for p in everything[:10]]
     assert page["pagination"]["total_count"] == 165
 
 
-def test_every_product_is_valid_and_costs_what_it_costs_elsewhere(mattress, everything):
+def test_every_product_is_valid_and_has_its_price(mattress, everything):
     page = asked(mattress, "/catalog/search", {"pagination": {"limit": 250}}, SEARCH)
     assert len(page["products"]) == 165
-    for told, product in zip(page["products"], everything, strict=True):
-        [variant] = told["variants"]
+    for ucp, product in zip(page["products"], everything, strict=True):
+        [variant] = ucp["variants"]
         assert variant["price"] == {"amount": round(product["sale_price"] * 100), "currency": "AUD"}
         is_reduced = product["sale_price"] < product["price"]
-        assert ("list_price" in variant, "list_price_range" in told) == (is_reduced, is_reduced)
-        assert told["metadata"]["firmness"] == product["firmness"]
+        assert ("list_price" in variant, "list_price_range" in ucp) == (is_reduced, is_reduced)
+        assert ucp["metadata"]["firmness"] == product["firmness"]
 
 
 def test_cursors_lead_through_every_product_once(mattress, everything):
@@ -87,7 +87,7 @@ def test_cursors_lead_through_every_product_once(mattress, everything):
     assert seen == [product["id"] for product in everything]
 
 
-def test_wish_is_understood_as_in_a_search(mattress):
+def test_filters_are_read_from_the_query(mattress):
     words = "firm queen mattress for hot side sleepers under 1500"
     page = asked(mattress, "/catalog/search", {"query": words, "pagination": {"limit": 250}}, SEARCH)
     assert [p["id"] for p in page["products"]] == [
@@ -95,7 +95,7 @@ def test_wish_is_understood_as_in_a_search(mattress):
     ]
 
 
-def test_filters_are_in_cents_and_all_hold(mattress, everything):
+def test_price_filters_are_in_cents_and_all_filters_apply(mattress, everything):
     filters = {"price": {"min": 50000, "max": 100000}, "categories": ["hybrid", "latex"], "size": "Queen"}
     page = asked(mattress, "/catalog/search", {"filters": filters, "pagination": {"limit": 250}}, SEARCH)
     wanted = [p["id"] for p in everything if 500 <= p["sale_price"] <= 1000 and p["size"] == "Queen"
@@ -115,7 +115,7 @@ def test_category_and_material_must_both_hold(mattress):
     assert page["pagination"] == {"has_next_page": False, "total_count": 0}
 
 
-def test_price_in_another_currency_is_left_aside_and_told(mattress):
+def test_price_filter_in_another_currency_is_ignored_with_a_message(mattress):
     body = {"filters": {"price": {"max": 1}}, "context": {"currency": "USD"}}
     page = asked(mattress, "/catalog/search", body, SEARCH)
     assert page["pagination"]["total_count"] == 165
@@ -131,7 +131,7 @@ def test_unknown_filters_and_members_are_left_aside(mattress):
     assert asked(mattress, "/catalog/search", body, SEARCH)["pagination"]["total_count"] == 165
 
 
-def test_lookup_finds_products_and_variants_and_says_which_id_led_where(mattress, everything):
+def test_lookup_maps_ids_of_products_and_variants(mattress, everything):
     first, second = everything[0]["id"], everything[1]["id"]
     page = asked(mattress, "/catalog/search", {"pagination": {"limit": 2}}, SEARCH)
     variant = page["products"][1]["variants"][0]["id"]
@@ -150,7 +150,7 @@ def test_lookup_can_be_narrowed(mattress, everything):
     assert asked(mattress, "/catalog/lookup", body, LOOKUP)["products"] == []
 
 
-def test_ids_are_told_apart_by_case(mattress, everything):
+def test_ids_are_case_sensitive(mattress, everything):
     assert asked(mattress, "/catalog/lookup", {"ids": [everything[0]["id"].upper()]}, LOOKUP)["products"] == []
 
 
@@ -242,7 +242,7 @@ ENDPOINTS = pytest.mark.parametrize(
 
 
 @ENDPOINTS
-async def test_used_up_allowance_is_told_in_the_protocols_form_and_how_to_pay(tmp_path, path, body):
+async def test_payment_required_has_the_protocols_form(tmp_path, path, body):
     async with serving(data_dir=str(tmp_path), recorded=False, free_per_ip_per_day=1) as client:
         assert (await client.post(path, json=body)).headers["X-RateLimit-Remaining"] == "0"
         refused = await client.post(path, json=body)
@@ -253,13 +253,13 @@ async def test_used_up_allowance_is_told_in_the_protocols_form_and_how_to_pay(tm
 
 
 @ENDPOINTS
-def test_unknown_key_is_told_in_the_protocols_form(mattress, path, body):
+def test_invalid_key_has_the_protocols_form(mattress, path, body):
     refused = mattress.post(path, body, headers={"Authorization": "Bearer th_live_nobody"})
     told(refused, 401, "invalid_key")
     assert refused.headers["WWW-Authenticate"].startswith("Bearer")
 
 
-async def test_limits_and_tiers_of_keys_are_told_in_the_protocols_form(tmp_path):
+async def test_limits_and_tiers_of_keys_have_the_protocols_form(tmp_path):
     settings = {"data_dir": str(tmp_path), "recorded": False}
     async with serving(**settings) as client:
         async with open_context(Settings(**settings), answers_calls=False) as context:
@@ -275,12 +275,12 @@ async def test_limits_and_tiers_of_keys_are_told_in_the_protocols_form(tmp_path)
         assert int(second.headers["Retry-After"]) == wait > 0
 
 
-def test_body_that_is_too_large_is_told_in_the_protocols_form(mattress):
+def test_too_large_body_has_the_protocols_form(mattress):
     told(mattress.send("/catalog/search", b"{" + b" " * 2_000_000), 413, "payload_too_large")
     told(mattress.send("/catalog/search", b"{}", "text/plain"), 415, "unsupported_media_type")
 
 
-def test_description_tells_which_form_the_problems_have(mattress):
+def test_openapi_description_has_the_protocols_error_form(mattress):
     paths = mattress.get("/api/openapi.json").json()["paths"]
     for path, problem in (("/catalog/search", "application/json"), ("/api/search", "application/problem+json")):
         [operation] = paths[path].values()
