@@ -1,4 +1,4 @@
-"""Writes annotated sentences of defence news from the patterns in entity_sentences.txt, filling their slots."""
+"""Generate annotated sentences of defence news from the patterns in data/entity_sentences.txt."""
 
 import re
 from collections.abc import Iterator

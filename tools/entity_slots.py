@@ -1,6 +1,6 @@
-"""What fills the slots of a training sentence: names from the gazetteers, and names made up.
+"""Names for the slots of training sentences, from the gazetteers and generated.
 
-Made-up names teach the tagger to know a name by where it stands, for the names no list will ever hold.
+Generated names teach the tagger to recognize names by context, for names that no list contains.
 """
 
 import tomllib

@@ -1,6 +1,6 @@
-"""Writes data/recording/prepared.msgpack.zst: what the store holds once the bundled recording is taken in and told.
+"""Write data/recording/prepared.msgpack.zst: the tables of a store that ingested and published the bundled recording.
 
-To be run again whenever the code that takes in or tells says something else of the recording; a test says when.
+Run it again when ingestion or publishing changes its results for the recording; a test fails then.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ TARGET = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/record
 
 
 async def prepare(folder: Path) -> recording.Tables:
-    """The tables of a store that took the recording in and told it."""
+    """The tables of a store that ingested and published the recording."""
     settings = Settings(data_dir=str(folder), background_work=False)
     async with open_context(settings, answers_calls=False) as context:
         await ingest_recording(context.database)
-        desk = StoryPublisher(context.database, settings.section(DefenseSettings).retention_days)
-        await desk.publish_stored(folder)
-        # Telling one pool adds its pages: a second look finds that they say nothing of the other.
-        await desk.publish_stored(folder)
+        publisher = StoryPublisher(context.database, settings.section(DefenseSettings).retention_days)
+        await publisher.publish_stored(folder)
+        # Publishing adds pages to the articles; the second run records them as seen by the other source mode too.
+        await publisher.publish_stored(folder)
         async with context.database.reading() as connection:
             return await recording.tables(connection)
 

@@ -1,4 +1,4 @@
-"""Trains the name tagger from WNUT-17 and our own annotated sentences.
+"""Train the name tagger on WNUT-17 and generated sentences.
 
 Usage: PYTHONPATH=src python -m tools.train_entities WNUT17_TRAIN_CONLL
 Rewrites src/tollhouse/services/defense/data/entity_model.crfsuite and its provenance; same input, same file.
@@ -23,7 +23,7 @@ PARAMETERS = {"c1": 0.15, "c2": 0.02, "max_iterations": 70, "feature.minfreq": 2
 _WNUT = {"person": "person", "location": "location", "group": "organization", "corporation": "organization"}
 _OWN = "entity_sentences.txt, entity_slots.toml, gazetteers"
 _CITATION = "Derczynski, Nichols, van Erp, Limsopatham: Results of the WNUT2017 Shared Task, W-NUT 2017"
-# A share of sentences is learnt as if our lists held none of their names, for the names they will never hold.
+# A share of sentences is trained without known names, for names that no list contains.
 _BLIND = 0.35
 
 
