@@ -13,7 +13,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.metering.meter import CounterMeter, Windows
 from tollhouse.metering.redis_meter import RedisMeter
-from tollhouse.storage.counters_postgres import PostgresCounters
+from tollhouse.storage.counters import PostgresCounters
 from tollhouse.storage.counters_sqlite import FolderInUseError, MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import open_database
 

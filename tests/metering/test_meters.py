@@ -9,7 +9,7 @@ from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.metering.meter import SECONDS_PER_DAY, CounterMeter, Meter, Windows
 from tollhouse.metering.redis_meter import RedisMeter
-from tollhouse.storage.counters_postgres import PostgresCounters
+from tollhouse.storage.counters import PostgresCounters
 from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate

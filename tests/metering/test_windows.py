@@ -56,7 +56,7 @@ def test_retry_at_the_told_moment_succeeds(per_minute, per_day, start, gaps):
         if verdict.refused_by:
             wait = verdict.retry_after_seconds(moment)
             assert wait >= 1
-            again = Tally.of(tally.day, tally.used, tally.packed())
+            again = Tally.from_row(tally.day, tally.used, tally.packed())
             assert reserve(again, windows, moment + wait).refused_by is None
 
 
@@ -94,7 +94,7 @@ def test_clock_that_goes_back_admits_no_more_than_the_limit(per_minute, gaps):
         verdict = reserve(tally, windows, moment)
         assert verdict.sliding.used <= per_minute
         if verdict.refused_by:
-            again = Tally.of(tally.day, tally.used, tally.packed())
+            again = Tally.from_row(tally.day, tally.used, tally.packed())
             assert reserve(again, windows, moment + verdict.retry_after_seconds(moment)).refused_by is None
 
 
@@ -177,7 +177,7 @@ def test_release_twice_takes_nothing_below_zero():
 def test_packed_tally_comes_back_whole():
     tally = Tally()
     admitted(tally, Windows(None, None), [NOON + 0.1, NOON + 0.2, NOON + 1 / 3])
-    again = Tally.of(tally.day, tally.used, tally.packed())
+    again = Tally.from_row(tally.day, tally.used, tally.packed())
     assert (again.day, again.used, again.recent) == (tally.day, tally.used, tally.recent)
 
 

@@ -15,8 +15,7 @@ from tollhouse.metering.meter import CounterMeter, Meter
 from tollhouse.payments.deposits.deposits import Deposits, open_deposits
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
 from tollhouse.payments.pay_per_request import PayPerRequest, open_pay_per_request
-from tollhouse.storage.counters import NoCounters
-from tollhouse.storage.counters_postgres import PostgresCounters
+from tollhouse.storage.counters import NoCounters, PostgresCounters
 from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate

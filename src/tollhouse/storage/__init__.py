@@ -1,1 +1,1 @@
-"""Where things are kept: SQLite or PostgreSQL, their migrations, and counters that processes share."""
+"""SQLite and PostgreSQL, their migrations, and usage counters that processes share."""

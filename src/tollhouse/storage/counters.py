@@ -1,15 +1,23 @@
-"""Counts of use, changed one at a time: who has called how often today and in the last moments."""
+"""Usage counters: how often each caller has called today and in the last moments."""
 
 from collections import deque
 from collections.abc import Callable
 from struct import pack, unpack
 from typing import Protocol, TypeVar
 
+from sqlalchemy import text
+
+from tollhouse.storage.database import Database
+
 Result = TypeVar("Result")
+
+_MAKE = text("INSERT INTO tally VALUES (:subject, 0, 0, :nothing) ON CONFLICT (subject) DO NOTHING")
+_READ = text("SELECT day, used, recent FROM tally WHERE subject = :subject FOR UPDATE")
+_WRITE = text("UPDATE tally SET day = :day, used = :used, recent = :recent WHERE subject = :subject")
 
 
 class Tally:
-    """One subject's use: `used` calls on `day` (days since 1970), and the moments of its recent calls in seconds."""
+    """Usage of one subject: `used` calls on `day` (days since 1970), and the Unix times of its recent calls."""
 
     __slots__ = ("day", "recent", "used")
 
@@ -19,31 +27,52 @@ class Tally:
         self.recent: deque[float] = recent if recent is not None else deque()
 
     def packed(self) -> bytes:
-        """The recent moments as 8-byte floats, for a column."""
+        """The recent times as 8-byte floats, for a column."""
         return pack(f"<{len(self.recent)}d", *self.recent)
 
     @classmethod
-    def of(cls, day: int, used: int, packed: bytes) -> "Tally":
-        """The tally that `packed` came from."""
+    def from_row(cls, day: int, used: int, packed: bytes) -> "Tally":
+        """The tally of a database row."""
         return cls(day, used, deque(unpack(f"<{len(packed) // 8}d", packed)))
 
 
 class Counters(Protocol):
-    """Where tallies are kept. `change` runs alone on its subject, whatever else runs anywhere."""
+    """Stores tallies. `change` has exclusive access to its subject, across processes."""
 
     async def change(self, subject: str, rule: Callable[[Tally], Result]) -> Result:
-        """Apply `rule`, which may alter the tally, and keep what it left. Raises Problem `storage-unavailable`."""
+        """Apply `rule`, which may modify the tally, and store it. Raises Problem `storage-unavailable`."""
 
     async def close(self) -> None:
-        """Write what is not written yet."""
+        """Write pending changes."""
 
 
 class NoCounters:
-    """For a process that answers no calls and so has nothing to count."""
+    """For a process that handles no requests and so counts none."""
 
     async def change(self, subject: str, rule: Callable[[Tally], Result]) -> Result:
-        """See Tallies."""
-        raise AssertionError(f"{subject} was counted by {rule} in a process that answers no calls")
+        """See Counters."""
+        raise AssertionError(f"{subject} was counted by {rule} in a process that handles no requests")
+
+    async def close(self) -> None:
+        """Nothing to write."""
+
+
+class PostgresCounters:
+    """The counters of all processes that share a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def change(self, subject: str, rule: Callable[[Tally], Result]) -> Result:
+        """See Counters."""
+        async with self._database.writing() as connection:
+            await connection.execute(_MAKE, {"subject": subject, "nothing": b""})
+            row = (await connection.execute(_READ, {"subject": subject})).one()
+            tally = Tally.from_row(row.day, row.used, row.recent)
+            result = rule(tally)
+            values = {"subject": subject, "day": tally.day, "used": tally.used, "recent": tally.packed()}
+            await connection.execute(_WRITE, values)
+        return result
 
     async def close(self) -> None:
         """Nothing to write."""

@@ -1,4 +1,4 @@
-"""Tallies in a SQLite file beside the data: in memory and written behind for one process, shared for several."""
+"""Usage counters in an SQLite file: cached in memory for one process, shared by several."""
 
 import asyncio
 import contextlib
@@ -28,11 +28,11 @@ _WRITE = """INSERT INTO tally VALUES (?, ?, ?, ?)
 
 
 class FolderInUseError(OperatorError):
-    """Another server keeps this folder's tallies in its memory."""
+    """Another server holds the counters of this folder in memory."""
 
 
 class MemoryCounters:
-    """One process's tallies: exact in memory, on disk within a second. Holds the folder's tallies exclusively."""
+    """The counters of one process: exact in memory, on disk within a second. Locks the folder exclusively."""
 
     def __init__(self, folder: Path) -> None:
         self._lock = _hold(folder, fcntl.LOCK_EX)
@@ -43,10 +43,10 @@ class MemoryCounters:
         self._is_closing = asyncio.Event()
         today = int(clock.seconds() // SECONDS_PER_DAY)
         for subject, day, used, recent in self._file.execute("SELECT * FROM tally WHERE day >= ?", (today - 1,)):
-            self._tallies[subject] = Tally.of(day, used, recent)
+            self._tallies[subject] = Tally.from_row(day, used, recent)
 
     async def change(self, subject: str, rule: Callable[[Tally], Result]) -> Result:
-        """See Tallies."""
+        """See Counters."""
         tally = self._tallies.get(subject)
         if tally is None:
             tally = self._tallies[subject] = Tally()
@@ -56,7 +56,7 @@ class MemoryCounters:
         return rule(tally)
 
     async def close(self) -> None:
-        """Write what is not written yet and let the folder go."""
+        """Write pending changes and unlock the folder."""
         self._is_closing.set()
         if self._flusher:
             await self._flusher
@@ -74,7 +74,7 @@ class MemoryCounters:
         try:
             await self._flush()
         except sqlite3.Error as error:
-            # The counts stay exact in memory; only a crash or a stop now would lose them.
+            # The counts stay exact in memory; only a crash before the next flush loses them.
             log.warning("usage counts not written", error=str(error), subjects=len(self._dirty))
 
     async def _flush(self) -> None:
@@ -104,21 +104,21 @@ class MemoryCounters:
 
 
 class SharedFileCounters:
-    """Several processes' tallies in one file: each change is a transaction of its own."""
+    """The counters of several processes in one file: each change is a transaction."""
 
     def __init__(self, folder: Path) -> None:
         self._lock = _hold(folder, fcntl.LOCK_SH)
         self._file = _open(folder)
 
     async def change(self, subject: str, rule: Callable[[Tally], Result]) -> Result:
-        """See Tallies."""
+        """See Counters."""
         try:
             self._file.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             raise _unavailable(error) from error
         try:
-            found = self._file.execute(_READ, (subject,)).fetchone()
-            tally = Tally.of(*found) if found else Tally()
+            row = self._file.execute(_READ, (subject,)).fetchone()
+            tally = Tally.from_row(*row) if row else Tally()
             result = rule(tally)
             self._file.execute(_WRITE, (subject, tally.day, tally.used, tally.packed()))
             self._file.execute("COMMIT")
@@ -130,14 +130,14 @@ class SharedFileCounters:
         return result
 
     async def close(self) -> None:
-        """Let the folder go."""
+        """Unlock the folder."""
         self._file.close()
         self._lock.close()
 
 
 def _open(folder: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(folder / USAGE_FILE, timeout=5, isolation_level=None, check_same_thread=False)
-    # NORMAL survives kill -9; a power cut may cost the last counts, which the contract allows for free calls.
+    # NORMAL survives kill -9; a power failure may lose the last counts, which is acceptable for free calls.
     for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", _CREATE):
         connection.execute(statement)
     yesterday = int(clock.seconds() // SECONDS_PER_DAY) - 1
@@ -165,8 +165,8 @@ def _hold(folder: Path, how: int) -> IO[str]:
     except OSError:
         file.close()
         raise FolderInUseError(
-            f"another server is using {folder}: stop it, give this one its own --data-dir, "
-            "or let both share their counters through redis_url"
+            f"another server is using {folder}: stop it, give this server its own --data-dir, "
+            "or share the counters of both through `redis_url`"
         ) from None
     return file
 
@@ -175,7 +175,7 @@ def _unavailable(error: Exception) -> Problem:
     log.error("usage counts unavailable", error=str(error))
     return Problem(
         "storage-unavailable",
-        "Usage cannot be counted right now. Try again shortly.",
+        "Usage counters are unavailable. Try again shortly.",
         headers={"Retry-After": "1"},
         retry_after_seconds=1,
     )

@@ -1,6 +1,8 @@
-"""One interface over SQLite and PostgreSQL: reading, writing, and writing under a named lock."""
+"""One interface for SQLite and PostgreSQL: read and write transactions, and named locks."""
 
 import asyncio
+import sqlite3
+import time
 import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -25,11 +27,12 @@ metadata = MetaData()
 Transaction = AsyncConnection
 
 BUSY_TIMEOUT_SECONDS = 10
-TURN_EVERY_SECONDS = 0.05
+RETRY_LOCK_SECONDS = 0.05
+RETRY_BEGIN_SECONDS = 0.0005
 
 
 class Database:
-    """A pool of connections. Writers on SQLite take the write lock at BEGIN, so none fails halfway for it."""
+    """A connection pool. On SQLite, writers take the write lock at BEGIN, so none fails halfway."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -38,7 +41,7 @@ class Database:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """One consistent snapshot. Raises Problem `storage-unavailable` when the database cannot be reached."""
+        """A read transaction over one consistent snapshot. Raises Problem `storage-unavailable`."""
         async with _as_problem(), self._engine.connect() as connection:
             if not self.is_sqlite:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
@@ -47,8 +50,8 @@ class Database:
 
     @asynccontextmanager
     async def writing(self, lock: str | None = None) -> AsyncIterator[AsyncConnection]:
-        """One transaction: all of it lands or none. `lock` makes writers of the same name take turns."""
-        async with _as_problem(), self._turn_to_write(), self._engine.connect() as plain:
+        """A write transaction. With `lock`, writers with the same lock name run one after another."""
+        async with _as_problem(), self._write_turn(), self._engine.connect() as plain:
             connection = await plain.execution_options(tollhouse_writes=True)
             async with connection.begin():
                 if lock and not self.is_sqlite:
@@ -56,8 +59,8 @@ class Database:
                 yield connection
 
     @asynccontextmanager
-    async def _turn_to_write(self) -> AsyncIterator[None]:
-        """On SQLite the writers of one process go in the order they came: its own way to wait lets some starve."""
+    async def _write_turn(self) -> AsyncIterator[None]:
+        """On SQLite, queue the writers of this process in order: SQLite's own busy wait lets some starve."""
         if not self.is_sqlite:
             yield
             return
@@ -70,10 +73,9 @@ class Database:
 
     @asynccontextmanager
     async def leading(self, role: str, lock_dir: Path) -> AsyncIterator[bool]:
-        """Whether this process is the one that holds `role`, for as long as the block runs.
+        """Whether this process holds the lock `role` while the block runs.
 
-        The lock dies with its process, however that ends: a file lock beside SQLite, a session's advisory lock
-        on PostgreSQL.
+        The lock ends with its process: a file lock beside SQLite, a session's advisory lock on PostgreSQL.
         """
         if self.is_sqlite:
             async with _file_lock(lock_dir / f"{role}.lock") as held:
@@ -88,21 +90,21 @@ class Database:
 
     @asynccontextmanager
     async def turn(self, role: str, lock_dir: Path) -> AsyncIterator[None]:
-        """Wait until this process holds `role`, and hold it for as long as the block runs."""
+        """Wait for the lock `role` and hold it while the block runs."""
         while True:
             async with self.leading(role, lock_dir) as held:
                 if held:
                     yield
                     return
-            await asyncio.sleep(TURN_EVERY_SECONDS)
+            await asyncio.sleep(RETRY_LOCK_SECONDS)
 
     async def close(self) -> None:
-        """Give every connection back."""
+        """Close all connections."""
         await self._engine.dispose()
 
 
 async def upsert(connection: Transaction, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
-    """Insert rows, or replace those whose primary key is there already."""
+    """Insert rows, replacing those with the same primary key."""
     if not rows:
         return
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
@@ -112,8 +114,25 @@ async def upsert(connection: Transaction, table: Table, rows: Sequence[Mapping[s
     await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), list(rows))
 
 
+def begin_immediate(connection: sqlite3.Connection, seconds: float) -> None:
+    """Begin a write transaction, waiting at most `seconds` for other writers. Raises sqlite3.OperationalError.
+
+    SQLite's own busy wait sleeps longer and longer, and may starve.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(RETRY_BEGIN_SECONDS)
+        else:
+            return
+
+
 def open_database(settings: Settings) -> Database:
-    """The database the settings name; by default the SQLite file `tollhouse.db` in `data_dir`.
+    """The database of the settings; by default the SQLite file `tollhouse.db` in `data_dir`.
 
     Raises SettingError without the driver of PostgreSQL.
     """
@@ -128,7 +147,7 @@ def open_database(settings: Settings) -> Database:
 
 
 def database_url(settings: Settings) -> URL:
-    """The address with the asynchronous driver filled in; makes the data folder where it is missing."""
+    """The URL with the asynchronous driver; creates the data directory if it is missing."""
     if settings.is_sqlite:
         Path(settings.data_dir).mkdir(parents=True, exist_ok=True)
     url = make_url(settings.database_url or f"sqlite:///{Path(settings.data_dir).resolve()}/tollhouse.db")
@@ -144,7 +163,7 @@ def _sqlite(url: URL) -> AsyncEngine:
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # we say BEGIN ourselves: the driver would say it too late
+    connection.isolation_level = None  # BEGIN is sent in _begin_sqlite: the driver would send it too late
     cursor = connection.cursor()
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16000"):
         cursor.execute(f"PRAGMA {pragma}")
@@ -158,24 +177,24 @@ def _begin_sqlite(connection: Any) -> None:
 
 @asynccontextmanager
 async def _as_problem() -> AsyncIterator[None]:
-    """Disk full, locked, gone: a clear problem for the caller, the cause in the log."""
+    """Turn errors of the database into a Problem; the cause goes to the log."""
     try:
         yield
     except (OperationalError, PoolTimeout, OSError) as error:
         raise _unavailable(error) from error
     except DBAPIError as error:
-        # SQLite says of a file that is damaged or no database that there is a DatabaseError, of no narrower kind.
+        # For a damaged file SQLite raises DatabaseError itself, not a subclass.
         if error.connection_invalidated or type(error) is DatabaseError:
             raise _unavailable(error) from error
         raise
 
 
 def _unavailable(error: Exception) -> Problem:
-    # Who waited in vain is told so without a word.
+    # A timeout has no message.
     log.error("storage unavailable", error=str(error).partition("\n")[0] or type(error).__name__)
     return Problem(
         "storage-unavailable",
-        "The server cannot reach or write its storage. Nothing was changed; try again shortly.",
+        "The server's storage is unavailable. Nothing was changed. Try again shortly.",
         headers={"Retry-After": "5"},
         retry_after_seconds=5,
     )

@@ -1,4 +1,4 @@
-"""Bring a database to the schema this version needs: quick when it is there already."""
+"""Database migrations with Alembic; quick when the schema is current."""
 
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,14 @@ VERSIONS = Path(__file__).parent / "migrations" / "versions"
 
 
 class Chain(Struct, frozen=True):
-    """A row of migrations and the table that says how far a database has come along it."""
+    """A chain of migrations, and the table that stores the version of a database."""
 
     versions: Path
     version_table: str
 
 
 MAIN = Chain(VERSIONS, "alembic_version")
-# Of its own, for the ledger's tables are in another file than the rest on SQLite, and in the same database elsewhere.
+# On SQLite the ledger has a database file of its own, so it has a chain of its own.
 LEDGER = Chain(Path(__file__).parent / "migrations" / "ledger" / "versions", "ledger_version")
 
 
@@ -33,7 +33,7 @@ class NewerSchemaError(OperatorError):
 
 
 async def migrate(database: Database, chain: Chain = MAIN) -> None:
-    """Apply what is missing, in one transaction, one process at a time. Raises NewerSchemaError."""
+    """Apply missing migrations in one transaction, one process at a time. Raises NewerSchemaError."""
     async with database.writing(lock="migrate") as connection:
         current = await connection.run_sync(_current, chain)
         newest = newest_version(chain)
@@ -46,7 +46,7 @@ async def migrate(database: Database, chain: Chain = MAIN) -> None:
 
 
 def newest_version(chain: Chain = MAIN) -> str:
-    """The last migration's number: files are called `0001_what_it_does.py`."""
+    """The number of the last migration; files are named `0001_what_it_does.py`."""
     return max(path.name for path in chain.versions.glob("[0-9]*.py"))[:4]
 
 
@@ -57,7 +57,7 @@ def _current(connection: Connection, chain: Chain) -> str | None:
 
 
 async def _upgrade(connection: AsyncConnection, chain: Chain) -> None:
-    # Alembic takes a quarter of a second to import: only a start that migrates pays it.
+    # Importing Alembic takes a quarter of a second: import it only to migrate.
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext
     from alembic.script import ScriptDirectory

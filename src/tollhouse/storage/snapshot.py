@@ -1,4 +1,4 @@
-"""Copies of several SQLite files as of one moment, while others write them, and putting such copies back."""
+"""Consistent copies of several SQLite files while they are written, and their restore."""
 
 import contextlib
 import os
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from tollhouse.storage.write_lock import take_turn
+from tollhouse.storage.database import begin_immediate
 
 WAIT_SECONDS = 60.0
-"""How long a file's writer is waited for: an ingest writes for seconds."""
+"""How long to wait for a writer: an ingest writes for seconds."""
 BESIDE = ("", "-wal", "-shm", "-journal")
-"""What SQLite keeps beside a database. Left beside another one, it would be taken for that one's last writes."""
+"""Files of one SQLite database. Beside another database, SQLite would apply them to it."""
 
 
 class CopyError(OSError):
@@ -21,11 +21,11 @@ class CopyError(OSError):
 
 
 def copy_together(files: Mapping[str, Path], folder: Path) -> None:
-    """Copy each database into `folder` under its name, all as a power cut at one moment would leave them.
+    """Copy each database into `folder` under its name, all in their state at one moment.
 
-    Writers wait only while that moment is taken. Raises CopyError.
+    Writers wait only while the snapshot starts. Raises CopyError.
     """
-    with _told(), contextlib.ExitStack() as stack:
+    with _as_copy_error(), contextlib.ExitStack() as stack:
         readers = {name: stack.enter_context(closing(_open(file))) for name, file in files.items()}
         _begin_together(files.values(), readers.values())
         for name, reader in readers.items():
@@ -33,16 +33,16 @@ def copy_together(files: Mapping[str, Path], folder: Path) -> None:
 
 
 def version_of(file: Path, table: str) -> str:
-    """How far the database has come along the migrations that `table` counts. Raises CopyError."""
-    with _told(), closing(_open(file)) as connection:
-        found: str = connection.execute(f"SELECT version_num FROM {table}").fetchone()[0]  # noqa: S608 - our name
-        return found
+    """The schema version in `table` of a database. Raises CopyError."""
+    with _as_copy_error(), closing(_open(file)) as connection:
+        version: str = connection.execute(f"SELECT version_num FROM {table}").fetchone()[0]  # noqa: S608 - our name
+        return version
 
 
 def put_back(files: Mapping[Path, Path], in_the_way: Iterable[Path], aside: Path) -> None:
-    """Copy each source to its place; what stands `in_the_way`, with all SQLite keeps beside it, is moved to `aside`.
+    """Copy each source to its place; move the files `in_the_way`, with SQLite's files beside them, to `aside`.
 
-    The copies are whole on the disk before anything is moved.
+    All copies are complete on disk before anything is moved.
     """
     halves = {place: _half(source, place) for place, source in files.items()}
     for file in in_the_way:
@@ -54,32 +54,32 @@ def put_back(files: Mapping[Path, Path], in_the_way: Iterable[Path], aside: Path
 
 
 def _begin_together(files: Iterable[Path], readers: Iterable[sqlite3.Connection]) -> None:
-    """Begin to read all of them while none can be written: what comes next is in none of the copies."""
+    """Start the read transactions of all files while none can be written."""
     with contextlib.ExitStack() as stack:
         for file in files:
-            take_turn(stack.enter_context(closing(_open(file))), WAIT_SECONDS)
+            begin_immediate(stack.enter_context(closing(_open(file))), WAIT_SECONDS)
         for reader in readers:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
 
 
 def _open(file: Path) -> sqlite3.Connection:
-    """Never makes a file that is not there."""
+    """Open an existing file; never create one."""
     return sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", timeout=0, isolation_level=None, uri=True)
 
 
 def _copy(reader: sqlite3.Connection, target: Path) -> None:
     with closing(sqlite3.connect(target)) as copy:
         reader.backup(copy)
-        # One file that needs nothing beside it; the server goes over to a log again.
+        # A single file without a log beside it; the server switches to WAL mode again.
         copy.execute("PRAGMA journal_mode=DELETE")
-        found = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if found != "ok":
-        raise CopyError(f"{target.name} is damaged: {found}")
+        result = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if result != "ok":
+        raise CopyError(f"{target.name} is damaged: {result}")
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _as_copy_error() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
@@ -96,10 +96,10 @@ def _half(source: Path, place: Path) -> Path:
 
 def _move(file: Path, aside: Path) -> None:
     for ending in BESIDE:
-        found = file.with_name(f"{file.name}{ending}")
-        if found.exists():
+        existing = file.with_name(f"{file.name}{ending}")
+        if existing.exists():
             aside.mkdir(parents=True, exist_ok=True)
-            shutil.move(found, aside / found.name)
+            shutil.move(existing, aside / existing.name)
 
 
 def _sync(path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Boolean, Column, Double, Integer, String, Table, select, update
+from sqlalchemy import Boolean, Column, Double, Index, Integer, String, Table, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -25,7 +25,7 @@ account = Table(
     Column("sessions", Integer, key="session_attempts", nullable=False),
     Column("looks", Integer, key="syncs_started", nullable=False),
     Column("look_applied", Integer, key="last_applied_sync", nullable=False),
-    Column("look_again_at", Double, key="next_sync_at", index=True),
+    Column("look_again_at", Double, key="next_sync_at"),
     Column("tier_given", String(16), key="applied_tier", nullable=False),
     Column("subscription_id", String(255)),
     Column("subscription_status", String(32)),
@@ -40,8 +40,12 @@ event = Table(
     Column("id", String(255), primary_key=True),
     Column("type", String(100), nullable=False),
     Column("created", Double, nullable=False),
-    Column("heard_at", Double, key="processed_at", nullable=False, index=True),
+    Column("heard_at", Double, key="processed_at", nullable=False),
 )
+
+# The database keeps the names of its first schema.
+Index("ix_checkout_account_look_again_at", account.c.next_sync_at)
+Index("ix_checkout_event_heard_at", event.c.processed_at)
 
 
 class Account(Struct, frozen=True):

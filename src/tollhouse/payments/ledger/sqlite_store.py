@@ -40,7 +40,7 @@ from tollhouse.payments.ledger.types import (
     Result,
     Transfer,
 )
-from tollhouse.storage.write_lock import take_turn
+from tollhouse.storage.database import begin_immediate
 
 T = TypeVar("T")
 
@@ -162,7 +162,7 @@ def _apply(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) ->
 
 @contextlib.contextmanager
 def _transaction(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) -> Iterator[None]:
-    take_turn(connection, BUSY_TIMEOUT_SECONDS)
+    begin_immediate(connection, BUSY_TIMEOUT_SECONDS)
     try:
         yield
         before_commit(commands)
