@@ -16,7 +16,6 @@ from tests.payments.x402.paying import PAYER, REQUIREMENT, v2
 from tollhouse.client import Agent
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 
-EMAIL = "ada@example.org"
 TREASURY, RELAYER = ACCOUNTS[5], ACCOUNTS[6]
 FACILITATORS_TOKEN = "shared-between-two-servers"
 SOLD = {"price_pro": "pro", "price_ent": "enterprise"}
@@ -58,15 +57,16 @@ async def behind() -> AsyncIterator[Behind]:
 
 
 class Stage:
-    """Sets one call up at a time: what an operation changes or uses up is made for each of its samples anew."""
+    """Prepares one call at a time: what an endpoint changes or consumes is created again for each of its samples."""
 
     def __init__(self, server: Server, behind: Behind, key: str) -> None:
         self._client = httpx2.AsyncClient(base_url=server.base, timeout=30)
         self._behind = behind
         self._key = key
+        self._key_count = 0
 
     async def environment(self, operation: str) -> Environment:
-        """The variables that the operation's samples read, the service's address aside."""
+        """The variables that the endpoint's samples read, except the service's address."""
         made = await self._MAKERS[operation](self) if operation in self._MAKERS else {}
         return {"TOLLHOUSE_KEY": self._key, "TOLLHOUSE_X402_FACILITATOR_AUTH": FACILITATORS_TOKEN, **made}
 
@@ -77,14 +77,17 @@ class Stage:
         headers = {"Authorization": f"Bearer {key or self._key}"}
         answer = await self._client.post(path, json=body, headers=headers)
         assert answer.status_code == 200, answer.text
-        body: dict[str, Any] = answer.json()
-        return body
+        members: dict[str, Any] = answer.json()
+        return members
 
     async def _own_key(self) -> Environment:
-        return {"TOLLHOUSE_KEY": (await self._post("/api/keys/create", {"email": EMAIL}))["api_key"]}
+        """A key with an email of its own: an email may have 20 active keys."""
+        self._key_count += 1
+        email = f"ada-{self._key_count}@example.org"
+        return {"TOLLHOUSE_KEY": (await self._post("/api/keys/create", {"email": email}))["api_key"], "EMAIL": email}
 
     async def _buyer(self) -> Environment:
-        return {**await self._own_key(), "EMAIL": EMAIL, "PRICE_ID": "price_pro"}
+        return {**await self._own_key(), "PRICE_ID": "price_pro"}
 
     async def _customer(self) -> Environment:
         buyer = await self._buyer()
@@ -92,7 +95,7 @@ class Stage:
         return buyer
 
     async def _begin(self, buyer: Environment) -> str:
-        body = {"price_id": buyer["PRICE_ID"], "email": EMAIL, "api_key": buyer["TOLLHOUSE_KEY"]}
+        body = {"price_id": buyer["PRICE_ID"], "email": buyer["EMAIL"], "api_key": buyer["TOLLHOUSE_KEY"]}
         return str((await self._post("/api/stripe/checkout", body))["session_id"])
 
     async def _event(self) -> Environment:
