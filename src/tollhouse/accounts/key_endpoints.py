@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tollhouse import clock
 from tollhouse.accounts.keys import KeyRing, NewKey
@@ -30,9 +30,9 @@ class KeyRequest(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ]
     tier: Annotated[
-        str | None,
+        str | UnsetType,
         Meta(description="The plan that every key starts on. Upgrade a key to get another plan", examples=["free"]),
-    ] = None
+    ] = UNSET
     label: Annotated[
         Annotated[str, Meta(max_length=100, pattern=r"^[^\x00]*$")] | None,
         Meta(description="Your own name for the key", examples=["my agent"]),
@@ -97,7 +97,7 @@ class KeyEndpoints:
     async def create(self, request: Request[None, KeyRequest]) -> KeyIssued:
         """Create a key on the default plan. Raises Problem `tier-not-self-service` or `too-many-keys`."""
         default = self._plans.default.name
-        if request.body.tier not in {None, default}:
+        if request.body.tier not in {UNSET, default}:
             raise self._not_self_service(str(request.body.tier))
         reservation = await self._meter.reserve(f"keys:{request.address}", self._per_address)
         if reservation.verdict.refused_by:
