@@ -123,8 +123,8 @@ def _fill(half: Path, settings: Settings) -> Contents:
 def _beside(databases: Iterable[Path], data_dir: Path) -> list[Path]:
     """The files of the operator and of services in the data folder."""
     names = tuple(database.name for database in databases)
-    found = [file for file in data_dir.iterdir() if file.is_file()]
-    return [file for file in found if not file.name.startswith(names) and not file.name.endswith(NOT_KEPT)]
+    files = [file for file in data_dir.iterdir() if file.is_file()]
+    return [file for file in files if not file.name.startswith(names) and not file.name.endswith(NOT_KEPT)]
 
 
 def _checked(folder: Path) -> Contents:

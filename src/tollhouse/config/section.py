@@ -55,11 +55,11 @@ def setting(default: Any, meaning: str, secrecy: Secrecy = "public") -> Any:
 
 def declarations(sections: Sequence[type[Section]]) -> dict[str, Declaration]:
     """Every setting of these sections by name, in order of declaration."""
-    found = {}
+    declared = {}
     for section in sections:
         types, defaults = get_type_hints(section, include_extras=True), section()
         for one in fields(section):  # type: ignore[arg-type]  # each section is a dataclass
-            found[one.name] = Declaration(
+            declared[one.name] = Declaration(
                 section=(section.__doc__ or "").partition(".")[0],
                 name=one.name,
                 type=types[one.name],
@@ -67,7 +67,7 @@ def declarations(sections: Sequence[type[Section]]) -> dict[str, Declaration]:
                 meaning=one.metadata["meaning"],
                 secrecy=one.metadata["secrecy"],
             )
-    return found
+    return declared
 
 
 def requirement(annotation: Any) -> str:

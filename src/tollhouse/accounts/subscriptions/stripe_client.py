@@ -165,14 +165,14 @@ class StripeApi:
             {"customer": customer_id, "status": "all", "limit": PAGE_SIZE}
         )
         try:
-            found = await self._call(request, lambda listed: [_read_subscription(one) for one in listed.data])
+            subscriptions = await self._call(request, lambda listed: [_read_subscription(one) for one in listed.data])
         except StripeCallFailed as failure:
             if failure.is_missing:
                 return ()  # Stripe ends every subscription of a customer it deletes.
             raise
         return [
             structs.replace(one, price_ids=await self._paid_prices(one.id)) if one.status == RETRIED_STATUS else one
-            for one in found
+            for one in subscriptions
         ]
 
     async def cancel_subscription(self, subscription_id: str) -> None:
