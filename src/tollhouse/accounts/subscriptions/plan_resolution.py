@@ -45,7 +45,7 @@ class Resolution(Struct, frozen=True):
 def resolve_plan(
     subscriptions: Sequence[Subscription], prices: Mapping[str, str], plans: Plans, *, key_is_active: bool
 ) -> Resolution:
-    """Resolve to the newest subscription that pays for a plan; it replaces older ones, so that no one pays twice for a key.
+    """Resolve to the newest subscription that pays for a plan. It replaces older ones: no key is paid twice.
 
     All subscriptions of a revoked key are superfluous.
     """
