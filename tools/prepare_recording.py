@@ -13,13 +13,14 @@ from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense.ingest import recording
 from tollhouse.services.defense.ingest.recording import PREPARED, ingest_recording
+from tollhouse.services.defense.news.store import Tables, read_tables
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.settings import DefenseSettings
 
 TARGET = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/recording" / PREPARED
 
 
-async def prepare(folder: Path) -> recording.Tables:
+async def prepare(folder: Path) -> Tables:
     """The tables of a store that ingested and published the recording."""
     settings = Settings(data_dir=str(folder), background_work=False)
     async with open_context(settings, answers_calls=False) as context:
@@ -29,7 +30,7 @@ async def prepare(folder: Path) -> recording.Tables:
         # Publishing adds pages to the articles; the second run records them as seen by the other source mode too.
         await publisher.publish_stored(folder)
         async with context.database.reading() as connection:
-            return await recording.tables(connection)
+            return await read_tables(connection)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from tollhouse.services.defense.ingest import recording
 from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.services.defense.ingest.recording import PREPARED, load_recording, recorded_exports, recording_folder
 from tollhouse.services.defense.ingest.recording import ingest_recording as ingest_exports
+from tollhouse.services.defense.news.store import read_tables
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import open_database
@@ -41,7 +42,7 @@ def prepared():
 
 async def stored(database):
     async with database.reading() as connection:
-        return await recording.tables(connection)
+        return await read_tables(connection)
 
 
 async def slots(database):

@@ -15,27 +15,12 @@ Place = tuple[int, int, int, EntityType]
 
 # Our types by annotators' names for them, in lower case and without signs.
 _TYPES: dict[str, EntityType] = {
-    "person": "person",
-    "per": "person",
-    "organization": "organization",
-    "organisation": "organization",
-    "org": "organization",
-    "corporation": "organization",
-    "company": "organization",
-    "group": "organization",
-    "norp": "organization",
-    "location": "location",
-    "loc": "location",
-    "gpe": "location",
-    "geoloc": "location",
-    "facility": "location",
-    "fac": "location",
-    "platform": "platform",
-    "militaryplatform": "platform",
-    "weapon": "platform",
-    "aircraft": "platform",
-    "vehicle": "platform",
-}
+    "person": "person", "per": "person", "organization": "organization", "organisation": "organization",
+    "org": "organization", "corporation": "organization", "company": "organization", "group": "organization",
+    "norp": "organization", "location": "location", "loc": "location", "gpe": "location", "geoloc": "location",
+    "facility": "location", "fac": "location", "platform": "platform", "militaryplatform": "platform",
+    "weapon": "platform", "aircraft": "platform", "vehicle": "platform",
+}  # fmt: skip
 
 
 def evaluate(path: Path, progress: Callable[[str], None]) -> dict[str, Any]:

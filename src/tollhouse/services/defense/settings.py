@@ -8,8 +8,7 @@ from msgspec import Meta
 from tollhouse.config.section import HttpUrl, PositiveFloat, PositiveInt, Section, setting
 
 FeedUrl = Annotated[
-    str,
-    Meta(pattern="^https?://", max_length=500, description="an http:// or https:// URL of at most 500 characters"),
+    str, Meta(pattern="^https?://", max_length=500, description="an http:// or https:// URL of at most 500 characters")
 ]
 
 # RSS and Atom feeds of defense publishers.

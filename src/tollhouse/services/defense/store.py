@@ -12,10 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tollhouse.storage.database import Transaction, metadata, upsert
 
 feed_revision = Table(
-    "feed_revision",
-    metadata,
-    Column("feed", String(20), primary_key=True),
-    Column("revision", Integer, nullable=False),
+    "feed_revision", metadata, Column("feed", String(20), primary_key=True), Column("revision", Integer, nullable=False)
 )
 
 CHUNK = 500

@@ -7,69 +7,38 @@ modifiers, and a noun from the lexicon or a name.
 
 from collections.abc import Sequence
 
-from tollhouse.services.defense.entities.lexicon import (
-    ADJECTIVES,
-    CLOSERS,
-    COUNTRY_NAMES,
-    DEMONYMS,
-    DETERMINERS,
-    DIRECTIONS,
-    HEADS,
-    INNER,
-    OF_HEADS,
-    PAIRS,
-    PEOPLES,
-    PLACE_PREPOSITIONS,
-    PREPOSITIONS,
-    PRONOUNS,
-    TITLES,
-    UNCOUNTED,
-    VAGUE,
-    Known,
-    find_known,
-)
+from tollhouse.services.defense.entities import lexicon
+from tollhouse.services.defense.entities.lexicon import Known, find_known
 from tollhouse.services.defense.entities.mention import EntityType, Span
 from tollhouse.services.defense.entities.tagger import tag
 
 _ACTORS = frozenset(["by", "with", "between", "against", "for", "as", "that", "notably", "ally", "allies"])
-_VERBS = frozenset(
-    [
-        "is",
-        "has",
-        "will",
-        "would",
-        "can",
-        "could",
-        "should",
-        "must",
-        "was",
-        "were",
-        "are",
-        "have",
-        "had",
-        "did",
-        "does",
-        "do",
-        "may",
-        "said",
-        "says",
-        "also",
-        "not",
-    ]
-)
+_VERBS = frozenset([
+    "is", "has", "will", "would", "can", "could", "should", "must", "was", "were", "are", "have", "had", "did", "does",
+    "do", "may", "said", "says", "also", "not",
+])  # fmt: skip
 _LINKS = frozenset((",", "and", "or", "the"))
+_PHRASE_ENDS = lexicon.PREPOSITIONS | lexicon.CLOSERS | lexicon.DETERMINERS
 
 
 def sentence_mentions(words: Sequence[str]) -> list[Span]:
     """The mentions in a sentence's words, without overlaps."""
     lowers = [word.lower() for word in words]
     known = find_known(words, lowers)
-    return _find_mentions(words, lowers, as_governments(lowers, tag(words, known), known))
+    reader = _Reader(words, lowers, _as_governments(lowers, tag(words, known), known))
+    mentions: list[Span] = []
+    position = 0
+    while position < len(words):
+        span = reader.mention(position)
+        if span:
+            mentions.append(span)
+        position = span.end if span else position + 1
+    return mentions
 
 
-def as_governments(lowers: Sequence[str], names: Sequence[Span], known: Sequence[Known]) -> list[Span]:
+def _as_governments(lowers: Sequence[str], names: Sequence[Span], known: Sequence[Known]) -> list[Span]:
     """Relabel countries that act as governments as organizations; countries in a list get the label of the first."""
-    countries = {(found.start, found.end) for found in known if found.label == "country"}
+    countries = {(name.start, name.end) for name in known if name.label == "country"}
     judged: list[Span] = []
     for name in names:
         if name.type != "location" or (name.start, name.end) not in countries:
@@ -89,30 +58,17 @@ def _acts(lowers: Sequence[str], name: Span) -> bool:
         return False
     first = name.start - (name.start > 0 and lowers[name.start - 1] == "the")
     before = lowers[first - 1] if first else ""
-    if before in PLACE_PREPOSITIONS:
+    if before in lexicon.PLACE_PREPOSITIONS:
         return False
     after = lowers[name.end] if name.end < len(lowers) else "."
     if before in _ACTORS or not before or after in _VERBS or after in ("'", "\u2019", "'s", "\u2019s"):
         return True
-    return after[0].isalpha() and after not in PREPOSITIONS and after not in CLOSERS and after not in DETERMINERS
+    return after[0].isalpha() and after not in _PHRASE_ENDS
 
 
 _APOSTROPHES = frozenset("'\u2019")
 _BEFORE_NAMES = frozenset(["the", "this", "these", "our"])
 _HYPHENS = frozenset("-\u2010\u2011\u2013")
-
-
-def _find_mentions(words: Sequence[str], lowers: Sequence[str], names: Sequence[Span]) -> list[Span]:
-    """The mentions of a sentence in order: `names` extended to phrases, nouns and pronouns."""
-    reader = _Reader(words, lowers, names)
-    found: list[Span] = []
-    position = 0
-    while position < len(words):
-        span = reader.mention(position)
-        if span:
-            found.append(span)
-        position = span.end if span else position + 1
-    return found
 
 
 class _Reader:
@@ -128,12 +84,12 @@ class _Reader:
         span = self.phrase(start)
         if span:
             return self._with_of(self._with_possession(self._with_country(span)))
-        type_ = PRONOUNS.get(self.lowers[start])
+        type_ = lexicon.PRONOUNS.get(self.lowers[start])
         return Span(start, start + 1, type_, "pronoun") if type_ and self.words[start] != "US" else None
 
     def phrase(self, start: int) -> Span | None:
         """The noun phrase that begins at this word and ends in a noun of our lists or in a name."""
-        has_article = self.lowers[start] in (_BEFORE_NAMES if start + 1 in self.names else DETERMINERS)
+        has_article = self.lowers[start] in (_BEFORE_NAMES if start + 1 in self.names else lexicon.DETERMINERS)
         position = start + has_article
         best: Span | None = None
         while position < len(self.words):
@@ -143,66 +99,65 @@ class _Reader:
             elif head := self._head(position):
                 best = Span(start, position + head[1], head[0], "noun")
                 position = best.end
-                if self._plural(position - 1) and self.lowers[position - 1] not in ADJECTIVES:
+                if self._plural(position - 1) and self.lowers[position - 1] not in lexicon.ADJECTIVES:
                     break
-            elif (
-                self._describes(position, start)
-                or self._links(position, start)
-                or (has_article and self._leads(position))
-            ):
+            elif self._describes(position, start) or (has_article and self._leads(position)):
                 position += 1
             else:
                 break
-        return self._bare(best) if best and self._ends(best, position) else self._name(start)
+        if best is None or not self._ends(best, position):
+            return self._name(start)
+        if best.type == "platform" and best.end - best.start == 2 and self.lowers[best.start] in lexicon.DETERMINERS:
+            # An undescribed weapon or craft goes without its article.
+            return Span(best.start + 1, best.end, best.type, best.form)
+        return best
 
     def _head(self, position: int) -> tuple[EntityType, int] | None:
         lower = self.lowers[position]
-        if position + 1 < len(self.words) and (pair := PAIRS.get((lower, self.lowers[position + 1]))):
+        if position + 1 < len(self.words) and (pair := lexicon.PAIRS.get((lower, self.lowers[position + 1]))):
             return pair, 2
-        type_ = HEADS.get(lower)
-        return (type_, 1) if type_ else ("organization", 1) if self.words[position] in PEOPLES else None
+        type_ = lexicon.HEADS.get(lower)
+        return (type_, 1) if type_ else ("organization", 1) if self.words[position] in lexicon.PEOPLES else None
 
     def _describes(self, position: int, start: int) -> bool:
+        """Whether a word continues the phrase before its noun: a modifier, or a hyphen between two words."""
         word, lower = self.words[position], self.lowers[position]
-        if position == start and lower in INNER:
+        if word in _HYPHENS:
+            return start < position < len(self.words) - 1
+        if position == start and lower in lexicon.INNER:
             return False
-        return lower in ADJECTIVES or word in DEMONYMS or word in TITLES
+        return lower in lexicon.ADJECTIVES or word in lexicon.DEMONYMS or word in lexicon.TITLES
 
     def _outset(self, start: int, name: int) -> int:
         """Where a name with no article begins: "northern Chad" is one, "stable Chad" is not."""
-        while start < name and self.words[start] not in DEMONYMS and self.lowers[start] not in DIRECTIONS:
-            start += 1
-        return start
-
-    def _links(self, position: int, start: int) -> bool:
-        """A hyphen between two words of the phrase."""
-        return self.words[position] in _HYPHENS and start < position < len(self.words) - 1
+        for position in range(start, name):
+            if self.words[position] in lexicon.DEMONYMS or self.lowers[position] in lexicon.DIRECTIONS:
+                return position
+        return name
 
     def _leads(self, position: int) -> bool:
         """An unknown word right before a noun of ours: "their former jailer"."""
-        lower = self.words[position]
-        if not lower.islower() or lower in PREPOSITIONS or lower in CLOSERS or lower in DETERMINERS:
-            return False
-        return position + 1 < len(self.words) and self.lowers[position + 1] in HEADS
+        word = self.words[position]
+        is_unknown = word.islower() and word not in _PHRASE_ENDS
+        return is_unknown and position + 1 < len(self.words) and self.lowers[position + 1] in lexicon.HEADS
 
     def _ends(self, best: Span, position: int) -> bool:
         """Whether the phrase ends in its noun, which then describes nothing else."""
-        if best.end != position or (best.form == "noun" and self._is_vague(best)):
+        if best.end != position:
             return False
+        if best.form == "noun" and best.end - best.start == 1:
+            # A noun alone: vague ones say too little, and others must be plural or a platform.
+            is_platform = best.type == "platform"
+            if self.lowers[best.start] in lexicon.VAGUE or not (is_platform or self._plural(best.start)):
+                return False
         if position == len(self.words) or self._closes(position):
             return True
         if best.form == "name":
             return best.start in self.names or self._is_verb(position)
         # What flies or explodes also names the kind of an attack: "a rocket salvo".
-        if best.type == "platform" or (self.lowers[best.start] in DETERMINERS and self._is_verb(position)):
+        if best.type == "platform" or (self.lowers[best.start] in lexicon.DETERMINERS and self._is_verb(position)):
             return True
-        return self._plural(position - 1) and self.lowers[position - 1] not in ADJECTIVES
-
-    def _is_vague(self, noun: Span) -> bool:
-        """Whether a noun stands quite alone and says too little."""
-        if noun.end - noun.start > 1:
-            return False
-        return self.lowers[noun.start] in VAGUE or not (self._plural(noun.start) or noun.type == "platform")
+        return self._plural(position - 1) and self.lowers[position - 1] not in lexicon.ADJECTIVES
 
     def _is_verb(self, position: int) -> bool:
         """Whether a word looks like a verb, or like an adverb before one."""
@@ -210,18 +165,12 @@ class _Reader:
 
     def _closes(self, position: int) -> bool:
         """Whether no noun phrase goes on with this word."""
-        word, lower = self.words[position], self.lowers[position]
-        return not word[0].islower() or lower in PREPOSITIONS or lower in CLOSERS or lower in DETERMINERS
+        return not self.words[position][0].islower() or self.lowers[position] in _PHRASE_ENDS
 
     def _plural(self, position: int) -> bool:
         lower = self.lowers[position]
-        return self.words[position] in PEOPLES or (lower[-1] == "s" and lower[-2:] != "ss") or lower in UNCOUNTED
-
-    def _bare(self, span: Span) -> Span:
-        """A weapon or craft not described goes without its article."""
-        if span.type == "platform" and self.lowers[span.start] in DETERMINERS and span.end - span.start == 2:
-            return Span(span.start + 1, span.end, span.type, span.form)
-        return span
+        is_plural = lower[-1] == "s" and lower[-2:] != "ss"
+        return is_plural or self.words[position] in lexicon.PEOPLES or lower in lexicon.UNCOUNTED
 
     def _name(self, start: int) -> Span | None:
         """The name at this word where the phrase as a whole is something else: "the [Kherson] offensive"."""
@@ -229,24 +178,19 @@ class _Reader:
         if name or self.lowers[start] != "the":
             return name
         name = self.names.get(start + 1)
-        return Span(start, name.end, name.type) if name and self._stands_alone(name) else None
-
-    def _stands_alone(self, name: Span) -> bool:
-        """Whether a name does more than describe what follows; a name of many words keeps its article even then."""
+        if name is None:
+            return None
+        # One word that only describes what follows goes without the article; a name of several words keeps it.
         end = name.end
-        return (
-            end - name.start > 1
-            or end == len(self.words)
-            or self._closes(end)
-            or self.lowers[end].endswith(("s", "ed", "ly"))
-        )
+        stands_alone = end - name.start > 1 or end == len(self.words) or self._closes(end)
+        return Span(start, end, name.type) if stands_alone or self.lowers[end].endswith(("s", "ed", "ly")) else None
 
     def _with_country(self, span: Span) -> Span:
         """A place and the country it lies in: "Odesa, Ukraine"."""
         country = self.names.get(span.end + 1) if self.words[span.end : span.end + 1] == [","] else None
         if span.form != "name" or span.type != "location" or not country or country.type != "location":
             return span
-        if " ".join(self.lowers[span.start : span.end]).removeprefix("the ") in COUNTRY_NAMES:
+        if " ".join(self.lowers[span.start : span.end]).removeprefix("the ") in lexicon.COUNTRY_NAMES:
             return span
         after = self.lowers[country.end : country.end + 2]
         if after[:1] == ["and"] or (after[:1] == [","] and (after[1:] == ["and"] or country.end + 1 in self.names)):
@@ -255,22 +199,18 @@ class _Reader:
 
     def _with_possession(self, span: Span) -> Span:
         """What a possessor has, where that is a noun of ours: "Lukashenko's weary army"."""
-        after = self._past_possessive(span.end)
-        had = self.phrase(after) if after is not None and after < len(self.words) else None
+        after, words = span.end, self.words
+        if after < len(words) and self.lowers[after] in ("'s", "\u2019s"):
+            after += 1
+        elif after + 1 < len(words) and words[after] in _APOSTROPHES:
+            after += 1 + (words[after + 1] == "s")
+        had = self.phrase(after) if span.end < after < len(words) else None
         return Span(span.start, had.end, had.type, "noun") if had and had.form == "noun" else span
-
-    def _past_possessive(self, position: int) -> int | None:
-        words = self.words
-        if position < len(words) and self.lowers[position] in ("'s", "\u2019s"):
-            return position + 1
-        if position + 1 < len(words) and words[position] in _APOSTROPHES:
-            return position + 1 + (words[position + 1] == "s")
-        return None
 
     def _with_of(self, span: Span) -> Span:
         """What a noun belongs to: "the port of Odesa", "members of the Rada"."""
         end = span.end
-        if end + 1 < len(self.words) and self.lowers[end] == "of" and self.lowers[end - 1] in OF_HEADS:
+        if end + 1 < len(self.words) and self.lowers[end] == "of" and self.lowers[end - 1] in lexicon.OF_HEADS:
             other = self.phrase(end + 1)
             if other:
                 return Span(span.start, other.end, span.type, span.form)

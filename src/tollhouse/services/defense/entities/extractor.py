@@ -1,22 +1,14 @@
 """Extract names from text: known names, the tagger, names that a headline ran together, and filters."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from tollhouse.services.defense.entities.lexicon import (
-    CERTAIN,
-    DEMONYMS,
-    GIVEN,
-    ORGANIZATION_HEADS,
-    SURNAMES,
-    TITLES,
-    Known,
-    find_known,
-)
+from tollhouse.services.defense.entities import lexicon
+from tollhouse.services.defense.entities.lexicon import GIVEN, TITLES, Known, find_known
 from tollhouse.services.defense.entities.mention import EntityType, Mention, Span
 from tollhouse.services.defense.entities.tagger import tag
 from tollhouse.services.defense.entities.tokens import sentences
 
-_WITHIN: dict[str, EntityType] = {**CERTAIN, "regions": "location"}
+_WITHIN: dict[str, EntityType] = {**lexicon.CERTAIN, "regions": "location"}
 # "Islamic State in Iraq" is one name, although Iraq is also a name.
 _LINKS = frozenset(["of", "for", "in", "the", "and", "&", "-", "de", "'s", "\u2019s"])
 _SUFFIXES = frozenset(["Jr", "Jr.", "Sr", "Sr.", "II", "III", "IV"])
@@ -29,8 +21,12 @@ _ALSO_VERBS = frozenset(
 def split_joined_names(spans: Sequence[Span], words: Sequence[str], known: Sequence[Known]) -> list[Span]:
     """Split spans that contain several names; keep the order, without overlaps."""
     taken = {place for span in spans for place in range(span.start, span.end)}
-    parts = [part for span in spans for part in _parts(_with_given(span, words, taken), words, known)]
-    return [part for part in parts if not _is_scrap(part, words, known)]
+    return [
+        part
+        for span in spans
+        for part in _parts(_with_given(span, words, taken), words, known)
+        if not _is_scrap(part, words, known)
+    ]
 
 
 def _with_given(span: Span, words: Sequence[str], taken: Collection[int]) -> Span:
@@ -53,17 +49,20 @@ def _parts(span: Span, words: Sequence[str], known: Sequence[Known]) -> Iterator
         yield from _persons(span, words, [it for it in inside if _is_beside_a_person(it, span, words)])
     elif span.type == "organization" and inside and _is_enumeration(span, words, inside):
         yield from (Span(it.start, it.end, _WITHIN[it.label]) for it in inside)
-    elif span.type == "organization" and _ends_in_a_person(words[span.start : span.end]):
-        yield Span(span.end - 2, span.end, "person")
+    elif span.type == "organization" and _len(span) > 2 and _is_person(words[span.end - 2 : span.end]):
+        is_one = _are_joined(words[span.start : span.end])
+        yield span if is_one else Span(span.end - 2, span.end, "person")
     else:
         yield span
 
 
-def _ends_in_a_person(named: Sequence[str]) -> bool:
-    """Whether the words end in a known person and nothing joins them to one name."""
-    if len(named) <= 2 or any(word in ORGANIZATION_HEADS or word in _LINKS for word in named):
-        return False
-    return named[-2] in GIVEN and _is_surname(named[-1])
+def _is_person(pair: Sequence[str]) -> bool:
+    return pair[0] in GIVEN and _is_surname(pair[1])
+
+
+def _are_joined(words: Iterable[str]) -> bool:
+    """Whether one of the words joins names to one name of an organization."""
+    return any(word in lexicon.ORGANIZATION_HEADS or word in _LINKS for word in words)
 
 
 def _len(it: Span | Known) -> int:
@@ -76,8 +75,7 @@ def _is_enumeration(span: Span, words: Sequence[str], inside: Sequence[Known]) -
     rest = [words[place] for place in range(span.start, span.end) if place not in taken]
     # The Senate is known, but Georgia's Senate is another.
     alone = [words[it.start] for it in inside if _len(it) == 1]
-    is_one = any(word in ORGANIZATION_HEADS or word in _LINKS for word in (*rest, *alone))
-    return len(taken) >= len(rest) and not is_one
+    return len(taken) >= len(rest) and not _are_joined((*rest, *alone))
 
 
 def _is_beside_a_person(it: Known, span: Span, words: Sequence[str]) -> bool:
@@ -90,16 +88,15 @@ def _is_beside_a_person(it: Known, span: Span, words: Sequence[str]) -> bool:
 def _persons(span: Span, words: Sequence[str], inside: Sequence[Known]) -> Iterator[Span]:
     """The persons between the other names inside, split at titles and surnames."""
     start = span.start
-    for it in [*inside, None]:
-        end = it.start if it else span.end
-        yield from _people(start, end, words)
-        if it:
-            yield Span(it.start, it.end, _WITHIN[it.label])
-            start = it.end
+    for it in inside:
+        yield from _people(start, it.start, words)
+        yield Span(it.start, it.end, _WITHIN[it.label])
+        start = it.end
+    yield from _people(start, span.end, words)
 
 
 def _people(start: int, end: int, words: Sequence[str]) -> Iterator[Span]:
-    if end - start > 1 and start == 0 and words[0].lower().endswith(_PARTICIPLES) and words[1] in SURNAMES:
+    if end - start > 1 and start == 0 and words[0].lower().endswith(_PARTICIPLES) and words[1] in lexicon.SURNAMES:
         start += 1
     for place in range(start + 1, end):
         if _begins_another(place, end, words):
@@ -118,7 +115,7 @@ def _begins_another(place: int, end: int, words: Sequence[str]) -> bool:
 
 
 def _is_surname(word: str) -> bool:
-    return word in SURNAMES and word not in GIVEN
+    return word in lexicon.SURNAMES and word not in GIVEN
 
 
 def _is_scrap(span: Span, words: Sequence[str], known: Sequence[Known]) -> bool:
@@ -151,16 +148,13 @@ def extract_names(text: str) -> Iterator[Mention]:
 def sentence_names(words: Sequence[str]) -> list[Span]:
     """The names in a sentence's words. An office alone ("Foreign Secretary") is not a name."""
     known = find_known(words, [word.lower() for word in words])
-    found = split_joined_names(tag(words, known), words, known)
-    return [span for span in found if not _is_no_name(span, words[span.start : span.end])]
+    spans = split_joined_names(tag(words, known), words, known)
+    return [span for span in spans if not _is_no_name(span, words[span.start : span.end])]
 
 
 def _is_no_name(span: Span, words: Sequence[str]) -> bool:
     """Whether it is an office without a name, or a thing that headlines capitalize."""
     if any(word.lower() in _THINGS for word in words):
         return True
-    return span.type == "person" and (_is_office(words) or words[-1].lower() in _BUILDINGS)
-
-
-def _is_office(words: Sequence[str]) -> bool:
-    return all(word in TITLES or word in DEMONYMS or word in _SMALL for word in words)
+    is_office = all(word in TITLES or word in lexicon.DEMONYMS or word in _SMALL for word in words)
+    return span.type == "person" and (is_office or words[-1].lower() in _BUILDINGS)

@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import accumulate
 from typing import Any
 
 from msgspec import Struct
@@ -41,31 +42,23 @@ class Known(Struct, frozen=True):
 def find_known(words: Sequence[str], lowers: Sequence[str]) -> list[Known]:
     """The known names in a sentence, in order, longest first at each position, without overlaps."""
     designators = list(_designators(words, text)) if _HINT.search(text := " ".join(words)) else []
-    taken = {found.start: found for found in designators}
-    known = []
+    by_start = {name.start: name for name in designators}
+    known: list[Known] = []
     if any("\u2019" in word for word in lowers):
         lowers = [word.replace("\u2019", "'") for word in lowers]
     shouted = not any(map(str.islower, words))
     position = 0
     while position < len(words):
-        found = taken.get(position)
-        if found is None and not (shouted and lowers[position] in _SMALL_WORDS):
-            found = _longest(words, lowers, position)
-        if found:
-            known.append(found)
-        position = found.end if found else position + 1
-    return _joined(known)
-
-
-def _joined(known: list[Known]) -> list[Known]:
-    """Join adjacent platforms: MQ-9 Reaper."""
-    joined: list[Known] = []
-    for found in known:
-        if joined and found.label == joined[-1].label == PLATFORM and found.start == joined[-1].end:
-            joined[-1] = Known(joined[-1].start, found.end, PLATFORM)
-        else:
-            joined.append(found)
-    return joined
+        name = by_start.get(position)
+        if name is None and not (shouted and lowers[position] in _SMALL_WORDS):
+            name = _longest(words, lowers, position)
+        if name and known and name.label == known[-1].label == PLATFORM and name.start == known[-1].end:
+            # Join adjacent platforms: MQ-9 Reaper.
+            known[-1] = Known(known[-1].start, name.end, PLATFORM)
+        elif name:
+            known.append(name)
+        position = name.end if name else position + 1
+    return known
 
 
 @cache
@@ -89,16 +82,11 @@ def _longest(words: Sequence[str], lowers: Sequence[str], start: int) -> Known |
 
 def _designators(words: Sequence[str], text: str) -> Iterator[Known]:
     """Platforms by the pattern of their designator; `text` is the words joined by spaces."""
-    starts, ends, at = {}, {}, 0
-    for position, word in enumerate(words):
-        starts[at] = position
-        at += len(word)
-        ends[at] = position + 1
-        at += 1
+    ends = list(accumulate(len(word) + 1 for word in words))
+    starts = [0, *ends]
     for match in _DESIGNATOR.finditer(text):
-        start, end = starts.get(match.start()), ends.get(match.end())
-        if start is not None and end is not None:
-            yield Known(start, end, PLATFORM)
+        if match.start() in starts and match.end() + 1 in ends:
+            yield Known(starts.index(match.start()), ends.index(match.end() + 1) + 1, PLATFORM)
 
 
 def shortened(country: str) -> list[str]:
@@ -122,8 +110,12 @@ def _entries() -> Iterator[tuple[str, str]]:
     yield from ((f"{name}.", "country") for name in ("U.S", "U.K", "U.S.A", "U.A.E"))
 
 
-def _index() -> dict[str, list[tuple[tuple[str, ...], tuple[str, ...] | None, str]]]:
-    by_words: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[str, ...] | None, str]] = {}
+# The words in lower case, their exact spelling if it matters, and the label.
+_Entry = tuple[tuple[str, ...], tuple[str, ...] | None, str]
+
+
+def _index() -> dict[str, list[_Entry]]:
+    by_words: dict[tuple[str, ...], _Entry] = {}
     for name, label in _entries():
         for split in _splits(name.replace("\u2019", "'")):
             lower = tuple(word.lower() for word in split)
@@ -131,7 +123,7 @@ def _index() -> dict[str, list[tuple[tuple[str, ...], tuple[str, ...] | None, st
             abbreviation = len(name) < _SHORT and name[1:] != name[1:].lower()
             exact = split if abbreviation or name.islower() else None
             by_words[lower] = (lower, exact, label)
-    by_first: dict[str, list[tuple[tuple[str, ...], tuple[str, ...] | None, str]]] = {}
+    by_first: dict[str, list[_Entry]] = {}
     for entry in sorted(by_words.values(), key=lambda entry: -len(entry[0])):
         by_first.setdefault(entry[0][0], []).append(entry)
     return by_first
@@ -144,19 +136,15 @@ def _splits(name: str) -> set[tuple[str, ...]]:
     return {split for split in (ours, apart, tuple(name.split())) if split}
 
 
-def _patterns() -> re.Pattern[str]:
-    patterns = table("platforms")["patterns"].values()
-    # Words are separated by spaces, and hyphens and slashes may be words.
-    spaced = _HYPHEN.sub(" ?[-\u2010\u2011\u2013] ?", "|".join(patterns)).replace("/", " ?/ ?")
-    return re.compile(rf"(?<![\w-])(?:{spaced})(?![\w-])")
-
-
 # In a headline in capitals "IS" and "WHO" are ordinary words.
 _SMALL_WORDS = frozenset(f"{table('nouns')['around']['closers']} {table('nouns')['around']['prepositions']}".split())
 _BY_FIRST = _index()
 # Every designator has a digit or the prefix of a ship or vehicle.
 _HINT = re.compile(r"\d|\b[A-Z][A-Za-z]{2,5} [A-Z]|\b(?:BMP|BTR|BMD|RPG|MT)")
-_DESIGNATOR = _patterns()
+# Words are separated by spaces, and hyphens and slashes may be words.
+_PATTERNS = "|".join(table("platforms")["patterns"].values()).replace("/", " ?/ ?")
+_SPACED = _HYPHEN.sub(" ?[-\u2010\u2011\u2013] ?", _PATTERNS)
+_DESIGNATOR = re.compile(rf"(?<![\w-])(?:{_SPACED})(?![\w-])")
 
 
 def _words(*texts: str) -> frozenset[str]:

@@ -64,14 +64,12 @@ class Identity(Struct, frozen=True):
 
 def identify(mentions: Sequence[Mention]) -> list[Identity | None]:
     """The entity of each mention in an article; None if a surname is ambiguous or only a given name is known."""
-    context = _Context(mentions)
-    return [context.identity(mention) for mention in mentions]
+    return list(map(_Context(mentions).identity, mentions))
 
 
 def entity_id(type_: EntityType, name: str) -> str:
     """`entity_` and 64 bits of SHA-256 in hexadecimal."""
-    digest = hashlib.sha256(f"{type_}\n{name.casefold()}".encode()).hexdigest()
-    return f"entity_{digest[:16]}"
+    return "entity_" + hashlib.sha256(f"{type_}\n{name.casefold()}".encode()).hexdigest()[:16]
 
 
 class _Context:
@@ -97,7 +95,9 @@ class _Context:
             type_, name = known
         elif type_ == "person":
             full = self._full(name, self.people)
-            if full is None or _is_given_alone(full, mention):
+            # "George" is only a given name, "Prince George" is not.
+            is_given_alone = full in GIVEN and full not in SURNAMES and len(mention.text.split()) == 1
+            if full is None or is_given_alone:
                 return None
             name = full
         elif type_ == "organization":
@@ -121,15 +121,10 @@ def bare_name(mention: Mention) -> str:
     return " ".join(map(_cased, text.split())) if mention.type == "location" else text
 
 
-def _is_given_alone(name: str, mention: Mention) -> bool:
-    """Whether it is only a given name: "George", but not "Prince George"."""
-    return name in GIVEN and name not in SURNAMES and len(mention.text.split()) == 1
-
-
 def _without_owner(text: str) -> str:
     """Tigray for "Ethiopia's Tigray", Moscow for "Moscow president"."""
-    owner, found, owned = text.partition("'s ")
-    words = (owned if found and find_country(owner) else text).split()
+    owner, _, owned = text.partition("'s ")
+    words = (owned if owned and find_country(owner) else text).split()
     while len(words) > 1 and words[-1].islower() and words[-1].capitalize() in TITLES:
         del words[-1]
     return " ".join(words)
@@ -142,7 +137,7 @@ def _person(text: str) -> str:
     while len(words) > 2 and words[-1] in _SUFFIXES:
         del words[-1]
     name = [word for place, word in enumerate(words) if place in (0, len(words) - 1) or not _is_initial(word)]
-    return " ".join(_cased(word) for word in name)
+    return " ".join(map(_cased, name))
 
 
 def _leads_title(words: Sequence[str]) -> bool:
@@ -168,8 +163,7 @@ def _known(name: str, type_: EntityType) -> tuple[EntityType, str] | None:
     country = find_country(_shortened().get(_key(name), name))
     if country:
         return "location", country.name
-    canonical = _aliases().get((type_, _key(name)))
-    if canonical:
+    if type_ == "organization" and (canonical := _aliases().get(_key(name))):
         return type_, canonical
     return ("location", name) if _key(name) in _places() else None
 
@@ -182,19 +176,19 @@ def _shortened() -> dict[str, str]:
 @cache
 def _places() -> frozenset[str]:
     """The places in the lexicon, whatever their tag."""
-    listed = (names for names in table("places")["places"].values())
-    return frozenset(_key(name) for names in listed for name in names.replace("\n", "|").split("|") if name.strip())
+    lists = table("places")["places"].values()
+    return frozenset(_key(name) for names in lists for name in names.replace("\n", "|").split("|") if name.strip())
 
 
 @cache
-def _aliases() -> dict[tuple[EntityType, str], str]:
-    listed: list[tuple[EntityType, str, str]] = [
-        ("organization", alias, canonical)
+def _aliases() -> dict[str, str]:
+    """The canonical names of organizations by their aliases."""
+    return {
+        _key(alias): canonical
         for list_ in ("companies", "forces")
         for canonical, aliases in table(list_).items()
         for alias in (*aliases, canonical)
-    ]
-    return {(type_, _key(alias)): canonical for type_, alias, canonical in listed}
+    }
 
 
 def _key(name: str) -> str:

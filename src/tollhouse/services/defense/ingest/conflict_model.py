@@ -36,37 +36,13 @@ _MEMORY = (GROUPS.index("memory"),)
 FIGHT_ROOTS = frozenset({"18", "19", "20"})
 
 NAMES: tuple[str, ...] = (
-    *(f"words_{group}" for group in GROUPS),
-    "words_none",
-    "words_violent_kinds",
-    "words_tame_kinds",
-    "killing_by_mishap_or_crime",
-    "violent_in_war_country",
-    "violent_in_anglosphere",
-    "none_in_war_country",
-    "place_war",
-    "place_unrest",
-    "place_anglosphere",
-    "place_unknown",
-    "actor_war",
-    "actor_unrest",
-    "actors_two_countries",
-    "actor_military",
-    "actor_irregular",
-    "actor_spy",
-    "actor_civilian",
-    "code_bombing",
-    "code_firearms",
-    "code_artillery",
-    "code_occupation",
-    "code_mass",
-    "code_assault_only",
-    "share_of_fights",
-    "share_of_protests",
-    "fights_log",
-    "tone",
-    "tone_grim",
-)
+    *(f"words_{group}" for group in GROUPS), "words_none", "words_violent_kinds", "words_tame_kinds",
+    "killing_by_mishap_or_crime", "violent_in_war_country", "violent_in_anglosphere", "none_in_war_country",
+    "place_war", "place_unrest", "place_anglosphere", "place_unknown", "actor_war", "actor_unrest",
+    "actors_two_countries", "actor_military", "actor_irregular", "actor_spy", "actor_civilian", "code_bombing",
+    "code_firearms", "code_artillery", "code_occupation", "code_mass", "code_assault_only", "share_of_fights",
+    "share_of_protests", "fights_log", "tone", "tone_grim",
+)  # fmt: skip
 
 _WAR = frozenset(TABLES["war"]["fips"].split())
 _UNREST = frozenset(TABLES["unrest"]["fips"].split())

@@ -144,34 +144,10 @@ def _row(line: str) -> Row:
     geo_type, geo_name, geo_country, geo_adm1, latitude, longitude = _PLACES[f[51], f[52], f[53], f[54], f[56], f[57]]
     return Row(
         f[0],
-        day,
-        f[6],
-        f[7],
-        f[8],
-        f[12],
-        f[16],
-        f[17],
-        f[18],
-        f[22],
-        f[25] == "1",
-        code,
-        base,
-        root,
-        quad_class,
-        goldstein,
-        _COUNTS[f[31]],
-        _COUNTS[f[32]],
-        _COUNTS[f[33]],
-        _TONES[f[34]],
-        geo_type,
-        geo_name,
-        geo_country,
-        geo_adm1,
-        latitude,
-        longitude,
-        added,
-        _ADDRESSES[f[60]],
-    )
+        day, f[6], f[7], f[8], f[12], f[16], f[17], f[18], f[22], f[25] == "1", code, base, root, quad_class, goldstein,
+        _COUNTS[f[31]], _COUNTS[f[32]], _COUNTS[f[33]], _TONES[f[34]], geo_type, geo_name, geo_country, geo_adm1,
+        latitude, longitude, added, _ADDRESSES[f[60]],
+    )  # fmt: skip
 
 
 def _within(raw: bytes, cap_bytes: int) -> bytes:

@@ -22,25 +22,10 @@ from tollhouse.services.defense.publishers import find_publisher
 
 # RFC 822 defines only American zone names; these are others that feeds use and that are unambiguous.
 _ZONES = {
-    "AEDT": "+1100",
-    "AEST": "+1000",
-    "CAT": "+0200",
-    "CEST": "+0200",
-    "CET": "+0100",
-    "EAT": "+0300",
-    "EEST": "+0300",
-    "EET": "+0200",
-    "HKT": "+0800",
-    "JST": "+0900",
-    "KST": "+0900",
-    "MSK": "+0300",
-    "NZDT": "+1300",
-    "NZST": "+1200",
-    "PKT": "+0500",
-    "SGT": "+0800",
-    "WAT": "+0100",
-    "WIB": "+0700",
-}
+    "AEDT": "+1100", "AEST": "+1000", "CAT": "+0200", "CEST": "+0200", "CET": "+0100", "EAT": "+0300", "EEST": "+0300",
+    "EET": "+0200", "HKT": "+0800", "JST": "+0900", "KST": "+0900", "MSK": "+0300", "NZDT": "+1300", "NZST": "+1200",
+    "PKT": "+0500", "SGT": "+0800", "WAT": "+0100", "WIB": "+0700",
+}  # fmt: skip
 _ZONE = re.compile(r"\b[A-Z]{3,4}$")
 _LONGEST = 64
 

@@ -80,11 +80,7 @@ def _uncapped(record: EventRecord, publishers: int) -> tuple[SeverityTier, str]:
     reported = f"reported by {publishers} publishers"
     rules: tuple[tuple[bool, SeverityTier, str], ...] = (
         (deaths >= 25, "critical", f"{deaths} deaths, 25 or more"),
-        (
-            record.is_state_on_state and publishers >= 3,
-            "critical",
-            f"a strike between states {reported}, 3 or more",
-        ),
+        (record.is_state_on_state and publishers >= 3, "critical", f"a strike between states {reported}, 3 or more"),
         (deaths >= 5, "high", f"{deaths} deaths, 5 or more"),
         (is_battle and publishers >= 3, "high", f"a battle {reported}, 3 or more"),
         (is_battle and publishers >= 2, "medium", f"a battle {reported}"),

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Column, Index, Integer, LargeBinary, String, Table, delete, select
+from sqlalchemy import Column, Index, Integer, LargeBinary, String, Table, delete, insert, select
 
 from tollhouse.services.defense.article import ArticleSource
 from tollhouse.services.defense.events.event import TitleBasis
@@ -15,6 +15,10 @@ from tollhouse.services.defense.store import (
     NEWS_FEED,
     Source,
     bump_revision,
+    event,
+    event_rows,
+    feed_revision,
+    gdelt_slot,
     mark_removed,
     revision,
     write_at,
@@ -69,7 +73,7 @@ successor = Table(
     Column("at", String(14), nullable=False),
 )
 
-newsroom = Table(
+builder_state = Table(
     "newsroom", metadata, Column("pool", String(10), primary_key=True), Column("memory", LargeBinary, nullable=False)
 )
 
@@ -152,12 +156,12 @@ async def successor_of(connection: Transaction, pool: str, identity: str) -> str
 
 async def memory(connection: Transaction, pool: str) -> bytes | None:
     """The saved state of the story builder of a source mode."""
-    return (await connection.execute(select(newsroom.c.memory).where(newsroom.c.pool == pool))).scalar()
+    return (await connection.execute(select(builder_state.c.memory).where(builder_state.c.pool == pool))).scalar()
 
 
 async def write_memory(connection: Transaction, pool: str, packed: bytes) -> None:
     """Save the state of the story builder."""
-    await upsert(connection, newsroom, [{"pool": pool, "memory": packed}])
+    await upsert(connection, builder_state, [{"pool": pool, "memory": packed}])
 
 
 async def delete_news_before(connection: Transaction, pool: str, moment: str, number: int, *, is_seen: bool) -> None:
@@ -198,6 +202,41 @@ async def successors_of(connection: Transaction, pool: str, ids: Sequence[str]) 
     return successors
 
 
+# The tables that ingesting and publishing write, and their rows with a value for each column in the table's order.
+_SNAPSHOT = (
+    gdelt_slot, event_rows, event, article, story, entity, event_story, successor, builder_state, feed_revision,
+)  # fmt: skip
+Tables = Mapping[str, Sequence[Sequence[Any]]]
+
+
+async def is_untouched(connection: Transaction) -> bool:
+    """Whether nothing was ever ingested or published."""
+    return (await connection.execute(select(feed_revision.c.feed).limit(1))).scalar() is None
+
+
+async def read_tables(connection: Transaction) -> Tables:
+    """The stored events and news, without the times of ingestion."""
+    tables = {}
+    for table in _SNAPSHOT:
+        rows = (await connection.execute(select(table).order_by(*table.primary_key))).mappings()
+        tables[table.name] = [[row[name] for name in _snapshot_columns(table)] for row in rows]
+    return tables
+
+
+async def write_tables(connection: Transaction, tables: Tables, ingested_at: str) -> None:
+    """Write these tables into an empty store."""
+    for table in _SNAPSHOT:
+        constant = {"ingested_at": ingested_at} if table is gdelt_slot else {}
+        names = _snapshot_columns(table)
+        await connection.execute(
+            insert(table), [dict(zip(names, row, strict=True)) | constant for row in tables[table.name]]
+        )
+
+
+def _snapshot_columns(table: Table) -> list[str]:
+    return [column.name for column in table.columns if column is not gdelt_slot.c.ingested_at]
+
+
 Headline = tuple[str, TitleBasis]
 
 _BASIS: dict[ArticleSource, TitleBasis] = {"feed": "feed", "gkg": "page"}
@@ -218,6 +257,6 @@ async def headlines(connection: Transaction, pool: str, pages: Sequence[str]) ->
     """The stored headlines of these articles, without those derived from URLs."""
     if not await revision(connection, ARTICLES_FEED):
         return {}
-    found = await articles_by_id(connection, pool, pages)
-    titled = {identity: msgspec.json.decode(packed, type=_Stored).article for identity, packed in found.items()}
+    articles = await articles_by_id(connection, pool, pages)
+    titled = {identity: msgspec.json.decode(packed, type=_Stored).article for identity, packed in articles.items()}
     return {identity: (it.title, _BASIS[it.source]) for identity, it in titled.items() if it.source in _BASIS}

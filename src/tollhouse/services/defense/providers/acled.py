@@ -79,12 +79,7 @@ def parse_acled(events: list[dict[str, Any]]) -> FatalityRecords:
 
 
 async def _login(client: httpx2.AsyncClient, account: AcledAccount, site: str) -> str:
-    form = {
-        "username": account.username,
-        "password": account.password,
-        "grant_type": "password",
-        "client_id": "acled",
-    }
+    form = {"username": account.username, "password": account.password, "grant_type": "password", "client_id": "acled"}
     return (await fetch_json(client, f"{site}oauth/token", _Token, form=form)).access_token
 
 
