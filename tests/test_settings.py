@@ -2,13 +2,13 @@ import json
 
 import pytest
 
-from tollhouse.app import load_settings as load
 from tollhouse.config import loader
 from tollhouse.config.loader import masked
 from tollhouse.config.section import declarations
 from tollhouse.config.settings import SECTIONS as SERVER_SECTIONS
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.services import SECTIONS
+from tollhouse.services import load_settings as load
 from tollhouse.services.defense.settings import DefenseSettings
 
 

@@ -19,7 +19,6 @@ from tollhouse.accounts.key_endpoints import KeyEndpoints
 from tollhouse.accounts.plans import Plans
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext, open_context
-from tollhouse.config.loader import load
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.console.discovery import discovery_pages
 from tollhouse.console.root_routes import api_docs_pages, front_service
@@ -30,7 +29,7 @@ from tollhouse.http.server import Application, Server
 from tollhouse.http.service import Service, Work
 from tollhouse.http.service_endpoints import with_housekeeping
 from tollhouse.http.terms import Terms
-from tollhouse.services import SECTIONS, every_service, offered
+from tollhouse.services import every_service, load_settings, offered
 
 log = logs.logger("app")
 
@@ -56,11 +55,6 @@ def create() -> Application:
     logs.configure(settings.log_level)
     failpoints.arm(settings.failpoint)
     return Application(lambda: serving(settings))
-
-
-def load_settings(config: str | None = None, **overrides: object) -> Settings:
-    """The settings in effect, with the sections of every service. Raises SettingError."""
-    return load(config, SECTIONS, **overrides)
 
 
 @contextlib.asynccontextmanager

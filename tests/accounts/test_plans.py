@@ -13,6 +13,7 @@ from tollhouse.accounts.plans import open_plans
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.metering.meter import Windows
+from tollhouse.services import load_settings
 
 SOURCE = Path(__file__).parents[2] / "src" / "tollhouse"
 TEAM = """
@@ -70,7 +71,7 @@ class Place:
 def load(folder: Path, text: str) -> Settings:
     file = folder / "tollhouse.toml"
     file.write_text(text)
-    return app.load_settings(str(file), data_dir=str(folder), recorded=True, service="defense", background_work=False)
+    return load_settings(str(file), data_dir=str(folder), recorded=True, service="defense", background_work=False)
 
 
 @asynccontextmanager

@@ -1,7 +1,9 @@
 """Without a key: free requests per address and day, then a challenge, and only a paid tier's key instead."""
 
+import contextlib
 import json
 from base64 import b64decode
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE, free_then_paid
+from tollhouse.services import load_settings
 
 ALLOWANCE = 3
 
@@ -40,12 +43,12 @@ OPERATIONS = [
 ]
 
 
-@pytest.fixture
-async def house(database_url, tmp_path):
+@contextlib.asynccontextmanager
+async def serving(database_url: str, folder: Path, allowance: int):
     settings = Settings(
-        data_dir=str(tmp_path),
+        data_dir=str(folder),
         database_url=database_url.replace("+aiosqlite", ""),
-        free_per_ip_per_day=ALLOWANCE,
+        free_per_ip_per_day=allowance,
         trusted_proxies="127.0.0.0/8",
         public_url="https://feeds.example.org",
     )
@@ -55,6 +58,12 @@ async def house(database_url, tmp_path):
         gate = Server(settings, Admission(context), router, {})
         async with asgi_client(gate.handle) as client:
             yield client, context
+
+
+@pytest.fixture
+async def house(database_url, tmp_path):
+    async with serving(database_url, tmp_path, ALLOWANCE) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -75,6 +84,16 @@ async def test_allowance_is_told_on_every_answer_and_ends_in_a_challenge(client)
     answer = await get(client)
     assert (answer.status_code, answer.json()["code"]) == (402, "payment-required")
     assert (answer.headers["x-ratelimit-limit"], answer.headers["x-ratelimit-remaining"]) == ("3", "0")
+
+
+async def test_first_request_is_a_challenge_where_the_allowance_is_zero(database_url, tmp_path, monkeypatch):
+    monkeypatch.setenv("TOLLHOUSE_FREE_PER_IP_PER_DAY", "0")
+    allowance = load_settings().free_per_ip_per_day
+    async with serving(database_url, tmp_path, allowance) as (client, _):
+        response = await get(client)
+        assert (response.status_code, response.json()["code"]) == (402, "payment-required")
+        assert (response.headers["x-ratelimit-limit"], response.headers["x-ratelimit-remaining"]) == ("0", "0")
+        assert (await get(client, "/desk/always")).status_code == 200
 
 
 async def test_challenge_of_a_server_that_takes_no_payment_is_empty_in_both_versions(client):

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from tollhouse import app, logs
+from tollhouse import logs
 from tollhouse.admission.context import AppContext, open_context
 from tollhouse.config.settings import Settings
+from tollhouse.services import load_settings
 
 
 @Parameter(name="*")
@@ -25,7 +26,7 @@ class Where:
 
     def settings(self, **overrides: object) -> Settings:
         """The settings in effect. Raises SettingError."""
-        return app.load_settings(self.config, data_dir=self.data_dir, **overrides)
+        return load_settings(self.config, data_dir=self.data_dir, **overrides)
 
     def open(self) -> AbstractAsyncContextManager[AppContext]:
         """Open the databases and all that services share, without handling requests."""

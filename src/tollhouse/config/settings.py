@@ -100,7 +100,7 @@ class AccountSettings(Section):
     plans: dict[str, PlanSettings] = setting({}, "Tables `[plans.NAME]`: plans to add, or changes of default plans")
     default_plan: str = setting("free", "Plan of a new key; its price must be 0")
     keys_per_address_per_hour: PositiveInt = setting(60, "Free keys one client address can create in an hour")
-    free_per_ip_per_day: PositiveInt = setting(100, "Free requests per client address and UTC day, without a key")
+    free_per_ip_per_day: Count = setting(100, "Free requests per client address and UTC day, without a key; `0`: none")
     key_hash_secret: str = setting("", "Secret of the key hashes; empty: generated, kept in the database", "secret")
     agent_prefix: str = setting("service", "First word of the message that an agent signs")
 

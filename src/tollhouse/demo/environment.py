@@ -13,12 +13,12 @@ from typing import Any, BinaryIO
 
 import httpx2
 
-from tollhouse import app
 from tollhouse.admission.context import open_context
 from tollhouse.config.loader import export
 from tollhouse.config.settings import Settings
 from tollhouse.errors import OperatorError
 from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain
+from tollhouse.services import load_settings
 
 AGENT, OPERATOR, RELAYER = ACCOUNTS[1], ACCOUNTS[2], ACCOUNTS[3]
 EMAIL = "ada@example.org"
@@ -62,7 +62,7 @@ async def start_environment(folder: Path, port: int) -> AsyncIterator[Environmen
     root = f"http://127.0.0.1:{port or _free_port()}"
     async with LocalChain.start() as chain:
         await chain.fund_usdc(AGENT.address, FUNDS_MICROS)
-        settings = app.load_settings(
+        settings = load_settings(
             None,
             data_dir=str(folder),
             recorded=True,

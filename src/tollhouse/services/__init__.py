@@ -1,39 +1,90 @@
-"""The services of this server: the built-in ones, declared tables, and those served only by name."""
+"""The services of this server: the built-in ones, declared tables, and those served only by name.
+
+A service's code is imported when the service is opened: most commands open none, nor does the main process of a server.
+"""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from tollhouse.admission.context import AppContext
+from tollhouse.config.loader import load
 from tollhouse.config.section import Section
 from tollhouse.config.settings import Settings
 from tollhouse.http.service import Service
-from tollhouse.services.defense.service import open_defense
 from tollhouse.services.defense.settings import DefenseSettings
-from tollhouse.services.facilitator.service import open_facilitator
-from tollhouse.services.infra.service import InfraSettings, open_infra
-from tollhouse.services.mattress.service import open_mattress
-from tollhouse.services.studio.service import StudioSettings, open_studio
-from tollhouse.services.tables.service import declared_tables
+from tollhouse.services.infra.settings import InfraSettings
+from tollhouse.services.studio.settings import StudioSettings
 
 # The settings that services declare.
 SECTIONS: tuple[type[Section], ...] = (DefenseSettings, InfraSettings, StudioSettings)
 
 Open = Callable[[AppContext], Awaitable[Service]]
 
+
+async def _open_defense(context: AppContext) -> Service:
+    from tollhouse.services.defense.service import open_defense
+
+    return await open_defense(context)
+
+
+async def _open_mattress(context: AppContext) -> Service:
+    from tollhouse.services.mattress.service import open_mattress
+
+    return await open_mattress(context)
+
+
+async def _open_studio(context: AppContext) -> Service:
+    from tollhouse.services.studio.service import open_studio
+
+    return await open_studio(context)
+
+
+async def _open_infra(context: AppContext) -> Service:
+    from tollhouse.services.infra.service import open_infra
+
+    return await open_infra(context)
+
+
+async def _open_facilitator(context: AppContext) -> Service:
+    from tollhouse.services.facilitator.service import open_facilitator
+
+    return await open_facilitator(context)
+
+
+def _declared_tables(folder: Path) -> dict[str, Open]:
+    if not any(folder.glob("*.toml")):
+        return {}
+    from tollhouse.services.tables.declaration import Declaration, declared_tables
+
+    async def open_declared(declaration: Declaration, context: AppContext) -> Service:
+        from tollhouse.services.tables.service import open_table
+
+        return await open_table(declaration, context)
+
+    tables = declared_tables(folder, EVERY_SERVICE)
+    return {name: partial(open_declared, declaration) for name, declaration in tables.items()}
+
+
 SERVICES: dict[str, Open] = {
-    "defense": open_defense,
-    "mattress": open_mattress,
-    "studio": open_studio,
-    "infra": open_infra,
+    "defense": _open_defense,
+    "mattress": _open_mattress,
+    "studio": _open_studio,
+    "infra": _open_infra,
 }
 
 # It settles payments for other servers, so it is served only when named.
-EVERY_SERVICE: dict[str, Open] = {**SERVICES, "facilitator": open_facilitator}
+EVERY_SERVICE: dict[str, Open] = {**SERVICES, "facilitator": _open_facilitator}
+
+
+def load_settings(config: str | None = None, **overrides: object) -> Settings:
+    """The settings in effect, with the sections of every service. Raises SettingError."""
+    return load(config, SECTIONS, **overrides)
 
 
 def offered(settings: Settings) -> dict[str, Open]:
     """The services of a server whose settings name none: its own, and every declared one. Raises DeclarationError."""
-    return {**SERVICES, **declared_tables(Path(settings.services_dir), EVERY_SERVICE)}
+    return {**SERVICES, **_declared_tables(Path(settings.services_dir))}
 
 
 def every_service(settings: Settings) -> dict[str, Open]:

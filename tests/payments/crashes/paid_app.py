@@ -8,7 +8,7 @@ import contextlib
 import secrets
 from collections.abc import AsyncIterator
 
-from tollhouse import app, failpoints, logs
+from tollhouse import failpoints, logs
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
 from tollhouse.errors import Problem
@@ -18,6 +18,7 @@ from tollhouse.http.server import Application, Server
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE, KEY_OR_AGENT
 from tollhouse.payments.ledger.ledger import Ledger
+from tollhouse.services import load_settings
 
 
 async def _page(_asked) -> Response:
@@ -51,7 +52,7 @@ OPERATIONS = [
 
 
 def create():
-    settings = app.load_settings()
+    settings = load_settings()
     logs.configure(settings.log_level)
     failpoints.arm(settings.failpoint)
     return Application(lambda: _serving(settings))

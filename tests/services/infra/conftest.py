@@ -5,7 +5,7 @@ import pytest
 from tests.http.conftest import asgi_client
 from tollhouse import app
 from tollhouse.config.settings import Settings
-from tollhouse.services.infra.service import InfraSettings
+from tollhouse.services.infra.settings import InfraSettings
 from tollhouse.services.infra.supply_graph import SupplyGraph, load_supply_graph
 
 

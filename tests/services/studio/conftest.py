@@ -10,7 +10,8 @@ import pytest
 from tests.http.conftest import asgi_client
 from tollhouse import app
 from tollhouse.config.settings import Settings
-from tollhouse.services.studio.service import StudioSettings, bundled
+from tollhouse.services.studio.service import bundled
+from tollhouse.services.studio.settings import StudioSettings
 
 
 @pytest.fixture

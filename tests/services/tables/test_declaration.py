@@ -3,8 +3,7 @@
 import pytest
 
 from tests.services.tables.books import books, declare
-from tollhouse.services.tables.declaration import DeclarationError, read_declaration
-from tollhouse.services.tables.service import declared_tables
+from tollhouse.services.tables.declaration import DeclarationError, declared_tables, read_declaration
 
 GOOD = """title = "Things"
 price_usd = 0.002

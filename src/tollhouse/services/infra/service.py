@@ -1,12 +1,10 @@
 """The infra service: its supply graph, endpoints and health."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
-from tollhouse.config.section import PositiveInt, Section, setting
 from tollhouse.http.service import Service
 from tollhouse.questions.conversation import open_conversations
 from tollhouse.services.infra.assistant.assistant import Assistant
@@ -15,6 +13,7 @@ from tollhouse.services.infra.company_endpoints import CompanyEndpoints
 from tollhouse.services.infra.exports import export_endpoints
 from tollhouse.services.infra.graph_endpoints import GraphEndpoints
 from tollhouse.services.infra.pages import FRONT_PAGE, PAGES
+from tollhouse.services.infra.settings import InfraSettings
 from tollhouse.services.infra.supply_graph import SupplyGraph, load_supply_graph
 
 INTERFACE_VERSION = "1.0.0"
@@ -31,13 +30,6 @@ _TAGS = {
     "assistant": "Questions in plain words",
     "about": "This service",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class InfraSettings(Section):
-    """Infra service."""
-
-    infra_chat_per_minute: PositiveInt = setting(30, "Questions one client address can ask the assistant in a minute")
 
 
 async def open_infra(context: AppContext) -> Service:

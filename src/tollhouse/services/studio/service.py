@@ -1,6 +1,5 @@
 """The studio service: one endpoint that serves the studio's document in its last valid version."""
 
-from dataclasses import dataclass
 from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -10,13 +9,13 @@ import msgspec
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
-from tollhouse.config.section import Section, setting
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
 from tollhouse.services.studio.document import StudioCatalogue
 from tollhouse.services.studio.document_source import DocumentSource
 from tollhouse.services.studio.pages import FRONT_PAGE, PAGES
+from tollhouse.services.studio.settings import StudioSettings
 
 INTERFACE_VERSION = "1.0.0"
 
@@ -25,13 +24,6 @@ path to a first engagement, Block 0. Prices are indicative and are not a quote. 
 payment, books no work and sends nothing."""
 
 _TAGS = {"catalogue": "The studio's document", "about": "This service"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudioSettings(Section):
-    """Studio service."""
-
-    studio_file: str = setting("", "File with the studio's catalogue; empty: the bundled demo studio")
 
 
 async def open_studio(context: AppContext) -> Service:

@@ -157,6 +157,19 @@ class Declaration(Struct, frozen=True):
         )
 
 
+def declared_tables(folder: Path, taken: Iterable[str]) -> dict[str, Declaration]:
+    """Every table declared by a TOML file in the folder, by name; none may have one of the `taken` names.
+
+    Raises DeclarationError for the first invalid one.
+    """
+    tables: dict[str, Declaration] = {}
+    for path in sorted(folder.glob("*.toml")):
+        if fault := service_fault(path.stem, taken):
+            raise DeclarationError(f"{path}: {fault}")
+        tables[path.stem] = read_declaration(path)
+    return tables
+
+
 def read_declaration(path: Path) -> Declaration:
     """The service that a file declares, named after the file. Raises DeclarationError."""
     try:

@@ -1,8 +1,6 @@
 """A declared table as a service."""
 
-from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,7 +11,7 @@ from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.http.service import Service
 from tollhouse.http.terms import free_then_paid
-from tollhouse.services.tables.declaration import Declaration, DeclarationError, read_declaration, service_fault
+from tollhouse.services.tables.declaration import Declaration
 from tollhouse.services.tables.endpoints import TableEndpoints
 from tollhouse.services.tables.loader import TableLoader, open_loader
 from tollhouse.services.tables.pages import build_front_page, build_page
@@ -104,16 +102,3 @@ _HEALTH_SCHEMA: dict[str, Any] = {
         "version": {"type": "string"},
     },
 }
-
-
-def declared_tables(folder: Path, taken: Iterable[str]) -> dict[str, Callable[[AppContext], Awaitable[Service]]]:
-    """Every table declared by a TOML file in the folder, by name; none may have one of the `taken` names.
-
-    Raises DeclarationError for the first invalid one.
-    """
-    tables: dict[str, Callable[[AppContext], Awaitable[Service]]] = {}
-    for path in sorted(folder.glob("*.toml")):
-        if fault := service_fault(path.stem, taken):
-            raise DeclarationError(f"{path}: {fault}")
-        tables[path.stem] = partial(open_table, read_declaration(path))
-    return tables
