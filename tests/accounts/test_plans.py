@@ -17,6 +17,7 @@ from tollhouse.services import load_settings
 
 SOURCE = Path(__file__).parents[2] / "src" / "tollhouse"
 TEAM = """
+stripe_secret_key = "sk_test"
 [stripe_prices]
 price_team_month = "team"
 

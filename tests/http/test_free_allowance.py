@@ -102,7 +102,7 @@ async def test_challenge_of_a_server_that_takes_no_payment_is_empty_in_both_vers
     answer = await get(client)
     problem = answer.json()
     assert (problem["x402Version"], problem["accepts"]) == (1, [])
-    assert "takes no payment" in problem["error"]
+    assert "does not accept payments" in problem["error"]
     required = json.loads(b64decode(answer.headers["payment-required"]))
     assert (required["x402Version"], required["accepts"]) == (2, [])
     assert required["resource"]["url"] == "https://feeds.example.org/desk/page"
