@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from tests.services.infra.evaluating import evaluate, read_questions
 from tollhouse.questions.conversation import Conversations
-from tollhouse.services.infra.assistant.assistant import Assistant
-from tollhouse.services.infra.assistant.endpoints import LONGEST_ID, AssistantMemory
+from tollhouse.services.infra.assistant.assistant import LONGEST_ID, Assistant, AssistantMemory
 from tollhouse.services.infra.assistant.executor import GraphQuery
 from tollhouse.services.infra.assistant.query_parser import ConversationFocus
 from tollhouse.services.infra.assistant.sentence import EntityLinker

@@ -1,10 +1,11 @@
 """Companies, categories of the value chain, and edges between companies, as the API returns them."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
-Kind = Literal[
+# Kinds along which goods, licences, power, space or compute flow from source to target.
+SupplyKind = Literal[
     "supplies_material",
     "supplies_equipment",
     "licenses_ip",
@@ -15,29 +16,12 @@ Kind = Literal[
     "supplies_power_to",
     "leases_capacity_to",
     "provides_compute_to",
-    "invests_in",
-    "partners_with",
-    "competes_with",
-    "owns",
 ]
+Kind = Literal[SupplyKind, "invests_in", "partners_with", "competes_with", "owns"]
 EvidenceClass = Literal["company_filing", "company_announcement", "widely_reported", "same_category"]
 Listing = Literal["public", "private", "unverified"]
 
-# Kinds along which goods, licences, power, space or compute flow from source to target.
-SUPPLY_KINDS: frozenset[Kind] = frozenset(
-    {
-        "supplies_material",
-        "supplies_equipment",
-        "licenses_ip",
-        "manufactures_for",
-        "packages_tests_for",
-        "supplies_component",
-        "builds_systems_for",
-        "supplies_power_to",
-        "leases_capacity_to",
-        "provides_compute_to",
-    }
-)
+SUPPLY_KINDS: frozenset[Kind] = frozenset(get_args(SupplyKind))
 # Kinds without a direction.
 MUTUAL_KINDS: frozenset[Kind] = frozenset({"partners_with", "competes_with"})
 

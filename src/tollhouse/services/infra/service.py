@@ -7,11 +7,9 @@ from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.http.service import Service
 from tollhouse.questions.conversation import open_conversations
-from tollhouse.services.infra.assistant.assistant import Assistant
-from tollhouse.services.infra.assistant.endpoints import AssistantEndpoints, AssistantMemory
-from tollhouse.services.infra.company_endpoints import CompanyEndpoints
+from tollhouse.services.infra.assistant.assistant import Assistant, AssistantEndpoints, AssistantMemory
+from tollhouse.services.infra.endpoints import GraphEndpoints
 from tollhouse.services.infra.exports import export_endpoints
-from tollhouse.services.infra.graph_endpoints import GraphEndpoints
 from tollhouse.services.infra.pages import FRONT_PAGE, PAGES
 from tollhouse.services.infra.settings import InfraSettings
 from tollhouse.services.infra.supply_graph import SupplyGraph, load_supply_graph
@@ -44,7 +42,6 @@ async def open_infra(context: AppContext) -> Service:
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
         endpoints=[
-            *CompanyEndpoints(graph).endpoints(),
             *GraphEndpoints(graph).endpoints(),
             *export_endpoints(graph),
             *chat.endpoints(),

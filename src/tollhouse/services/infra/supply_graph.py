@@ -2,7 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import cast
+
+import msgspec
 
 from tollhouse.services.infra.company import (
     CONFIDENCE,
@@ -17,7 +20,7 @@ from tollhouse.services.infra.company import (
 from tollhouse.services.infra.company_search import CompanyNames, CompanySearch
 from tollhouse.services.infra.failure_simulation import FailureModel, SlotSupply
 from tollhouse.services.infra.reachability import SupplyNetwork
-from tollhouse.services.infra.records import CategoryRow, CompanyRow, EdgeRow, Records, bundled, read_records
+from tollhouse.services.infra.records import CompanyRow, EdgeRow, Records, bundled, read_records
 
 
 class SupplyGraph:
@@ -25,7 +28,9 @@ class SupplyGraph:
 
     def __init__(self, records: Records) -> None:
         self.revised = records.revised
-        self.categories = _categories(records.categories)
+        self.categories = tuple(
+            Category(row.id, row.name, order, row.aliases) for order, row in enumerate(records.categories, 1)
+        )
         self.edges = tuple(_edge(row) for row in records.edges)
         self.companies = _companies(records.companies, self.edges)
         self.names = CompanyNames(self.companies, self.categories)
@@ -75,6 +80,10 @@ class SupplyGraph:
         """The supply edges from one company to another."""
         return [edge for edge in self.out_of(source) if edge.target == target and edge.is_supply]
 
+    def supply_along(self, ids: Iterable[str]) -> tuple[Edge, ...]:
+        """The supply edges between each company and the next."""
+        return tuple(edge for source, target in pairwise(ids) for edge in self.supply_between(source, target))
+
     def rivals(self, company_id: str) -> list[Edge]:
         """`competes_with` edges to the other companies of its category. They are derived, not stored."""
         own = self.company(company_id)
@@ -99,18 +108,14 @@ def load_supply_graph() -> SupplyGraph:
     return SupplyGraph(read_records(bundled()))
 
 
-def _categories(rows: Sequence[CategoryRow]) -> tuple[Category, ...]:
-    return tuple(Category(row.id, row.name, order, row.aliases) for order, row in enumerate(rows, 1))
-
-
 def _edge(row: EdgeRow) -> Edge:
-    # `read_records` has validated both values.
-    kind, evidence_class = cast("Kind", row.kind), cast("EvidenceClass", row.evidence_class)
+    # `read_records` has validated the kind and the class.
+    evidence_class = cast("EvidenceClass", row.evidence_class)
     return Edge(
         id=edge_id(row.source, row.kind, row.target),
         source=row.source,
         target=row.target,
-        kind=kind,
+        kind=cast("Kind", row.kind),
         product=row.product,
         slots=row.slots,
         evidence=(Evidence(evidence_class, row.evidence_url, row.evidence_date),),
@@ -126,21 +131,6 @@ def _companies(rows: Sequence[CompanyRow], edges: Sequence[Edge]) -> tuple[Compa
             suppliers[edge.target].add(edge.source)
             customers[edge.source].add(edge.target)
     return tuple(
-        Company(
-            id=row.id,
-            name=row.name,
-            ticker=row.ticker,
-            exchange=row.exchange,
-            listing=row.listing,
-            country=row.country,
-            category=row.category,
-            description=row.description,
-            products=row.products,
-            aliases=row.aliases,
-            website=row.website,
-            note=row.note,
-            suppliers=len(suppliers[row.id]),
-            customers=len(customers[row.id]),
-        )
+        Company(**msgspec.structs.asdict(row), suppliers=len(suppliers[row.id]), customers=len(customers[row.id]))
         for row in rows
     )

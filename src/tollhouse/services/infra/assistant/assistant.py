@@ -1,11 +1,15 @@
-"""The assistant: parses a question, runs its query on the graph, and renders the answer with citations."""
+"""Questions in plain words, `POST /api/infra/chat`: parsed to a query on the graph, answered with citations."""
 
-from typing import Any
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from tollhouse.services.infra.assistant.executor import GraphQuery, QueryResult, ShownQuery, execute, show_query
+from tollhouse.http.endpoint import JSON, Endpoint, Request
+from tollhouse.http.terms import FREE
+from tollhouse.metering.meter import Meter, Windows, count_or_refuse
+from tollhouse.questions.conversation import Conversations
+from tollhouse.services.infra.assistant.executor import QueryResult, ShownQuery, execute, show_query
 from tollhouse.services.infra.assistant.query_parser import ConversationFocus, ParseFailure, parse_message
 from tollhouse.services.infra.assistant.renderer import render_answer, render_citation
 from tollhouse.services.infra.assistant.sentence import EntityLinker
@@ -13,6 +17,7 @@ from tollhouse.services.infra.company import Edge, EvidenceClass
 from tollhouse.services.infra.supply_graph import SupplyGraph
 
 MODEL = "graph"
+LONGEST_ID = 2_000
 MAX_CITATIONS = 60
 MAX_CONTEXT_COMPANIES = 5
 # Similarity (of 100) from which a company is suggested for an unknown word.
@@ -47,6 +52,32 @@ class Reply(Struct, frozen=True):
     suggestions: tuple[str, ...]
 
 
+class AssistantMemory(Struct, frozen=True, array_like=True):
+    """The memory of a conversation. `focus` is null until a question was understood."""
+
+    focus: ConversationFocus | None
+
+
+class ChatRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of `POST /api/infra/chat`."""
+
+    message: Annotated[
+        str,
+        Meta(min_length=1, max_length=2000, description="A question in English", examples=["Who supplies NVIDIA?"]),
+    ]
+    conversation_id: Annotated[
+        Annotated[str, Meta(max_length=LONGEST_ID)] | None,
+        Meta(description="The newest `conversation_id` of the conversation, to ask a follow-up question"),
+    ] = None
+
+
+class ChatReply(Reply, frozen=True):
+    """An answer from the graph. `companies` are ids; `query` is null if the question was not understood."""
+
+    model: str
+    conversation_id: str
+
+
 class Assistant:
     """Answers from one graph. It is stateless: the context of a conversation is passed in and returned."""
 
@@ -61,7 +92,9 @@ class Assistant:
         if isinstance(query, ParseFailure):
             return self._refusal(query), focus
         result = execute(self._graph, query)
-        return self._answer(result), _focus_after(result)
+        about = query.companies or result.companies
+        named = result.companies[:MAX_CONTEXT_COMPANIES]
+        return self._answer(result), ConversationFocus(result.query, about[:MAX_CONTEXT_COMPANIES], named)
 
     def _knows(self, focus: ConversationFocus) -> bool:
         """Whether all its companies still exist: a conversation may be older than the catalogue."""
@@ -78,7 +111,7 @@ class Assistant:
             companies=result.companies,
             edges=edges,
             citations=tuple(self._citation(edge) for edge in edges),
-            query=show_query(result.query, _arguments(result.query)),
+            query=show_query(result.query),
             suggestions=self._suggestions(result),
         )
 
@@ -108,8 +141,9 @@ class Assistant:
         return tuple(text for operation, text in offers.items() if operation != current)[:3]
 
     def _refusal(self, failure: ParseFailure) -> Reply:
+        words = ", ".join(f"“{word}”" for word in failure.words)
         return Reply(
-            reply=f"{_REFUSALS[failure.reason].format(words=_quoted(failure.words))} {_TRY}",
+            reply=f"{_REFUSALS[failure.reason].format(words=words)} {_TRY}",
             companies=(),
             edges=(),
             citations=(),
@@ -138,16 +172,44 @@ _TRY = (
 )
 
 
-def _focus_after(result: QueryResult) -> ConversationFocus:
-    about = result.query.companies or result.companies
-    return ConversationFocus(result.query, about[:MAX_CONTEXT_COMPANIES], result.companies[:MAX_CONTEXT_COMPANIES])
+class AssistantEndpoints:
+    """Handler for questions, with a limit per client address."""
 
+    def __init__(
+        self, assistant: Assistant, conversations: Conversations[AssistantMemory], meter: Meter, per_minute: int
+    ) -> None:
+        self._assistant = assistant
+        self._conversations = conversations
+        self._meter = meter
+        self._per_address = Windows(None, per_minute, 60)
 
-def _arguments(query: GraphQuery) -> dict[str, Any]:
-    arguments: dict[str, Any] = msgspec.to_builtins(query)
-    del arguments["operation"]
-    return arguments
+    async def chat(self, request: Request[None, ChatRequest]) -> ChatReply:
+        """`POST /api/infra/chat`. Raises Problem `rate-limited`."""
+        given = request.body.conversation_id
+        memory = self._conversations.decode(given) if given else None
+        await count_or_refuse(self._meter, f"infra-chat:{request.address}", self._per_address, "messages")
+        reply, focus = self._assistant.reply(request.body.message, memory.focus if memory else None)
+        conversation_id = self._conversations.encode(AssistantMemory(focus))
+        return ChatReply(**msgspec.structs.asdict(reply), model=MODEL, conversation_id=conversation_id)
 
-
-def _quoted(words: tuple[str, ...]) -> str:
-    return ", ".join(f"“{word}”" for word in words)
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """The declaration."""
+        return (
+            Endpoint(
+                id="askConcierge",
+                method="POST",
+                path="/api/infra/chat",
+                summary="Ask a question in plain words",
+                description="Answers from the graph: suppliers, customers, paths, exposure, chokepoints, comparisons "
+                "and lists. For a follow-up question, send the newest `conversation_id`; it is valid for an hour. "
+                "The number of messages per minute and client address is limited.",
+                handler=self.chat,
+                terms=FREE,
+                body=ChatRequest,
+                responses={JSON: ChatReply},
+                problems=("rate-limited",),
+                tag="assistant",
+                is_tool=True,
+                examples={"body": {"message": "Who supplies HBM to NVIDIA?"}},
+            ),
+        )

@@ -1,7 +1,6 @@
 """Graph queries, and their execution: the companies and edges that answer a query."""
 
-from collections.abc import Callable, Iterable
-from itertools import pairwise
+from collections.abc import Callable
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -69,8 +68,10 @@ class ShownQuery(Struct, frozen=True):
     equivalent: str | None
 
 
-def show_query(query: GraphQuery, arguments: dict[str, Any]) -> ShownQuery:
-    """The query to show. `arguments` are its members without defaults."""
+def show_query(query: GraphQuery) -> ShownQuery:
+    """The query to show. Its arguments are its members without defaults."""
+    arguments: dict[str, Any] = msgspec.to_builtins(query)
+    del arguments["operation"]
     return ShownQuery(query.operation, arguments, _equivalent(query))
 
 
@@ -120,48 +121,42 @@ def _describe(_graph: SupplyGraph, query: GraphQuery) -> QueryResult:
 
 
 def _list(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
-    matching = (c for c in graph.companies if query.category in (None, c.category) and _in_country(query, c))
-    return QueryResult(query, tuple(company.id for company in matching))
+    return QueryResult(query, tuple(company.id for company in graph.companies if _matches(query, company)))
 
 
 def _makers(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
     words = stems(query.product or "")
     here = [company for company in graph.companies if _in_country(query, company)]
     # For "switches", product names that end so come before names that just contain it: switch silicon.
-    matching = [company for company in here if any(_ends_in(product, words) for product in company.products)]
-    matching = matching or [company for company in here if _makes(company, set(words))]
+    matching = [
+        company
+        for company in here
+        if any(stems(product.partition(" (")[0])[-len(words) :] == words for product in company.products)
+    ] or [company for company in here if _makes(company, set(words))]
     return QueryResult(query, tuple(company.id for company in matching))
 
 
-def _suppliers(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
-    edges = [edge for edge in graph.into(query.companies[0]) if edge.is_supply]
-    return _neighbours(graph, query, edges, lambda edge: edge.source)
-
-
-def _customers(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
-    edges = [edge for edge in graph.out_of(query.companies[0]) if edge.is_supply]
-    result = _neighbours(graph, query, edges, lambda edge: edge.target)
-    if query.product and not result.companies:
-        # Edges may not say which product a customer buys: then return all customers.
-        result = _neighbours(graph, msgspec.structs.replace(query, product=None), edges, lambda edge: edge.target)
-    return result
-
-
-def _neighbours(
-    graph: SupplyGraph, query: GraphQuery, edges: Iterable[Edge], end: Callable[[Edge], str]
-) -> QueryResult:
-    kept = [edge for edge in edges if not query.kinds or edge.kind in query.kinds]
+def _neighbours(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
+    is_upstream = query.operation == "suppliers"
+    company = query.companies[0]
+    edges = [edge for edge in (graph.into(company) if is_upstream else graph.out_of(company)) if edge.is_supply]
+    if query.kinds:
+        edges = [edge for edge in edges if edge.kind in query.kinds]
     if query.product:
         words = set(stems(query.product))
-        matching = [edge for edge in kept if words <= _words_of(edge)]
-        kept = matching or [edge for edge in kept if _makes(graph.company(edge.source), words)]
-    kept = [edge for edge in kept if _matches(query, graph.company(end(edge)))]
-    return QueryResult(query, tuple(dict.fromkeys(end(edge) for edge in kept)), tuple(kept))
+        named = [edge for edge in edges if words <= set(stems(" ".join((edge.product or "", *edge.slots))))]
+        edges = named or [edge for edge in edges if _makes(graph.company(edge.source), words)]
+    ends = {edge: edge.source if is_upstream else edge.target for edge in edges}
+    ends = {edge: end for edge, end in ends.items() if _matches(query, graph.company(end))}
+    if query.product and not ends and not is_upstream:
+        # Edges may not say which product a customer buys: then return all customers.
+        return _neighbours(graph, msgspec.structs.replace(query, product=None))
+    return QueryResult(query, tuple(dict.fromkeys(ends.values())), tuple(ends))
 
 
 def _shared(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
-    run = _suppliers if query.operation == "shared_suppliers" else _customers
-    first, second = (run(graph, GraphQuery("suppliers", companies=(company,))) for company in query.companies)
+    side: Operation = "suppliers" if query.operation == "shared_suppliers" else "customers"
+    first, second = (_neighbours(graph, GraphQuery(side, companies=(company,))) for company in query.companies)
     both = tuple(company for company in first.companies if company in second.companies)
     edges = (edge for edge in (*first.edges, *second.edges) if edge.source in both or edge.target in both)
     return QueryResult(query, both, tuple(dict.fromkeys(edges)))
@@ -173,7 +168,7 @@ def _path(graph: SupplyGraph, query: GraphQuery) -> QueryResult:
         paths = paths_between(graph.network, start, end, max_length=MAX_PATH_LENGTH, limit=1)
         if paths.paths:
             ids = graph.ids(paths.paths[0])
-            return QueryResult(query, tuple(ids), _along(graph, ids), bool(is_reversed))
+            return QueryResult(query, tuple(ids), graph.supply_along(ids), bool(is_reversed))
     return QueryResult(query)
 
 
@@ -252,8 +247,8 @@ _OPERATIONS: dict[str, Callable[[SupplyGraph, GraphQuery], QueryResult]] = {
     "describe": _describe,
     "list": _list,
     "makers": _makers,
-    "suppliers": _suppliers,
-    "customers": _customers,
+    "suppliers": _neighbours,
+    "customers": _neighbours,
     "shared_suppliers": _shared,
     "shared_customers": _shared,
     "path": _path,
@@ -273,21 +268,8 @@ _OPERATIONS: dict[str, Callable[[SupplyGraph, GraphQuery], QueryResult]] = {
 }
 
 
-def _along(graph: SupplyGraph, ids: list[str]) -> tuple[Edge, ...]:
-    pairs = pairwise(ids)
-    return tuple(edge for source, target in pairs for edge in graph.supply_between(source, target))
-
-
 def _makes(company: Company, words: set[str]) -> bool:
     return any(words <= set(stems(product)) for product in company.products)
-
-
-def _ends_in(product: str, words: tuple[str, ...]) -> bool:
-    return stems(product.partition(" (")[0])[-len(words) :] == words
-
-
-def _words_of(edge: Edge) -> set[str]:
-    return set(stems(" ".join((edge.product or "", *edge.slots))))
 
 
 def _matches(query: GraphQuery, company: Company) -> bool:

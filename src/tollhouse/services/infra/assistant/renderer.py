@@ -77,24 +77,18 @@ def _set(graph: SupplyGraph, result: QueryResult) -> str:
     return _listed(graph, f"{what}{where}{about}", result.companies)
 
 
-def _suppliers(graph: SupplyGraph, result: QueryResult) -> str:
-    return _neighbours(graph, result, "supplier", lambda edge: edge.source)
-
-
-def _customers(graph: SupplyGraph, result: QueryResult) -> str:
-    return _neighbours(graph, result, "customer", lambda edge: edge.target)
-
-
-def _neighbours(graph: SupplyGraph, result: QueryResult, word: str, end: Callable[[Edge], str]) -> str:
+def _neighbours(graph: SupplyGraph, result: QueryResult) -> str:
+    is_upstream = result.query.operation == "suppliers"
     query, name = result.query, graph.company(result.query.companies[0]).name
     kind = f" ({', '.join(_VERBS[kind] for kind in query.kinds)})" if query.kinds else ""
     product = f" of {query.product}" if query.product else ""
     category = f" in {graph.category(query.category).name}" if query.category else ""
     where = f" from {country_by_code(query.country).name}" if query.country else ""
-    head = f"{name} has {_number(len(result.companies), f'known {word}')}{product}{kind}{category}{where}"
+    count = _number(len(result.companies), "known supplier" if is_upstream else "known customer")
+    head = f"{name} has {count}{product}{kind}{category}{where}"
     products: dict[str, list[str]] = {}
     for edge in result.edges:
-        products.setdefault(end(edge), []).append(
+        products.setdefault(edge.source if is_upstream else edge.target, []).append(
             f"{edge.product or _VERBS[edge.kind]}; {_EVIDENCE[edge.evidence[0].evidence_class]}"
         )
     names = [f"{graph.company(c).name} ({' / '.join(products[c])})" for c in result.companies]
@@ -192,8 +186,8 @@ _RENDERERS: dict[str, Callable[[SupplyGraph, QueryResult], str]] = {
     "describe": _describe,
     "list": _set,
     "makers": _set,
-    "suppliers": _suppliers,
-    "customers": _customers,
+    "suppliers": _neighbours,
+    "customers": _neighbours,
     "shared_suppliers": _shared,
     "shared_customers": _shared,
     "path": _path,
