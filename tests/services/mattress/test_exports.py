@@ -9,7 +9,7 @@ import pytest
 from pyld import jsonld
 
 from tests.services.mattress.vocabulary import PROPERTIES, S
-from tollhouse.services.mattress.export_formats import as_linked_product, merchant_feed, merchant_id
+from tollhouse.services.mattress.exports import as_linked_product, merchant_feed, merchant_id
 
 G = "{http://base.google.com/ns/1.0}"
 

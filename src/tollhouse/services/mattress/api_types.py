@@ -157,13 +157,8 @@ class SuggestQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 def catalogue_query(filters: Filters, text: str | None = None) -> CatalogueQuery:
     """The catalogue query for these filters and this text. Raises Problem `invalid-parameter`."""
-    any_of: dict[str, Any] = {
-        "brand": tuple(filters.brand),
-        "size": tuple(filters.size),
-        "material": tuple(filters.material),
-        "retailer": tuple(filters.retailer),
-        "sleep_positions": tuple(filters.sleep_position),
-    }
+    keywords = ("brand", "size", "material", "retailer", "sleep_position")
+    any_of: dict[str, Any] = {FACETS[name]: tuple(getattr(filters, name)) for name in keywords}
     if filters.in_stock is not None:
         any_of["in_stock"] = (filters.in_stock,)
     between = {

@@ -3,7 +3,7 @@
 from hashlib import blake2b
 
 from tollhouse.catalogue.items import Item
-from tollhouse.services.mattress.export_formats import xml_text
+from tollhouse.services.mattress.exports import xml_text
 
 SVG = "image/svg+xml"
 
@@ -23,13 +23,13 @@ _PLAIN = "#b5b5b5"
 def draw_product(item: Item) -> bytes:
     """An SVG of 480 by 360: width by size, number of layers by firmness, colour by material."""
     width = round(_WIDTHS.get(item.get("size", ""), 138) * 1.9)
-    left = (480 - width) // 2
+    start = (480 - width) // 2
     layers = 2 + item.get("firmness", 5) // 3
     height = 18
     top = 220 - layers * height
     cover = _COVERS.get(item.get("material", ""), _PLAIN)
     rows = "".join(
-        f'<rect x="{left}" y="{top + index * height}" width="{width}" height="{height}" rx="7" fill="{cover}" '
+        f'<rect x="{start}" y="{top + index * height}" width="{width}" height="{height}" rx="7" fill="{cover}" '
         f'fill-opacity="{1 - index * 0.14:.2f}" stroke="#3d4650" stroke-width="1.5"/>'
         for index in range(layers)
     )

@@ -1,6 +1,8 @@
 """Endpoints for products: lists, search, one product, similar products, suggestions, retailers and pictures."""
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -139,98 +141,75 @@ class ProductEndpoints:
 
     def endpoints(self, metered: Terms) -> tuple[Endpoint, ...]:
         """The declarations; `metered` are the terms of every endpoint but the pictures."""
+        build: Callable[..., Endpoint] = partial(Endpoint, method="GET", terms=metered, tag="products", is_tool=True)
         return (
-            Endpoint(
+            build(
                 id="listProducts",
-                method="GET",
                 path="/api/products",
                 summary="List products that match every filter",
                 description="Text filters compare whole values in any case. Repeat a parameter to match any of several "
                 "values. Prices are current prices. Each facet is counted without its own filter.",
                 handler=self.list_products,
-                terms=metered,
                 query=ProductsQuery,
                 responses={JSON: ProductsPage},
-                tag="products",
-                is_tool=True,
                 sample=Example(query={"size": "Queen", "max_price": 1200, "facets": "brand,price", "limit": 5}),
             ),
-            Endpoint(
+            build(
                 id="searchProducts",
-                method="GET",
                 path="/api/search",
                 summary="Search products in plain words",
                 description="Matches words in title, brand and description, and corrects typos of one letter. Reads "
                 f"filters from the text, for example `{EXAMPLE_SEARCH}`. `applied_filters` shows them, and which of "
                 "them were dropped because no product matched all. Filters given as parameters are never dropped.",
                 handler=self.search,
-                terms=metered,
                 query=SearchQuery,
                 responses={JSON: SearchPage},
-                tag="products",
-                is_tool=True,
                 sample=Example(query={"q": EXAMPLE_SEARCH, "limit": 5}),
             ),
-            Endpoint(
+            build(
                 id="getProduct",
-                method="GET",
                 path="/api/products/{id}",
                 summary="Get a product with its price history",
                 handler=self.get,
-                terms=metered,
                 path_parameters=PRODUCT_ID,
                 responses={JSON: ProductDetail},
-                tag="products",
-                is_tool=True,
             ),
-            Endpoint(
+            build(
                 id="listSimilarProducts",
-                method="GET",
                 path="/api/products/{id}/similar",
                 summary="List products similar in size, material, firmness, price and title",
                 handler=self.similar,
-                terms=metered,
                 query=SimilarQuery,
                 path_parameters=PRODUCT_ID,
                 responses={JSON: Similar},
-                tag="products",
-                is_tool=True,
                 sample=Example(query={"limit": 3}),
             ),
-            Endpoint(
+            build(
                 id="suggest",
-                method="GET",
                 path="/api/suggest",
                 summary="Complete a search text",
                 handler=self.suggest,
-                terms=metered,
                 query=SuggestQuery,
                 responses={JSON: Suggestions},
-                tag="products",
-                is_tool=True,
                 sample=Example(query={"q": "wat"}),
             ),
-            Endpoint(
+            build(
                 id="listRetailers",
-                method="GET",
                 path="/api/retailers",
                 summary="List retailers with product counts and affiliate domains",
                 handler=self.retailers,
-                terms=metered,
                 responses={JSON: RetailerList},
                 tag="retailers",
-                is_tool=True,
             ),
-            Endpoint(
+            build(
                 id="getProductImage",
-                method="GET",
                 path="/images/{id}.svg",
                 summary="Get a picture drawn from the product's attributes",
                 handler=self.image,
                 terms=FREE,
+                is_tool=False,
                 path_parameters=PRODUCT_ID,
                 responses={SVG: {"type": "string"}},
-                tag="products",
             ),
         )
 

@@ -1,7 +1,7 @@
 """Product search: reads filters from the text, corrects typos, and drops filters when no product matches all."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -103,19 +103,16 @@ async def _first_match(
         for name in DROPPABLE
         if set(_FILTERS_OF[name]) & given.keys() or (name == "words" and whole.text is not None)
     ]
-    for dropped in _combinations(droppable):
+    # The smallest combinations first.
+    counts = range(1, min(MAX_DROPPED, len(droppable)) + 1)
+    attempts = [dropped for count in counts for dropped in combinations(droppable, count)]
+    if len(droppable) > MAX_DROPPED:
+        attempts.append(tuple(droppable))
+    for dropped in attempts:
         attempt = _without(whole, given, dropped)
         if await _total(catalogue, attempt):
             return attempt, dropped
     return whole, ()
-
-
-def _combinations(droppable: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """What to drop, the smallest combinations first."""
-    for count in range(1, min(MAX_DROPPED, len(droppable)) + 1):
-        yield from combinations(droppable, count)
-    if len(droppable) > MAX_DROPPED:
-        yield tuple(droppable)
 
 
 def _without(whole: _Attempt, given: dict[str, Any], dropped: Sequence[str]) -> _Attempt:

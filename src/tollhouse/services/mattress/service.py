@@ -12,7 +12,7 @@ from tollhouse.http.terms import free_then_paid
 from tollhouse.money import micros
 from tollhouse.services.mattress.catalogue_view import CatalogueView
 from tollhouse.services.mattress.demonstration import load_demonstration
-from tollhouse.services.mattress.export_endpoints import ExportEndpoints
+from tollhouse.services.mattress.exports import ExportEndpoints
 from tollhouse.services.mattress.pages import FRONT_PAGE, PAGES
 from tollhouse.services.mattress.product import CATALOGUE, MATTRESSES, Storefront
 from tollhouse.services.mattress.product_endpoints import ProductEndpoints

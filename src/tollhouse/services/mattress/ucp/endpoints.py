@@ -58,8 +58,6 @@ _UNRECOVERABLE = {"internal-error", "not-configured", "method-not-allowed"}
 # UCP's error object allows no other members; its messages do, so the x402 challenge is put there.
 _X402_MEMBERS = ("x402Version", "error", "accepts")
 
-_SPECIFICATION = "https://ucp.dev/specification"
-_SCHEMAS = "https://ucp.dev/schemas/shopping"
 _LAST_OFFSET = 10_000
 
 Json = dict[str, Any]
@@ -157,26 +155,12 @@ class UcpEndpoints:
 
     def endpoints(self, metered: Terms) -> tuple[Endpoint, ...]:
         """The declarations; `metered` are the terms of the catalogue endpoints."""
-        identity = PRODUCT_ID["id"]["example"]
+        own = PRODUCT_ID["id"]["example"]
         search = {"query": "latex queen", "pagination": {"limit": 3}}
         catalogue: list[tuple[str, str, str, Handler, type[Struct], Json]] = [
             ("search_catalog", "/catalog/search", "Search the catalogue (UCP)", self.search, Search, search),
-            (
-                "lookup_catalog",
-                "/catalog/lookup",
-                "Look up products by id (UCP)",
-                self.lookup,
-                Lookup,
-                {"ids": [identity]},
-            ),
-            (
-                "get_product",
-                "/catalog/product",
-                "Get one product in full (UCP)",
-                self.product,
-                GetProduct,
-                {"id": identity},
-            ),
+            ("lookup_catalog", "/catalog/lookup", "Look up products by id (UCP)", self.lookup, Lookup, {"ids": [own]}),
+            ("get_product", "/catalog/product", "Get one product in full (UCP)", self.product, GetProduct, {"id": own}),
         ]
         return (
             Endpoint(
@@ -232,28 +216,17 @@ def _filters(ucp: SearchFilters, context: Context) -> tuple[Filters, list[Json]]
             _info("price_filter_ignored", f"Prices are in {CURRENCY} and are not converted", "$.filters.price")
         )
         low = high = None
-    lists = {
-        "brand": _as_list(ucp.brand),
-        "size": _as_list(ucp.size),
-        "material": _as_list(ucp.material),
-        "retailer": _as_list(ucp.retailer),
-        "sleep_position": _as_list(ucp.sleep_position),
-    }
+    lists: dict[str, list[str]] = {}
+    for name in ("brand", "size", "material", "retailer", "sleep_position"):
+        value: list[str] | str = getattr(ucp, name)
+        lists[name] = [value] if isinstance(value, str) else value
     categories = {category.strip().casefold() for category in ucp.categories}
     if categories and not categories & MATTRESS_CATEGORIES:
         materials = {each.strip().casefold() for each in lists["material"]}
         # Both filters must match. A category that is no material matches nothing.
         lists["material"] = sorted(categories & materials if materials else categories) or ["\u2205"]
-    prices = {"min_price": _dollars(low), "max_price": _dollars(high)}
+    prices = {"min_price": None if low is None else low / 100, "max_price": None if high is None else high / 100}
     return Filters(**lists, **prices, in_stock=ucp.in_stock), messages  # type: ignore[arg-type]
-
-
-def _as_list(value: list[str] | str) -> list[str]:
-    return [value] if isinstance(value, str) else value
-
-
-def _dollars(cents: int | None) -> float | None:
-    return None if cents is None else cents / 100
 
 
 def _pagination(result: SearchResult, offset: int, limit: int) -> Json:
@@ -281,21 +254,21 @@ def _profile(base_url: str) -> Json:
     """The business profile: versions, endpoint and capabilities (profile.json, business_schema)."""
     version = {"version": VERSION}
     capabilities = {
-        name: [{**version, "spec": f"{_SPECIFICATION}/catalog", "schema": f"{_SCHEMAS}/{file}.json"}]
+        name: [
+            {
+                **version,
+                "spec": "https://ucp.dev/specification/catalog",
+                "schema": f"https://ucp.dev/schemas/shopping/{file}.json",
+            }
+        ]
         for name, file in CAPABILITIES.items()
     }
     service = {
         **version,
-        "spec": f"{_SPECIFICATION}/overview",
+        "spec": "https://ucp.dev/specification/overview",
         "transport": "rest",
         "schema": "https://ucp.dev/services/shopping/rest.openapi.json",
         "endpoint": base_url,
     }
-    return {
-        "ucp": {
-            **version,
-            "services": {"dev.ucp.shopping": [service]},
-            "capabilities": capabilities,
-            "payment_handlers": {},
-        }
-    }
+    services = {"dev.ucp.shopping": [service]}
+    return {"ucp": {**version, "services": services, "capabilities": capabilities, "payment_handlers": {}}}

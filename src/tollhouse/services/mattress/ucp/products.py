@@ -3,29 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tollhouse.services.mattress.export_formats import GOOGLE_CATEGORY
+from tollhouse.services.mattress.exports import GOOGLE_CATEGORY, MERCHANT_AVAILABILITY
 from tollhouse.services.mattress.product import CURRENCY, IN_STOCK
 
 Json = dict[str, Any]
 
 SIZE_OPTION = "Size"
-_STATUS = {
-    "in stock": "in_stock",
-    "low stock": "in_stock",
-    "preorder": "preorder",
-    "backorder": "backorder",
-    "out of stock": "out_of_stock",
-    "discontinued": "discontinued",
-}
+_STATUS = {**MERCHANT_AVAILABILITY, "discontinued": "discontinued"}
 _OBTAINABLE = (*IN_STOCK, "preorder", "backorder")
 # Product ids contain no colon, so a variant's id cannot be a product's.
 _VARIANT = ":variant"
 MATTRESS_CATEGORIES = frozenset({"mattresses", str(GOOGLE_CATEGORY), "furniture > beds & accessories > mattresses"})
-
-
-def variant_id(product_id: str) -> str:
-    """The id of a product's only variant."""
-    return f"{product_id}{_VARIANT}"
 
 
 def product_id_of(identity: str) -> str:
@@ -35,7 +23,6 @@ def product_id_of(identity: str) -> str:
 
 def as_ucp(product: Json, retailer_name: str, inputs: Sequence[str] = ()) -> Json:
     """A UCP product; `inputs` are the ids of a lookup that matched it."""
-    is_reduced = product["sale_price"] < product["price"]
     ucp: Json = {
         "id": product["id"],
         "handle": product["id"].replace(".", "-"),
@@ -53,7 +40,7 @@ def as_ucp(product: Json, retailer_name: str, inputs: Sequence[str] = ()) -> Jso
             if product[name] is not None
         },
     }
-    if is_reduced:
+    if product["sale_price"] < product["price"]:
         ucp["list_price_range"] = _range(product["price"])
     if product["size"]:
         ucp["options"] = [{"name": SIZE_OPTION, "values": [{"label": product["size"]}]}]
@@ -75,7 +62,7 @@ def product_detail(ucp: Json, product: Json) -> Json:
 
 def _variant(product: Json, retailer_name: str, inputs: Sequence[str]) -> Json:
     variant: Json = {
-        "id": variant_id(product["id"]),
+        "id": f"{product['id']}{_VARIANT}",
         "sku": product["id"],
         "title": product["size"] or product["title"],
         "description": {"plain": product["title"]},

@@ -34,43 +34,41 @@ Identities = Annotated[
 LooseList = Annotated[Any, Meta(extra_json_schema={"type": "array"})]
 
 
-class SearchBody(Struct, frozen=True):
+class CatalogBody(Struct, frozen=True, kw_only=True):
+    """Members of every body."""
+
+    filters: LooseFilters = UNSET
+    context: LooseObject = UNSET
+    signals: Ignored = UNSET
+    attribution: Ignored = UNSET
+
+
+class SearchBody(CatalogBody, frozen=True, kw_only=True):
     """The body of `POST /catalog/search`."""
 
     query: LooseText = UNSET
-    filters: LooseFilters = UNSET
     pagination: LooseObject = UNSET
-    context: LooseObject = UNSET
-    signals: Ignored = UNSET
-    attribution: Ignored = UNSET
 
 
-class LookupBody(Struct, frozen=True):
+class LookupBody(CatalogBody, frozen=True, kw_only=True):
     """The body of `POST /catalog/lookup`."""
 
     ids: Identities = UNSET
-    filters: LooseFilters = UNSET
-    context: LooseObject = UNSET
-    signals: Ignored = UNSET
-    attribution: Ignored = UNSET
 
 
-class ProductBody(Struct, frozen=True):
+class ProductBody(CatalogBody, frozen=True, kw_only=True):
     """The body of `POST /catalog/product`."""
 
     id: LooseText = UNSET
     selected: LooseList = UNSET
     preferences: LooseList = UNSET
-    filters: LooseFilters = UNSET
-    context: LooseObject = UNSET
-    signals: Ignored = UNSET
-    attribution: Ignored = UNSET
 
 
 Amount = Annotated[int, Meta(ge=0, le=9_007_199_254_740_991)]
 Words = Annotated[str, Meta(max_length=500)]
 Identity = Annotated[str, Meta(max_length=250)]
 Value = Annotated[str, Meta(max_length=200)]
+Values = Annotated[list[Value], Meta(max_length=100)]
 
 
 class PriceRange(Struct, frozen=True):
@@ -84,12 +82,12 @@ class SearchFilters(Struct, frozen=True):
     """Filters of a search. Unknown members are ignored, as the protocol requires."""
 
     price: PriceRange = PriceRange()
-    categories: Annotated[list[Value], Meta(max_length=100)] = []
-    brand: Annotated[list[Value], Meta(max_length=100)] | Value = []
-    size: Annotated[list[Value], Meta(max_length=100)] | Value = []
-    material: Annotated[list[Value], Meta(max_length=100)] | Value = []
-    retailer: Annotated[list[Value], Meta(max_length=100)] | Value = []
-    sleep_position: Annotated[list[Value], Meta(max_length=100)] | Value = []
+    categories: Values = []
+    brand: Values | Value = []
+    size: Values | Value = []
+    material: Values | Value = []
+    retailer: Values | Value = []
+    sleep_position: Values | Value = []
     in_stock: bool | None = None
 
 
@@ -114,37 +112,34 @@ class SelectedOption(Struct, frozen=True):
     id: str | None = None
 
 
-class Search(Struct, frozen=True):
+class CatalogRequest(Struct, frozen=True, kw_only=True):
+    """Valid members of every request."""
+
+    filters: SearchFilters = SearchFilters()
+    context: Context = Context()
+    signals: dict[str, Any] = {}
+    attribution: dict[str, str] = {}
+
+
+class Search(CatalogRequest, frozen=True, kw_only=True):
     """A valid search request."""
 
     query: Words = ""
-    filters: SearchFilters = SearchFilters()
     pagination: Paging = Paging()
-    context: Context = Context()
-    signals: dict[str, Any] = {}
-    attribution: dict[str, str] = {}
 
 
-class Lookup(Struct, frozen=True):
+class Lookup(CatalogRequest, frozen=True, kw_only=True):
     """A valid lookup request."""
 
     ids: Annotated[list[Identity], Meta(min_length=1, max_length=MAX_IDS)]
-    filters: SearchFilters = SearchFilters()
-    context: Context = Context()
-    signals: dict[str, Any] = {}
-    attribution: dict[str, str] = {}
 
 
-class GetProduct(Struct, frozen=True):
+class GetProduct(CatalogRequest, frozen=True, kw_only=True):
     """A valid request for one product."""
 
     id: Identity
     selected: Annotated[list[SelectedOption], Meta(max_length=20)] = []
     preferences: Annotated[list[str], Meta(max_length=20)] = []
-    filters: SearchFilters = SearchFilters()
-    context: Context = Context()
-    signals: dict[str, Any] = {}
-    attribution: dict[str, str] = {}
 
 
 def parse_strictly(body: bytes | Struct, content_type: str, loose: type[Struct], shape: type[Typed]) -> Typed:

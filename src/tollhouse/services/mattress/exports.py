@@ -1,12 +1,24 @@
-"""The whole catalogue as a schema.org ItemList in JSON-LD and as a Google Merchant Center feed (RSS 2.0)."""
+"""Endpoints that export the whole catalogue: JSON-LD, CSV, NDJSON and a Google Merchant feed (RSS 2.0)."""
 
+import asyncio
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 from xml.sax.saxutils import escape
 
-from tollhouse.services.mattress.product import COOLING, CURRENCY, FIRMNESS
+import msgspec
+
+from tollhouse.catalogue.exports import CSV, NDJSON, csv_rows, ndjson_rows
+from tollhouse.catalogue.query import CatalogueQuery
+from tollhouse.catalogue.response_cache import ResponseCache
+from tollhouse.http.endpoint import JSON, Endpoint, Handler, Request, Response
+from tollhouse.http.response import compute_etag
+from tollhouse.http.terms import Terms
+from tollhouse.services.mattress.catalogue_view import CatalogueView
+from tollhouse.services.mattress.product import COOLING, CURRENCY, FIRMNESS, MATTRESSES
+
+TITLE = "Mattresses of several retailers"
 
 # Characters that XML 1.0 does not allow, escaped or not (section 2.2).
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -31,7 +43,7 @@ XML = "application/xml"
 # "Furniture > Beds & Accessories > Mattresses" in Google's product taxonomy.
 GOOGLE_CATEGORY = 2696
 _LONGEST_ID, _LONGEST_TITLE, _LONGEST_DESCRIPTION = 50, 150, 5_000
-_MERCHANT_AVAILABILITY = {
+MERCHANT_AVAILABILITY = {
     "in stock": "in_stock",
     "low stock": "in_stock",
     "preorder": "preorder",
@@ -39,6 +51,88 @@ _MERCHANT_AVAILABILITY = {
     "out of stock": "out_of_stock",
     "discontinued": "out_of_stock",
 }
+
+
+class ExportEndpoints:
+    """Handlers for the exports: every product, ordered by id. Each file is cached until the catalogue changes."""
+
+    def __init__(self, view: CatalogueView) -> None:
+        self._view = view
+        self._cache = ResponseCache(view.catalogue)
+        self._is_demo = False
+
+    async def json_ld(self, request: Request[None, None]) -> Response:
+        """`GET /api/products.jsonld`."""
+        return await self._export(
+            request.media_type,
+            lambda: msgspec.json.encode(item_list(list(self._products_with_retailers()), TITLE, self._about())),
+        )
+
+    async def merchant(self, _request: Request[None, None]) -> Response:
+        """`GET /api/products.merchant.xml`."""
+        link = self._view.storefront.base_url or "/"
+        return await self._export(
+            XML, lambda: merchant_feed(self._products_with_retailers(), TITLE, link, self._about())
+        )
+
+    async def csv(self, _request: Request[None, None]) -> Response:
+        """`GET /api/products.csv`."""
+        return await self._export(CSV, lambda: b"".join(csv_rows(MATTRESSES, self._products())))
+
+    async def ndjson(self, _request: Request[None, None]) -> Response:
+        """`GET /api/products.ndjson`."""
+        return await self._export(NDJSON, lambda: b"".join(ndjson_rows(self._products())))
+
+    async def _export(self, media_type: str, write: Callable[[], bytes]) -> Response:
+        async def make() -> Response:
+            self._is_demo = bool(await self._view.demo_count())
+            # Writing out a large catalogue would block the event loop.
+            body = await asyncio.to_thread(write)
+            charset = "; charset=utf-8" if media_type in (CSV, XML) else ""
+            return Response(body, media_type + charset, compute_etag(body))
+
+        return await self._cache.get(media_type, make)
+
+    def _products(self) -> Iterator[Json]:
+        return (self._view.storefront.product(item) for item in self._view.catalogue.items(CatalogueQuery()))
+
+    def _products_with_retailers(self) -> Iterator[Json]:
+        for product in self._products():
+            yield {**product, "retailer_name": self._view.retailer_name(product["retailer"])}
+
+    def _about(self) -> str:
+        demo = " Demonstration data: its retailers, brands and products are made up." if self._is_demo else ""
+        return f"Prices in Australian dollars, links with affiliate references.{demo}"
+
+    def endpoints(self, metered: Terms) -> tuple[Endpoint, ...]:
+        """The declarations, all under the terms `metered`."""
+
+        def export(name: str, ending: str, summary: str, handler: Handler, responses: Json) -> Endpoint:
+            return Endpoint(
+                id=f"export{name}",
+                method="GET",
+                path=f"/api/products.{ending}",
+                summary=summary,
+                handler=handler,
+                terms=metered,
+                responses=responses,
+                tag="exports",
+            )
+
+        item_list_schema = {"type": "object", "description": "A schema.org ItemList of every product"}
+        text = {"type": "string"}
+        return (
+            export(
+                "JsonLd",
+                "jsonld",
+                "Export every product as a schema.org ItemList",
+                self.json_ld,
+                {LD_JSON: item_list_schema, JSON: item_list_schema},
+            ),
+            export("Csv", "csv", "Export every product as CSV, one row each", self.csv, {CSV: text}),
+            export("Ndjson", "ndjson", "Export every product as JSON, one line each", self.ndjson, {NDJSON: text}),
+            export("Merchant", "merchant.xml", "Export a Google Merchant feed", self.merchant, {XML: text}),
+        )
 
 
 def xml_text(text: str) -> str:
@@ -120,7 +214,7 @@ def _named(kind: str, name: str | None) -> Json | None:
     return {"@type": kind, "name": name} if name else None
 
 
-def merchant_feed(products: Iterable[dict[str, Any]], title: str, link: str, about: str) -> bytes:
+def merchant_feed(products: Iterable[Json], title: str, link: str, about: str) -> bytes:
     """The feed of all products. Ids, titles and descriptions are cut to the limits of Google's specification."""
     head = (
         '<?xml version="1.0" encoding="UTF-8"?>\n<rss version="2.0" xmlns:g="http://base.google.com/ns/1.0">\n<channel>\n'
@@ -129,18 +223,18 @@ def merchant_feed(products: Iterable[dict[str, Any]], title: str, link: str, abo
     return "".join((head, *map(_entry, products), "</channel>\n</rss>\n")).encode()
 
 
-def _entry(product: dict[str, Any]) -> str:
-    attributes = "".join(f"<g:{name}>{xml_text(str(value))}</g:{name}>" for name, value in _attributes(product))
-    return f"<item>{attributes}{''.join(_details(product))}</item>\n"
+def _entry(product: Json) -> str:
+    attributes = (f"<g:{name}>{xml_text(str(value))}</g:{name}>" for name, value in _attributes(product))
+    return f"<item>{''.join((*attributes, *_details(product)))}</item>\n"
 
 
-def _attributes(product: dict[str, Any]) -> Iterator[tuple[str, object]]:
+def _attributes(product: Json) -> Iterator[tuple[str, object]]:
     yield "id", merchant_id(product["id"])
     yield "title", product["title"][:_LONGEST_TITLE]
     yield "description", (product["description"] or product["title"])[:_LONGEST_DESCRIPTION]
     yield "link", product["affiliate_url"]
     yield "image_link", product["image_url"]
-    yield "availability", _MERCHANT_AVAILABILITY[product["availability"]]
+    yield "availability", MERCHANT_AVAILABILITY[product["availability"]]
     yield "price", _money(product["price"])
     if product["sale_price"] < product["price"]:
         yield "sale_price", _money(product["sale_price"])
@@ -153,7 +247,7 @@ def _attributes(product: dict[str, Any]) -> Iterator[tuple[str, object]]:
         yield "identifier_exists", "no"
 
 
-def _details(product: dict[str, Any]) -> Iterator[str]:
+def _details(product: Json) -> Iterator[str]:
     exported = {"Firmness": product["firmness"], "Cooling": product["cooling"]}
     exported["Sleep positions"] = ", ".join(product["sleep_positions"]) or None
     for name, value in exported.items():
