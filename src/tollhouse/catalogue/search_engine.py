@@ -1,60 +1,38 @@
-"""The search engine interface of a catalogue, and its implementation with tantivy."""
+"""The search engine of a catalogue, with tantivy."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
+from tantivy import Occur
+from tantivy import Query as IndexQuery
 
-from tollhouse.catalogue import facets, search
+from tollhouse.catalogue import facets, index, search
 from tollhouse.catalogue.index import CatalogueIndex, View
-from tollhouse.catalogue.items import Item
-from tollhouse.catalogue.items import visible_members as shown_members
-from tollhouse.catalogue.query import CatalogueQuery, SearchResult, Suggestion
+from tollhouse.catalogue.items import Item, visible_members
+from tollhouse.catalogue.query import CatalogueQuery, SearchResult, Suggestion, ValueCount
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.search import Conditions
-from tollhouse.catalogue.suggestions import Suggester
 from tollhouse.catalogue.term_matching import Matcher
+from tollhouse.catalogue.tokens import Word, query_words, text_words
 
-
-class Engine(Protocol):
-    """Stores prepared items and searches them. Every engine must pass tests/catalogue/test_conformance.py."""
-
-    def put(self, upserts: Iterable[Item], removals: Iterable[str] = ()) -> None:
-        """Insert items, replacing those with the same id, and remove others."""
-
-    def publish(self) -> None:
-        """Make all changes visible at once."""
-
-    def clear(self) -> None:
-        """Remove everything."""
-
-    def find(self, query: CatalogueQuery) -> SearchResult:
-        """One page, the exact total and the facets. Raises Problem `invalid-parameter`."""
-
-    def items(self, query: CatalogueQuery) -> Iterator[Item]:
-        """Every match ordered by id, ignoring page and order. Raises Problem `invalid-parameter`."""
-
-    def get(self, identity: str) -> Item | None:
-        """The item with this id, or None."""
-
-    def similar(self, identity: str, limit: int = 10) -> list[Item]:
-        """The items most similar to this one, without itself; empty for an unknown id."""
-
-    def suggest(self, text: str, limit: int = 10) -> list[Suggestion]:
-        """Completions of the text."""
-
-    def __len__(self) -> int: ...
+# Equal titles are returned once, so more are read than returned.
+READ_AHEAD = 3
+MAX_SUGGESTIONS = 50
 
 
 class _Snapshot(Struct, frozen=True):
     view: View
     matcher: Matcher
-    suggester: Suggester
+    suggester: "Suggester"
 
 
-class TantivyEngine(Engine):
-    """One writer, any number of readers in other threads. A reader sees one publication consistently."""
+class TantivyEngine:
+    """Stores prepared items and searches them. Every engine must pass tests/catalogue/test_conformance.py.
+
+    One writer, any number of readers in other threads. A reader sees one publication consistently.
+    """
 
     def __init__(self, schema: Schema, folder: Path | None = None) -> None:
         self._schema = schema
@@ -62,15 +40,15 @@ class TantivyEngine(Engine):
         self._snapshot = self._take_snapshot()
 
     def put(self, upserts: Iterable[Item], removals: Iterable[str] = ()) -> None:
-        """As `Engine.put`."""
+        """Insert items, replacing those with the same id, and remove others."""
         self._index.put(upserts, removals)
 
     def clear(self) -> None:
-        """As `Engine.clear`."""
+        """Remove everything."""
         self._index.clear()
 
     def publish(self) -> None:
-        """As `Engine.publish`."""
+        """Make all changes visible at once."""
         self._index.publish()
         self._snapshot = self._take_snapshot()
 
@@ -80,30 +58,32 @@ class TantivyEngine(Engine):
         self._snapshot = self._take_snapshot()
 
     def find(self, query: CatalogueQuery) -> SearchResult:
-        """As `Engine.find`."""
+        """One page, the exact total and the facets. Raises Problem `invalid-parameter`."""
         where, corrected = self._where(query)
         counts, total = facets.count_facets(where, query)
         total, items = search.read_page(where, query, total)
         if query.fields is not None:
-            items = [shown_members(self._schema, item, query.fields) for item in items]
+            items = [visible_members(self._schema, item, query.fields) for item in items]
         return SearchResult(total, items, counts, corrected)
 
     def items(self, query: CatalogueQuery) -> Iterator[Item]:
-        """As `Engine.items`, over one publication."""
+        """Every match in one publication, by id, ignoring page and order. Raises Problem `invalid-parameter`."""
         where, _ = self._where(query)
-        found = search.all_matches(where)
-        return found if query.fields is None else (shown_members(self._schema, item, query.fields) for item in found)
+        matches = search.all_matches(where)
+        if query.fields is None:
+            return matches
+        return (visible_members(self._schema, item, query.fields) for item in matches)
 
     def get(self, identity: str) -> Item | None:
-        """As `Engine.get`."""
+        """The item with this id, or None."""
         return search.get_item(self._snapshot.view, identity)
 
     def similar(self, identity: str, limit: int = 10) -> list[Item]:
-        """As `Engine.similar`."""
+        """The items most similar to this one, without itself; empty for an unknown id."""
         return search.find_similar(self._snapshot.view, self._snapshot.matcher, identity, limit)
 
     def suggest(self, text: str, limit: int = 10) -> list[Suggestion]:
-        """As `Engine.suggest`."""
+        """Completions of the text."""
         return self._snapshot.suggester.suggestions(text, limit)
 
     def __len__(self) -> int:
@@ -119,3 +99,66 @@ class TantivyEngine(Engine):
         snapshot = self._snapshot
         match = None if query.text is None else snapshot.matcher.match(query.text, every_word=query.every_word)
         return search.build_conditions(snapshot.view, query, match), match.corrected if match else {}
+
+
+class Suggester:
+    """Completes texts from one view of a catalogue."""
+
+    def __init__(self, view: View, matcher: Matcher) -> None:
+        self._view = view
+        self._matcher = matcher
+
+    def suggestions(self, text: str, limit: int) -> list[Suggestion]:
+        """At most `limit` (and 50) completions, values first. Empty for a text without a word."""
+        words = query_words(text)
+        limit = max(0, min(limit, MAX_SUGGESTIONS))
+        if not words or not limit:
+            return []
+        values = list(self._value_suggestions(words, limit // 2))
+        titles: list[Suggestion] = []
+        for distance in (0, 1):
+            titles = titles or self._titles(words, limit - len(values), distance)
+            if values:
+                break
+        return [*values, *titles]
+
+    def _value_suggestions(self, words: Sequence[Word], limit: int) -> Iterator[Suggestion]:
+        """Values of counted keywords with these words; the last word is a prefix."""
+        *complete, prefix = (word.raw for word in words)
+        matching = [
+            each
+            for each in self._values
+            if any(word.startswith(prefix) for word in each[0]) and set(complete) <= set(each[0])
+        ]
+        ranked = sorted(matching, key=lambda each: (-each[2].count, str(each[2].value)))
+        for _, name, value in ranked[:limit]:
+            yield Suggestion(str(value.value), field=name, count=value.count)
+
+    @cached_property
+    def _values(self) -> list[tuple[list[str], str, ValueCount]]:
+        """Words, field and count of every value of the counted keywords."""
+        offered = self._view.schema.by_name.values()
+        names = tuple(field.name for field in offered if field.faceted and field.type in ("keyword", "keywords"))
+        everything = search.build_conditions(self._view, CatalogueQuery(), None)
+        counted, _ = facets.count_facets(everything, CatalogueQuery(facets=names))
+        return [
+            (text_words(str(value.value)), name, value)
+            for name, values in counted.items()
+            if isinstance(values, list)
+            for value in values
+        ]
+
+    def _titles(self, words: Sequence[Word], limit: int, distance: int) -> list[Suggestion]:
+        """Titles with these words; the last one may have `distance` typos."""
+        *complete, prefix = words
+        view, title = self._view, self._view.schema.title
+        typed = IndexQuery.fuzzy_term_query(view.columns, index.TITLE_WORDS, prefix.raw, distance=distance, prefix=True)
+        parts = [(Occur.Must, typed), (Occur.Should, self._matcher.score(prefix.stem))]
+        if complete:
+            match = self._matcher.match(" ".join(word.raw for word in complete), every_word=True)
+            parts.append((Occur.Must, match.ranking.scored))
+        by_title: dict[str, Suggestion] = {}
+        for item in search.best_matches(view, IndexQuery.boolean_query(parts), limit * READ_AHEAD):
+            if title in item:
+                by_title.setdefault(item[title], Suggestion(item[title], id=item["id"]))
+        return list(by_title.values())[:limit]

@@ -11,7 +11,7 @@ from tests.catalogue.importers.feeding import FEEDS, mattress, shopify
 from tests.catalogue.importers.test_traps import FILES
 from tollhouse.catalogue.importers.items import UnreadableFeed
 from tollhouse.config.settings import Settings
-from tollhouse.services.mattress.import_command import import_feed
+from tollhouse.services.mattress.import_command import ImportOptions, import_feed
 from tollhouse.services.mattress.service import open_catalogue
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
@@ -33,8 +33,8 @@ class Shop:
             path = self.folder / "feed"
             path.write_text(feed, "utf-8")
         return await import_feed(
-            self.settings, self.database, self.progress.append,
-            source=str(path), format_name=format_name, retailer_id="dunlin", **options,
+            self.settings, self.database, self.progress.append, str(path),
+            ImportOptions(format_name=format_name, retailer_id="dunlin", **options),
         )  # fmt: skip
 
     async def counts(self, feed, **options: Any):

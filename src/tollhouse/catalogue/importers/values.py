@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import cache
 from math import isfinite
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeGuard, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -207,10 +207,20 @@ def parse_boolean(cell: Any) -> bool:
 def parse_url(cell: Any) -> str:
     """An http or https address. Raises ValueError."""
     text = _text(cell)
-    is_web = text.lower().startswith(("http://", "https://")) and len(text) <= MAX_URL
-    if not is_web or not text.isprintable() or " " in text or not urlsplit(text).hostname:
+    if not is_url(text):
         raise ValueError("is not an http or https address")
     return text
+
+
+def is_url(value: Any) -> TypeGuard[str]:
+    """Whether a value is an http or https address of at most MAX_URL characters."""
+    if not isinstance(value, str) or len(value) > MAX_URL or not value.isprintable() or " " in value:
+        return False
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname)
 
 
 def parse_list(cell: Any, separator: str = "|") -> list[str]:

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from cyclopts import Parameter
 from msgspec import Struct
 
 from tollhouse.catalogue.importers.documents import Document
@@ -25,6 +27,25 @@ from tollhouse.storage.database import Database
 Progress = Callable[[str], None]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """The options of the command."""
+
+    format_name: Annotated[str, Parameter(name="--format", help=f"Format of the feed: {', '.join(FORMATS)}")]
+    retailer_id: Annotated[str, Parameter(name="--retailer", help="Id of the retailer that sells the products")]
+    is_partial: Annotated[
+        bool, Parameter(name="--partial", help="Keep the retailer's products that the feed does not have")
+    ] = False
+    allow_shrink: Annotated[
+        bool, Parameter(help="Allow the import to remove more than half of the retailer's products")
+    ] = False
+    strict: Annotated[bool, Parameter(help="Import nothing when a row is refused")] = False
+    currency: Annotated[str, Parameter(help="Currency of prices that name none")] = ""
+    site: Annotated[str, Parameter(help="Address of the shop, for relative links in the feed")] = ""
+    mapping: Annotated[Path | None, Parameter(name="--mapping", help="TOML file that assigns columns to fields")] = None
+
+
 class FeedRequest(Struct, frozen=True):
     """A feed to read: a file or an address, its format, and what the feed itself does not say.
 
@@ -39,38 +60,27 @@ class FeedRequest(Struct, frozen=True):
     allow_loopback: bool = False
 
 
-async def import_feed(  # noqa: PLR0913 - the options of the command
-    settings: Settings,
-    database: Database,
-    progress: Progress,
-    *,
-    source: str,
-    format_name: str,
-    retailer_id: str,
-    is_partial: bool = False,
-    allow_shrink: bool = False,
-    strict: bool = False,
-    currency: str = "",
-    site: str = "",
-    mapping: Path | None = None,
+async def import_feed(
+    settings: Settings, database: Database, progress: Progress, source: str, options: ImportOptions
 ) -> dict[str, Any]:
     """Import a file or an address; the report has `landed` false where nothing has changed.
 
     Raises ValueError for an unreadable feed and for invalid options; OSError for a file that cannot be opened.
     """
-    form = find_format(format_name)
-    retailer = load_retailers(Path(settings.data_dir)).get(retailer_id)
-    if currency.strip().upper() not in {"", CURRENCY}:
-        raise ValueError(f"--currency {currency}: this catalogue is in {CURRENCY} and converts nothing")
-    if mapping and not form.read_table:
+    form = find_format(options.format_name)
+    retailer = load_retailers(Path(settings.data_dir)).get(options.retailer_id)
+    currency = options.currency.strip().upper()
+    if currency not in {"", CURRENCY}:
+        raise ValueError(f"--currency {options.currency}: this catalogue is in {CURRENCY} and converts nothing")
+    if options.mapping and not form.read_table:
         mapped = [known.name for known in FORMATS.values() if known.read_table]
         raise ValueError(f"--mapping is for the formats {', '.join(mapped)}; {form.name} defines its columns itself")
     request = FeedRequest(
         source,
         form,
-        currency=currency.strip().upper(),
-        site=_site(site, retailer, source, progress),
-        mapping=load_mapping(mapping, ATTRIBUTES) if mapping else Mapping(),
+        currency=currency,
+        site=_site(options.site, retailer, source, progress),
+        mapping=load_mapping(options.mapping, ATTRIBUTES) if options.mapping else Mapping(),
         allow_loopback=settings.webhook_allow_loopback,
     )
     if not (request.currency or form.names_currency):
@@ -83,9 +93,9 @@ async def import_feed(  # noqa: PLR0913 - the options of the command
             catalogue,
             retailer,
             rows,
-            is_partial=is_partial,
-            allow_shrink=allow_shrink,
-            strict=strict,
+            is_partial=options.is_partial,
+            allow_shrink=options.allow_shrink,
+            strict=options.strict,
             storefront=Storefront.from_settings(settings),
         )
     finally:

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.catalogue.importers.items import FeedItem, FeedItemError
+from tollhouse.catalogue.importers.values import is_url
 from tollhouse.services.mattress.attributes.derive import LONGEST_TEXT, derive
 from tollhouse.services.mattress.attributes.lexicon import DerivedAttribute, ProductTexts
 from tollhouse.services.mattress.attributes.size import declared_size
@@ -182,7 +182,7 @@ def _product(item: FeedItem, group: list[FeedItem], terms: Terms) -> dict[str, A
     if currency != CURRENCY:
         raise FeedItemError(f"is priced in {currency[:20]}, and this catalogue is in {CURRENCY}")
     page = item.page_url or terms.page
-    if not _is_address(page):
+    if not is_url(page):
         raise FeedItemError(f"has no http or https address of its page{f': {page[:60]!r}' if page else ''}")
     now, listed = item.price.now, item.price.listed
     product: dict[str, Any] = {
@@ -193,8 +193,8 @@ def _product(item: FeedItem, group: list[FeedItem], terms: Terms) -> dict[str, A
         "availability": item.availability,
         "brand": item.brand[:MAX_LABEL].strip(),
         "description": item.description[:LONGEST_TEXT],
-        "image_url": item.image_url if _is_address(item.image_url) else "",
-        "tags": _tags(item),
+        "image_url": item.image_url if is_url(item.image_url) else "",
+        "tags": [tag for tag in dict.fromkeys(each[:MAX_LABEL].strip() for each in item.tags) if tag][:MAX_TAGS],
     }
     return {name: value for name, value in product.items() if value} | _attributes(item, group)
 
@@ -219,7 +219,10 @@ def _attributes(item: FeedItem, group: list[FeedItem]) -> dict[str, Any]:
         del findings["size"]
     known: dict[str, Any] = {name: _plain(finding) for name, finding in findings.items() if finding.value is not None}
     if findings and "derived" in MATTRESSES.by_name:
-        known["derived"] = {name: _evidence(finding) for name, finding in sorted(findings.items())}
+        known["derived"] = {
+            name: {"value": _plain(finding), "words": list(finding.words), "place": finding.place}
+            for name, finding in sorted(findings.items())
+        }
     return known
 
 
@@ -234,14 +237,6 @@ def _vet_numbers(declared: dict[str, tuple[str, ...]]) -> None:
 
 def _plain(finding: DerivedAttribute) -> Any:
     return list(finding.value) if isinstance(finding.value, tuple) else finding.value
-
-
-def _evidence(finding: DerivedAttribute) -> dict[str, Any]:
-    return {"value": _plain(finding), "words": list(finding.words), "place": finding.place}
-
-
-def _tags(item: FeedItem) -> list[str]:
-    return [tag for tag in dict.fromkeys(each[:MAX_LABEL].strip() for each in item.tags) if tag][:MAX_TAGS]
 
 
 def _size_label(item: FeedItem) -> str | None:
@@ -261,16 +256,6 @@ def _size_slug(item: FeedItem) -> str:
 
 def _is_identity(identity: str) -> bool:
     return identity.isprintable() and len(identity) <= MAX_ID and bool(re.search(r"[A-Za-z0-9]", identity))
-
-
-def _is_address(text: str) -> bool:
-    if not text or not text.isprintable() or " " in text or len(text) > 2_000:
-        return False
-    try:
-        parts = urlsplit(text)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname)
-    except ValueError:
-        return False
 
 
 def _without_repeats(rows: Iterable[ImportedRow]) -> Iterator[ImportedRow]:

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeGuard
-from urllib.parse import urlsplit
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse import clock
 from tollhouse.catalogue.catalogue import Catalogue, Changes
+from tollhouse.catalogue.importers.values import is_url
 from tollhouse.catalogue.items import InvalidItem, Item, prepare_item
 from tollhouse.services.mattress.import_rows import ImportedRow
 from tollhouse.services.mattress.product import (
@@ -106,7 +106,7 @@ def product_id(retailer: Retailer, identity: str) -> str:
 def as_item(retailer: Retailer, identity: str, product: dict[str, Any]) -> Item:
     """What is stored of a product: checked, filled in, and led through the retailer's programme. Raises InvalidItem."""
     page = product.get("affiliate_url")
-    if not _is_page(page):
+    if not is_url(page):
         raise InvalidItem("affiliate_url", "must be the http or https address of the product's page")
     availability = product.get("availability", "in stock")
     whole = {
@@ -140,20 +140,10 @@ def _faults(item: Item) -> Iterator[tuple[str, str]]:
     for position in item.get("sleep_positions", ()):
         if position not in SLEEP_POSITIONS:
             yield "sleep_positions", f"may only contain {', '.join(SLEEP_POSITIONS)}"
-    if "image_url" in item and not _is_page(item["image_url"]):
+    if "image_url" in item and not is_url(item["image_url"]):
         yield "image_url", "must be an http or https address"
     if not item["title"].strip():
         yield "title", "is empty"
-
-
-def _is_page(address: Any) -> TypeGuard[str]:
-    if not isinstance(address, str) or not address.isprintable() or " " in address:
-        return False
-    try:
-        parts = urlsplit(address)
-        return parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        return False
 
 
 def _products(retailer: Retailer, rows: Iterable[ImportedRow]) -> tuple[dict[str, Item], list[RefusedRow], set[str]]:
