@@ -55,7 +55,7 @@ async def relayed(chain: LocalChain, data: bytes, sender=RELAYER):
 
 async def reason(chain: LocalChain, data: bytes, sender=RELAYER) -> str:
     """What the token says when it reverts; the chain's time is brought up to now first."""
-    await chain.mine()
+    await chain.request("anvil_mine")
     with pytest.raises(ChainRefused) as refused:
         await chain.client.call(chain.usdc_address, data, sender=sender.address)
     assert not (await relayed(chain, data, sender)).is_success

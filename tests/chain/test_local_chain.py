@@ -60,7 +60,7 @@ async def test_accounts_are_those_of_the_node_with_their_keys(local_chain):
 
 async def test_mine_makes_as_many_blocks_as_asked(local_chain):
     before = await local_chain.client.block_number()
-    await local_chain.mine(7)
+    await local_chain.request("anvil_mine", hex(7))
     assert await local_chain.client.block_number() == before + 7
 
 

@@ -322,7 +322,7 @@ async def test_receipt_that_contradicts_itself_is_unavailable(local_chain, lie):
 
 
 async def test_block_or_transaction_that_was_not_asked_for_is_unavailable(local_chain):
-    await local_chain.mine(3)
+    await local_chain.request("anvil_mine", hex(3))
     async with provider(local_chain.url) as told, client_of(told.url) as client:
         for method in ("eth_getBlockByNumber", "eth_getBlockByHash", "eth_getTransactionByHash"):
             told.twists[method] = lambda _call, _block: {

@@ -1,17 +1,12 @@
 """A wallet that signs calls."""
 
-import re
 import secrets
-
-from coincurve import PrivateKey
 
 from tollhouse.evm.address import checksummed
 from tollhouse.evm.keccak import personal_digest
-from tollhouse.evm.signature import address_of
+from tollhouse.evm.signature import address_of, parse_private_key, sign
 
 NONCE_BYTES = 16
-
-_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
 
 
 class Agent:
@@ -36,20 +31,8 @@ class Agent:
             raise ValueError("the path must begin with a slash")
         nonce = secrets.token_hex(NONCE_BYTES)
         digest = personal_digest(f"{self._prefix}:{path}:{nonce}".encode())
-        signature = self._key.sign_recoverable(digest, hasher=None)
         return {
             "X-Agent-Address": self.address,
             "X-Agent-Nonce": nonce,
-            "X-Agent-Signature": f"0x{signature[:64].hex()}{signature[64] + 27:02x}",
+            "X-Agent-Signature": sign(self._key, digest),
         }
-
-
-def parse_private_key(key: str | bytes) -> PrivateKey:
-    """Parse a key of 32 bytes, or its hex with or without 0x. Raises ValueError, which never shows the key."""
-    matched = _KEY.fullmatch(key.hex() if isinstance(key, bytes) else key)
-    if matched is None:
-        raise ValueError("a private key must be 32 bytes, or 64 hex digits")
-    try:
-        return PrivateKey(bytes.fromhex(matched[1]))
-    except ValueError:
-        raise ValueError("a private key must be between 1 and the order of the curve") from None

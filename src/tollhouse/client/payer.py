@@ -6,9 +6,8 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 from tollhouse import clock
-from tollhouse.client.agent import parse_private_key
 from tollhouse.evm.address import checksummed, parse_address
-from tollhouse.evm.signature import address_of
+from tollhouse.evm.signature import address_of, parse_private_key, sign
 from tollhouse.evm.typed_data import Domain, TransferWithAuthorization, transfer_digest
 
 # An authorization is valid from some minutes ago, because clocks differ.
@@ -57,16 +56,10 @@ class Payer:
             now + int(requirement["maxTimeoutSeconds"]),
             secrets.token_bytes(32),
         )
-        chain_id = int(requirement["network"].removeprefix("eip155:"))
-        domain = Domain(
-            requirement["extra"]["name"],
-            requirement["extra"]["version"],
-            chain_id,
-            parse_address(requirement["asset"]).raw,
-        )
-        signature = self._key.sign_recoverable(transfer_digest(domain, transfer), hasher=None)
+        chain_id, extra = int(requirement["network"].removeprefix("eip155:")), requirement["extra"]
+        domain = Domain(extra["name"], extra["version"], chain_id, parse_address(requirement["asset"]).raw)
         return {
-            "signature": f"0x{signature[:64].hex()}{signature[64] + 27:02x}",
+            "signature": sign(self._key, transfer_digest(domain, transfer)),
             "authorization": {
                 "from": self.address,
                 "to": requirement["payTo"],

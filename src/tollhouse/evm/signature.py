@@ -2,13 +2,14 @@
 
 import re
 
-from coincurve import PublicKey
+from coincurve import PrivateKey, PublicKey
 from msgspec import Struct
 
 from tollhouse.evm.keccak import keccak256
 
 ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 
+_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
 _SIGNATURE = re.compile(r"(?:0[xX])?([0-9a-fA-F]{130})")
 # Big-endian bytes of one length compare as the numbers do.
 _ZERO = bytes(32)
@@ -50,6 +51,23 @@ def recover(digest: bytes, signature: Signature) -> bytes:
     except ValueError:
         raise ValueError("the signature is invalid") from None
     return address_of(key)
+
+
+def sign(key: PrivateKey, digest: bytes) -> str:
+    """Sign a digest of 32 bytes: r, s and v (27 or 28) as 0x-prefixed hex."""
+    signature = key.sign_recoverable(digest, hasher=None)
+    return f"0x{signature[:64].hex()}{signature[64] + 27:02x}"
+
+
+def parse_private_key(key: str | bytes) -> PrivateKey:
+    """Parse a key of 32 bytes, or its hex with or without 0x. Raises ValueError, which never shows the key."""
+    matched = _KEY.fullmatch(key.hex() if isinstance(key, bytes) else key)
+    if matched is None:
+        raise ValueError("a private key must be 32 bytes, or 64 hex digits")
+    try:
+        return PrivateKey(bytes.fromhex(matched[1]))
+    except ValueError:
+        raise ValueError("a private key must be between 1 and the order of the curve") from None
 
 
 def address_of(key: PublicKey) -> bytes:

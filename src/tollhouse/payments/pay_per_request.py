@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.evm.address import parse_address
+from tollhouse.evm.signature import parse_private_key
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.ledger.ledger import Ledger
@@ -122,6 +123,6 @@ def _terms(settings: Settings) -> Terms:
         chain_id=settings.evm_chain_id,
         asset=settings.usdc_address,
         pay_to=settings.x402_pay_to,
-        receipt_key=bytes.fromhex(settings.x402_facilitator_key.removeprefix("0x")),
+        receipt_key=parse_private_key(settings.x402_facilitator_key).secret if settings.x402_facilitator_key else b"",
         factories=wallet_factories(settings),
     )

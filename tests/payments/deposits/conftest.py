@@ -30,7 +30,7 @@ async def sqlite_ledger(data_dir: Path) -> AsyncIterator[Ledger]:
 async def chain(local_chain: LocalChain) -> LocalChain:
     for account in ACCOUNTS[1:3]:
         await local_chain.fund_usdc(account.address, 100_000_000)
-    await local_chain.mine(5)
+    await local_chain.request("anvil_mine", hex(5))
     return local_chain
 
 

@@ -37,7 +37,7 @@ async def sent(chain: LocalChain, micros=2_500_000, sender=ALICE, to=TREASURY.ad
 
 async def confirmed(chain: LocalChain, tx_hash: str) -> str:
     await chain.wait_mined(tx_hash)
-    await chain.mine(CONFIRMATIONS - 1)
+    await chain.request("anvil_mine", hex(CONFIRMATIONS - 1))
     return tx_hash
 
 
@@ -264,7 +264,7 @@ async def test_deposit_waits_for_its_confirmations(chain, sqlite_ledger):
         assert problem.status == 409
         assert problem.facts["confirmations"] == confirmations
         assert int(problem.headers["Retry-After"]) == problem.facts["retry_after_seconds"] >= 1
-        await chain.mine()
+        await chain.request("anvil_mine")
     assert not (await credit(chain, sqlite_ledger, tx_hash)).already_credited
 
 

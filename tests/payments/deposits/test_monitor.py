@@ -28,7 +28,7 @@ async def credited(chain: LocalChain, ledger, micros=2_500_000) -> tuple[str, st
     """A confirmed deposit on the balance: its hash, and the signed transaction for mining it once more."""
     tx_hash = await chain.transfer_usdc(ALICE, TREASURY.address, micros)
     await chain.wait_mined(tx_hash)
-    await chain.mine(CONFIRMATIONS - 1)
+    await chain.request("anvil_mine", hex(CONFIRMATIONS - 1))
     await credit(chain.client, ledger, tx_hash)
     return tx_hash, await chain.request("eth_getRawTransactionByHash", tx_hash)
 
@@ -72,7 +72,7 @@ async def test_removed_deposit_is_taken_back_and_credited_again_when_mined_again
     await chain.wait_mined(tx_hash)
     await rounds(monitor)
     assert await balance(ledger) == 0, "it is not confirmed again yet"
-    await chain.mine(CONFIRMATIONS - 1)
+    await chain.request("anvil_mine", hex(CONFIRMATIONS - 1))
     await monitor.poll()
     assert await balance(ledger) == 2_500_000
     assert await ids(ledger, "deposit") == [f"deposit:{tx_hash}:0:0", f"deposit:{tx_hash}:0:1"]
@@ -92,7 +92,7 @@ async def test_deposit_removed_twice_is_taken_back_twice(chain, ledger):
         assert f"reversal:{tx_hash}:0:{turn}" in await ids(ledger, "reversal")
         await chain.request("eth_sendRawTransaction", raw)
         await chain.wait_mined(tx_hash)
-        await chain.mine(CONFIRMATIONS - 1)
+        await chain.request("anvil_mine", hex(CONFIRMATIONS - 1))
         await rounds(monitor)
         assert await balance(ledger) == 2_500_000
 
@@ -131,7 +131,7 @@ async def test_owner_asks_for_the_removed_deposit_before_the_watch_sees_it(chain
     assert raised.value.code == "deposit-pending"
     await chain.request("eth_sendRawTransaction", raw)
     await chain.wait_mined(tx_hash)
-    await chain.mine(CONFIRMATIONS - 1)
+    await chain.request("anvil_mine", hex(CONFIRMATIONS - 1))
     again = await credit(chain.client, sqlite_ledger, tx_hash)
     assert (again.already_credited, again.credited_micros) == (False, 2_500_000)
     await rounds(monitor, 3)
@@ -145,7 +145,7 @@ async def test_watch_that_starts_after_the_reorganisation_finds_it(chain, sqlite
     assert await balance(sqlite_ledger) == 0
     await chain.request("eth_sendRawTransaction", raw)
     await chain.wait_mined(tx_hash)
-    await chain.mine(CONFIRMATIONS - 1)
+    await chain.request("anvil_mine", hex(CONFIRMATIONS - 1))
     await rounds(DepositMonitor(chain.client, sqlite_ledger, TERMS), 1)
     assert await balance(sqlite_ledger) == 2_500_000
 
@@ -164,12 +164,12 @@ async def test_deposit_is_no_longer_asked_about_after_64_blocks(chain, sqlite_le
     async with provider(chain.url) as told:
         client = ChainClient(told.url)
         monitor = DepositMonitor(client, sqlite_ledger, TERMS)
-        await chain.mine(WATCHED_BLOCKS - CONFIRMATIONS)
+        await chain.request("anvil_mine", hex(WATCHED_BLOCKS - CONFIRMATIONS))
         await rounds(monitor)
         told.methods.clear()
         await monitor.poll()
         assert "eth_getTransactionReceipt" in told.methods
-        await chain.mine(1)
+        await chain.request("anvil_mine", hex(1))
         await monitor.poll()
         told.methods.clear()
         await rounds(monitor, 3)
@@ -301,7 +301,7 @@ async def test_watch_runs_by_itself_and_is_done_within_fifteen_seconds(chain, le
     await _until(ledger, 0)
     await chain.request("eth_sendRawTransaction", raw)
     await chain.wait_mined(tx_hash)
-    await chain.mine(CONFIRMATIONS)
+    await chain.request("anvil_mine", hex(CONFIRMATIONS))
     await _until(ledger, 2_500_000)
     watching.cancel()
     with suppress(asyncio.CancelledError):

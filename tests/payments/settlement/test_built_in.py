@@ -146,7 +146,7 @@ async def test_payment_spoilt_after_it_was_sent_leaves_its_batch_be(chain, facil
     # The payer's cancellation pays more for gas, and so comes first in the block.
     spoiling = asyncio.create_task(cancel_dearly(chain, told[2]))
     await until_sent(chain, 3)
-    await chain.mine()
+    await chain.request("anvil_mine")
     await spoiling
     outcomes = await asyncio.gather(*batch)
     assert [type(outcome) for outcome in outcomes] == [Settled, Settled, Failed, Settled]
@@ -194,7 +194,7 @@ async def test_payment_that_somebody_else_is_carrying_out_is_waited_for(chain, f
     settling = asyncio.create_task(facilitator.settle(payment, REQUIREMENT))
     await asyncio.sleep(1.2)
     assert not settling.done()
-    await chain.mine()
+    await chain.request("anvil_mine")
     settled = await settling
     assert isinstance(settled, Settled)
     assert settled.tx_hash == theirs
@@ -209,7 +209,7 @@ async def test_front_runner_of_a_batch_settles_in_our_place(chain, facilitator):
     batch = [asyncio.create_task(facilitator.settle(payment, REQUIREMENT)) for payment in payments]
     await until_sent(chain, 2)
     theirs = await sent_dearly(chain, plan_settlement(payments[1], REQUIREMENT).transfer.data)
-    await chain.mine()
+    await chain.request("anvil_mine")
     outcomes = await asyncio.gather(*batch)
     assert [outcome.tx_hash == theirs for outcome in outcomes] == [False, True, False]
     assert isinstance(await first, Settled)
@@ -223,7 +223,7 @@ async def test_front_runner_of_a_single_payment_settles_in_our_place_and_ours_do
     settling = asyncio.create_task(facilitator.settle(payment, REQUIREMENT))
     await until_sent(chain)
     theirs = await sent_dearly(chain, plan_settlement(payment, REQUIREMENT).transfer.data)
-    await chain.mine()
+    await chain.request("anvil_mine")
     settled = await settling
     assert isinstance(settled, Settled)
     assert settled.tx_hash == theirs
@@ -241,7 +241,7 @@ async def test_front_runner_of_a_contract_wallet_settles_in_our_place_and_ours_d
     settling = asyncio.create_task(facilitator.settle(payment, REQUIREMENT))
     await until_sent(chain)
     theirs = await sent_dearly(chain, plan_settlement(payment, REQUIREMENT).transfer.data)
-    await chain.mine()
+    await chain.request("anvil_mine")
     settled = await settling
     assert isinstance(settled, Settled)
     assert settled.tx_hash == theirs
@@ -256,7 +256,7 @@ async def test_payment_cancelled_while_it_waited_to_be_mined_has_failed(chain, f
     await until_sent(chain)
     cancelling = asyncio.create_task(cancel_dearly(chain, told))
     await until_sent(chain, 2)
-    await chain.mine()
+    await chain.request("anvil_mine")
     await cancelling
     assert await settling == Failed(NONCE_USED)
     assert await seller_holds(chain) == 0
@@ -288,7 +288,7 @@ async def test_payer_whose_money_is_under_way_waits_and_nothing_reverts(chain, f
     await until_sent(chain)
     second = asyncio.create_task(facilitator.settle(payments[1], REQUIREMENT))
     await asyncio.sleep(0.6)
-    await chain.mine()
+    await chain.request("anvil_mine")
     assert isinstance(await first, Settled)
     assert await second == Failed("insufficient_funds")
     assert len(await sent(chain)) == 1
@@ -367,7 +367,7 @@ async def test_more_payments_than_may_wait_are_turned_away_unsent(chain, facilit
     await until_sent(chain)
     assert await facilitator.settle(read(v1()), REQUIREMENT) == Failed("unexpected_settle_error")
     await asyncio.sleep(0.2)
-    await chain.mine()
+    await chain.request("anvil_mine")
     assert all(isinstance(outcome, Settled) for outcome in await asyncio.gather(*under_way))
 
 
@@ -393,6 +393,6 @@ async def test_caller_who_gives_up_does_not_stop_the_settlement(chain, facilitat
     await until_sent(chain)
     again = asyncio.create_task(facilitator.settle(payment, REQUIREMENT))
     await asyncio.sleep(0.1)
-    await chain.mine()
+    await chain.request("anvil_mine")
     assert isinstance(await again, Settled)
     assert len(await sent(chain, SETTLING.address)) == 1

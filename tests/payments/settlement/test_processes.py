@@ -95,7 +95,7 @@ async def test_what_a_dead_process_had_under_way_is_settled_once(
     await gone(process)
     assert process.returncode == EXIT_STATUS
     if is_mined_meanwhile:
-        await chain.mine()
+        await chain.request("anvil_mine")
     async with open_facilitator() as facilitator:
         settling = asyncio.gather(*(facilitator.settle(read(one), REQUIREMENT) for one in payments))
         await asyncio.sleep(0.3)

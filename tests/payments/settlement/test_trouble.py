@@ -119,7 +119,7 @@ async def test_dropped_transaction_is_sent_again(chain, facilitator):
     await until_sent(chain)
     await chain.request("anvil_dropAllTransactions")
     await until_sent(chain)
-    await chain.mine()
+    await chain.request("anvil_mine")
     assert isinstance(await told_in_time(settling), Settled)
     assert len(await sent(chain)) == 1
 
@@ -151,7 +151,7 @@ async def test_transaction_that_blocks_pass_by_is_replaced_for_more(chain, facil
     await chain.request("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
     async with asyncio.timeout(20):
         while not settling.done():
-            await chain.mine()
+            await chain.request("anvil_mine")
             # PaidResponse from falling, which it would do with each block that is empty.
             await chain.request("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
             await asyncio.sleep(0.2)
@@ -168,13 +168,13 @@ async def test_payment_that_expires_in_a_stalled_transaction_fails_without_a_rev
     settling = started(facilitator, authorization(validAfter="0", validBefore=str(now + 60)))
     await until_sent(chain)
     await chain.request("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
-    await chain.mine()
+    await chain.request("anvil_mine")
     await asyncio.sleep(0.3)
     await chain.request("evm_increaseTime", 100)
     async with asyncio.timeout(20):
         while not settling.done():
             await chain.request("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
-            await chain.mine()
+            await chain.request("anvil_mine")
             await asyncio.sleep(0.2)
     assert await settling == Failed("invalid_exact_evm_payload_authorization_valid_before")
     assert await seller_holds(chain) == 0
@@ -191,7 +191,7 @@ async def test_nonce_taken_by_a_stranger_with_our_key_does_not_lose_the_payment(
         {"from": SETTLING.address, "to": SETTLING.address, "nonce": "0x0", "maxFeePerGas": hex(HIGH),
          "maxPriorityFeePerGas": hex(HIGH)},
     )  # fmt: skip
-    await chain.mine()
+    await chain.request("anvil_mine")
     await chain.mine_every(1)
     assert isinstance(await told_in_time(settling), Settled)
     assert await seller_holds(chain) == PRICE
@@ -220,11 +220,11 @@ async def test_transaction_that_a_dead_process_offered_too_little_for_is_replace
          "maxPriorityFeePerGas": "0x0"},
     )  # fmt: skip
     await chain.request("anvil_setNextBlockBaseFeePerGas", hex(20 * 10**9))
-    await chain.mine()
+    await chain.request("anvil_mine")
     settling = started(facilitator)
     async with asyncio.timeout(30):
         while not settling.done():
-            await chain.mine()
+            await chain.request("anvil_mine")
             await asyncio.sleep(0.3)
     assert isinstance(await settling, Settled)
     assert left not in {one["hash"] for one in await sent(chain)}

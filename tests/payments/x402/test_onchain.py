@@ -23,7 +23,7 @@ from tollhouse.payments.x402.verification import Verified, plan_settlement, veri
 
 
 async def reason(chain: LocalChain, sent: dict, requirement: Requirement = REQUIREMENT, factories=()) -> str | None:
-    await chain.mine()
+    await chain.request("anvil_mine")
     found = await verify_on_chain(chain.client, read(sent), requirement, factories)
     return None if isinstance(found, Verified) else found.reason
 

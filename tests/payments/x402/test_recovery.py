@@ -198,5 +198,5 @@ async def test_recovery_survives_a_chain_that_is_gone(room, chain, crash):
 async def pass_time(chain, monkeypatch) -> None:
     """Past the end of every authorization, here and on the chain."""
     await chain.request("evm_increaseTime", EXPIRY_SECONDS)
-    await chain.mine()
+    await chain.request("anvil_mine")
     later(monkeypatch, EXPIRY_SECONDS)

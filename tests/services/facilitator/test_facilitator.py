@@ -196,7 +196,7 @@ async def test_settlement_that_takes_too_long_is_pending_and_not_a_failure(chain
     _, told = await asked(client, "/settle", payment)
     assert (told["success"], told["errorReason"]) == (False, "settlement_pending")
     assert (await asked(client, "/settle", payment))[1]["errorReason"] == "settlement_pending"
-    await chain.mine()
+    await chain.request("anvil_mine")
     assert (await asked(client, "/settle", payment))[1]["errorReason"] == NONCE_USED
     assert await seller_holds(chain) == PRICE
 

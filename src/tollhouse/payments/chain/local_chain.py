@@ -16,6 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse.errors import OperatorError
+from tollhouse.evm.address import checksummed
+from tollhouse.evm.signature import address_of, parse_private_key
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import MULTICALL3, USDC_ON_BASE, call_data
 from tollhouse.payments.chain.replies import Receipt
@@ -162,48 +164,19 @@ class Account(Struct, frozen=True):
 
 
 # What every anvil and hardhat derives from the mnemonic `test test test test test test test test test test test junk`.
-ACCOUNTS = (
-    Account(
-        "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
-        "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
-    ),
-    Account(
-        "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
-        "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
-    ),
-    Account(
-        "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC",
-        "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a",
-    ),
-    Account(
-        "0x90F79bf6EB2c4f870365E785982E1f101E93b906",
-        "0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
-    ),
-    Account(
-        "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65",
-        "0x47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a",
-    ),
-    Account(
-        "0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc",
-        "0x8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba",
-    ),
-    Account(
-        "0x976EA74026E726554dB657fA54763abd0C3a0aa9",
-        "0x92db14e403b83dfe3df233f83dfa3a0d7096f21ca9b0d6d6b8d88b2b4ec1564e",
-    ),
-    Account(
-        "0x14dC79964da2C08b23698B3D3cc7Ca32193d9955",
-        "0x4bbbf85ce3377467afe5d46f804f221813b2bb87f24d81f60f1fcdbf7cbf4356",
-    ),
-    Account(
-        "0x23618e81E3f5cdF7f54C3d65f7FBc0aBf5B21E8f",
-        "0xdbda1821b80551c9d65939329250298aa3472ba22feea921c0cf5d620ea67b97",
-    ),
-    Account(
-        "0xa0Ee7A142d267C1f36714E4a8F75612F20a79720",
-        "0x2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6",
-    ),
+_PRIVATE_KEYS = (
+    "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
+    "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
+    "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a",
+    "0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
+    "0x47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a",
+    "0x8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba",
+    "0x92db14e403b83dfe3df233f83dfa3a0d7096f21ca9b0d6d6b8d88b2b4ec1564e",
+    "0x4bbbf85ce3377467afe5d46f804f221813b2bb87f24d81f60f1fcdbf7cbf4356",
+    "0xdbda1821b80551c9d65939329250298aa3472ba22feea921c0cf5d620ea67b97",
+    "0x2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6",
 )
+ACCOUNTS = tuple(Account(checksummed(address_of(parse_private_key(key).public_key)), key) for key in _PRIVATE_KEYS)
 # The last one mints, so that the nonces of the others are their own.
 MINTER = ACCOUNTS[-1]
 
@@ -263,10 +236,6 @@ class LocalChain:
                 if receipt is not None:
                     return receipt
                 await asyncio.sleep(POLL_SECONDS)
-
-    async def mine(self, blocks: int = 1) -> None:
-        """Mine blocks now."""
-        await self.request("anvil_mine", hex(blocks))
 
     async def mine_every(self, seconds: int | None) -> None:
         """From now on mine a block at this interval; 0 mines none, None mines one with each transaction."""

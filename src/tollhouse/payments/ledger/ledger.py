@@ -84,7 +84,13 @@ class Batcher:
     def _put(self, command: LedgerCommand, future: asyncio.Future[Result] | None) -> None:
         if self._is_closed:
             if future:
-                future.set_exception(closed())
+                future.set_exception(
+                    Problem(
+                        "storage-unavailable",
+                        "The server is stopping. Try again shortly.",
+                        headers={"Retry-After": "5"},
+                    )
+                )
             return
         self._queue.append((command, future))
         if self._writer is None or self._writer.done():
@@ -116,11 +122,6 @@ class Batcher:
             return
         for waiting in batch:
             await self._write_batch([waiting])
-
-
-def closed() -> Problem:
-    """The server is stopping."""
-    return Problem("storage-unavailable", "The server is stopping. Try again shortly.", headers={"Retry-After": "5"})
 
 
 def _fail(future: asyncio.Future[Result] | None, error: Exception) -> None:

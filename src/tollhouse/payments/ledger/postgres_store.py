@@ -18,30 +18,19 @@ from tollhouse.payments.ledger.store import (
     ACCOUNT,
     AUDIT,
     ENTRY,
-    KEPT,
     NEXT_SEQ,
-    PENDING,
+    RESPONSE,
+    Store,
     account_row,
-    after_commit,
-    before_commit,
     entry_from_row,
     entry_row,
+    reach_failpoints,
     report,
     response_from_row,
     response_rows,
     unavailable,
 )
-from tollhouse.payments.ledger.types import (
-    AccountState,
-    BatchChanges,
-    BatchState,
-    LedgerCommand,
-    LedgerEntry,
-    LedgerReport,
-    PostedResponse,
-    Result,
-    Transfer,
-)
+from tollhouse.payments.ledger.types import AccountState, BatchChanges, BatchState, LedgerCommand, LedgerReport, Result
 
 log = logger("ledger")
 
@@ -82,7 +71,7 @@ _CALLER_ERRORS = (
 )
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """See Store. The process lease is an advisory lock of the writing session."""
 
     def __init__(self, url: URL) -> None:
@@ -118,30 +107,6 @@ class PostgresStore:
                     log.warning("ledger connection lost, retrying", error=repr(error))
                     await asyncio.sleep(RETRY_EVERY_SECONDS)
 
-    async def account(self, name: str) -> AccountState:
-        """See Store."""
-        rows = await self._read(f"{ACCOUNT} WHERE name = $1", name)
-        return AccountState(*rows[0]) if rows else AccountState(name)
-
-    async def find(self, transfer_id: str) -> Transfer | None:
-        """See Store."""
-        transfers = await self._transfers(" WHERE t.id = $1", transfer_id)
-        return transfers[0] if transfers else None
-
-    async def transfers(self, kind: str, since: float) -> list[Transfer]:
-        """See Store."""
-        return await self._transfers(" WHERE t.kind = $1 AND t.at >= $2 ORDER BY t.seq", kind, since)
-
-    async def recent(self, limit: int, account: str | None) -> list[Transfer]:
-        """See Store."""
-        if account is None:
-            return await self._transfers(" ORDER BY t.seq DESC LIMIT $1", limit)
-        return await self._transfers(_NEWEST_OF_ACCOUNT, account, limit)
-
-    async def pending(self) -> list[LedgerEntry]:
-        """See Store."""
-        return [entry_from_row(row) for row in await self._read(PENDING)]
-
     async def alive(self, owners: Iterable[int]) -> set[int]:
         """See Store."""
         async with _as_problem(), self._readers.acquire() as connection:
@@ -154,8 +119,8 @@ class PostgresStore:
             self._readers.acquire() as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
-            answers = {name: await connection.fetch(query, timeout=AUDIT_SECONDS) for name, query in AUDIT.items()}
-        return report(answers)
+            results = {name: await connection.fetch(query, timeout=AUDIT_SECONDS) for name, query in AUDIT.items()}
+        return report(results)
 
     async def close(self) -> None:
         """See Store."""
@@ -164,9 +129,6 @@ class PostgresStore:
         if self._writer:
             with contextlib.suppress(*_CONNECTION_LOST):
                 await self._writer.close(timeout=CLOSE_SECONDS)
-
-    async def _transfers(self, where: str, *values: object) -> list[Transfer]:
-        return [entry_from_row(row).transfer for row in await self._read(ENTRY + where, *values)]
 
     async def _read(self, query: str, *values: object) -> list[asyncpg.Record]:
         async with _as_problem():
@@ -181,15 +143,15 @@ class PostgresStore:
         connection = await self._connect_writer()
         try:
             await connection.execute(BEGIN)
-            changes = rules.apply(commands, await _known(connection, commands), clock.seconds())
+            changes = rules.apply(commands, await _fetch_state(connection, commands), clock.seconds())
             await _write(connection, changes)
-            before_commit(commands)
+            reach_failpoints(commands, "before-commit")
             await connection.execute("COMMIT")
         except BaseException:
             # Closing the connection ends the transaction. If it was committed, the next attempt finds its rows.
             self._drop()
             raise
-        after_commit(commands)
+        reach_failpoints(commands, "after-commit")
         return changes.results
 
     async def _connect_writer(self) -> asyncpg.Connection:
@@ -223,10 +185,6 @@ class PostgresStore:
             self._writer = None
 
 
-_NEWEST_OF_ACCOUNT = """ WHERE t.seq IN (
-    SELECT seq FROM (SELECT seq FROM transfer WHERE debit = $1 ORDER BY seq DESC LIMIT $2) AS paid
-    UNION SELECT seq FROM (SELECT seq FROM transfer WHERE credit = $1 ORDER BY seq DESC LIMIT $2) AS got)
-    ORDER BY t.seq DESC LIMIT $2"""
 # One round trip for all rows of a batch: each column is one array. A part without rows does nothing.
 _WRITE = """WITH
     added AS (INSERT INTO transfer SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[],
@@ -241,11 +199,12 @@ _WRITE = """WITH
     ON CONFLICT (name) DO UPDATE SET balance = excluded.balance, reserved = excluded.reserved,
     total_in = excluded.total_in, total_out = excluded.total_out, posted_count = excluded.posted_count,
     last_at = excluded.last_at"""
-_KEEP = "INSERT INTO kept SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::float8[], $4::bytea[], $5::bytea[])"
+_INSERT_RESPONSES = (
+    "INSERT INTO kept SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::float8[], $4::bytea[], $5::bytea[])"
+)
 _KNOWN_BODIES = "SELECT hash FROM kept_body WHERE hash = ANY($1::bytea[])"
-_KEEP_BODIES = "INSERT INTO kept_body SELECT * FROM unnest($1::bytea[], $2::bytea[])"
-_FORGET_OLD = "DELETE FROM kept WHERE at < $1"
-_FORGET_BODIES = "DELETE FROM kept_body b WHERE NOT EXISTS (SELECT FROM kept k WHERE k.hash = b.hash)"
+_INSERT_BODIES = "INSERT INTO kept_body SELECT * FROM unnest($1::bytea[], $2::bytea[])"
+_DELETE_UNUSED_BODIES = "DELETE FROM kept_body b WHERE NOT EXISTS (SELECT FROM kept k WHERE k.hash = b.hash)"
 
 
 @contextlib.asynccontextmanager
@@ -265,21 +224,16 @@ async def _is_alive(connection: asyncpg.Connection, owner: int) -> bool:
     return not is_free
 
 
-async def _known(connection: asyncpg.Connection, commands: Sequence[LedgerCommand]) -> BatchState:
+async def _fetch_state(connection: asyncpg.Connection, commands: Sequence[LedgerCommand]) -> BatchState:
     rows = await connection.fetch(f"{ENTRY} WHERE t.id = ANY($1::text[])", rules.transfer_ids(commands))
     entries = {entry.transfer.id: entry for entry in map(entry_from_row, rows)}
     names = rules.account_names(commands, entries)
     accounts = await connection.fetch(f"{ACCOUNT} WHERE name = ANY($1::text[])", names)
-    kept = await _kept(connection, rules.reclaimed_seqs(commands, entries))
+    seqs = rules.reclaimed_seqs(commands, entries)
+    stored = await connection.fetch(f"{RESPONSE} WHERE k.seq = ANY($1::bigint[])", seqs) if seqs else []
     next_seq = await connection.fetchval(NEXT_SEQ)
-    return BatchState(entries, {row[0]: AccountState(*row) for row in accounts}, kept, next_seq)
-
-
-async def _kept(connection: asyncpg.Connection, seqs: list[int]) -> dict[int, PostedResponse]:
-    if not seqs:
-        return {}
-    rows = await connection.fetch(f"{KEPT} WHERE k.seq = ANY($1::bigint[])", seqs)
-    return dict(map(response_from_row, rows))
+    responses = dict(map(response_from_row, stored))
+    return BatchState(entries, {row[0]: AccountState(*row) for row in accounts}, responses, next_seq)
 
 
 async def _write(connection: asyncpg.Connection, changes: BatchChanges) -> None:
@@ -293,20 +247,16 @@ async def _write(connection: asyncpg.Connection, changes: BatchChanges) -> None:
         *_columns(7, [account_row(account) for account in changes.accounts]),
     )
     if changes.responses:
-        await _keep(connection, changes.responses)
+        rows, bodies = response_rows(changes.responses)
+        for known in await connection.fetch(_KNOWN_BODIES, list(bodies)):
+            del bodies[known[0]]
+        if bodies:
+            await connection.execute(_INSERT_BODIES, *_columns(2, list(bodies.items())))
+        await connection.execute(_INSERT_RESPONSES, *_columns(5, rows))
     if changes.forget_before is not None:
-        await connection.execute(_FORGET_OLD, changes.forget_before)
-        await connection.execute(_FORGET_BODIES)
+        await connection.execute("DELETE FROM kept WHERE at < $1", changes.forget_before)
+        await connection.execute(_DELETE_UNUSED_BODIES)
 
 
 def _columns(count: int, rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     return [[row[column] for row in rows] for column in range(count)]
-
-
-async def _keep(connection: asyncpg.Connection, kept: dict[int, PostedResponse]) -> None:
-    rows, bodies = response_rows(kept)
-    for known in await connection.fetch(_KNOWN_BODIES, list(bodies)):
-        del bodies[known[0]]
-    if bodies:
-        await connection.execute(_KEEP_BODIES, *_columns(2, list(bodies.items())))
-    await connection.execute(_KEEP, *_columns(5, rows))

@@ -43,7 +43,11 @@ def apply(commands: Sequence[LedgerCommand], known: BatchState, now: float) -> B
 
 def transfer_ids(commands: Sequence[LedgerCommand]) -> list[str]:
     """The ids of the transfers that a batch reads."""
-    return [_id_of(command) for command in commands if not isinstance(command, Sweep)]
+    return [
+        command.transfer.id if isinstance(command, Move | Reserve) else command.id
+        for command in commands
+        if not isinstance(command, Sweep)
+    ]
 
 
 def account_names(commands: Sequence[LedgerCommand], entries: dict[str, LedgerEntry]) -> list[str]:
@@ -57,10 +61,6 @@ def reclaimed_seqs(commands: Sequence[LedgerCommand], entries: dict[str, LedgerE
     """The seqs of posted reservations that a batch reserves again: they may have a stored response."""
     ids = {command.transfer.id for command in commands if isinstance(command, Reserve)}
     return [entry.seq for entry in entries.values() if entry.transfer.id in ids and entry.transfer.state == "posted"]
-
-
-def _id_of(command: Move | Reserve | Post | Void | Delivered) -> str:
-    return command.transfer.id if isinstance(command, Move | Reserve) else command.id
 
 
 class _Batch:
@@ -207,17 +207,13 @@ class _Batch:
         debit = self._account(transfer.debit)
         self._put(
             replace(
-                debit,
-                balance_micros=debit.balance_micros - amount,
-                total_out_micros=debit.total_out_micros + amount,
+                debit, balance_micros=debit.balance_micros - amount, total_out_micros=debit.total_out_micros + amount
             )
         )
         credit = self._account(transfer.credit)
         self._put(
             replace(
-                credit,
-                balance_micros=credit.balance_micros + amount,
-                total_in_micros=credit.total_in_micros + amount,
+                credit, balance_micros=credit.balance_micros + amount, total_in_micros=credit.total_in_micros + amount
             )
         )
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,30 +16,19 @@ from tollhouse.payments.ledger.store import (
     ACCOUNT,
     AUDIT,
     ENTRY,
-    KEPT,
     NEXT_SEQ,
-    PENDING,
+    RESPONSE,
+    Store,
     account_row,
-    after_commit,
-    before_commit,
     entry_from_row,
     entry_row,
+    reach_failpoints,
     report,
     response_from_row,
     response_rows,
     unavailable,
 )
-from tollhouse.payments.ledger.types import (
-    AccountState,
-    BatchChanges,
-    BatchState,
-    LedgerCommand,
-    LedgerEntry,
-    LedgerReport,
-    PostedResponse,
-    Result,
-    Transfer,
-)
+from tollhouse.payments.ledger.types import AccountState, BatchChanges, BatchState, LedgerCommand, LedgerReport, Result
 from tollhouse.storage.database import begin_immediate
 
 T = TypeVar("T")
@@ -47,14 +36,13 @@ T = TypeVar("T")
 BUSY_TIMEOUT_SECONDS = 10.0
 """How long a batch waits for other processes before it fails."""
 
-_LISTED = "SELECT value FROM json_each(?)"
 _PUT_ACCOUNT = """INSERT INTO account (name, balance, reserved, total_in, total_out, posted_count, last_at)
     VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET balance = excluded.balance,
     reserved = excluded.reserved, total_in = excluded.total_in, total_out = excluded.total_out,
     posted_count = excluded.posted_count, last_at = excluded.last_at"""
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """See Store. All database work runs in two threads."""
 
     def __init__(self, path: Path) -> None:
@@ -72,33 +60,6 @@ class SqliteStore:
         """See Store."""
         return await _in(self._write_thread, lambda: _apply(self._writer, commands))
 
-    async def account(self, name: str) -> AccountState:
-        """See Store."""
-        rows = await self._read(lambda: _accounts(self._reader, [name]))
-        return rows.get(name, AccountState(name))
-
-    async def find(self, transfer_id: str) -> Transfer | None:
-        """See Store."""
-        rows = await self._entries(" WHERE t.id = ?", transfer_id)
-        return rows[0].transfer if rows else None
-
-    async def transfers(self, kind: str, since: float) -> list[Transfer]:
-        """See Store."""
-        rows = await self._entries(" WHERE t.kind = ? AND t.at >= ? ORDER BY t.seq", kind, since)
-        return [entry.transfer for entry in rows]
-
-    async def recent(self, limit: int, account: str | None) -> list[Transfer]:
-        """See Store."""
-        if account is None:
-            rows = await self._entries(" ORDER BY t.seq DESC LIMIT ?", limit)
-        else:
-            rows = await self._entries(_NEWEST_OF_ACCOUNT, account, limit, account, limit, limit)
-        return [entry.transfer for entry in rows]
-
-    async def pending(self) -> list[LedgerEntry]:
-        """See Store."""
-        return await self._read(lambda: [entry_from_row(row) for row in self._reader.execute(PENDING)])
-
     async def alive(self, owners: Iterable[int]) -> set[int]:
         """See Store."""
         return {owner for owner in owners if is_alive(self._leases, owner)}
@@ -115,17 +76,9 @@ class SqliteStore:
         self._read_thread.shutdown()
         self._lease.unregister()
 
-    async def _entries(self, where: str, *values: object) -> list[LedgerEntry]:
-        return await self._read(lambda: [entry_from_row(row) for row in self._reader.execute(ENTRY + where, values)])
-
-    async def _read(self, query: Callable[[], T]) -> T:
-        return await _in(self._read_thread, query)
-
-
-_NEWEST_OF_ACCOUNT = """ WHERE t.seq IN (
-    SELECT seq FROM (SELECT seq FROM transfer WHERE debit = ? ORDER BY seq DESC LIMIT ?) AS paid
-    UNION SELECT seq FROM (SELECT seq FROM transfer WHERE credit = ? ORDER BY seq DESC LIMIT ?) AS got)
-    ORDER BY t.seq DESC LIMIT ?"""
+    async def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        numbered = query.replace("$", "?")
+        return await _in(self._read_thread, lambda: self._reader.execute(numbered, values).fetchall())
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -153,68 +106,49 @@ def _with_problems(work: Callable[[], T]) -> T:
 
 
 def _apply(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) -> list[Result]:
-    with _transaction(connection, commands):
-        changes = rules.apply(commands, _known(connection, commands), clock.seconds())
-        _write(connection, changes)
-    after_commit(commands)
-    return changes.results
-
-
-@contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) -> Iterator[None]:
     begin_immediate(connection, BUSY_TIMEOUT_SECONDS)
     try:
-        yield
-        before_commit(commands)
+        changes = rules.apply(commands, _fetch_state(connection, commands), clock.seconds())
+        _write(connection, changes)
+        reach_failpoints(commands, "before-commit")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+    reach_failpoints(commands, "after-commit")
+    return changes.results
 
 
-def _known(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) -> BatchState:
-    ids = json.dumps(rules.transfer_ids(commands))
-    rows = connection.execute(f"{ENTRY} WHERE t.id IN ({_LISTED})", (ids,))
+def _fetch_state(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) -> BatchState:
+    def listed(query: str, values: list[Any]) -> list[tuple[Any, ...]]:
+        in_list = f"{query} IN (SELECT value FROM json_each(?))"  # noqa: S608 - both parts are constants
+        return connection.execute(in_list, (json.dumps(values),)).fetchall()
+
+    rows = listed(f"{ENTRY} WHERE t.id", rules.transfer_ids(commands))
     entries = {entry.transfer.id: entry for entry in map(entry_from_row, rows)}
-    accounts = _accounts(connection, rules.account_names(commands, entries))
+    accounts = listed(f"{ACCOUNT} WHERE name", rules.account_names(commands, entries))
+    seqs = rules.reclaimed_seqs(commands, entries)
+    responses = dict(map(response_from_row, listed(f"{RESPONSE} WHERE k.seq", seqs))) if seqs else {}
     ((next_seq,),) = connection.execute(NEXT_SEQ)
-    return BatchState(entries, accounts, _kept(connection, rules.reclaimed_seqs(commands, entries)), next_seq)
-
-
-def _accounts(connection: sqlite3.Connection, names: list[str]) -> dict[str, AccountState]:
-    rows = connection.execute(f"{ACCOUNT} WHERE name IN ({_LISTED})", (json.dumps(names),))
-    return {row[0]: AccountState(*row) for row in rows}
-
-
-def _kept(connection: sqlite3.Connection, seqs: list[int]) -> dict[int, PostedResponse]:
-    if not seqs:
-        return {}
-    rows = connection.execute(f"{KEPT} WHERE k.seq IN ({_LISTED})", (json.dumps(seqs),))
-    return dict(map(response_from_row, rows))
+    return BatchState(entries, {row[0]: AccountState(*row) for row in accounts}, responses, next_seq)
 
 
 def _write(connection: sqlite3.Connection, changes: BatchChanges) -> None:
-    def put(statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        connection.executemany(statement, rows)
-
+    put = connection.executemany
     put("INSERT INTO transfer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(entry_row, changes.added))
     put("INSERT INTO resolution VALUES (?, ?, ?)", changes.resolved)
     put("INSERT INTO open_reservation VALUES (?, ?)", ((entry.seq, entry.fingerprint) for entry in changes.opened))
     put("DELETE FROM open_reservation WHERE seq = ?", ((seq,) for seq in changes.closed))
-    put(_PUT_ACCOUNT, (account_row(account) for account in changes.accounts))
+    put(_PUT_ACCOUNT, map(account_row, changes.accounts))
     if changes.responses:
-        _keep(connection, changes.responses)
+        rows, bodies = response_rows(changes.responses)
+        put("INSERT INTO kept_body VALUES (?, ?) ON CONFLICT (hash) DO NOTHING", bodies.items())
+        put("INSERT INTO kept VALUES (?, ?, ?, ?, ?)", rows)
     put("DELETE FROM kept WHERE seq = ?", ((seq,) for seq in changes.forgotten))
     if changes.forget_before is not None:
         connection.execute("DELETE FROM kept WHERE at < ?", (changes.forget_before,))
         connection.execute("DELETE FROM kept_body WHERE hash NOT IN (SELECT hash FROM kept)")
-
-
-def _keep(connection: sqlite3.Connection, kept: dict[int, PostedResponse]) -> None:
-    rows, bodies = response_rows(kept)
-    connection.executemany("INSERT INTO kept_body VALUES (?, ?) ON CONFLICT (hash) DO NOTHING", bodies.items())
-    connection.executemany("INSERT INTO kept VALUES (?, ?, ?, ?, ?)", rows)
 
 
 def _audit(path: Path) -> LedgerReport:

@@ -1,8 +1,9 @@
-"""What both ledger stores share: the protocol, the SQL, the audit, and how failures are reported."""
+"""What both ledger stores share: the reads, the SQL, the audit, and how failures are reported."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -36,22 +37,13 @@ def unavailable(error: BaseException) -> Problem:
     )
 
 
-def before_commit(commands: Sequence[LedgerCommand]) -> None:
-    """The failpoints `ledger.<command>.before-commit`: nothing of the batch is committed."""
-    _reach(commands, "before-commit")
-
-
-def after_commit(commands: Sequence[LedgerCommand]) -> None:
-    """The failpoints `ledger.<command>.after-commit`: the batch is committed, and no caller knows it."""
-    _reach(commands, "after-commit")
-
-
-def _reach(commands: Sequence[LedgerCommand], moment: str) -> None:
+def reach_failpoints(commands: Sequence[LedgerCommand], moment: str) -> None:
+    """The failpoints `ledger.<command>.before-commit` and `.after-commit`, where no caller knows the outcome yet."""
     for name in sorted({NAMES[type(command)] for command in commands}):
         failpoints.reach(f"ledger.{name}.{moment}")
 
 
-class Store(Protocol):
+class Store(ABC):
     """Storage of a ledger. `owner` identifies this process among those that share it.
 
     Every method raises Problem `storage-unavailable` when the database cannot be reached or written.
@@ -59,26 +51,52 @@ class Store(Protocol):
 
     owner: int
 
+    @abstractmethod
     async def apply(self, commands: Sequence[LedgerCommand]) -> list[Result]:
         """Commit one transaction. After an unknown outcome it may be called again: see rules."""
 
-    async def account(self, name: str) -> AccountState: ...
-
-    async def find(self, transfer_id: str) -> Transfer | None: ...
-
-    async def transfers(self, kind: str, since: float) -> list[Transfer]: ...
-
-    async def recent(self, limit: int, account: str | None) -> list[Transfer]: ...
-
-    async def pending(self) -> list[LedgerEntry]:
-        """Every open reservation of any process."""
-
+    @abstractmethod
     async def alive(self, owners: Iterable[int]) -> set[int]:
         """The owners whose process is alive."""
 
-    async def audit(self) -> LedgerReport: ...
+    @abstractmethod
+    async def audit(self) -> LedgerReport:
+        """Derive and check everything in one consistent read: see `report`."""
 
-    async def close(self) -> None: ...
+    @abstractmethod
+    async def close(self) -> None:
+        """Close every connection, and release the process lease."""
+
+    @abstractmethod
+    async def _read(self, query: str, *values: object) -> Sequence[Sequence[Any]]:
+        """The rows of a query with the placeholders $1, $2 and so on."""
+
+    async def account(self, name: str) -> AccountState:
+        """The state of an account; all zeros if it was never used."""
+        rows = await self._read(f"{ACCOUNT} WHERE name = $1", name)
+        return AccountState(*rows[0]) if rows else AccountState(name)
+
+    async def find(self, transfer_id: str) -> Transfer | None:
+        """The transfer with that id."""
+        transfers = await self._transfers("WHERE t.id = $1", transfer_id)
+        return transfers[0] if transfers else None
+
+    async def transfers(self, kind: str, since: float) -> list[Transfer]:
+        """The transfers of a kind made at or after `since`, oldest first."""
+        return await self._transfers("WHERE t.kind = $1 AND t.at >= $2 ORDER BY t.seq", kind, since)
+
+    async def recent(self, limit: int, account: str | None) -> list[Transfer]:
+        """The newest transfers, of one account or of all, newest first."""
+        if account is None:
+            return await self._transfers("ORDER BY t.seq DESC LIMIT $1", limit)
+        return await self._transfers(_NEWEST_OF_ACCOUNT, account, limit)
+
+    async def pending(self) -> list[LedgerEntry]:
+        """Every open reservation of any process."""
+        return [entry_from_row(row) for row in await self._read(f"{ENTRY} WHERE o.seq IS NOT NULL")]
+
+    async def _transfers(self, where: str, *values: object) -> list[Transfer]:
+        return [entry_from_row(row).transfer for row in await self._read(f"{ENTRY} {where}", *values)]
 
 
 # A transfer's row, as `entry_from_row` decodes it.
@@ -86,9 +104,12 @@ ENTRY = """SELECT t.seq, t.id, t.debit, t.credit, t.amount, t.kind, t.memo, t.at
     CASE WHEN NOT t.is_reservation THEN 'settled' ELSE coalesce(r.state, 'pending') END, o.fingerprint
     FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq LEFT JOIN open_reservation o ON o.seq = t.seq"""
 ACCOUNT = "SELECT name, balance, reserved, total_in, total_out, posted_count, last_at FROM account"
-KEPT = "SELECT k.seq, k.head, b.body, k.fingerprint, k.at FROM kept k JOIN kept_body b ON b.hash = k.hash"
+RESPONSE = "SELECT k.seq, k.head, b.body, k.fingerprint, k.at FROM kept k JOIN kept_body b ON b.hash = k.hash"
 NEXT_SEQ = "SELECT coalesce(max(seq), 0) + 1 FROM transfer"
-PENDING = f"{ENTRY} WHERE o.seq IS NOT NULL"
+_NEWEST_OF_ACCOUNT = """WHERE t.seq IN (
+    SELECT seq FROM (SELECT seq FROM transfer WHERE debit = $1 ORDER BY seq DESC LIMIT $2) AS paid
+    UNION SELECT seq FROM (SELECT seq FROM transfer WHERE credit = $1 ORDER BY seq DESC LIMIT $2) AS got)
+    ORDER BY t.seq DESC LIMIT $2"""
 
 # The state of every account derived from the transfers; the last column is the sum of its reversals.
 DERIVED = """SELECT name,
@@ -131,7 +152,7 @@ RULES: dict[str, str] = {
         LEFT JOIN resolution r ON r.seq = t.seq
         WHERE t.amount < 0 OR t.amount = 0 AND (NOT t.is_reservation OR coalesce(r.state, '') <> 'voided')""",
     "moves money from an account to itself": "SELECT id FROM transfer WHERE debit = credit",
-    "keeps an answer and was not posted": """SELECT k.seq FROM kept k LEFT JOIN resolution r ON r.seq = k.seq
+    "has a stored response and was not posted": """SELECT k.seq FROM kept k LEFT JOIN resolution r ON r.seq = k.seq
         WHERE coalesce(r.state, '') <> 'posted'""",
 }
 AUDIT = {"accounts": ACCOUNT, "derived": DERIVED, "counts": COUNTS, **RULES}
@@ -158,41 +179,42 @@ def account_row(account: AccountState) -> tuple[Any, ...]:
     return tuple(getattr(account, field) for field in AccountState.__struct_fields__)
 
 
-def response_rows(kept: Mapping[int, PostedResponse]) -> tuple[list[tuple[Any, ...]], dict[bytes, bytes]]:
+def response_rows(responses: Mapping[int, PostedResponse]) -> tuple[list[tuple[Any, ...]], dict[bytes, bytes]]:
     """The rows of `kept`, and the bodies by their hash: equal bodies are stored once."""
-    # Many calls of a batch got the very same batch.
-    digests = {body: sha256(body).digest() for body in {item.response.body for item in kept.values()}}
+    # Many calls of a batch got the very same body.
+    digests = {body: sha256(body).digest() for body in {item.response.body for item in responses.values()}}
     rows = []
-    for seq, item in kept.items():
+    for seq, item in responses.items():
         head = msgspec.msgpack.encode(msgspec.structs.replace(item.response, body=b""))
         rows.append((seq, item.fingerprint, item.at, head, digests[item.response.body]))
     return rows, {digest: body for body, digest in digests.items()}
 
 
 def response_from_row(row: Sequence[Any]) -> tuple[int, PostedResponse]:
-    """Decode a row of KEPT: the seq and the response."""
+    """Decode a row of RESPONSE: the seq and the response."""
     seq, head, body, fingerprint, at = row
     response = msgspec.structs.replace(msgspec.msgpack.decode(head, type=StoredResponse), body=bytes(body))
     return seq, PostedResponse(response, fingerprint, at)
 
 
 MAX_DIFFERENCES = 100
-"""A broken ledger may be broken in a million places: so many are decoded_memo."""
+"""A broken ledger may be broken in a million places: so many are listed."""
 
-Rows = Sequence[Sequence[Any]]
 Accounts = Mapping[str, AccountState]
 
 
-def report(results: Mapping[str, Rows]) -> LedgerReport:
+def report(results: Mapping[str, Sequence[Sequence[Any]]]) -> LedgerReport:
     """Build the report from the results of `AUDIT`, all from one moment of the database."""
     broken_rules = dict(results)
     stored = {row[0]: AccountState(*row) for row in broken_rules.pop("accounts")}
     derived_rows = broken_rules.pop("derived")
     derived = {row[0]: AccountState(*row[:-1]) for row in derived_rows}
     ((accounts, transfers, pending),) = broken_rules.pop("counts")
+    total = sum(account.balance_micros for account in stored.values())
     differences = [
         *_differences(stored, derived),
-        *_out_of_balance(stored),
+        # Debits equal credits, so the sum of all balances must be 0.
+        *([f"the balances add up to {total} micro-USD, not to 0"] if total else []),
         *_unexplained_debts(stored, {row[0]: row[-1] for row in derived_rows}),
         *(f"transfer {row[0]} {rule}" for rule, rows in broken_rules.items() for row in rows),
     ]
@@ -200,21 +222,15 @@ def report(results: Mapping[str, Rows]) -> LedgerReport:
 
 
 def _differences(stored: Accounts, derived: Accounts) -> list[str]:
-    found = []
+    differences = []
     for name in sorted(stored.keys() | derived.keys()):
         has, should = stored.get(name, AccountState(name)), derived.get(name, AccountState(name))
-        found += [
+        differences += [
             f"{name}: {field} is {getattr(has, field)}, its transfers give {getattr(should, field)}"
             for field in AccountState.__struct_fields__
             if getattr(has, field) != getattr(should, field)
         ]
-    return found
-
-
-def _out_of_balance(stored: Accounts) -> list[str]:
-    """Debits equal credits, so the sum of all balances must be 0."""
-    total = sum(account.balance_micros for account in stored.values())
-    return [f"the balances add up to {total} micro-USD, not to 0"] if total else []
+    return differences
 
 
 def _unexplained_debts(stored: Accounts, reversed_micros: Mapping[str, int]) -> list[str]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tollhouse.evm.address import checksummed, parse_address
 from tollhouse.evm.keccak import keccak256
-from tollhouse.evm.signature import address_of
+from tollhouse.evm.signature import address_of, sign
 from tollhouse.payments.x402.headers import encode_header
 from tollhouse.payments.x402.types import Payment, Requirement
 
@@ -55,8 +55,7 @@ class ReceiptSigner:
 
     def sign(self, receipt: PaymentReceipt) -> SignedReceipt:
         """Sign a receipt."""
-        made = self._key.sign_recoverable(receipt_digest(receipt), hasher=None)
-        return SignedReceipt("eip712", receipt, "0x" + made[:64].hex() + f"{27 + made[64]:02x}")
+        return SignedReceipt("eip712", receipt, sign(self._key, receipt_digest(receipt)))
 
 
 def receipt_digest(receipt: PaymentReceipt) -> bytes:
@@ -71,11 +70,6 @@ def receipt_digest(receipt: PaymentReceipt) -> bytes:
         + _hashed(receipt.transaction)
     )
     return keccak256(b"\x19\x01" + _DOMAIN + struct)
-
-
-def receipt_extension(receipt: SignedReceipt) -> dict[str, Any]:
-    """The member of `extensions` in a settlement response."""
-    return {OFFER_RECEIPT: {"info": {"receipt": receipt}}}
 
 
 def _hashed(text: str) -> bytes:
@@ -93,7 +87,8 @@ def settled_headers(payment: Payment, requirement: Requirement, tx_hash: str, re
     if payment.version == 2:
         payload["amount"] = str(requirement.amount_micros)
     if receipt is not None:
-        payload["extensions"] = receipt_extension(msgspec.json.decode(receipt, type=SignedReceipt))
+        signed = msgspec.json.decode(receipt, type=SignedReceipt)
+        payload["extensions"] = {OFFER_RECEIPT: {"info": {"receipt": signed}}}
     return _header(payment, payload)
 
 

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from statistics import median_low
 
-from coincurve import PrivateKey
 from msgspec import Struct
 
 from tollhouse.evm.address import checksummed
 from tollhouse.evm.keccak import keccak256
-from tollhouse.evm.signature import ORDER, address_of
+from tollhouse.evm.signature import address_of, parse_private_key
 from tollhouse.payments.chain.replies import FeeHistory
 
 Item = bytes | int | Sequence["Item"]
@@ -31,8 +30,6 @@ def _prefixed(kind: int, body: bytes) -> bytes:
 
 
 _KIND = b"\x02"
-_NO_VALUE = 0
-_NO_ACCESS_LIST: tuple[Item, ...] = ()
 
 
 class Fees(Struct, frozen=True):
@@ -63,17 +60,8 @@ class Wallet:
     __slots__ = ("_key", "address")
 
     def __init__(self, private_key: str) -> None:
-        """Raises ValueError, which tells nothing of the key, unless it is 32 bytes in hexadecimal, with 0x or without.
-
-        Checked by hand, because an error of a library would show what it was given.
-        """
-        try:
-            secret = bytes.fromhex(private_key.removeprefix("0x"))
-        except ValueError:
-            secret = b""
-        if len(secret) != 32 or not 0 < int.from_bytes(secret) < ORDER:
-            raise ValueError("a private key must be 64 hex digits and a valid secp256k1 key") from None
-        self._key = PrivateKey(secret)
+        """Take the key as hex, with or without 0x. Raises ValueError, which never shows the key."""
+        self._key = parse_private_key(private_key)
         self.address = checksummed(address_of(self._key.public_key))
 
     def __repr__(self) -> str:
@@ -81,16 +69,10 @@ class Wallet:
 
     def sign(self, chain_id: int, nonce: int, fees: Fees, request: TransactionRequest) -> Signed:
         """Sign the request as a transaction of this account with that nonce."""
+        to, value, access_list = bytes.fromhex(request.to[2:]), 0, ()
         fields: list[Item] = [
-            chain_id,
-            nonce,
-            fees.tip,
-            fees.max_fee,
-            request.gas,
-            bytes.fromhex(request.to[2:]),
-            _NO_VALUE,
-            request.data,
-            _NO_ACCESS_LIST,
+            *(chain_id, nonce, fees.tip, fees.max_fee, request.gas),
+            *(to, value, request.data, access_list),
         ]
         made = self._key.sign_recoverable(keccak256(_KIND + rlp(fields)), hasher=None)
         r, s, parity = int.from_bytes(made[:32]), int.from_bytes(made[32:64]), made[64]
@@ -106,8 +88,6 @@ MAX_TIP = 100_000_000
 """A tenth of a gwei, a hundred times as much. A tip decides who goes first, and a payment need not: neither a crowd
 that outbids itself nor a node that errs may drain the account. What blocks pass by is offered again for more anyway."""
 
-# Nodes require a tenth more before they replace a transaction; rounding must not fall below it.
-_RISE_NUMERATOR, _RISE_DENOMINATOR = 9, 8
 MAX_QUOTE_FACTOR = 20
 
 
@@ -124,8 +104,8 @@ def fee_quote(history: FeeHistory) -> Fees:
 
 
 def bump_fees(fees: Fees) -> Fees:
-    """An eighth more of both: enough for a node to accept a replacement."""
-    return Fees(_bumped(fees.max_fee), _bumped(fees.tip))
+    """An eighth more of both, rounded up: nodes require a tenth more before they replace a transaction."""
+    return Fees(fees.max_fee * 9 // 8 + 1, fees.tip * 9 // 8 + 1)
 
 
 def replacement_fees(old: Fees, quote: Fees) -> Fees | None:
@@ -133,7 +113,3 @@ def replacement_fees(old: Fees, quote: Fees) -> Fees | None:
     more = bump_fees(old)
     offered = Fees(max(more.max_fee, quote.max_fee), max(more.tip, quote.tip))
     return offered if offered.max_fee <= MAX_QUOTE_FACTOR * quote.max_fee else None
-
-
-def _bumped(wei: int) -> int:
-    return wei * _RISE_NUMERATOR // _RISE_DENOMINATOR + 1
