@@ -14,6 +14,8 @@ from tollhouse.payments.chain.replies import ChainRefused, ChainUnavailable, Log
 USDC_ON_BASE = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 
 TRANSFER_TOPIC = "0x" + keccak256(b"Transfer(address,address,uint256)").hex()
+USED_TOPIC = "0x" + keccak256(b"AuthorizationUsed(address,bytes32)").hex()
+CANCELLED_TOPIC = "0x" + keccak256(b"AuthorizationCanceled(address,bytes32)").hex()
 
 
 class TokenTransfer(Struct, frozen=True):
@@ -133,7 +135,9 @@ def balance_of(holder: bytes) -> bytes:
 
 def aggregate_calls(calls: Sequence[ContractCall]) -> bytes:
     """Call data for `aggregate3` of Multicall3: many calls in order, each of which may fail alone."""
-    tuples = [_address(_raw(call.to)) + _number(1) + _number(3 * WORD) + _bytes(call.data) for call in calls]
+    tuples = [
+        _address(bytes.fromhex(call.to[2:])) + _number(1) + _number(3 * WORD) + _bytes(call.data) for call in calls
+    ]
     offsets, at = [], len(calls) * WORD
     for one in tuples:
         offsets.append(_number(at))
@@ -147,7 +151,8 @@ def decode_results(return_data: bytes, count: int) -> list[CallResult]:
     if _word(array, 0) != count:
         raise ValueError("the number of results differs from the number of calls")
     elements = array[WORD:]
-    return [_decode_result(elements[_word(elements, number * WORD) :]) for number in range(count)]
+    tails = [elements[_word(elements, number * WORD) :] for number in range(count)]
+    return [CallResult(_word(tail, 0) == 1, _bytes_at(tail, _word(tail, WORD))) for tail in tails]
 
 
 def multicall(calls: Sequence[ContractCall], at: str = LATEST, sender: str | None = None) -> RpcCall:
@@ -184,18 +189,10 @@ def revert_text(return_data: bytes) -> str:
         return ""
 
 
-def _decode_result(element: bytes) -> CallResult:
-    return CallResult(_word(element, 0) == 1, _bytes_at(element, _word(element, WORD)))
-
-
 def _fields(authorization: TransferWithAuthorization) -> bytes:
+    addresses = (authorization.sender, authorization.recipient)
     numbers = (authorization.value, authorization.valid_after, authorization.valid_before)
-    return (
-        _address(authorization.sender)
-        + _address(authorization.recipient)
-        + b"".join(map(_number, numbers))
-        + authorization.nonce
-    )
+    return b"".join([*map(_address, addresses), *map(_number, numbers), authorization.nonce])
 
 
 def _bytes(value: bytes) -> bytes:
@@ -223,7 +220,3 @@ def _number(value: int) -> bytes:
 
 def _address(raw: bytes) -> bytes:
     return raw.rjust(WORD, b"\0")
-
-
-def _raw(address: str) -> bytes:
-    return bytes.fromhex(address[2:])

@@ -9,14 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from tollhouse.evm.keccak import keccak256
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.contracts import TokenTransfer, token_transfer
+from tollhouse.payments.chain.contracts import USED_TOPIC, TokenTransfer, token_transfer
 from tollhouse.payments.chain.replies import ChainUnavailable, Log, Receipt
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import REVERSAL, REVERSALS, TREASURY, Transfer
-
-_AUTHORIZATION_USED = "0x" + keccak256(b"AuthorizationUsed(address,bytes32)").hex()
 
 
 class DepositTerms(Struct, frozen=True):
@@ -107,7 +104,7 @@ def _is_authorized(logs: Sequence[Log], position: int, transfer: TokenTransfer) 
     return (
         before is not None
         and before.address == transfer.token
-        and before.topics[:2] == (_AUTHORIZATION_USED, "0x" + transfer.sender[2:].zfill(64))
+        and before.topics[:2] == (USED_TOPIC, "0x" + transfer.sender[2:].zfill(64))
     )
 
 
@@ -176,7 +173,16 @@ async def credit_deposits(
     for deposit in deposits:
         credit = await current_credit(ledger, receipt.tx_hash, deposit.position)
         if isinstance(credit, int):
-            moved = await ledger.move(_deposit_transfer(account, receipt, deposit, credit))
+            memo = {
+                "tx_hash": receipt.tx_hash,
+                "log_index": deposit.transfer.log.index,
+                "block_number": receipt.block_number,
+                "block_hash": receipt.block_hash,
+                "wallet": deposit.transfer.sender,
+            }
+            transfer_id = _id(DEPOSIT, receipt.tx_hash, deposit.position, credit)
+            amount = deposit.transfer.amount_micros
+            moved = await ledger.move(Transfer(transfer_id, TREASURY, account, amount, DEPOSIT, memo))
             is_any_new |= moved.is_new
             credit = credit_from_transfer(moved.transfer)
         credits_.append(credit)
@@ -204,18 +210,6 @@ def is_reversed_deposit(transfer: Transfer) -> bool:
 def deposit_id(reversal: Transfer) -> str:
     """The id of the deposit that a reversal reverses."""
     return DEPOSIT + reversal.id.removeprefix(REVERSAL)
-
-
-def _deposit_transfer(account: str, receipt: Receipt, deposit: Deposit, turn: int) -> Transfer:
-    memo = {
-        "tx_hash": receipt.tx_hash,
-        "log_index": deposit.transfer.log.index,
-        "block_number": receipt.block_number,
-        "block_hash": receipt.block_hash,
-        "wallet": deposit.transfer.sender,
-    }
-    transfer_id = _id(DEPOSIT, receipt.tx_hash, deposit.position, turn)
-    return Transfer(transfer_id, TREASURY, account, deposit.transfer.amount_micros, DEPOSIT, memo)
 
 
 def _id(kind: str, tx_hash: str, position: int, turn: int) -> str:

@@ -1,6 +1,7 @@
 """Settlement of a claimed payment: settle on the chain, record in the ledger, sign the receipt."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -39,24 +40,16 @@ MAX_RECHECK_SECONDS = 300.0
 MAX_REASON = 100
 
 
+@dataclass(frozen=True, slots=True)
 class Settlement:
     """Settles claims with a settler, and believes only the chain about the outcome."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a settlement
-        self,
-        database: Database,
-        ledger: Ledger,
-        chain: ChainClient,
-        settler: Settler,
-        leases: Leases,
-        signer: ReceiptSigner | None,
-    ) -> None:
-        self._database = database
-        self._ledger = ledger
-        self._chain = chain
-        self._settler = settler
-        self._leases = leases
-        self._signer = signer
+    database: Database
+    ledger: Ledger
+    chain: ChainClient
+    settler: Settler
+    leases: Leases
+    signer: ReceiptSigner | None
 
     async def settle(self, claimed: Claimed) -> Headers | VerificationFailure | None:
         """Settle a claim whose response is stored. None if the outcome is unknown: recovery resolves it later.
@@ -69,7 +62,7 @@ class Settlement:
             failpoints.reach("x402.after-settling")
             return await self._conclude(claimed, await self._confirm(claimed, outcome))
         finally:
-            self._leases.release(claimed.lease)
+            self.leases.release(claimed.lease)
 
     async def resume(self, row: Any, *, may_settle: bool) -> None:
         """Resolve a payment that no process works on any more.
@@ -77,12 +70,12 @@ class Settlement:
         A payment that is still open is settled only if its payer came back for the response: otherwise it would be
         charged for a response that is never delivered. Raises Problem when the database or the ledger is unavailable.
         """
-        lease, until = self._leases.new_lease()
-        async with self._database.writing() as transaction:
+        lease, until = self.leases.new_lease()
+        async with self.database.writing() as transaction:
             is_ours = await store.take(transaction, (row.payer, row.nonce), row.lease, lease, until)
         if not is_ours:
             return
-        self._leases.acquire(lease)
+        self.leases.acquire(lease)
         claimed = claim_from_row(row, lease)
         try:
             outcome: SettlementOutcome | Failed = await self._outcome(claimed)
@@ -90,11 +83,11 @@ class Settlement:
                 outcome = await self._confirm(claimed, await self._settle(claimed))
             await self._conclude(claimed, outcome, age=clock.seconds() - row.claimed_at)
         finally:
-            self._leases.release(lease)
+            self.leases.release(lease)
 
     async def _settle(self, claimed: Claimed) -> Settled | Failed | Unknown:
         try:
-            return await self._settler.settle(claimed.payment, claimed.requirement)
+            return await self.settler.settle(claimed.payment, claimed.requirement)
         except Exception:  # the transaction may have been sent
             log.exception("settler failed", payer=claimed.payment.payer, nonce=claimed.payment.nonce)
             return Unknown()
@@ -115,7 +108,7 @@ class Settlement:
     async def _check_receipt(self, claimed: Claimed, outcome: Settled) -> Settled | None:
         """The settlement with its receipt, if the receipt proves it."""
         try:
-            receipt = outcome.receipt or await self._chain.receipt(outcome.tx_hash)
+            receipt = outcome.receipt or await self.chain.receipt(outcome.tx_hash)
         except ChainUnavailable:
             return None
         if receipt is None or not proves_payment(receipt, claimed.payment, claimed.requirement):
@@ -124,7 +117,7 @@ class Settlement:
 
     async def _outcome(self, claimed: Claimed) -> SettlementOutcome:
         try:
-            return await settlement_outcome(self._chain, claimed.payment, claimed.requirement, claimed.since_block)
+            return await settlement_outcome(self.chain, claimed.payment, claimed.requirement, claimed.since_block)
         except ChainUnavailable:
             return Unknown()
 
@@ -137,7 +130,7 @@ class Settlement:
             return await self._fail(claimed, outcome)
         # With increasing intervals: an authorization may be valid for years.
         wait = min(max(age / 10, RECHECK_SECONDS), MAX_RECHECK_SECONDS)
-        async with self._database.writing() as transaction:
+        async with self.database.writing() as transaction:
             await store.release_lease(transaction, claimed.key, claimed.lease, clock.seconds() + wait)
         return None
 
@@ -145,7 +138,7 @@ class Settlement:
         """Delete a payment that can never be settled. Recheck one that merely failed once it has expired."""
         payment = claimed.payment
         recheck_at = float(payment.authorization.valid_before + EXPIRED_MARGIN_SECONDS)
-        async with self._database.writing() as transaction:
+        async with self.database.writing() as transaction:
             if isinstance(outcome, Unrecoverable):
                 await store.delete_payment(transaction, claimed.key, claimed.lease)
             else:
@@ -158,10 +151,21 @@ class Settlement:
 
     async def _record(self, claimed: Claimed, settled: Settled) -> Headers:
         """Record in the ledger first: the entry can be repeated, and the row then says that it was made."""
-        await self._ledger.move(_transfer(claimed, settled))
+        payment, requirement = claimed.payment, claimed.requirement
+        memo = {
+            "tx_hash": settled.tx_hash,
+            "block_number": settled.block_number,
+            "network": requirement.network,
+            "asset": requirement.asset,
+            "pay_to": requirement.pay_to,
+            "payer": payment.payer,
+            "nonce": payment.nonce,
+        }
+        paid_id, amount = transfer_id(payment.payer, payment.nonce), requirement.amount_micros
+        await self.ledger.move(Transfer(paid_id, X402, REVENUE, amount, X402, memo))
         failpoints.reach("x402.after-ledger")
         receipt = self._receipt(claimed, settled)
-        async with self._database.writing() as transaction:
+        async with self.database.writing() as transaction:
             await store.mark_settled(
                 transaction,
                 claimed.key,
@@ -171,33 +175,17 @@ class Settlement:
                 settled_at=clock.seconds(),
             )
         failpoints.reach("x402.after-settled")
-        return settled_headers(claimed.payment, claimed.requirement, settled.tx_hash, receipt)
+        return settled_headers(payment, requirement, settled.tx_hash, receipt)
 
     def _receipt(self, claimed: Claimed, settled: Settled) -> str | None:
-        if self._signer is None:
+        if self.signer is None:
             return None
         payer = parse_address(claimed.payment.payer).text
-        receipt = PaymentReceipt(
-            claimed.requirement.network, claimed.resource_url, payer, int(clock.seconds()), settled.tx_hash
-        )
-        return msgspec.json.encode(self._signer.sign(receipt)).decode()
+        network, url = claimed.requirement.network, claimed.resource_url
+        receipt = PaymentReceipt(network, url, payer, int(clock.seconds()), settled.tx_hash)
+        return msgspec.json.encode(self.signer.sign(receipt)).decode()
 
 
 def transfer_id(payer: str, nonce: str) -> str:
     """The id of a payment's transfer in the ledger."""
     return f"{X402}:{payer}:{nonce}"
-
-
-def _transfer(claimed: Claimed, settled: Settled) -> Transfer:
-    payment, requirement = claimed.payment, claimed.requirement
-    memo = {
-        "tx_hash": settled.tx_hash,
-        "block_number": settled.block_number,
-        "network": requirement.network,
-        "asset": requirement.asset,
-        "pay_to": requirement.pay_to,
-        "payer": payment.payer,
-        "nonce": payment.nonce,
-    }
-    amount = requirement.amount_micros
-    return Transfer(transfer_id(payment.payer, payment.nonce), X402, REVENUE, amount, X402, memo)

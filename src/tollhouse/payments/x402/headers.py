@@ -11,13 +11,7 @@ from msgspec import Meta, Struct
 from tollhouse.errors import Problem
 from tollhouse.evm.address import parse_address
 from tollhouse.evm.typed_data import TransferWithAuthorization
-from tollhouse.payments.x402.types import (
-    InvalidReason,
-    Payment,
-    Requirement,
-    Resource,
-    VerificationFailure,
-)
+from tollhouse.payments.x402.types import InvalidReason, Payment, Requirement, Resource, VerificationFailure
 
 V1_HEADER, V2_HEADER = "X-PAYMENT", "PAYMENT-SIGNATURE"
 HEADERS = {1: V1_HEADER, 2: V2_HEADER}
@@ -99,8 +93,10 @@ def decode_payment(raw: bytes, version: int) -> Payment:
     """Decode a payment's JSON object. Raises ValueError, with a reason that is safe to show."""
     try:
         raw.decode()
-        _check_parts(raw)
-        return _payment_v1(raw) if version == 1 else _payment_v2(raw)
+        # An upper bound of the nesting depth.
+        if raw.count(b"{") + raw.count(b"[") > MAX_PARTS:
+            raise ValueError(f"the payment has more than {MAX_PARTS} objects and arrays")
+        return _payment(raw, version)
     except msgspec.ValidationError as error:
         # The message names members and types, never values.
         reason = f"the payment does not match its schema: {error}"
@@ -122,7 +118,11 @@ def _read(text: str, version: int) -> Payment:
         raw = binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
     except (UnicodeEncodeError, binascii.Error):
         raise malformed(header, f"`{header}` must be standard base64.") from None
-    if _version_of(raw) != version:
+    try:
+        sent_version = _version.decode(raw).version
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        sent_version = None
+    if sent_version != version:
         detail = f"`x402Version` must be {version} in `{header}`."
         raise malformed(header, detail, InvalidReason.INVALID_VERSION)
     try:
@@ -131,46 +131,29 @@ def _read(text: str, version: int) -> Payment:
         raise malformed(header, f"`{header}` is invalid: {error}.") from None
 
 
-def _version_of(raw: bytes) -> int | None:
-    """The value of `x402Version`; None if it is not a number."""
-    try:
-        return _version.decode(raw).version
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return None
-
-
-def _payment_v1(raw: bytes) -> Payment:
-    sent = _v1.decode(raw)
-    return _payment(1, sent.scheme, sent.network, sent.payload, raw)
-
-
-def _payment_v2(raw: bytes) -> Payment:
-    sent = _v2.decode(raw)
-    accepted = msgspec.convert(sent.accepted, _Accepted)
-    payment_id = _payment_id((sent.extensions or {}).get(PAYMENT_IDENTIFIER))
-    return _payment(2, accepted.scheme, accepted.network, sent.payload, raw, sent.accepted, payment_id)
-
-
-def _payment(  # noqa: PLR0913, PLR0917 - the fields of a payment
-    version: int,
-    scheme: str,
-    network: str,
-    signed: _Signed,
-    raw: bytes,
-    accepted: dict[str, Any] | None = None,
-    payment_id: str | None = None,
-) -> Payment:
-    sent = signed.authorization
+def _payment(raw: bytes, version: int) -> Payment:
+    accepted, payment_id = None, None
+    sent: _V1 | _V2
+    named: _V1 | _Accepted
+    if version == 1:
+        sent = named = _v1.decode(raw)
+    else:
+        sent = _v2.decode(raw)
+        accepted, named = sent.accepted, msgspec.convert(sent.accepted, _Accepted)
+        # An extension without an id only echoes the offered one.
+        extension = (sent.extensions or {}).get(PAYMENT_IDENTIFIER)
+        payment_id = None if extension is None else msgspec.convert(extension, _Identifier).info.id
+    signed = sent.payload.authorization
     authorization = TransferWithAuthorization(
-        parse_address(sent.sender).raw,
-        parse_address(sent.to).raw,
-        _number("value", sent.value),
-        _number("validAfter", sent.valid_after),
-        _number("validBefore", sent.valid_before),
-        _bytes("nonce", sent.nonce),
+        parse_address(signed.sender).raw,
+        parse_address(signed.to).raw,
+        _number("value", signed.value),
+        _number("validAfter", signed.valid_after),
+        _number("validBefore", signed.valid_before),
+        _bytes("nonce", signed.nonce),
     )
-    signature = _bytes("signature", signed.signature)
-    return Payment(version, scheme, network, authorization, signature, raw, accepted, payment_id)
+    signature = _bytes("signature", sent.payload.signature)
+    return Payment(version, named.scheme, named.network, authorization, signature, raw, accepted, payment_id)
 
 
 def _number(name: str, text: str) -> int:
@@ -194,19 +177,6 @@ def _bytes(name: str, text: str) -> bytes:
     return decoded
 
 
-def _payment_id(extension: Any) -> str | None:
-    """The payer's payment identifier; None if there is none, or if the offered extension is only echoed."""
-    if extension is None:
-        return None
-    return msgspec.convert(extension, _Identifier).info.id
-
-
-def _check_parts(raw: bytes) -> None:
-    # An upper bound of the nesting depth.
-    if raw.count(b"{") + raw.count(b"[") > MAX_PARTS:
-        raise ValueError(f"the payment has more than {MAX_PARTS} objects and arrays")
-
-
 REQUIRED_HEADER = "PAYMENT-REQUIRED"
 PAYMENT_NOT_CONFIGURED = "This server does not accept payments."
 
@@ -218,12 +188,7 @@ _EXTENSIONS = {
             "type": "object",
             "properties": {
                 "required": {"type": "boolean"},
-                "id": {
-                    "type": "string",
-                    "minLength": MIN_ID,
-                    "maxLength": MAX_ID,
-                    "pattern": "^[a-zA-Z0-9_-]+$",
-                },
+                "id": {"type": "string", "minLength": MIN_ID, "maxLength": MAX_ID, "pattern": "^[a-zA-Z0-9_-]+$"},
             },
             "required": ["required"],
         },

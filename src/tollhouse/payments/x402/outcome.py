@@ -5,14 +5,17 @@ import asyncio
 from msgspec import Struct
 
 from tollhouse import clock
-from tollhouse.evm.keccak import keccak256
 from tollhouse.payments.chain.client import LATEST, ChainClient
-from tollhouse.payments.chain.contracts import WORD, TokenTransfer, authorization_state, token_transfer
+from tollhouse.payments.chain.contracts import (
+    CANCELLED_TOPIC,
+    USED_TOPIC,
+    WORD,
+    TokenTransfer,
+    authorization_state,
+    token_transfer,
+)
 from tollhouse.payments.chain.replies import Block, ChainRefused, ChainUnavailable, Log, Receipt
 from tollhouse.payments.x402.types import Failed, InvalidReason, Payment, Requirement, Settled, Unknown
-
-USED_TOPIC = "0x" + keccak256(b"AuthorizationUsed(address,bytes32)").hex()
-CANCELLED_TOPIC = "0x" + keccak256(b"AuthorizationCanceled(address,bytes32)").hex()
 
 # Six blocks of Base: a reorganisation of the newest blocks does not make an expired authorization valid again.
 EXPIRED_MARGIN_SECONDS = 12
@@ -70,14 +73,13 @@ def authorized_transfer(receipt: Receipt, asset: str, payer: str, nonce: str) ->
 
 async def _is_used(chain: ChainClient, payment: Payment, requirement: Requirement, head: Block) -> bool:
     paid = payment.authorization
-    asked = authorization_state(paid.sender, paid.nonce)
     try:
-        answer = await chain.call(requirement.asset, asked, at=head.number)
+        state = await chain.call(requirement.asset, authorization_state(paid.sender, paid.nonce), at=head.number)
     except ChainRefused:
-        answer = b""
-    if len(answer) != WORD:
+        state = b""
+    if len(state) != WORD:
         raise ChainUnavailable("no EIP-3009 token at the address")
-    return any(answer)
+    return any(state)
 
 
 async def _find_use(
@@ -108,7 +110,7 @@ def _topics(topic: str, payer: str, nonce: str) -> tuple[str, ...]:
 
 
 SEARCHED_BLOCKS = 5_000
-"""Nearly three hours of Base. Beyond that, a used nonce cannot be told from a cancelled one."""
+"""Nearly three hours of Base. Beyond that, a used nonce cannot be distinguished from a cancelled one."""
 RETRY_SECONDS = 0.25
 
 
@@ -125,13 +127,13 @@ async def wait_for_outcome(
     deadline = clock.seconds() + seconds
     while True:
         try:
-            found = await recent_outcome(chain, payment, requirement)
+            outcome = await recent_outcome(chain, payment, requirement)
         except ChainUnavailable:
-            found = Unknown()
-        if isinstance(found, Settled):
-            return found
-        if isinstance(found, Unrecoverable):
-            return Failed(found.reason)
+            outcome = Unknown()
+        if isinstance(outcome, Settled):
+            return outcome
+        if isinstance(outcome, Unrecoverable):
+            return Failed(outcome.reason)
         if clock.seconds() >= deadline:
-            return found if isinstance(found, Unknown) else Unknown()
+            return outcome if isinstance(outcome, Unknown) else Unknown()
         await asyncio.sleep(RETRY_SECONDS)

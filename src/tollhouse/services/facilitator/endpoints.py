@@ -16,6 +16,7 @@ from tollhouse.metering.meter import Meter, Reservation, Windows, count_or_refus
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
+from tollhouse.payments.x402.settlement.remote import Kind
 from tollhouse.payments.x402.types import (
     EXACT,
     Requirement,
@@ -30,7 +31,6 @@ from tollhouse.services.facilitator.types import (
     SETTLEMENT_PENDING,
     VERIFY_ERROR,
     FacilitatorRequest,
-    Kind,
     PaymentRequest,
     SettleResult,
     Supported,
@@ -232,7 +232,8 @@ class FacilitatorEndpoints:
             return _response(502, _failed(parsed, SETTLE_ERROR, _NODE))
         if refusal is not None:
             return _response(200, _failed(parsed, refusal.reason, refusal.detail))
-        claim = await self._meter.reserve(_claim_key(parsed), _ONE)
+        claim_key = f"facilitator-claim:{parsed.payment.payer}:{parsed.payment.nonce}"
+        claim = await self._meter.reserve(claim_key, _ONE)
         if claim.verdict.refused_by:
             return _response(200, _failed(parsed, SETTLEMENT_PENDING, "This payment is being settled by another call."))
         return _response(200, await self._settled(config, parsed, claim))
@@ -281,8 +282,8 @@ async def _refusal(config: SettlementConfig, parsed: PaymentRequest) -> Verifica
         return chosen
     if untimely := check_validity(parsed.payment, clock.seconds()):
         return untimely
-    sound = await verify_on_chain(config.chain, parsed.payment, parsed.requirement, config.factories)
-    return sound if isinstance(sound, VerificationFailure) else None
+    verified = await verify_on_chain(config.chain, parsed.payment, parsed.requirement, config.factories)
+    return verified if isinstance(verified, VerificationFailure) else None
 
 
 def _failed(parsed: PaymentRequest, reason: str, detail: str, tx_hash: str = "") -> SettleResult:
@@ -294,10 +295,6 @@ def _failed(parsed: PaymentRequest, reason: str, detail: str, tx_hash: str = "")
         error_message=detail,
         payer=parse_address(parsed.payment.payer).text,
     )
-
-
-def _claim_key(parsed: PaymentRequest) -> str:
-    return f"facilitator-claim:{parsed.payment.payer}:{parsed.payment.nonce}"
 
 
 def _response(status: int, result: Struct) -> Response:

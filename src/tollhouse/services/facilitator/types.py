@@ -7,6 +7,7 @@ from msgspec import Meta, Raw, Struct
 
 from tollhouse.evm.address import parse_address
 from tollhouse.payments.x402.headers import decode_payment
+from tollhouse.payments.x402.settlement.remote import Kind
 from tollhouse.payments.x402.types import EXACT, InvalidReason, Payment, Requirement
 
 SETTLEMENT_PENDING = "settlement_pending"
@@ -54,14 +55,6 @@ class SettleResult(Struct, frozen=True, rename="camel", omit_defaults=True):
     error_message: str | None = None
     payer: str | None = None
     amount: str | None = None
-
-
-class Kind(Struct, frozen=True, rename="camel"):
-    """A supported scheme and network."""
-
-    scheme: str
-    network: str
-    version: int = msgspec.field(name="x402Version")
 
 
 class Supported(Struct, frozen=True):

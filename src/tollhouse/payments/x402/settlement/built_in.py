@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from time import monotonic
 from typing import Any, Self
 
 from msgspec import Struct
@@ -81,7 +82,8 @@ class BuiltInFacilitator:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for pending in list(self._queue.payments.values()):
-            self._queue.resolve(pending, Unknown(_latest_hash(self._queue, pending)))
+            slots = [slot for slot in self._queue.slots.values() if pending in slot.payments]
+            self._queue.resolve(pending, Unknown(slots[0].latest.signed.hash if slots else None))
 
     async def settle(self, payment: Payment, requirement: Requirement) -> Settled | Failed | Unknown:
         """See Settler. The same authorization, concurrently or again later, is settled once."""
@@ -100,10 +102,9 @@ class BuiltInFacilitator:
 
     def _enqueue(self, payment: Payment, requirement: Requirement) -> PendingPayment:
         plan = plan_settlement(payment, requirement, self._terms.factories)
-        loop = asyncio.get_running_loop()
-        pending = PendingPayment(
-            payment, requirement, plan, loop.create_future(), loop.time(), is_isolated=plan.eoa_signature is None
-        )
+        outcome = asyncio.get_running_loop().create_future()
+        is_isolated = plan.eoa_signature is None
+        pending = PendingPayment(payment, requirement, plan, outcome, monotonic(), is_isolated)
         self._queue.enqueue(pending)
         return pending
 
@@ -112,7 +113,7 @@ class BuiltInFacilitator:
             await self._wait_until_due()
             if self._queue.slots:
                 await asyncio.sleep(GATHER_SECONDS)
-            payments = self._queue.next_batch(_now())
+            payments = self._queue.next_batch(monotonic())
             if not payments:
                 continue
             try:
@@ -132,7 +133,7 @@ class BuiltInFacilitator:
         """Wait until a payment may be sent."""
         while True:
             self._queue.changed.clear()
-            due, now = self._queue.next_due(), _now()
+            due, now = self._queue.next_due(), monotonic()
             if due is not None and due <= now:
                 return
             try:
@@ -147,7 +148,7 @@ class BuiltInFacilitator:
         return [pending for pending in payments if not pending.outcome.done() and id(pending) not in deferred]
 
     def _retry(self, payments: Sequence[PendingPayment]) -> None:
-        now = _now()
+        now = monotonic()
         for pending in payments:
             if now - pending.since < UNSENT_SECONDS:
                 self._queue.wait(pending, now + RETRY_SECONDS)
@@ -179,7 +180,7 @@ class BuiltInFacilitator:
         finally:
             self._resolving.discard(id(pending))
         if isinstance(outcome, Pending):
-            self._queue.wait(pending, _now() + RETRY_SECONDS)
+            self._queue.wait(pending, monotonic() + RETRY_SECONDS)
         else:
             self._queue.resolve(pending, outcome)
 
@@ -197,12 +198,3 @@ class BuiltInFacilitator:
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _latest_hash(queue: TransactionQueue, pending: PendingPayment) -> str | None:
-    slots = [slot for slot in queue.slots.values() if pending in slot.payments]
-    return slots[0].latest.signed.hash if slots else None
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -81,11 +81,6 @@ def request_body(payment: Payment, requirement: Requirement, resource_url: str) 
     return msgspec.json.encode(_Request(payment.version, Raw(payment.raw), required))
 
 
-def is_certain_failure(reason: str | None) -> bool:
-    """Whether a settlement that failed for this reason has moved no money and never will."""
-    return reason in _CERTAIN_FAILURES
-
-
 # httpx2 would log the whole URL of every request.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
@@ -148,8 +143,15 @@ class RemoteFacilitator:
             log.warning("remote facilitator: no reply to settle", failure=str(failure))
             return Failed(FAILED) if failure.is_before else await self._wait_for_outcome(payment, requirement)
         if reply.success:
-            return await self._check_receipt(payment, requirement, reply)
-        if is_certain_failure(reply.error_reason):
+            # The transaction may not have reached our node yet.
+            try:
+                receipt = await self._chain.receipt(reply.transaction) if reply.transaction else None
+            except ChainUnavailable:
+                receipt = None
+            if receipt is not None and proves_payment(receipt, payment, requirement):
+                return Settled(receipt.tx_hash, payment.payer, receipt.block_number, receipt)
+            return await self._wait_for_outcome(payment, requirement, reply.transaction)
+        if reply.error_reason in _CERTAIN_FAILURES:
             return Failed(_reason(reply.error_reason))
         log.warning("remote facilitator: settlement failed", reason=_reason(reply.error_reason))
         return await self._wait_for_outcome(payment, requirement, reply.transaction)
@@ -172,18 +174,6 @@ class RemoteFacilitator:
             log.warning("remote facilitator: verification failed", failure=str(failure))
             return Failed(FAILED)
         return None if verified.is_valid else Failed(_reason(verified.invalid_reason))
-
-    async def _check_receipt(
-        self, payment: Payment, requirement: Requirement, reply: SettleReply
-    ) -> Settled | Failed | Unknown:
-        """The settlement as the chain has it. The transaction may not have reached our node yet."""
-        try:
-            receipt = await self._chain.receipt(reply.transaction) if reply.transaction else None
-        except ChainUnavailable:
-            receipt = None
-        if receipt is not None and proves_payment(receipt, payment, requirement):
-            return Settled(receipt.tx_hash, payment.payer, receipt.block_number, receipt)
-        return await self._wait_for_outcome(payment, requirement, reply.transaction)
 
     async def _wait_for_outcome(
         self, payment: Payment, requirement: Requirement, tx_hash: str | None = None

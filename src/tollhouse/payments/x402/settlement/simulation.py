@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from time import monotonic
 from typing import Literal
 
 from msgspec import Struct
@@ -134,7 +135,7 @@ class Preflight:
         self, payments: Sequence[PendingPayment], calls: Sequence[ContractCall], payers: Sequence[str] = ()
     ) -> _ChainState:
         """Fetch everything in one round trip. Skip the mempool for a while if the node does not support it."""
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         if now < self._skip_pending_until:
             return await self._query_state([], len(payments), calls, payers)
         try:

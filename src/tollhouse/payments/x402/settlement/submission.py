@@ -1,8 +1,9 @@
 """Submission of queued payments: simulate a batch, then send it under a nonce of the account."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from time import monotonic
 from typing import Literal
 
 from tollhouse import failpoints
@@ -64,34 +65,25 @@ class NotAcceptedError(Exception):
     """The node accepted the transaction with no nonce and no fees that were tried."""
 
 
+@dataclass(frozen=True, slots=True)
 class Submission:
     """Sends queued payments. A transaction is in a nonce slot before it is sent."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a transaction
-        self,
-        chain: ChainClient,
-        chain_id: int,
-        wallet: Wallet,
-        preflight: Preflight,
-        queue: TransactionQueue,
-        account_lock: AccountLock,
-        resolve_used: Callable[[PendingPayment], None],
-    ) -> None:
-        self._chain = chain
-        self._chain_id = chain_id
-        self._wallet = wallet
-        self._preflight = preflight
-        self._queue = queue
-        self._account_lock = account_lock
-        self._start_resolving = resolve_used
+    chain: ChainClient
+    chain_id: int
+    wallet: Wallet
+    preflight: Preflight
+    queue: TransactionQueue
+    account_lock: AccountLock
+    start_resolving: Callable[[PendingPayment], None]
 
     async def submit(self, payments: Sequence[PendingPayment]) -> None:
         """Send the payments that would succeed, and defer the others.
 
         Raises ChainUnavailable, ChainRefused, NotAcceptedError and storage problems: then nothing was sent.
         """
-        async with self._account_lock():
-            simulation = await self._preflight.simulate(payments, self._queue.pending_outflows())
+        async with self.account_lock():
+            simulation = await self.preflight.simulate(payments, self.queue.pending_outflows())
             ready = []
             for pending, verdict in zip(payments, simulation.verdicts, strict=True):
                 if verdict == "ready" or (verdict == "in_mempool" and self._was_in_mempool_long(pending)):
@@ -103,40 +95,39 @@ class Submission:
 
     async def fill(self, nonce: int) -> None:
         """Use up a nonce that a process left behind with an unmined transaction. Raises as `submit`."""
-        async with self._account_lock():
-            fees = await self._preflight.quote()
-            await self._send_under_nonce(
-                SimulationResult(nonce, fees, []), [], cancel_transaction(self._wallet.address), may_change_nonce=False
-            )
+        async with self.account_lock():
+            cancelling = SimulationResult(nonce, await self.preflight.quote(), [])
+            request = cancel_transaction(self.wallet.address)
+            await self._send_under_nonce(cancelling, [], request, may_change_nonce=False)
 
     def build_attempt(self, nonce: int, fees: Fees, request: TransactionRequest) -> Attempt:
         """Sign a transaction."""
-        return Attempt(self._wallet.sign(self._chain_id, nonce, fees, request), fees, request)
+        return Attempt(self.wallet.sign(self.chain_id, nonce, fees, request), fees, request)
 
     def _defer(self, pending: PendingPayment, verdict: Verdict) -> None:
-        now = _now()
+        now = monotonic()
         if isinstance(verdict, Failed):
-            self._queue.resolve(pending, verdict)
+            self.queue.resolve(pending, verdict)
         elif verdict == "already_used":
-            self._start_resolving(pending)
+            self.start_resolving(pending)
         elif verdict == "isolate":
             pending.is_isolated = True
-            self._queue.wait(pending)
+            self.queue.wait(pending)
         elif verdict == "in_mempool":
             pending.in_mempool_since = pending.in_mempool_since or now
-            self._queue.wait(pending, now + MEMPOOL_PAUSE_SECONDS)
+            self.queue.wait(pending, now + MEMPOOL_PAUSE_SECONDS)
         else:
-            self._queue.wait(pending, now + WAIT_PAUSE_SECONDS)
+            self.queue.wait(pending, now + WAIT_PAUSE_SECONDS)
 
     async def _send(self, payments: list[PendingPayment], simulation: SimulationResult) -> None:
         if not payments[0].is_isolated:
             await self._send_under_nonce(simulation, payments, batch_call(payments))
             return
         try:
-            request = await single_call(self._chain, self._wallet.address, payments[0])
+            request = await single_call(self.chain, self.wallet.address, payments[0])
         except (ChainRefused, GasLimitExceededError):
             # The simulation passed a moment ago: a contract whose result changes.
-            self._queue.resolve(payments[0], Failed(InvalidReason.INVALID_STATE))
+            self.queue.resolve(payments[0], Failed(InvalidReason.INVALID_STATE))
         else:
             await self._send_under_nonce(simulation, payments, request)
 
@@ -150,10 +141,10 @@ class Submission:
     ) -> None:
         nonce, fees = simulation.nonce, simulation.fees
         for _ in range(MAX_SENDS):
-            nonce = self._queue.next_free_nonce(nonce) if may_change_nonce else nonce
-            if not may_change_nonce and nonce in self._queue.slots:
+            nonce = self.queue.next_free_nonce(nonce) if may_change_nonce else nonce
+            if not may_change_nonce and nonce in self.queue.slots:
                 return
-            slot = NonceSlot(nonce, tuple(payments), [self.build_attempt(nonce, fees, request)], _now())
+            slot = NonceSlot(nonce, tuple(payments), [self.build_attempt(nonce, fees, request)], monotonic())
             try:
                 await self._broadcast_first(slot)
             except ChainRefused as refusal:
@@ -163,7 +154,7 @@ class Submission:
                 if kind == "nonce_used" and not may_change_nonce:
                     return
                 if kind == "nonce_used":
-                    nonce = await self._chain.transaction_count(self._wallet.address)
+                    nonce = await self.chain.transaction_count(self.wallet.address)
                 elif kind == "nonce_taken" and may_change_nonce:
                     nonce += 1
                 else:
@@ -174,24 +165,20 @@ class Submission:
 
     async def _broadcast_first(self, slot: NonceSlot) -> None:
         """Send a new slot's transaction. It may be mined from here on, except after ChainRefused."""
-        self._queue.slots[slot.nonce] = slot
+        self.queue.slots[slot.nonce] = slot
         failpoints.reach("facilitator.before-send")
         try:
-            await self._chain.send_raw_transaction(slot.latest.signed.raw)
+            await self.chain.send_raw_transaction(slot.latest.signed.raw)
         except ChainUnavailable:
             slot.is_uncertain = True
         except ChainRefused as refusal:
             if classify_rpc_error(refusal) != "known":
-                del self._queue.slots[slot.nonce]
+                del self.queue.slots[slot.nonce]
                 raise
         slot.is_broadcast = True
         failpoints.reach("facilitator.after-send")
-        self._queue.sent.set()
+        self.queue.sent.set()
 
     @staticmethod
     def _was_in_mempool_long(pending: PendingPayment) -> bool:
-        return pending.in_mempool_since is not None and _now() - pending.in_mempool_since > MAX_MEMPOOL_SECONDS
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+        return pending.in_mempool_since is not None and monotonic() - pending.in_mempool_since > MAX_MEMPOOL_SECONDS

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from time import monotonic
 
 from tollhouse.logs import logger
 from tollhouse.payments.chain import replies
@@ -72,7 +73,7 @@ LOST_SECONDS = 4.0
 ORPHAN_SECONDS = 12.0
 MAX_FAILED_ATTEMPTS = 3
 WAKE_BATCH = 10
-"""So many callers wake before others have a account_lock on the event loop: each has work to do then."""
+"""So many callers wake before others have a turn on the event loop: each has work to do then."""
 NO_NODE_PAUSE_SECONDS = 0.5
 
 
@@ -101,10 +102,10 @@ class TransactionMonitor:
         if not self._queue.payments and not self._queue.slots:
             await self._queue.sent.wait()
         else:
-            seconds = self._ticker.pause_seconds(_now())
+            seconds = self._ticker.pause_seconds(monotonic())
             if any(slot.is_uncertain for slot in self._queue.slots.values()):
                 seconds = min(seconds, UNCERTAIN_SECONDS)
-            if any(_now() - slot.last_broadcast_at < FRESH_SECONDS for slot in self._queue.slots.values()):
+            if any(monotonic() - slot.last_broadcast_at < FRESH_SECONDS for slot in self._queue.slots.values()):
                 seconds = min(seconds, FRESH_PAUSE_SECONDS)
             try:
                 await asyncio.wait_for(self._queue.sent.wait(), min(seconds, REBROADCAST_SECONDS))
@@ -116,7 +117,7 @@ class TransactionMonitor:
         """Check every slot once. Raises ChainUnavailable."""
         slots = sorted(self._queue.slots.values(), key=lambda slot: slot.nonce)
         block, count, receipts = await self._fetch(slots)
-        self._ticker.observe(block, _now())
+        self._ticker.observe(block, monotonic())
         for slot in slots:
             mined = next((receipts[tx_hash] for tx_hash in slot.hashes if receipts[tx_hash]), None)
             if mined is not None:
@@ -171,8 +172,8 @@ class TransactionMonitor:
 
     def _handle_used_nonce(self, slot: NonceSlot) -> None:
         """The nonce was used by a transaction that is not one of the slot's."""
-        slot.nonce_used_since = slot.nonce_used_since or _now()
-        if _now() - slot.nonce_used_since < LOST_SECONDS:
+        slot.nonce_used_since = slot.nonce_used_since or monotonic()
+        if monotonic() - slot.nonce_used_since < LOST_SECONDS:
             return
         log.warning("nonce used by another transaction", nonce=slot.nonce, payments=len(slot.payments))
         self._queue.clear(slot)
@@ -182,7 +183,7 @@ class TransactionMonitor:
     async def _rebroadcast(self, slot: NonceSlot, block: Block, *, is_next: bool) -> None:
         """Send again: unchanged, in case it was dropped; with higher fees, if blocks skip it."""
         slot.nonce_used_since = None
-        silence = _now() - slot.last_broadcast_at
+        silence = monotonic() - slot.last_broadcast_at
         if slot.first_polled_block is None:
             slot.first_polled_block = block.number
         is_skipped = block.number - slot.first_polled_block >= MAX_SKIPPED_BLOCKS
@@ -210,7 +211,7 @@ class TransactionMonitor:
         await self._broadcast(slot, attempt)
 
     async def _broadcast(self, slot: NonceSlot, attempt: Attempt) -> None:
-        slot.last_broadcast_at = _now()
+        slot.last_broadcast_at = monotonic()
         try:
             await self._chain.send_raw_transaction(attempt.signed.raw)
         except ChainUnavailable:
@@ -225,7 +226,7 @@ class TransactionMonitor:
 
     async def _fill_orphaned_nonce(self, count: int) -> None:
         """Fill a nonce that a process left behind and that keeps ours from being mined."""
-        slots, now = self._queue.slots, _now()
+        slots, now = self._queue.slots, monotonic()
         is_stuck = any(nonce > count for nonce in slots) or any(
             pending.in_mempool_since for pending in self._queue.waiting
         )
@@ -240,7 +241,3 @@ class TransactionMonitor:
                 await self._submission.fill(count)
             except (ChainRefused, NotAcceptedError) as failure:
                 log.warning("orphaned nonce not filled", nonce=count, cause=type(failure).__name__)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -23,7 +23,7 @@ Outcome = Settled | Failed | Unknown
 
 
 class PendingPayment(Struct, eq=False):
-    """One payment until its outcome is known. Times are the event loop's.
+    """One payment until its outcome is known. Times are monotonic.
 
     `is_isolated`: it must not share a transaction, because a contract's behaviour there is unpredictable.
     """
@@ -121,8 +121,8 @@ class TransactionQueue(Struct, eq=False):
             if due and due[0].is_isolated
             else [pending for pending in due if not pending.is_isolated][:MAX_BATCH]
         )
-        left = set(map(id, taken))
-        self.waiting = deque(pending for pending in self.waiting if id(pending) not in left)
+        taken_ids = set(map(id, taken))
+        self.waiting = deque(pending for pending in self.waiting if id(pending) not in taken_ids)
         return taken
 
     def next_due(self) -> float | None:
