@@ -1,6 +1,7 @@
 """Dialogues with a language model: turns, tool calls, and the tokens that they may cost."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from math import ceil
 from typing import Any, Protocol
 
@@ -11,16 +12,10 @@ from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.metering.meter import Meter, Reservation, Windows
 from tollhouse.questions.grounding import Citations, Delta, Evidence, Reference, Retract, SentenceStream
-from tollhouse.questions.language_model import Message, Model, Text, ToolCall, Turn, unavailable
+from tollhouse.questions.language_model import Message, Model, Text, Turn, unavailable
 
 # The meter counts calls: one of its calls stands for so many tokens here.
 TOKENS_PER_UNIT = 4_000
-
-
-class TokenReservation(Struct, frozen=True):
-    """The tokens reserved for one answer."""
-
-    units: tuple[Reservation, ...]
 
 
 class Budget:
@@ -30,23 +25,23 @@ class Budget:
         self._meter = meter
         self._windows = Windows(tokens_per_day // TOKENS_PER_UNIT, None) if tokens_per_day else None
 
-    async def hold(self, subject: str, most_tokens: int) -> TokenReservation:
+    async def hold(self, subject: str, most_tokens: int) -> list[Reservation]:
         """Reserve what an answer may cost at most. Raises Problem `quota-exceeded` when it does not fit the day."""
         held: list[Reservation] = []
         for _ in range(ceil(most_tokens / TOKENS_PER_UNIT) if self._windows else 0):
             assert self._windows is not None
             unit = await self._meter.reserve(f"chat-tokens:{subject}", self._windows)
             if unit.verdict.refused_by:
-                await self._give_back(held)
+                await self._release(held)
                 raise quota_exceeded(unit, "the language model's tokens")
             held.append(unit)
-        return TokenReservation(tuple(held))
+        return held
 
-    async def settle(self, held: TokenReservation, spent_tokens: int) -> None:
+    async def settle(self, held: Sequence[Reservation], spent_tokens: int) -> None:
         """Release the tokens that were not spent."""
-        await self._give_back(held.units[ceil(spent_tokens / TOKENS_PER_UNIT) :])
+        await self._release(held[ceil(spent_tokens / TOKENS_PER_UNIT) :])
 
-    async def _give_back(self, units: Sequence[Reservation]) -> None:
+    async def _release(self, units: Sequence[Reservation]) -> None:
         for unit in units:
             await self._meter.release(unit)
 
@@ -70,7 +65,7 @@ MOST_TOKENS = 24_000
 NOTHING = "NOT IN THE FEEDS"
 
 _MEND = (
-    "These sentences were remaining out, because a number in them stands in nothing they cite, or they cite nothing:\n"
+    "These sentences were left out, because a number in them stands in nothing they cite, or they cite nothing:\n"
     "{sentences}\nWrite only those again that the results support, each beginning with the names it rests on. "
     f"If none is supported, write {NOTHING}."
 )
@@ -88,7 +83,7 @@ class Tools(Protocol):
 
 
 class Prompt(Struct, frozen=True):
-    """Which model is asked what. `deadline` is of the loop's clock and holds for the whole answer."""
+    """The messages for a model. `deadline` is on the event loop's clock and covers the whole answer."""
 
     model: str
     messages: tuple[Message, ...]
@@ -105,7 +100,7 @@ class FinishedAnswer(Struct, frozen=True, tag="answered"):
 
 
 class Dialogue:
-    """One answer in the making. `spent_tokens` is right at any time, also when the caller leaves."""
+    """One answer in progress. `spent_tokens` is correct at any time, also after the caller disconnects."""
 
     def __init__(self, model: Model, tools: Tools, evidence: Evidence) -> None:
         self._model = model
@@ -122,20 +117,14 @@ class Dialogue:
         """The answer as it comes, ending with FinishedAnswer. Raises Problem `upstream-unavailable`."""
         stream = SentenceStream(self._evidence, Citations())
         messages = list(prompt.messages)
-        # Closed at once when the caller leaves, so that the model stops as well.
-        rounds = self._rounds(prompt, messages, stream)
-        try:
+        # Closed as soon as the caller disconnects, so that the model stops as well.
+        async with aclosing(self._rounds(prompt, messages, stream)) as rounds:
             async for said in rounds:
                 yield said
-        finally:
-            await rounds.aclose()
         if stream.unsupported and self.spent_tokens < MOST_TOKENS:
-            mending = self._mended(prompt, messages, stream)
-            try:
+            async with aclosing(self._mended(prompt, messages, stream)) as mending:
                 async for said in mending:
                     yield said
-            finally:
-                await mending.aclose()
         yield FinishedAnswer(stream.text, stream.cited, self._prompt_tokens, self._completion_tokens)
 
     async def _rounds(
@@ -145,21 +134,22 @@ class Dialogue:
         turn = Turn("", (), 0, 0)
         for remaining in range(MOST_ROUNDS, -1, -1):
             choice = "auto" if remaining else "none"
-            turns = self._turn(prompt, messages, {"tools": list(self._tools.described), "tool_choice": choice})
-            try:
+            options = {"tools": list(self._tools.described), "tool_choice": choice}
+            async with aclosing(self._turn(prompt, messages, options)) as turns:
                 async for part in turns:
                     if isinstance(part, Turn):
                         turn = part
                         continue
                     for said in stream.take(part.text):
                         yield said
-            finally:
-                await turns.aclose()
             if not turn.calls:
                 break
             if not remaining:
                 raise unavailable("called tools without end")
-            messages += [_as_message(turn), *(self._called(call) for call in turn.calls)]
+            messages.append(_as_message(turn))
+            for call in turn.calls:
+                shown = self._tools.run(call.name, call.arguments, self._evidence)
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": shown})
         for said in stream.finish():
             yield said
         if not turn.text.strip():
@@ -172,14 +162,11 @@ class Dialogue:
         """One more turn, for the unsupported sentences."""
         sentences = "\n".join(f"- {sentence}" for sentence in stream.unsupported)
         messages.append({"role": "user", "content": _MEND.format(sentences=sentences)})
-        turns = self._turn(prompt, messages, {})
-        try:
+        async with aclosing(self._turn(prompt, messages, {})) as turns:
             async for part in turns:
                 if isinstance(part, Text):
                     for said in stream.take(part.text):
                         yield said
-        finally:
-            await turns.aclose()
         for said in stream.finish():
             yield said
 
@@ -189,19 +176,13 @@ class Dialogue:
         """A turn, counted."""
         if self.spent_tokens >= MOST_TOKENS:
             raise unavailable("needed more tokens than an answer may cost")
-        parts = self._model.turn(prompt.model, messages, options, MOST_REPLY_TOKENS, prompt.deadline)
-        try:
+        turn = self._model.turn(prompt.model, messages, options, MOST_REPLY_TOKENS, prompt.deadline)
+        async with aclosing(turn) as parts:
             async for part in parts:
                 if isinstance(part, Turn):
                     self._prompt_tokens += part.prompt_tokens
                     self._completion_tokens += part.completion_tokens
                 yield part
-        finally:
-            await parts.aclose()
-
-    def _called(self, call: ToolCall) -> Message:
-        shown = self._tools.run(call.name, call.arguments, self._evidence)
-        return {"role": "tool", "tool_call_id": call.id, "content": shown}
 
 
 def _as_message(turn: Turn) -> Message:
@@ -215,5 +196,5 @@ def _as_message(turn: Turn) -> Message:
 
 
 def encode_json(shown: Any) -> str:
-    """What a model is shown of a result."""
+    """A result as JSON text for a model."""
     return msgspec.json.encode(shown).decode()

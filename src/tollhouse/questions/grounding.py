@@ -61,41 +61,19 @@ _NUMBER = re.compile(
     r"(?<![\w])(?:(?P<iso>\d{4}-\d{2}-\d{2})(?!\d)|(?P<clock>\d{1,2}:\d{2})(?!\d)"
     r"|(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)(?P<percent>\s*(?:%|percent\b|per cent\b))?)"
 )
-_MONTHS = (
+MONTHS = (
     "january february march april may june july august september october november december".split()  # noqa: SIM905
 )
-_MONTH = "|".join(_MONTHS)
+_MONTH = "|".join(MONTHS)
 _DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)? ({_MONTH}),? (\d{{4}})\b", re.IGNORECASE)
 _MONTH_DAY = re.compile(rf"\b({_MONTH}) (\d{{1,2}})(?:st|nd|rd|th)?,? (\d{{4}})\b", re.IGNORECASE)
-_SPELLED = {
-    "zero": "0",
-    "two": "2",
-    "three": "3",
-    "four": "4",
-    "five": "5",
-    "six": "6",
-    "seven": "7",
-    "eight": "8",
-    "nine": "9",
-    "ten": "10",
-    "eleven": "11",
-    "twelve": "12",
-    "thirteen": "13",
-    "fourteen": "14",
-    "fifteen": "15",
-    "sixteen": "16",
-    "seventeen": "17",
-    "eighteen": "18",
-    "nineteen": "19",
-    "twenty": "20",
-    "thirty": "30",
-    "forty": "40",
-    "fifty": "50",
-    "sixty": "60",
-    "seventy": "70",
-    "eighty": "80",
-    "ninety": "90",
-}
+_TO_TWENTY = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty"
+)
+_SPELLED = {word: str(number) for number, word in enumerate(_TO_TWENTY.split()) if word != "one"}
+_TENS = ("thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_SPELLED |= {word: str(10 * tens) for tens, word in enumerate(_TENS, 3)}
 _LARGE = frozenset(
     {"dozen", "dozens", "hundred", "hundreds", "thousand", "thousands", "million", "millions", "billions"}
 )
@@ -152,7 +130,7 @@ class Evidence:
         return bool(cited) and self.shows_numbers(sentence, cited or [])
 
     def leaves_open(self, beginning: str) -> bool:
-        """Whether a sentence that begins so, citing nothing yet, has number nothing yet that it would have to cite for.
+        """Whether a sentence that begins so, citing nothing yet, states nothing yet that it would have to cite for.
 
         Words that were quoted from elsewhere do not count as known: a headline must not speak for this server.
         """
@@ -189,7 +167,7 @@ def finished(sentence: str, evidence: Evidence, citations: Citations) -> str:
 
 
 class _Number(Struct, frozen=True):
-    """A number as it is number; `exactly` is a date or a time."""
+    """A number as written. `exactly`: a date, a time or a word such as "dozens"."""
 
     text: str
     is_percent: bool = False
@@ -197,7 +175,9 @@ class _Number(Struct, frozen=True):
 
 
 def _numbers(text: str) -> Iterator[_Number]:
-    lowered = _HOURS.sub(" ", _with_dates(text))
+    text = _DAY_MONTH.sub(lambda m: _iso(m[3], m[2], m[1]), text)
+    text = _MONTH_DAY.sub(lambda m: _iso(m[3], m[1], m[2]), text)
+    lowered = _HOURS.sub(" ", text)
     for match in _NUMBER.finditer(lowered):
         if match["number"]:
             yield _Number(match["number"].replace(",", ""), bool(match["percent"]))
@@ -210,13 +190,8 @@ def _numbers(text: str) -> Iterator[_Number]:
             yield _Number(word, exactly=True)
 
 
-def _with_dates(text: str) -> str:
-    text = _DAY_MONTH.sub(lambda m: _iso(m[3], m[2], m[1]), text)
-    return _MONTH_DAY.sub(lambda m: _iso(m[3], m[1], m[2]), text)
-
-
 def _iso(year: str, month: str, day: str) -> str:
-    return f"{year}-{_MONTHS.index(month.casefold()) + 1:02}-{int(day):02}"
+    return f"{year}-{MONTHS.index(month.casefold()) + 1:02}-{int(day):02}"
 
 
 def _shows(exhibit: Exhibit, number: _Number) -> bool:

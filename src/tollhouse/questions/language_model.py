@@ -44,7 +44,7 @@ class Turn(Struct, frozen=True):
 
 
 class Model:
-    """Talks to one server. No retries: the caller's deadline is short, and a failure is told, not hidden."""
+    """Talks to one server. No retries: the caller's deadline is short, and a failure is reported, not hidden."""
 
     def __init__(self, settings: Settings) -> None:
         try:
@@ -71,25 +71,27 @@ class Model:
 
         Raises Problem `upstream-unavailable` when the server is down, slow, refuses, breaks off or answers nonsense.
         """
-        told: Any = list(messages)
+        conversation: Any = list(messages)
         # Outside of `extra_body` the SDK walks through every schema of every tool, for milliseconds, to change nothing.
         rest = {"stream_options": {"include_usage": True}, self._cap: most_tokens, **options}
         collected = _Collected()
         stream: Any = None
         try:
-            prompt = self._completions.create(model=name, messages=told, stream=True, extra_body=rest)
+            prompt = self._completions.create(model=name, messages=conversation, stream=True, extra_body=rest)
             stream = await self._within(deadline, prompt)
             pieces = aiter(stream)
             while (chunk := await self._within(deadline, anext(pieces, None))) is not None:
                 if text := self._read(collected, chunk):
                     yield Text(text)
-            yield self._checked(collected).turn(messages)
+            if not collected.is_finished:
+                raise unavailable("broke off its answer")
+            yield collected.turn(messages)
         finally:
             if stream is not None:
                 await stream.close()
 
     async def _within(self, deadline: float, work: Any) -> Any:
-        """What the server answers, in time. Raises Problem `upstream-unavailable`."""
+        """The result of `work`, before the deadline. Raises Problem `upstream-unavailable`."""
         try:
             async with asyncio.timeout_at(deadline):
                 return await work
@@ -111,11 +113,6 @@ class Model:
             log.warning("language model sent nonsense", error=str(error)[:300])
             raise unavailable("sent something that is no answer") from None
 
-    def _checked(self, collected: "_Collected") -> "_Collected":
-        if not collected.is_finished:
-            raise unavailable("broke off its answer")
-        return collected
-
 
 class _Collected:
     """A turn as its chunks come in."""
@@ -128,7 +125,7 @@ class _Collected:
         self.is_finished = False
 
     def take(self, chunk: Any) -> str:
-        """Take in a chunk; answers with its text."""
+        """Add a chunk; returns its text."""
         if chunk.usage is not None:
             self._usage = int(chunk.usage.prompt_tokens), int(chunk.usage.completion_tokens)
         if not chunk.choices:

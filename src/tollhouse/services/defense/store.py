@@ -38,6 +38,11 @@ async def revision(connection: Transaction, feed: str) -> int:
     return (await connection.execute(query)).scalar() or 0
 
 
+async def feed_revisions(connection: Transaction) -> list[int]:
+    """The revisions of events, news and fatalities, on which the events feed depends."""
+    return [await revision(connection, feed) for feed in (EVENTS_FEED, NEWS_FEED, FATALITIES_FEED)]
+
+
 async def bump_revision(connection: Transaction, feed: str) -> int:
     """Start the next revision of a feed and return it. Other writers wait here until this transaction ends."""
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql

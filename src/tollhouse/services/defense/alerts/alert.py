@@ -112,7 +112,7 @@ def alert_from_row(row: Any, parked: int) -> Alert:
         url=row.url,
         created_at=clock.iso(clock.at(row.created_at)),
         changed_at=clock.iso(clock.at(row.changed_at)),
-        state=AlertState(status, value, _iso(row.is_met_since), _iso(row.told_at)),
+        state=AlertState(status, value, _iso(row.is_met_since), _iso(row.notified_at)),
         endpoint=EndpointState(
             status="disabled" if row.disabled_at else "failing" if row.failing_since else "active",
             failing_since=_iso(row.failing_since),

@@ -132,7 +132,14 @@ async def _read(connection: Transaction, served: ServedPool, rule: Rule, hours: 
 
 def _preview(rule: Rule, history: _History, begin: int) -> AlertPreview:
     values, fired, last = [], [], LastNotification()
-    for minute, value in _values(rule, history, begin):
+    measured: list[tuple[int, float | None]]
+    if rule.metric == STALENESS:
+        # Measured just before each slot arrived.
+        measured = [(slot, float(slot - before)) for before, slot in pairwise(history.slots) if slot > begin]
+    else:
+        value_at = _value_at(rule, history)
+        measured = [(slot, value_at(slot)) for slot in history.slots if slot > begin]
+    for minute, value in measured:
         at = 60.0 * minute
         result = EvaluationResult(value, rule.is_met(value), f"{minute}:{value!r}")
         shown = None if value is None else to_integer(value)
@@ -149,14 +156,6 @@ def _preview(rule: Rule, history: _History, begin: int) -> AlertPreview:
         fired=fired,
         values=values,
     )
-
-
-def _values(rule: Rule, history: _History, begin: int) -> list[tuple[int, float | None]]:
-    """The value at each slot after `begin`. Staleness is measured just before the slot arrived."""
-    if rule.metric == STALENESS:
-        return [(slot, float(slot - before)) for before, slot in pairwise(history.slots) if slot > begin]
-    value = _value_at(rule, history)
-    return [(slot, value(slot)) for slot in history.slots if slot > begin]
 
 
 def _value_at(rule: Rule, history: _History) -> Callable[[int], float | None]:
@@ -205,11 +204,11 @@ class _Timeline:
     def histogram(self, at: int) -> Histogram:
         """The events by age at a minute."""
         ends = [bisect_right(self._minutes, at - MINUTES_PER_BIN * age) for age in range(BINS + 1)]
-        spans = [(low, high) for high, low in pairwise(ends)]
+        spans, tiers = [(low, high) for high, low in pairwise(ends)], self._tiers.items()
         return Histogram(
             [high - low for low, high in spans],
             [self._deaths[high] - self._deaths[low] for low, high in spans],
-            [self._worst(low, high) if high > low else 0 for low, high in spans],
+            [max((tier for tier, sums in tiers if sums[high] > sums[low]), default=0) for low, high in spans],
         )
 
     def read(self, at: int) -> list[bool]:
@@ -219,6 +218,3 @@ class _Timeline:
         for slot in self._slots[first:last]:
             read[(at - slot) // MINUTES_PER_BIN] = True
         return read
-
-    def _worst(self, low: int, high: int) -> int:
-        return max((tier for tier, sums in self._tiers.items() if sums[high] > sums[low]), default=0)

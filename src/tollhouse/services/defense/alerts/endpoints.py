@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import asdict
 
 from tollhouse import clock
 from tollhouse.accounts import store as access_store
@@ -96,8 +97,7 @@ class AlertEndpoints:
                 stated_at=now,
             )
             alert = alert_from_row(await _row(transaction, key_id, alert_id), 0)
-        members = {name: getattr(alert, name) for name in alert.__struct_fields__}
-        return AlertCreated(**members, secret=subscription.secret)
+        return AlertCreated(**asdict(alert), secret=subscription.secret)
 
     async def list(self, request: Request[None, None]) -> AlertsList:
         """All alerts of the key."""
@@ -324,11 +324,5 @@ def _changed_columns(row: Any, rule: Rule, name: str, url: str | None) -> dict[s
     values = {"version": row.version + 1, "rule": msgspec.json.encode(rule), "name": name, "changed_at": now}
     if rule.has_same_condition(before):
         return values
-    return values | {
-        "stated_at": now,
-        "is_met": False,
-        "value": None,
-        "is_met_since": None,
-        "told_at": None,
-        "told_state": None,
-    }
+    reset = dict.fromkeys(("value", "is_met_since", "notified_at", "notified_state"))
+    return {**values, "stated_at": now, "is_met": False, **reset}

@@ -10,7 +10,6 @@ from tollhouse.services.defense.alerts.metrics import (
     BINS,
     HOURS,
     BriefFigures,
-    Histogram,
     brief_figure,
     counted_key,
     counted_value,
@@ -73,7 +72,11 @@ class ActiveAlert(Struct, frozen=True):
 
 
 class Evaluator:
-    """The alerts by id, and the ids of those `affected` by changes since their last evaluation."""
+    """The alerts by id, and the ids of those `affected` by changes since their last evaluation.
+
+    `by_kind` has the alerts on `spike`, BRIEF and STALENESS, `needing_entries` those with a filter that only whole
+    events can answer.
+    """
 
     def __init__(self) -> None:
         self.aggregates = Aggregates()
@@ -83,9 +86,9 @@ class Evaluator:
         self._read: Sequence[bool] = [True] * BINS
         self._by_key: dict[Key, set[str]] = {}
         self._by_entity: dict[str, set[str]] = {}
-        self._by_kind: dict[str, set[str]] = {"spike": set(), BRIEF: set(), STALENESS: set()}
+        self.by_kind: dict[str, set[str]] = {"spike": set(), BRIEF: set(), STALENESS: set()}
         self._unindexed: dict[str, EventFilter] = {}
-        self._needing_entries: set[str] = set()
+        self.needing_entries: set[str] = set()
         self._hours: Counter[int] = Counter()
         self._stories_naming: dict[str, frozenset[str]] = {}
         self._figures: BriefFigures | None = None
@@ -104,9 +107,9 @@ class Evaluator:
         if (unindexed := rule.unindexed) is not None:
             self._unindexed[alert.id] = unindexed
             if unindexed != EventFilter(entity=unindexed.entity):
-                self._needing_entries.add(alert.id)
-        if (kind := _kind(rule)) in self._by_kind:
-            self._by_kind[kind].add(alert.id)
+                self.needing_entries.add(alert.id)
+        if (kind := _kind(rule)) in self.by_kind:
+            self.by_kind[kind].add(alert.id)
 
     def drop_alert(self, alert_id: str) -> None:
         """Remove an alert."""
@@ -123,23 +126,14 @@ class Evaluator:
             if not self._by_entity[rule.filters.entity]:
                 del self._by_entity[rule.filters.entity]
         self._unindexed.pop(alert_id, None)
-        self._needing_entries.discard(alert_id)
-        if (kind := _kind(rule)) in self._by_kind:
-            self._by_kind[kind].discard(alert_id)
+        self.needing_entries.discard(alert_id)
+        if (kind := _kind(rule)) in self.by_kind:
+            self.by_kind[kind].discard(alert_id)
 
     @property
     def entities(self) -> Collection[str]:
         """The entities that rules filter by."""
         return self._by_entity.keys()
-
-    @property
-    def needs_entries(self) -> bool:
-        """Whether a rule has a filter that only whole events can answer."""
-        return bool(self._needing_entries)
-
-    def of_kind(self, kind: str) -> set[str]:
-        """The alerts on `spike`, BRIEF or STALENESS."""
-        return self._by_kind[kind]
 
     def apply(
         self, changed: Mapping[str, EventSample | None], as_of: int, window_name: str, read: Sequence[bool]
@@ -150,7 +144,7 @@ class Evaluator:
         """
         is_later = window_name != self.window_name
         if is_later or read != self._read:
-            self.affected |= self._by_kind["spike"]
+            self.affected |= self.by_kind["spike"]
             self._read = read
         cells: set[Cell] = set()
         if is_later:
@@ -162,7 +156,7 @@ class Evaluator:
         for key in {key for cell in cells for key in keys_of_cell(cell)}:
             self.affected |= self._by_key.get(key, set())
         if is_later or changed:
-            self.affected |= self._by_kind[BRIEF]
+            self.affected |= self.by_kind[BRIEF]
 
     def set_stories_naming(self, naming: Mapping[str, frozenset[str]]) -> None:
         """Set the ids of the stories that name each entity of `entities`."""
@@ -174,7 +168,7 @@ class Evaluator:
     def set_lines(self, lines: Sequence[Line]) -> None:
         """Set the procurement lines of the brief."""
         self._figures = BriefFigures(lines)
-        self.affected |= self._by_kind[BRIEF]
+        self.affected |= self.by_kind[BRIEF]
 
     def evaluate(self, alert_ids: Iterable[str], last_success: LastSuccess) -> dict[str, EvaluationResult]:
         """The results of these alerts. Alerts that count the same events share one histogram."""
@@ -192,7 +186,13 @@ class Evaluator:
                 counted.setdefault((key, self._unindexed.get(alert.id)), []).append(alert)
         for (key, unindexed), alerts in counted.items():
             histogram = self.aggregates.histogram(key, self._sample_test(unindexed))
-            results |= {alert.id: self._result(alert.rule, self._value(alert.rule, histogram)) for alert in alerts}
+            for alert in alerts:
+                value: float | None = None
+                if self.window_name and _kind(alert.rule) == BRIEF:
+                    value = counted_value(histogram)
+                elif self.window_name:
+                    value = measure(alert.rule.metric, histogram, alert.rule.window_hours, self._read)
+                results[alert.id] = self._result(alert.rule, value)
         for figure, alerts in figures.items():
             value = self._figures.value(figure, self._battles) if self._figures else None
             results |= {alert.id: self._result(alert.rule, value) for alert in alerts}
@@ -215,13 +215,6 @@ class Evaluator:
             return lambda sample: sample.story_id in stories
         tests = event_tests(unindexed, stories)
         return lambda sample: sample.entry is not None and all(test(sample.entry) for test in tests)
-
-    def _value(self, rule: Rule, histogram: Histogram) -> float | None:
-        if not self.window_name:
-            return None
-        if _kind(rule) == BRIEF:
-            return counted_value(histogram)
-        return measure(rule.metric, histogram, rule.window_hours, self._read)
 
     def _battles(self) -> list[Event]:
         since, as_of = self.aggregates.as_of - 60 * HOURS, self.aggregates.as_of

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Sequence
 from math import sqrt
 from statistics import median
+from typing import get_args
 
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.defense.alerts.rule import BRIEF, Key
+from tollhouse.services.defense.alerts.rule import BRIEF, SEVERITY, Key
 from tollhouse.services.defense.brief.capability import capability_gaps, demand, gap_score, naming_events, unmet_request
 from tollhouse.services.defense.brief.production import CATEGORIES, Line, bundled_lines, production_summary
-from tollhouse.services.defense.events.event import Event
+from tollhouse.services.defense.events.event import Category, Event
 
 MINUTES_PER_BIN = 15
 BINS_PER_HOUR = 4
@@ -91,14 +92,8 @@ HOURS = 24
 _COUNTED_FIGURES: dict[str, Key] = {
     "battle_events_24h": ("Battles", None, None),
     "events_24h": (None, None, None),
-    "by_category.Battles": ("Battles", None, None),
-    "by_category.Protests": ("Protests", None, None),
-    "by_category.Political": ("Political", None, None),
-    "by_category.Economic": ("Economic", None, None),
-    "by_severity.low": (None, None, "low"),
-    "by_severity.medium": (None, None, "medium"),
-    "by_severity.high": (None, None, "high"),
-    "by_severity.critical": (None, None, "critical"),
+    **{f"by_category.{category}": (category, None, None) for category in get_args(Category)},
+    **{f"by_severity.{tier}": (None, None, tier) for tier in SEVERITY},
 }
 
 _GAP = "gap_score."
@@ -135,17 +130,17 @@ class BriefFigures:
             return self._total
         area, events = figure.removeprefix(_GAP), battles()
         lines = [line for line in self._lines if line.area == area]
-        naming = [(event, [""]) for event in events if self._names_area(area, event)]
+        naming: list[tuple[Event, list[str]]] = []
+        for event in events:
+            key = (area, event.title, event.subcategory)
+            if key not in self._is_named:
+                if len(self._is_named) >= _MOST_CACHED_NAMES:
+                    self._is_named.clear()
+                self._is_named[key] = bool(naming_events(area, [event]))
+            if self._is_named[key]:
+                naming.append((event, [""]))
         unmet = unmet_request(sum(line.fy2026_k for line in lines), sum(line.fy2027_k for line in lines))
         return gap_score(demand(naming, events, unmet).score, self._supply[CATEGORIES[area]])
-
-    def _names_area(self, area: str, event: Event) -> bool:
-        key = (area, event.title, event.subcategory)
-        if key not in self._is_named:
-            if len(self._is_named) >= _MOST_CACHED_NAMES:
-                self._is_named.clear()
-            self._is_named[key] = bool(naming_events(area, [event]))
-        return self._is_named[key]
 
 
 def production_lines(packed: bytes) -> Sequence[Line]:

@@ -28,7 +28,7 @@ from tollhouse.services.defense.alerts.rule import STALENESS, Rule
 from tollhouse.services.defense.events.event import Event
 from tollhouse.services.defense.events.history import ServedPool, SyncedEvents, served_pool, stories_naming
 from tollhouse.services.defense.ingest.batches import slot_before, slot_time
-from tollhouse.services.defense.store import EVENTS_FEED, FATALITIES_FEED, NEWS_FEED, WIDEST_WINDOW
+from tollhouse.services.defense.store import WIDEST_WINDOW
 from tollhouse.storage.database import Database, Transaction
 from tollhouse.webhooks import outbox
 
@@ -46,8 +46,6 @@ ENTITLEMENT_SECONDS = 60.0
 # Each notification carries up to 20 events: few enough for a short transaction.
 NOTIFICATIONS_PER_TRANSACTION = 100
 WRITES_PER_TRANSACTION = 1_000
-
-_FEEDS = (EVENTS_FEED, NEWS_FEED, FATALITIES_FEED)
 
 
 class AlertWindow(Struct, frozen=True, rename={"since": "from", "until": "to"}):
@@ -161,7 +159,7 @@ class AlertMonitor:
         for row in await store.changed_since(connection, self._alerts_revision):
             self._drop(row.id)
             self._evaluator.set_alert(active_alert(row))
-            self._notified[row.id] = LastNotification(row.told_at, row.told_state)
+            self._notified[row.id] = LastNotification(row.notified_at, row.notified_state)
             self._stored[row.id] = _StoredResult(row.is_met, row.value, row.is_met_since)
         self._alerts_revision = number
 
@@ -171,8 +169,8 @@ class AlertMonitor:
             by_alert.pop(alert_id, None)
 
     async def _sync_feeds(self, connection: Transaction) -> None:
-        evaluator, current = self._evaluator, [await events_store.revision(connection, feed) for feed in _FEEDS]
-        if evaluator.needs_entries and not self._has_entries:
+        evaluator, current = self._evaluator, await events_store.feed_revisions(connection)
+        if evaluator.needing_entries and not self._has_entries:
             # The samples so far lack what the new rule filters by.
             self._has_entries, self._feed_revisions = True, None
             self._samples.clear()
@@ -208,7 +206,7 @@ class AlertMonitor:
         await asyncio.to_thread(evaluator.apply, changed, as_of, window_name, read_bins(slots, as_of))
 
     async def _last_success(self, connection: Transaction, now: float) -> LastSuccess:
-        on_staleness = self._evaluator.of_kind(STALENESS)
+        on_staleness = self._evaluator.by_kind[STALENESS]
         if now - self._staleness_at >= STALENESS_SECONDS:
             self._staleness_at = now
             self._evaluator.affected |= on_staleness
@@ -237,12 +235,17 @@ class AlertMonitor:
                 is_now = one.rule.metric == STALENESS or self._served is None
                 as_of = now if is_now or self._served is None else self._served.as_of.timestamp()
                 shown = [events[event_id] for event_id in event_ids[one.id] if event_id in events]
-                entries.append(triggered_event(one, self._met[one.id], as_of, shown))
+                result = self._met[one.id]
+                # One id for each alert, version and window state.
+                state = f"{one.id}:{one.version}:{result.window_state}"
+                event_id = f"alt_{sha256(state.encode()).hexdigest()[:32]}"
+                data = notification(one, result.value, as_of, shown)
+                entries.append(outbox.Event(TRIGGERED, data, one.id, event_id, one.endpoint_id))
             await outbox.put_all(transaction, SERVICE, entries)
             notified = await store.notifications(transaction, due)
             failpoints.reach("alert.put")
         for alert_id, row in notified.items():
-            self._notified[alert_id] = LastNotification(row.told_at, row.told_state)
+            self._notified[alert_id] = LastNotification(row.notified_at, row.notified_state)
         self._not_before |= {one.id: now + ENTITLEMENT_SECONDS for one in alerts if one.id not in entitled}
         for one in claimed:
             self._stored[one.id] = self._stored_after(one.id, self._met[one.id], now)
@@ -326,17 +329,6 @@ def notification(
         threshold=to_integer(rule.threshold),
         window=window_ending(as_of, rule.window_hours),
         events=list(events),
-    )
-
-
-def triggered_event(
-    alert: ActiveAlert, result: EvaluationResult, as_of: float, events: Sequence[Event]
-) -> outbox.Event:
-    """The outbox event, with one id for each alert, version and window state."""
-    state = f"{alert.id}:{alert.version}:{result.window_state}"
-    event_id = f"alt_{sha256(state.encode()).hexdigest()[:32]}"
-    return outbox.Event(
-        TRIGGERED, notification(alert, result.value, as_of, events), alert.id, event_id, alert.endpoint_id
     )
 
 

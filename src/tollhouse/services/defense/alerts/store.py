@@ -41,21 +41,16 @@ alert = Table(
     Column("is_met", Boolean, nullable=False),
     Column("value", Double),
     Column("is_met_since", Double),
-    Column("told_at", Double),
-    Column("told_state", String(100)),
+    Column("told_at", Double, key="notified_at"),
+    Column("told_state", String(100), key="notified_state"),
 )
 
 ALERTS = "alerts"
 
-_ENDPOINT = (
-    endpoint.c.url,
-    endpoint.c.disabled_at,
-    endpoint.c.disabled_reason,
-    endpoint.c.failing_since,
-    endpoint.c.failures,
-    endpoint.c.last_error,
-    endpoint.c.last_success_at,
-)
+_ENDPOINT = [
+    endpoint.c[name]
+    for name in ["url", "disabled_at", "disabled_reason", "failing_since", "failures", "last_error", "last_success_at"]
+]
 
 
 async def insert_alert(transaction: Transaction, **values: object) -> None:
@@ -146,16 +141,16 @@ async def claim_notification(transaction: Transaction, claim: Claim) -> bool:
     query = update(alert).where(
         alert.c.id == claim.id,
         alert.c.version == claim.version,
-        or_(alert.c.told_state.is_(None), alert.c.told_state != claim.window_state),
-        or_(alert.c.told_at.is_(None), alert.c.told_at <= claim.not_after),
+        or_(alert.c.notified_state.is_(None), alert.c.notified_state != claim.window_state),
+        or_(alert.c.notified_at.is_(None), alert.c.notified_at <= claim.not_after),
     )
-    result = await transaction.execute(query.values(told_at=claim.at, told_state=claim.window_state))
+    result = await transaction.execute(query.values(notified_at=claim.at, notified_state=claim.window_state))
     return result.rowcount == 1
 
 
 async def notifications(connection: Transaction, ids: Collection[str]) -> dict[str, Any]:
-    """The last notification of each of these alerts, as the columns told_at and told_state."""
-    query = select(alert.c.id, alert.c.told_at, alert.c.told_state).where(alert.c.id.in_(ids))
+    """The last notification of each of these alerts, as the columns notified_at and notified_state."""
+    query = select(alert.c.id, alert.c.notified_at, alert.c.notified_state).where(alert.c.id.in_(ids))
     return {row.id: row for row in await connection.execute(query)}
 
 

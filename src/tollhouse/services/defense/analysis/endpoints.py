@@ -4,8 +4,9 @@ import asyncio
 import csv
 import io
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -27,8 +28,8 @@ from tollhouse.services.defense.analysis.queries import (
     SavedRequest,
     check_request,
 )
-from tollhouse.services.defense.events.event import EventEntry, FeedSource
-from tollhouse.services.defense.events.filter import EventTest, applied_filters, event_tests, invalid_member
+from tollhouse.services.defense.events.event import FeedSource
+from tollhouse.services.defense.events.filter import applied_filters, event_tests, invalid_member
 from tollhouse.services.defense.events.history import (
     ServedPool,
     entries_after,
@@ -37,13 +38,11 @@ from tollhouse.services.defense.events.history import (
     stories_naming,
 )
 from tollhouse.services.defense.examples import id_parameter
-from tollhouse.services.defense.store import EVENTS_FEED, FATALITIES_FEED, NEWS_FEED, revision
+from tollhouse.services.defense.store import feed_revisions
 from tollhouse.storage.database import Transaction
 
 CSV = "text/csv"
 FORMATS = {"json": JSON, "csv": CSV}
-TERMS = key_with("analysis")
-TAG = "analysis"
 
 MOST_EVENTS = 500_000
 MOST_GROUPS = 200_000
@@ -156,7 +155,7 @@ class AnalysisEndpoints:
     async def _result(self, query: AnalysisRequest) -> AnalysisResult:
         check_request(query)
         async with self._slots, self._database.reading() as connection:
-            current = tuple([await revision(connection, feed) for feed in (EVENTS_FEED, NEWS_FEED, FATALITIES_FEED)])
+            current = tuple(await feed_revisions(connection))
             key = (msgspec.json.encode(query), current)
             if key not in self._cache:
                 served = await served_pool(connection, recorded=self._recorded)
@@ -172,8 +171,9 @@ class AnalysisEndpoints:
         """The endpoints of the analysis."""
         path_parameters = id_parameter("query", "query_3f2a9c0d1b4e5f607182", digits=20)
         result: dict[str, Any] = {JSON: AnalysisResult, CSV: {"type": "string"}}
+        build: Callable[..., Endpoint] = partial(Endpoint, terms=key_with("analysis"), tag="analysis")
         return [
-            Endpoint(
+            build(
                 id="analyse",
                 method="POST",
                 path="/api/analysis",
@@ -181,62 +181,52 @@ class AnalysisEndpoints:
                 description="Groups events by one or two of country, category, day and entity, with counts, deaths "
                 "and significance. Takes the filters of the events feed.",
                 handler=self.analyse,
-                terms=TERMS,
                 query=AnalysisQuery,
                 body=AnalysisRequest,
                 responses=result,
                 formats=FORMATS,
                 problems=("upstream-unavailable",),
-                tag=TAG,
                 examples={"body": _EXAMPLE},
             ),
-            Endpoint(
+            build(
                 id="saveAnalysisQuery",
                 method="POST",
                 path="/api/analysis/queries",
                 summary="Save a query",
                 handler=self.save,
-                terms=TERMS,
                 body=SavedRequest,
                 responses={JSON: SavedQuery},
-                tag=TAG,
                 examples={"body": {"name": "Most severe by country", "query": _EXAMPLE}},
             ),
-            Endpoint(
+            build(
                 id="listAnalysisQueries",
                 method="GET",
                 path="/api/analysis/queries",
                 summary="List the key's saved queries",
                 handler=self.list,
-                terms=TERMS,
                 responses={JSON: SavedQueries},
-                tag=TAG,
             ),
-            Endpoint(
+            build(
                 id="runAnalysisQuery",
                 method="POST",
                 path="/api/analysis/queries/{id}/run",
                 summary="Run a saved query",
                 handler=self.run,
-                terms=TERMS,
                 query=RunQuery,
                 path_parameters=path_parameters,
                 responses=result,
                 formats=FORMATS,
                 problems=("upstream-unavailable",),
-                tag=TAG,
                 sample=Example(path={"id": "$QUERY_ID"}),
             ),
-            Endpoint(
+            build(
                 id="deleteAnalysisQuery",
                 method="DELETE",
                 path="/api/analysis/queries/{id}",
                 summary="Delete a saved query",
                 handler=self.delete,
-                terms=TERMS,
                 path_parameters=path_parameters,
                 responses={JSON: QueryDeleted},
-                tag=TAG,
                 sample=Example(path={"id": "$QUERY_ID"}),
             ),
         ]
@@ -251,7 +241,7 @@ async def _analyse(connection: Transaction, served: ServedPool, query: AnalysisR
     sums, tests, event_count = GroupSums(query.group_by, stories), event_tests(query.filters, naming), 0
     async for entries in entries_after(connection, served.pool, after, stories):
         event_count += len(entries)
-        await asyncio.to_thread(_add, sums, entries, tests)
+        await asyncio.to_thread(sums.add, [entry for _, entry in entries], tests)
         if event_count > MOST_EVENTS:
             raise invalid_member("hours", f"These hours hold more than {MOST_EVENTS} events. Use fewer hours.")
         if len(sums) > MOST_GROUPS:
@@ -270,10 +260,6 @@ async def _analyse(connection: Transaction, served: ServedPool, query: AnalysisR
         applied_filters=applied_filters(query.filters),
         groups=await _rows(connection, served, query, shown),
     )
-
-
-def _add(sums: GroupSums, entries: Sequence[tuple[str, EventEntry]], tests: Sequence[EventTest]) -> None:
-    sums.add(entry.event for _, entry in entries if all(test(entry) for test in tests))
 
 
 async def _rows(

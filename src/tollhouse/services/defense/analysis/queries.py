@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from tollhouse.services.defense.events.event import Event
-from tollhouse.services.defense.events.filter import EventFilter, check_filters, invalid_member
+from tollhouse.services.defense.events.event import Event, EventEntry
+from tollhouse.services.defense.events.filter import EventFilter, EventTest, check_filters, invalid_member
 from tollhouse.services.defense.events.history import StoryByEvent
 
 Dimension = Literal["country", "category", "day", "entity"]
@@ -104,9 +104,9 @@ class GroupSums:
     def __len__(self) -> int:
         return len(self._sums)
 
-    def add(self, events: Iterable[Event]) -> None:
-        """Count these events too."""
-        for event in events:
+    def add(self, entries: Iterable[EventEntry], tests: Sequence[EventTest]) -> None:
+        """Add the events that pass all tests."""
+        for event in (entry.event for entry in entries if all(test(entry) for test in tests)):
             self.events += 1
             scaled = round(event.metrics.significance * _SCALE)
             for group in product(*(self._values(dimension, event) for dimension in self._dimensions)):

@@ -108,10 +108,7 @@ def _plain(text: str) -> str:
     return _BREAKS.sub(" ", text.casefold()).strip()
 
 
-PERIOD = "FY2012 to FY2015"
 NO_QUANTITIES = "no line of this area has an actual FY2015 quantity of the same item"
-NO_CHANGE = "no line of this area has both quantities"
-NO_RATES = "no line of this area has one yearly rate of its own"
 
 
 class HistoricRate(Struct, frozen=True):
@@ -146,28 +143,29 @@ class QuantityHistory(Struct, frozen=True):
 
 
 @cache
-def bundled_rates() -> dict[tuple[str, str], HistoricRate]:
+def _bundled_rates() -> dict[tuple[str, str], HistoricRate]:
     """The historic rows by account and code."""
     return {(row.account, row.code): row for row in read_rows("historic_rates.csv", HistoricRate)}
 
 
 def historic_rates(lines: Sequence[Line]) -> list[tuple[Line, HistoricRate]]:
     """The lines whose past is known, each with it."""
-    known = bundled_rates()
+    known = _bundled_rates()
     return [(line, known[key]) for line in lines if (key := (line.account, line.code)) in known]
 
 
 def quantity_history(rates: Sequence[HistoricRate]) -> QuantityHistory:
     changes = [rate.quantity_fy2015 / rate.quantity_fy2012 - 1 for rate in rates if rate.quantity_fy2012]
+    missing = "no line of this area has {}" if rates else NO_QUANTITIES
     unused = [max(0.0, 1 - rate.quantity_fy2015 / rate.maximum_rate) for rate in rates if rate.maximum_rate]
     return QuantityHistory(
         is_historic=True,
-        period=PERIOD,
+        period="FY2012 to FY2015",
         quantity_change=_median(changes),
-        quantity_change_reason=None if changes else NO_CHANGE if rates else NO_QUANTITIES,
+        quantity_change_reason=None if changes else missing.format("both quantities"),
         quantity_change_lines=len(changes),
         headroom=_median(unused),
-        headroom_reason=None if unused else NO_RATES if rates else NO_QUANTITIES,
+        headroom_reason=None if unused else missing.format("one yearly rate of its own"),
         headroom_lines=len(unused),
     )
 
@@ -191,9 +189,6 @@ SUPPLY_BASIS = (
     "growth / (1 + growth) of the area's US P-1 lines, FY2026 (enacted with reconciliation) over FY2025 (actual); "
     "the lines are a part of the exhibit, see production_summary"
 )
-NO_BASE = "the area's lines hold no money in FY2025, so growth has no base"
-NO_DEMAND = "demand is null, see demand.reason"
-NO_SUPPLY = "supply is null, see supply.reason"
 
 
 class Supply(Struct, frozen=True):
@@ -230,20 +225,26 @@ def capability_gaps(lines: Sequence[Line], window: Sequence[Event]) -> list[Capa
 
 def _gap(area: str, lines: Sequence[Line], battles: Sequence[Event]) -> CapabilityGap:
     naming = naming_events(area, battles)
-    fy2025_k, fy2026_k, fy2027_k = _money(lines)
+    # Each year by itself: years are never added together.
+    fy2025_k = sum(line.fy2025_k for line in lines)
+    fy2026_k = sum(line.fy2026_k for line in lines)
+    fy2027_k = sum(line.fy2027_k for line in lines)
     requested = demand(naming, battles, unmet_request(fy2026_k, fy2027_k))
     supply = _supply(lines, fy2025_k, fy2026_k)
     score = gap_score(requested.score, supply.score)
     trend = funding_trend(fy2025_k, fy2026_k, fy2027_k)
+    null = "demand" if requested.score is None else "supply"
     return CapabilityGap(
         area=CATEGORIES[area],
         demand=requested,
         supply=supply,
         gap_score=score,
-        gap_score_reason=None if score is not None else NO_DEMAND if requested.score is None else NO_SUPPLY,
+        gap_score_reason=None if score is not None else f"{null} is null, see {null}.reason",
         trend=trend,
         evidence=_evidence(lines, naming),
-        explanation=_explanation(requested, supply, score, trend),
+        explanation=" ".join(
+            [_explain_fighting(requested), _explain_money(requested, supply, trend), _explain_score(score)]
+        ),
     )
 
 
@@ -258,21 +259,12 @@ def _supply(lines: Sequence[Line], fy2025_k: int, fy2026_k: int) -> Supply:
     growth = fy2026_k / fy2025_k if fy2025_k > 0 else None
     return Supply(
         score=None if growth is None else round(growth / (1 + growth), 4),
-        reason=NO_BASE if growth is None else None,
+        reason="the area's lines hold no money in FY2025, so growth has no base" if growth is None else None,
         fy2025_b=billions(fy2025_k),
         fy2026_b=billions(fy2026_k),
         lines=len(lines),
         basis=SUPPLY_BASIS,
         history=quantity_history([rate for _, rate in historic_rates(lines)]),
-    )
-
-
-def _money(lines: Sequence[Line]) -> tuple[int, int, int]:
-    """What the lines hold together in FY2025, FY2026 and FY2027, each year by itself, in thousands of dollars."""
-    return (
-        sum(line.fy2025_k for line in lines),
-        sum(line.fy2026_k for line in lines),
-        sum(line.fy2027_k for line in lines),
     )
 
 
@@ -291,10 +283,6 @@ def _evidence(lines: Sequence[Line], naming: Sequence[tuple[Event, list[str]]]) 
 def _event_citation(event: Event, words: Sequence[str]) -> str:
     where = f" {event.source_urls[0]}" if event.source_urls else ""
     return f'Event {event.id} names {", ".join(words)}: "{event.title}" ({event.event_date.isoformat()}).{where}'
-
-
-def _explanation(requested: Demand, supply: Supply, score: float | None, trend: Trend) -> str:
-    return " ".join([_explain_fighting(requested), _explain_money(requested, supply, trend), _explain_score(score)])
 
 
 def _explain_fighting(requested: Demand) -> str:

@@ -63,6 +63,8 @@ def events_live(
     by_category = _by_category(events)
     countries = Counter(event.geo.country for event in events)
     without_country = countries.pop("", 0)
+    incomparable = _incomparable(before, coverage)
+    now, then = {"events": len(events), **by_category}, {"events": len(before), **_by_category(before)}
     return EventsLive(
         battle_events_24h=by_category["Battles"],
         events_24h=len(events),
@@ -70,7 +72,7 @@ def events_live(
         by_severity=_counts((event.metrics.severity_tier for event in events), get_args(SeverityTier)),
         by_country=dict(sorted(countries.items(), key=lambda item: (-item[1], item[0]))),
         without_country=without_country,
-        change=_changes({"events": len(events), **by_category}, before, coverage),
+        change={name: _change(then[name], count, incomparable) for name, count in now.items()},
         coverage=coverage,
         provider=provider,
         basis=BASIS,
@@ -86,14 +88,6 @@ def _counts(values: Iterable[str], named: Sequence[str]) -> dict[str, int]:
     return {name: counts[name] for name in named}
 
 
-def _changes(now: dict[str, int], before: Sequence[Event], coverage: Coverage) -> dict[str, Change]:
-    incomparable = _incomparable(before, coverage)
-    if incomparable:
-        return {name: Change(None, None, incomparable) for name in now}
-    then = {"events": len(before), **_by_category(before)}
-    return {name: _change(then[name], count) for name, count in now.items()}
-
-
 def _incomparable(before: Sequence[Event], coverage: Coverage) -> str | None:
     if not before:
         return NO_PREVIOUS
@@ -105,7 +99,9 @@ def _incomparable(before: Sequence[Event], coverage: Coverage) -> str | None:
     return None
 
 
-def _change(before: int, now: int) -> Change:
+def _change(before: int, now: int, incomparable: str | None) -> Change:
+    if incomparable:
+        return Change(None, None, incomparable)
     if before == 0:
         return Change(now, None, NONE_BEFORE)
     return Change(now - before, round((now - before) / before, 4), None)

@@ -5,7 +5,7 @@ import importlib
 import io
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, NamedTuple
 
@@ -19,8 +19,6 @@ NO_OPENPYXL = (
     "Reading XLSX needs the package openpyxl, which is not installed here; install it, or save the sheet as CSV."
 )
 
-_ZIP_MARK = b"PK\x03\x04"
-
 NumberedRow = tuple[int, list[str]]
 
 
@@ -29,30 +27,22 @@ def read_sheet(raw: bytes) -> list[NumberedRow]:
 
     Raises ModuleNotFoundError for XLSX where openpyxl is missing.
     """
-    return list(_xlsx_rows(raw) if raw.startswith(_ZIP_MARK) else _csv_rows(raw))
-
-
-def _csv_rows(raw: bytes) -> Iterator[NumberedRow]:
-    reader = csv.reader(io.StringIO(_decoded(raw), newline=""))
+    if raw.startswith(b"PK\x03\x04"):
+        sheet = _sheet(raw).iter_rows(values_only=True)
+        return [
+            (number, ["" if cell is None else str(cell).strip() for cell in row]) for number, row in enumerate(sheet, 1)
+        ]
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # What spreadsheet programs on Windows write as plain CSV.
+        text = raw.decode("cp1252", "replace")
+    reader = csv.reader(io.StringIO(text, newline=""))
     try:
         # A quoted cell may span lines; the number is that of the row's last.
-        yield from ((reader.line_num, [cell.strip() for cell in row]) for row in reader)
+        return [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
     except csv.Error as cause:
         raise ValueError(f"The file is not readable as CSV: {cause}.") from cause
-
-
-def _decoded(raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        # What spreadsheet programs on Windows write when asked for plain CSV.
-        return raw.decode("cp1252", "replace")
-
-
-def _xlsx_rows(raw: bytes) -> Iterator[NumberedRow]:
-    sheet = _sheet(raw)
-    for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
-        yield number, [_text(cell) for cell in row]
 
 
 def _sheet(raw: bytes) -> Any:
@@ -66,10 +56,6 @@ def _sheet(raw: bytes) -> Any:
     except (zipfile.BadZipFile, KeyError, ValueError, OSError) as cause:
         raise ValueError(f"The file is not a readable XLSX workbook: {cause}.") from cause
     return book[SHEET] if SHEET in book.sheetnames else book.worksheets[0]
-
-
-def _text(cell: object) -> str:
-    return "" if cell is None else str(cell).strip()
 
 
 DEEPEST_HEADER = 20
@@ -117,8 +103,13 @@ def find_columns(rows: Iterable[NumberedRow]) -> Columns:
     """The columns of the first row that reads like a header. ValueError says what is missing or stated twice."""
     missing = "it is empty"
     for number, row in list(rows)[:DEEPEST_HEADER]:
-        _refuse_other_units(row)
-        result = Columns(number, _places(row), _years(row))
+        headers = [_plain(cell) for cell in row]
+        if any(re.search(r"\bin (?:m|b)illions\b|\$ ?m\b", header) for header in headers):
+            raise ValueError("The exhibit's amounts are not in thousands of dollars.")
+        places = {
+            name: headers.index(text) for name, texts in WORDINGS.items() for text in texts[::-1] if text in headers
+        }
+        result = Columns(number, places, _years(row))
         lacking = _lacking(result)
         if not lacking:
             return result
@@ -142,11 +133,6 @@ def chosen(columns: Columns, fiscal_year: int, kind: Kind) -> YearColumn:
         stages = ", ".join(column.stage for column in whole)
         raise ValueError(f"FY{fiscal_year} has several {kind} columns and no total: {stages}.")
     return whole[0]
-
-
-def _places(row: Sequence[str]) -> dict[str, int]:
-    headers = [_plain(cell) for cell in row]
-    return {name: headers.index(text) for name, texts in WORDINGS.items() for text in texts[::-1] if text in headers}
 
 
 def _years(row: Sequence[str]) -> dict[YearColumn, int]:
@@ -173,16 +159,11 @@ def _year_column(cell: str) -> YearColumn | None:
 def _lacking(result: Columns) -> list[str]:
     lacking = [WORDINGS[name][0] for name in REQUIRED if name not in result.places]
     if not {"add", "toa"} & result.places.keys():
-        # Memo rows repeat money of other rows: where they cannot be told, no sum is right.
+        # Memo rows repeat money of other rows: without a mark for them, every sum would be wrong.
         lacking.append("add/non-add")
     if not any(column.kind == "amount" for column in result.years):
         lacking.append("an amount of a fiscal year")
     return lacking
-
-
-def _refuse_other_units(row: Sequence[str]) -> None:
-    if any(re.search(r"\bin (?:m|b)illions\b|\$ ?m\b", _plain(cell)) for cell in row):
-        raise ValueError("The exhibit's amounts are not in thousands of dollars.")
 
 
 def _plain(cell: str) -> str:
@@ -191,20 +172,10 @@ def _plain(cell: str) -> str:
 
 LARGEST = 10**10
 
-Mark = Literal["add", "memo"]
-
 _TOTAL = re.compile(r"(?:grand |sub-? ?)?totals?\b", re.IGNORECASE)
 _NO_NUMBER = frozenset({"", "-", "–", "—"})  # noqa: RUF001 - exhibits print dashes of every length for "none"
-_MARKS: dict[str, Mark] = {
-    "add": "add",
-    "y": "add",
-    "yes": "add",
-    "non-add": "memo",
-    "nonadd": "memo",
-    "non add": "memo",
-    "n": "memo",
-    "no": "memo",
-}
+_ADD_MARKS = frozenset({"add", "y", "yes"})
+_MEMO_MARKS = frozenset({"non-add", "nonadd", "non add", "n", "no"})
 
 
 class BadRow(Struct, frozen=True):
@@ -275,26 +246,22 @@ def read_exhibit(raw: bytes) -> Exhibit:
 
 def _judged(number: int, cells: Sequence[str], columns: Columns) -> _Row | BadRow | Literal["memo", "total"]:
     texts = {name: _cell(cells, place) for name, place in columns.places.items()}
-    if _is_total(texts):
+    # A sum of other rows has no line of its own, and some cell says so.
+    if not texts["code"] and any(_TOTAL.match(text) for text in texts.values()):
         return "total"
     try:
-        return "memo" if _mark(texts) == "memo" else _row(number, texts, cells, columns)
+        return "memo" if _is_memo(texts) else _row(number, texts, cells, columns)
     except ValueError as fault:
         return BadRow(number, str(fault))
 
 
-def _is_total(texts: dict[str, str]) -> bool:
-    """A sum of other rows: it has no line of its own, and some cell says so."""
-    return not texts["code"] and any(_TOTAL.match(text) for text in texts.values())
-
-
-def _mark(texts: dict[str, str]) -> Mark:
-    """Whether the row adds to the exhibit's total. Where both columns stand, a memo in either is one."""
+def _is_memo(texts: dict[str, str]) -> bool:
+    """Whether the row does not add to the exhibit's total. Where both columns stand, a memo in either is one."""
     stated = {name: texts[name] for name in ("add", "toa") if name in texts}
     for name, text in stated.items():
-        if text.casefold() not in _MARKS:
+        if text.casefold() not in _ADD_MARKS | _MEMO_MARKS:
             raise ValueError(f"{text[:20]!r} is neither Add nor Non-Add, in the column {name}")
-    return "memo" if any(_MARKS[text.casefold()] == "memo" for text in stated.values()) else "add"
+    return any(text.casefold() in _MEMO_MARKS for text in stated.values())
 
 
 def _row(number: int, texts: dict[str, str], cells: Sequence[str], columns: Columns) -> _Row:
@@ -360,7 +327,7 @@ class Imported(Struct, frozen=True):
 def imported(exhibit: Exhibit, name: str, lines: Sequence[Line]) -> Imported:
     """The known lines with the exhibit's amounts where it has the same account and code.
 
-    A code that it uses for something else cannot be told from here, so read the report. ValueError where the exhibit
+    A code that the exhibit uses for something else cannot be detected, so read the report. ValueError where the exhibit
     lacks one of YEARS or has none of the lines.
     """
     amounts = [exhibit.amounts_k(year) for year in YEARS]

@@ -1,14 +1,14 @@
 """Endpoint `POST /chat`: a question is answered whole or as server-sent events, within the plan's daily limit."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
 from tollhouse.admission.context import AppContext
-from tollhouse.caller import Caller, KeyCaller, WalletCaller
+from tollhouse.caller import KeyCaller, WalletCaller
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.terms import AGENT_CALL_MICROS, key_with
@@ -97,14 +97,8 @@ class ChatReply(Struct, frozen=True):
     conversation_id: str
 
 
-class Done(Struct, frozen=True, tag="done"):
+class Done(ChatReply, frozen=True, tag="done"):
     """The last event of a streamed answer: the whole answer."""
-
-    response: str
-    model: str
-    citations: tuple[Reference, ...]
-    usage: Usage
-    conversation_id: str
 
 
 class Failed(Struct, frozen=True, tag="error"):
@@ -149,9 +143,8 @@ class ChatEndpoints:
         """
         if request.body.stream or request.media_type == EVENT_STREAM:
             # A wallet pays for a complete answer, so it is built before any of it is sent.
-            is_paid = isinstance(request.caller, WalletCaller)
-            if is_paid:
-                body = b"".join([piece async for piece in self._whole_events(request)])
+            if isinstance(request.caller, WalletCaller):
+                body = b"".join([encode_event(part) async for part in self._answered(request)])
                 return Response(body, EVENT_STREAM, cache_control="no-store")
             stream = await _begun(self.events(request))
             return Response(b"", EVENT_STREAM, cache_control="no-store", stream=stream)
@@ -164,21 +157,15 @@ class ChatEndpoints:
     async def events(self, request: ChatCall) -> AsyncGenerator[bytes, None]:
         """The answer as server-sent events. A failure before the first event raises Problem; later it is an event."""
         has_begun = False
-        parts = self._answered(request)
         try:
-            async for part in parts:
-                has_begun = True
-                yield encode_event(part)
+            async with aclosing(self._answered(request)) as parts:
+                async for part in parts:
+                    has_begun = True
+                    yield encode_event(part)
         except Problem as problem:
             if not has_begun:
                 raise
             yield encode_event(Failed(problem.code, problem.status, problem.detail))
-        finally:
-            await parts.aclose()
-
-    async def _whole_events(self, request: ChatCall) -> AsyncGenerator[bytes, None]:
-        async for part in self._answered(request):
-            yield encode_event(part)
 
     async def _answered(self, request: ChatCall) -> AsyncGenerator[Delta | Retract | Done, None]:
         body, caller = request.body, request.caller
@@ -186,15 +173,12 @@ class ChatEndpoints:
         model = self._model_named(body.model)
         given = body.conversation_id
         memory = (self._conversations.decode(given, caller.subject) if given else None) or EMPTY_MEMORY
-        per_day = self._questions_per_day(caller)
+        # The plan's cap, None for unlimited. An agent pays for each call instead.
+        per_day = self._plans.plan_of(caller).chat_per_day if isinstance(caller, KeyCaller) else None
         question = Question(body.prompt, model, caller.subject, memory, has_ceiling=per_day is not None)
-        async with self._one_question(caller.subject, per_day):
-            parts = self._parts(request, question)
-            try:
-                async for part in parts:
-                    yield self._finish(part, question) if isinstance(part, ChatAnswer) else part
-            finally:
-                await parts.aclose()
+        async with self._one_question(caller.subject, per_day), aclosing(self._parts(request, question)) as parts:
+            async for part in parts:
+                yield self._finish(part, question) if isinstance(part, ChatAnswer) else part
 
     async def _parts(self, request: ChatCall, question: Question) -> AsyncGenerator[Delta | Retract | ChatAnswer, None]:
         snapshot = await self._snapshots.present(request)
@@ -203,12 +187,9 @@ class ChatEndpoints:
             yield Delta(answer.answer.text)
             yield answer
             return
-        parts = self._answerer.answer(snapshot, question)
-        try:
+        async with aclosing(self._answerer.answer(snapshot, question)) as parts:
             async for part in parts:
                 yield part
-        finally:
-            await parts.aclose()
 
     def _finish(self, part: ChatAnswer, question: Question) -> Done:
         answer = part.answer
@@ -235,10 +216,6 @@ class ChatEndpoints:
                 allowed=list(allowed),
             )
         return name or self._models[0]
-
-    def _questions_per_day(self, caller: Caller) -> int | None:
-        """The cap of the key's plan, None for unlimited. An agent pays for each call instead."""
-        return self._plans.plan_of(caller).chat_per_day if isinstance(caller, KeyCaller) else None
 
     @asynccontextmanager
     async def _one_question(self, subject: str, per_day: int | None) -> AsyncGenerator[None, None]:

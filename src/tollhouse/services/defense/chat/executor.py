@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from tollhouse import clock
 from tollhouse.questions.grounding import Reference
-from tollhouse.services.defense.brief.brief import Source
 from tollhouse.services.defense.chat.query_types import (
     EVERYTHING,
     Figure,
@@ -24,8 +23,6 @@ from tollhouse.services.defense.events.event import Event
 from tollhouse.services.defense.events.filter import EventTest, event_tests
 from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.stories.story import Story
-
-StoryTest = Callable[[Story], bool]
 
 
 def select_events(snapshot: Snapshot, filters: Filters) -> list[Event]:
@@ -51,7 +48,7 @@ def select_events(snapshot: Snapshot, filters: Filters) -> list[Event]:
 
 def select_stories(snapshot: Snapshot, filters: Filters) -> list[Story]:
     """The stories that pass every filter, most significant first; words may be in title, summary or headlines."""
-    tests: list[StoryTest] = []
+    tests: list[Callable[[Story], bool]] = []
     if filters.category:
         tests.append(lambda story: story.category == filters.category)
     if filters.countries:
@@ -86,10 +83,6 @@ def run_query(snapshot: Snapshot, query: Query) -> QueryResult:
     return _QUERIES[query.operation](snapshot, query)
 
 
-def _count(snapshot: Snapshot, query: Query) -> QueryResult:
-    return QueryResult(query, (_counted(snapshot, query.filters),))
-
-
 def _counted(snapshot: Snapshot, filters: Filters) -> Figure:
     events = select_events(snapshot, filters)
     return Figure("events", len(events), "events", events_references(events))
@@ -98,15 +91,12 @@ def _counted(snapshot: Snapshot, filters: Filters) -> Figure:
 def _list(snapshot: Snapshot, query: Query) -> QueryResult:
     events = select_events(snapshot, query.filters)
     count = Figure("events", len(events), "events")
-    return QueryResult(query, (count,), _event_rows(_ordered(snapshot, events, query)[: query.limit]))
-
-
-def _ordered(snapshot: Snapshot, events: list[Event], query: Query) -> list[Event]:
     if query.order == "recent":
-        return sorted(events, key=lambda event: snapshot.reported_at[event.id], reverse=True)
-    if query.order == "fatalities":
-        return sorted(events, key=lambda event: -event.fatalities)
-    return events
+        events.sort(key=lambda event: snapshot.reported_at[event.id], reverse=True)
+    elif query.order == "fatalities":
+        events.sort(key=lambda event: -event.fatalities)
+    rows = tuple(Row(_event_text(event), (event_reference(event),)) for event in events[: query.limit])
+    return QueryResult(query, (count,), rows)
 
 
 def _breakdown(snapshot: Snapshot, query: Query) -> QueryResult:
@@ -115,19 +105,11 @@ def _breakdown(snapshot: Snapshot, query: Query) -> QueryResult:
         if name := _PARTS[query.by](event):
             groups.setdefault(name, []).append(event)
     largest = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-    shown = _with_ties(largest, query.limit)
+    shown = largest[: query.limit]
+    if query.limit == 1 and largest:
+        # With the largest, the few others that are as large.
+        shown = [group for group in largest if len(group[1]) == len(largest[0][1])][:ABOUT_STORIES]
     return QueryResult(query, tuple(Figure(name, len(g), "events", events_references(g)) for name, g in shown))
-
-
-def _with_ties(groups: list[tuple[str, list[Event]]], limit: int) -> list[tuple[str, list[Event]]]:
-    """The first groups; of a single one asked for, all that are as large as it, as far as that is short."""
-    if limit != 1 or not groups:
-        return groups[:limit]
-    return [group for group in groups if len(group[1]) == len(groups[0][1])][:ABOUT_STORIES]
-
-
-def _compare(snapshot: Snapshot, query: Query) -> QueryResult:
-    return QueryResult(query, tuple(_counted(snapshot, side) for side in query.sides))
 
 
 def _share(snapshot: Snapshot, query: Query) -> QueryResult:
@@ -236,22 +218,14 @@ def _stories_of(snapshot: Snapshot, entity_id: str) -> list[Story]:
     return [story for story in matches if story]
 
 
-def _event_rows(events: Sequence[Event]) -> tuple[Row, ...]:
-    return tuple(Row(_event_text(event), (event_reference(event),)) for event in events)
-
-
 def _event_text(event: Event) -> str:
     where = ", ".join(part for part in (event.geo.region, event.geo.country) if part)
     return f"{event.title} ({event.subcategory}, {where or 'place unknown'}, {event.metrics.severity_tier})"
 
 
 def _story_rows(stories: Sequence[Story]) -> tuple[Row, ...]:
-    return tuple(Row(_story_text(story), (story_reference(story),)) for story in stories)
-
-
-def _story_text(story: Story) -> str:
-    articles = "1 article" if story.article_count == 1 else f"{story.article_count} articles"
-    return f"{story.title} ({articles})"
+    counts = ("1 article" if story.article_count == 1 else f"{story.article_count} articles" for story in stories)
+    return tuple(Row(f"{s.title} ({count})", (story_reference(s),)) for s, count in zip(stories, counts, strict=True))
 
 
 _PARTS: dict[str, Callable[[Event], str]] = {
@@ -275,9 +249,9 @@ def _production(snapshot: Snapshot, query: Query) -> QueryResult:
 def _program(snapshot: Snapshot, query: Query) -> QueryResult:
     """The lines of one programme."""
     summary = snapshot.holdings.brief.production_summary
-    wanted = plain(query.about or "")
+    name = plain(query.about or "")
     references = (_of_brief(snapshot, "production_summary"),)
-    lines = [line for line in summary.programs if plain(line.name) == wanted]
+    lines = [line for line in summary.programs if plain(line.name) == name]
     figures = tuple(Figure(line.name, line.value_b, "billion_usd", references) for line in lines)
     return QueryResult(query, figures, tuple(Row(line.source, references) for line in lines), summary.fiscal_year)
 
@@ -323,18 +297,16 @@ def _freshness(snapshot: Snapshot, query: Query) -> QueryResult:
 
 def _of_brief(snapshot: Snapshot, member: str) -> Reference:
     """A part of the brief as a reference: the brief has no stories for these, but it names its sources."""
-    source = next((s for s in snapshot.holdings.brief.sources if member in s.used_for), _UNKNOWN)
-    return Reference(f"brief:{member}", f"Defense brief, {member}: {source.name}", source.url or None)
-
-
-_UNKNOWN = Source("source not named", "", "", [])
+    source = next((s for s in snapshot.holdings.brief.sources if member in s.used_for), None)
+    name, url = (source.name, source.url) if source else ("source not named", None)
+    return Reference(f"brief:{member}", f"Defense brief, {member}: {name}", url or None)
 
 
 _QUERIES: dict[str, Callable[[Snapshot, Query], QueryResult]] = {
-    "count": _count,
+    "count": lambda snapshot, query: QueryResult(query, (_counted(snapshot, query.filters),)),
     "list": _list,
     "breakdown": _breakdown,
-    "compare": _compare,
+    "compare": lambda snapshot, query: QueryResult(query, tuple(_counted(snapshot, side) for side in query.sides)),
     "share": _share,
     "change": _change,
     "deaths": _deaths,

@@ -20,8 +20,6 @@ from tollhouse.services.defense.chat.snapshot import Snapshot, plain
 from tollhouse.services.defense.entities.mention import EntityType
 from tollhouse.services.defense.events.filter import RULES
 
-_ENTITY_TYPES: tuple[EntityType, ...] = get_args(EntityType)
-
 
 def build_filters(sentence: Sentence) -> Filters:
     """The filters that a sentence states, without its unknown words."""
@@ -41,15 +39,6 @@ def build_filters(sentence: Sentence) -> Filters:
         until=times.until,
         **sentence.filters,
     )
-
-
-def match_rule(sentence: Sentence, filters: Filters, snapshot: Snapshot) -> Query | None:
-    """The query of the first rule that matches; specific rules come first."""
-    for rule in _RULES:
-        query = rule(sentence, filters, snapshot)
-        if query:
-            return query
-    return None
 
 
 def _fresh(sentence: Sentence, filters: Filters, _snapshot: Snapshot) -> Query | None:
@@ -137,14 +126,13 @@ def _related(sentence: Sentence, _filters: Filters, snapshot: Snapshot) -> Query
 
 
 def _breakdown(sentence: Sentence, filters: Filters, _snapshot: Snapshot) -> Query | None:
-    """Tell "which country has the most protests?", "where were the battles?", "events by severity"."""
+    """Answers "which country has the most protests?", "where were the battles?", "events by severity"."""
     by = _dimension(sentence)
     if by is None or (sentence.has("story", "mentioned", "who") and not sentence.has("event")):
         return None
-    single = sentence.has("most", "where") and by == "country" and not _is_plural(sentence)
-    narrowed = filters
-    if by == "category":
-        narrowed = replace(filters, category=None)
+    words = {token.text.casefold() for token in sentence.tokens}
+    single = sentence.has("most", "where") and by == "country" and words.isdisjoint({"countries", "nations"})
+    narrowed = replace(filters, category=None) if by == "category" else filters
     usual = 1 if single and sentence.has("most") else USUAL_ROWS
     return Query("breakdown", narrowed, by=by, limit=_limit(sentence, usual))
 
@@ -156,13 +144,9 @@ def _dimension(sentence: Sentence) -> Dimension | None:
     return "country" if sentence.has("where") else None
 
 
-def _is_plural(sentence: Sentence) -> bool:
-    return any(token.text.casefold() in {"countries", "nations"} for token in sentence.tokens)
-
-
 def _entities(sentence: Sentence, filters: Filters, snapshot: Snapshot) -> Query | None:
-    """Tell "who is mentioned most?", "which organizations are in the news?"."""
-    kinds = [kind for kind in _ENTITY_TYPES if sentence.has(kind)]
+    """Answers "who is mentioned most?", "which organizations are in the news?"."""
+    kinds = [kind for kind in get_args(EntityType) if sentence.has(kind)]
     if (_entity_of(sentence, snapshot) and not kinds) or (sentence.has("story") and sentence.has("many")):
         return None
     asks = (
@@ -175,7 +159,7 @@ def _entities(sentence: Sentence, filters: Filters, snapshot: Snapshot) -> Query
 
 
 def _entity(sentence: Sentence, filters: Filters, snapshot: Snapshot) -> Query | None:
-    """Tell "who is X?", "how often is X mentioned?"."""
+    """Answers "who is X?", "how often is X mentioned?"."""
     entity = _entity_of(sentence, snapshot)
     if entity is None:
         return None
@@ -210,8 +194,7 @@ def _count(sentence: Sentence, filters: Filters, _snapshot: Snapshot) -> Query |
 
 
 def _list(sentence: Sentence, filters: Filters, _snapshot: Snapshot) -> Query | None:
-    asks = sentence.has("most", "latest", "list") and _is_about_events(sentence)
-    if not asks:
+    if not (sentence.has("most", "latest", "list") and _is_about_events(sentence)):
         return None
     order = "recent" if sentence.has("latest") else "significance"
     return Query(
@@ -220,7 +203,7 @@ def _list(sentence: Sentence, filters: Filters, _snapshot: Snapshot) -> Query | 
 
 
 def _about(sentence: Sentence, filters: Filters, _snapshot: Snapshot) -> Query | None:
-    """Tell "what happened in Belarus?", "Ethiopia?", "the helicopter crash in Egypt"."""
+    """Answers "what happened in Belarus?", "Ethiopia?", "the helicopter crash in Egypt"."""
     entities = sentence.values("entity")
     if sentence.has("many"):
         return None  # A number of what the feeds do not count.
@@ -285,18 +268,14 @@ def follow_up(sentence: Sentence, filters: Filters, alone: Query | None, before:
     """The query a sentence means after `before`; None when it can stand on its own. `alone` is what it means alone."""
     if sentence.unknown and not sentence.has("then", "there"):
         return None
-    if _is_bare(sentence) and (sentence.has("then") or _is_short(sentence)):
+    # Only connecting words: "and in Eritrea?", "only the critical ones".
+    if sentence.ideas <= _CONNECTING and (sentence.has("then") or _is_short(sentence)):
         return _same_of_others(sentence, filters, before)
     if alone is None or alone.operation not in _FILTERED or before.operation not in _FILTERED:
         return None
     if sentence.has("there") or (filters == EVERYTHING and _is_short(sentence) and not sentence.has("event", "story")):
         return replace(alone, filters=_united(before.filters, filters))
     return None
-
-
-def _is_bare(sentence: Sentence) -> bool:
-    """Whether nothing is asked but of what: "and in Eritrea?", "only the critical ones"."""
-    return sentence.ideas <= _CONNECTING
 
 
 def _is_short(sentence: Sentence) -> bool:
@@ -354,11 +333,12 @@ def interpret(sentence: Sentence, snapshot: Snapshot, before: Query | None) -> Q
     if beyond := [token.text for token in sentence.tokens if token.kind == "beyond"]:
         return NotUnderstood("beyond", tuple(beyond[:3]))
     filters = build_filters(sentence)
-    query = match_rule(sentence, filters, snapshot)
+    # Specific rules come first.
+    query = next(filter(None, (rule(sentence, filters, snapshot) for rule in _RULES)), None)
     if before is not None:
         query = follow_up(sentence, filters, query, before) or query
     if query is None:
-        return _not_understood(sentence)
+        return NotUnderstood("unknown-word" if sentence.unknown else "not-understood", tuple(sentence.unknown[:3]))
     return _with_words(sentence, query, snapshot)
 
 
@@ -378,11 +358,3 @@ def _with_words(sentence: Sentence, query: Query, snapshot: Snapshot) -> Query |
     if strange:
         return NotUnderstood("unknown-word", tuple(strange[:3]))
     return replace(query, filters=replace(query.filters, words=words)) if words else query
-
-
-def _not_understood(sentence: Sentence) -> NotUnderstood:
-    return (
-        NotUnderstood("unknown-word", tuple(sentence.unknown[:3]))
-        if sentence.unknown
-        else NotUnderstood("not-understood")
-    )

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from rapidfuzz import fuzz, process
 
-from tollhouse.services.defense.chat.snapshot import Snapshot, plain, stem
+from tollhouse.services.defense.chat.snapshot import Snapshot, plain, stem, stems
 from tollhouse.services.defense.chat.time_expressions import TimeExpressions, find_times
 from tollhouse.services.defense.countries import COUNTRIES
 from tollhouse.services.defense.events.filter import filters_in_question
@@ -100,17 +100,16 @@ def _names(snapshot: Snapshot) -> Iterator[tuple[str, Meaning]]:
     for line in reversed(snapshot.holdings.brief.production_summary.programs):
         # The largest line of a name comes last, so that it wins.
         yield from ((form, Meaning("program", line.name)) for form in _called(line.name))
-    for name in snapshot.entity_names:
-        entity = snapshot.entity_named(name)
-        if entity:
-            yield name, Meaning("entity", entity.id)
+    yield from ((name, Meaning("entity", entity.id)) for name, entity in snapshot.entity_by_name.items())
     for name, region in snapshot.regions.items():
         if len(name) > 3 and name not in _language():
             yield name, Meaning("region", region)
     for gap in snapshot.holdings.brief.capability_gaps:
         yield plain(gap.area), Meaning("area", gap.area)
     for name in snapshot.subcategories:
-        yield from ((form, Meaning("subcategory", name)) for form in _forms(name))
+        whole = plain(name)
+        forms = (whole, *(part for part in whole.split(" or ") if len(part) > 4))
+        yield from ((form, Meaning("subcategory", name)) for form in forms)
 
 
 def _called(program: str) -> Iterator[str]:
@@ -122,21 +121,13 @@ def _called(program: str) -> Iterator[str]:
     yield plain(program)
 
 
-def _forms(subcategory: str) -> Iterator[str]:
-    whole = plain(subcategory)
-    yield whole
-    for part in whole.split(" or "):
-        if len(part) > 4:
-            yield part
-
-
 @cache
 def _language() -> dict[str, Meaning]:
     table = _read()
     result = {word: Meaning("ignored", "") for word in map(plain, table["ignored"]["words"])}
     for name, kind in _TABLES.items():
         for value, phrases in table[name].items():
-            result |= {_singular(phrase): Meaning(kind, value) for phrase in phrases}
+            result |= {" ".join(stems(phrase)): Meaning(kind, value) for phrase in phrases}
             result |= {plain(phrase): Meaning(kind, value) for phrase in phrases}
     result |= {word: Meaning("number", str(value)) for word, value in table["numbers"].items() if word != "one"}
     result |= {plain(phrase): Meaning("beyond", phrase) for phrase in table["beyond"]["words"]}
@@ -173,10 +164,6 @@ def _steering() -> tuple[str, ...]:
         and len(phrase) >= CORRECTED_FROM
         and meaning.kind not in {"ignored", "foreign", "beyond", "number"}
     )
-
-
-def _singular(phrase: str) -> str:
-    return " ".join(stem(word) for word in plain(phrase).split())
 
 
 @cache
@@ -229,7 +216,7 @@ class Sentence:
 
 
 def read(text: str, snapshot: Snapshot, vocabulary: Vocabulary) -> Sentence:
-    """Read a question against one snapshot; what stands after its first words is remaining aside."""
+    """Read a question against one snapshot; words after the first MOST_WORDS are ignored."""
     filters, rest = filters_in_question(text.casefold())
     times = find_times(rest, snapshot.as_of)
     remaining = set(_WORD.findall(times.text))
@@ -253,12 +240,8 @@ def _longest(words: list[str], vocabulary: Vocabulary, *, is_shouted: bool) -> t
         if meaning:
             return Token(phrase, meaning, is_name), length
     word = words[0]
-    meaning = _number(word) or Meaning("unknown", word)
-    return Token(word, meaning, word[0].isupper()), 1
-
-
-def _number(word: str) -> Meaning | None:
-    return Meaning("number", word) if word.isdecimal() and len(word) <= 4 else None
+    is_number = word.isdecimal() and len(word) <= 4
+    return Token(word, Meaning("number" if is_number else "unknown", word), word[0].isupper()), 1
 
 
 def _corrected(tokens: list[Token], vocabulary: Vocabulary) -> list[Token]:

@@ -77,7 +77,7 @@ Unit = Literal["events", "stories", "articles", "mentions", "publishers", "death
 
 
 class Figure(Struct, frozen=True):
-    """One number. `of` names what it is about; None is a figure nobody measured or reported."""
+    """One number. `of` names what it is about; `value` is None if it was not measured or reported."""
 
     of: str
     value: float | None
@@ -86,7 +86,7 @@ class Figure(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """One thing of a list, told in a line, and what it rests on."""
+    """One item of a list as a line of text, with its references."""
 
     text: str
     references: tuple[Reference, ...]

@@ -210,10 +210,6 @@ def _gaps(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str
     return f"Capability gaps, scored from 0 to 1{_marked(result.figures[0], citations)}: {names}. {result.rows[0].text}"
 
 
-def _freshness(_snapshot: Snapshot, result: QueryResult, citations: Citations) -> str:
-    return f"{_rows(result.rows, citations)}."
-
-
 _RENDERERS: dict[str, Callable[[Snapshot, QueryResult, Citations], str]] = {
     "count": _count,
     "list": _list,
@@ -232,7 +228,7 @@ _RENDERERS: dict[str, Callable[[Snapshot, QueryResult, Citations], str]] = {
     "production": _production,
     "program": _program,
     "gaps": _gaps,
-    "freshness": _freshness,
+    "freshness": lambda _snapshot, result, citations: f"{_rows(result.rows, citations)}.",
 }
 
 

@@ -59,7 +59,7 @@ def stems(text: str) -> list[str]:
 
 
 class StoryIndex:
-    """StoryIndex by id. Earlier ones win among equals."""
+    """An index of the words of texts by id. Earlier texts win among equals."""
 
     def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
         self._postings: dict[str, list[int]] = {}
@@ -97,7 +97,7 @@ class StoryIndex:
         return [self._ids[-place] for _, place in sorted(close, reverse=True)[:most]]
 
 
-LOOK_EVERY_SECONDS = 30.0
+SOURCES_POLL_SECONDS = 30.0
 
 PARTS_OF_THE_WORLD = {country.name: country.region for country in COUNTRIES}
 
@@ -114,7 +114,7 @@ class Holdings(Struct, frozen=True):
 
 
 class Freshness(Struct, frozen=True):
-    """How the feeds are doing: this ages without anything new coming in."""
+    """The state of the feeds. It changes with time, even when nothing new arrives."""
 
     is_stale: bool = False
     sources: Sequence[SourceHealth] = ()
@@ -155,17 +155,13 @@ class Snapshot:
         """The subcategories that occur."""
         return tuple(sorted({event.subcategory for event in self.events if event.subcategory}))
 
-    @cached_property
-    def days(self) -> frozenset[str]:
-        """The dates that events of the window have, as YYYY-MM-DD."""
-        return frozenset(event.event_date.isoformat() for event in self.events)
-
     def entity_named(self, name: str) -> Entity | None:
         """The most mentioned entity of this name or alias, in any case."""
-        return self._entities.get(plain(name))
+        return self.entity_by_name.get(plain(name))
 
     @cached_property
-    def _entities(self) -> dict[str, Entity]:
+    def entity_by_name(self) -> dict[str, Entity]:
+        """The most mentioned entity of every name and alias, as they are typed."""
         named: dict[str, Entity] = {}
         for entity in self.holdings.entities:
             named.setdefault(plain(entity.name), entity)
@@ -174,45 +170,40 @@ class Snapshot:
                 named.setdefault(plain(alias), entity)
         return named
 
-    @property
-    def entity_names(self) -> Iterable[str]:
-        """Every name and alias, as it is typed."""
-        return self._entities
-
 
 class Snapshots:
-    """The present snapshot, made anew whenever what it is made of has changed."""
+    """The current snapshot, rebuilt when a feed has changed."""
 
     def __init__(self, database: Database, events: EventsFeed, news: NewsFeeds, brief: BriefFeed) -> None:
         self._database = database
         self._events = events
         self._news = news
         self._brief = brief
-        self._made_of: tuple[object, ...] = ()
+        self._built_from: tuple[object, ...] = ()
         self._snapshot: Snapshot | None = None
-        self._looked_at = 0.0
+        self._polled_at = 0.0
 
     async def present(self, request: Request[Any, Any]) -> Snapshot:
-        """What the feeds hold now, for whoever asks. Raises Problem `upstream-unavailable` while they hold nothing."""
+        """The current snapshot. Raises Problem `upstream-unavailable` while nothing is stored."""
         as_of = self._events.as_of
         if as_of is None:
             raise Problem(
                 "upstream-unavailable", "No provider has answered yet, and nothing is stored.", upstream="gdelt"
             )
-        answer = await self._brief.brief(request)
-        made_of = (self._events.events, self._news.window, answer)
-        if self._snapshot is None or any(map(is_not, made_of, self._made_of)):
+        brief = await self._brief.brief(request)
+        built_from = (self._events.events, self._news.window, brief)
+        if self._snapshot is None or any(map(is_not, built_from, self._built_from)):
             holdings = Holdings(
                 as_of,
                 self._events.source,
                 self._events.entries,
                 self._news.window.stories,
                 self._news.window.entities,
-                msgspec.json.decode(answer.body, type=Brief),
+                msgspec.json.decode(brief.body, type=Brief),
             )
-            self._snapshot, self._made_of = await asyncio.to_thread(Snapshot, holdings), made_of
-            self._looked_at = 0.0
-        if clock.seconds() - self._looked_at > LOOK_EVERY_SECONDS:
-            self._looked_at = clock.seconds()
+            self._snapshot, self._built_from = await asyncio.to_thread(Snapshot, holdings), built_from
+            self._polled_at = 0.0
+        if clock.seconds() - self._polled_at > SOURCES_POLL_SECONDS:
+            self._polled_at = clock.seconds()
             self._snapshot.freshness = Freshness(self._events.is_stale(), await list_sources(self._database))
         return self._snapshot

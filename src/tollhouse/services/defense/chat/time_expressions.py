@@ -1,27 +1,16 @@
 """Times in a question: "since 10:00", "last 3 hours", "yesterday", "on 14 November", and those outside the window."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
+from tollhouse.questions.grounding import MONTHS
+
 WINDOW_HOURS = 24
 
-_MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
-_MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS)
+_MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in MONTHS)
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "eight": 8, "ten": 10, "twelve": 12}
 _HOURS = re.compile(r"\b(?:in |within |over |during )?(?:the )?(?:last|past|previous) (\d{1,3}|[a-z]+ )?\s*hours?\b")
 _CLOCK = r"(\d{1,2})(?::(\d{2}))?\s*(am|pm|h|o'clock)?(?:\s*(?:utc|gmt))?"
@@ -67,10 +56,6 @@ def find_times(text: str, as_of: datetime) -> TimeExpressions:
     return TimeExpressions(text, **result)
 
 
-def _whole(_match: re.Match[str], _as_of: datetime) -> dict[str, Any]:
-    return {}
-
-
 def _hours(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
     stated = (match[1] or "1").strip()
     hours = int(stated) if stated.isdigit() else _NUMBERS.get(stated, 0)
@@ -90,57 +75,24 @@ def _clock(match: re.Match[str], as_of: datetime, group: int = 1) -> datetime:
     return moment if moment <= as_of else moment - timedelta(days=1)
 
 
-def _since(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
-    return {"since": _clock(match, as_of)}
-
-
-def _until(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
-    return {"until": _clock(match, as_of)}
-
-
-def _between(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
-    return {"since": _clock(match, as_of), "until": _clock(match, as_of, group=4)}
-
-
-def _iso(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
-    return _on(date(int(match[1]), int(match[2]), int(match[3])), as_of, match)
-
-
-def _day_month(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
-    return _on(date(int(match[3] or as_of.year), _month(match[2]), int(match[1])), as_of, match)
-
-
-def _month_day(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
-    return _on(date(int(match[3] or as_of.year), _month(match[1]), int(match[2])), as_of, match)
-
-
-def _month(name: str) -> int:
-    return next(number for number, full in enumerate(_MONTHS, 1) if full.startswith(name[:3]))
-
-
-def _on(day: date, as_of: datetime, match: re.Match[str]) -> dict[str, Any]:
-    if not as_of.date() - timedelta(days=1) <= day <= as_of.date():
+def _on(match: re.Match[str], as_of: datetime, year: str | None, month: str, day: str) -> dict[str, Any]:
+    """The day of this year, the current one if absent, and month, a number or an English name."""
+    number = int(month) if month.isdecimal() else 1 + [name[:3] for name in MONTHS].index(month[:3])
+    stated = date(int(year or as_of.year), number, int(day))
+    if not as_of.date() - timedelta(days=1) <= stated <= as_of.date():
         return {"outside": match[0].strip()}
-    return {"day": day}
+    return {"day": stated}
 
 
-def _named_day(match: re.Match[str], as_of: datetime) -> dict[str, Any]:
-    return {"day": as_of.date() - timedelta(days=1) if match[1] == "yesterday" else as_of.date()}
-
-
-def _outside(match: re.Match[str], _as_of: datetime) -> dict[str, Any]:
-    return {"outside": match[0].strip()}
-
-
-_READERS = (
-    (_WHOLE, _whole),
+_READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], dict[str, Any]]], ...] = (
+    (_WHOLE, lambda _match, _as_of: {}),
     (_HOURS, _hours),
-    (_ISO, _iso),
-    (_DAY_MONTH, _day_month),
-    (_MONTH_DAY, _month_day),
-    (_BETWEEN, _between),
-    (_SINCE, _since),
-    (_UNTIL, _until),
-    (_DAYS, _named_day),
-    (_OUTSIDE, _outside),
+    (_ISO, lambda match, as_of: _on(match, as_of, match[1], match[2], match[3])),
+    (_DAY_MONTH, lambda match, as_of: _on(match, as_of, match[3], match[2], match[1])),
+    (_MONTH_DAY, lambda match, as_of: _on(match, as_of, match[3], match[1], match[2])),
+    (_BETWEEN, lambda match, as_of: {"since": _clock(match, as_of), "until": _clock(match, as_of, group=4)}),
+    (_SINCE, lambda match, as_of: {"since": _clock(match, as_of)}),
+    (_UNTIL, lambda match, as_of: {"until": _clock(match, as_of)}),
+    (_DAYS, lambda match, as_of: {"day": as_of.date() - timedelta(days=match[1] == "yesterday")}),
+    (_OUTSIDE, lambda match, _as_of: {"outside": match[0].strip()}),
 )

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from tollhouse import clock
 from tollhouse.errors import Problem
@@ -45,7 +46,6 @@ from tollhouse.services.defense.examples import example, id_parameter
 from tollhouse.services.defense.ingest.batches import SourceMode, slot_before
 from tollhouse.services.defense.ingest.scores import reasons
 from tollhouse.services.defense.news import store as news
-from tollhouse.services.defense.store import EVENTS_FEED, FATALITIES_FEED, NEWS_FEED, revision
 from tollhouse.storage.database import Database, Transaction
 
 log = logger("events")
@@ -127,10 +127,10 @@ class EventsFeed:
 
     async def page(self, request: Request[EventsQuery, None]) -> Response:
         """`GET /feeds/events`. Pages are cached until the events change."""
-        key = (request.query, request.media_type, self.is_stale())
-        response = self._pages.get(key)
+        key, pages = (request.query, request.media_type, self.is_stale()), self._pages
+        response = pages.get(key)
         if response is None:
-            pages, response = self._pages, await self._build_page(request.query, request.media_type)
+            response = await self._build_page(request.query, request.media_type)
             if len(pages) >= MOST_CACHED_PAGES:
                 pages.clear()
             pages[key] = response
@@ -190,7 +190,7 @@ class EventsFeed:
             last_reported_at=clock.iso(record.last_reported_at),
             reasons=reasons(record, event.source_count),
         )
-        return EventDetail(**{name: getattr(event, name) for name in event.__struct_fields__}, provenance=provenance)
+        return EventDetail(**asdict(event), provenance=provenance)
 
     async def follow(self) -> None:
         """Keep the window at the newest stored revision. Never returns."""
@@ -204,7 +204,7 @@ class EventsFeed:
     async def refresh(self) -> None:
         """Read what changed in the stored events, stories and fatality records."""
         async with self._database.reading() as connection:
-            current = [await revision(connection, feed) for feed in (EVENTS_FEED, NEWS_FEED, FATALITIES_FEED)]
+            current = await store.feed_revisions(connection)
             if current == self._revisions:
                 return
             served = await served_pool(connection, recorded=self._recorded)

@@ -190,14 +190,14 @@ def applied_filters(filters: EventFilter) -> dict[str, Any]:
 
 def filters_in_question(text: str) -> tuple[dict[str, Any], str]:
     """The filters that a lower-case question states by number, and the question without them."""
-    found: dict[str, Any] = {}
+    filters: dict[str, Any] = {}
     for name, rule in RULES.items():
         match = rule.question.search(text) if rule.question else None
         if match:
             value = msgspec.convert({name: match[1]}, EventFilter, strict=False)
-            found[name] = getattr(value, name)
+            filters[name] = getattr(value, name)
             text = f"{text[: match.start()]} {text[match.end() :]}"
-    return found, text
+    return filters, text
 
 
 def title_words(text: str) -> frozenset[str]:

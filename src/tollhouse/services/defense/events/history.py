@@ -83,9 +83,8 @@ class SyncedEvents(Generic[Item]):
     """
 
     def __init__(self, build: Callable[[EventEntry], Item]) -> None:
-        self._build = build
         self._stories: SyncedRows[EventStory] = SyncedRows(news.PUBLISHED["story"], read_story)
-        self._events: SyncedRows[Item] = SyncedRows(store.EVENTS, self._item)
+        self._events: SyncedRows[Item] = SyncedRows(store.EVENTS, lambda packed: build(self.entry(packed)))
         self.clear()
 
     def clear(self) -> None:
@@ -132,9 +131,6 @@ class SyncedEvents(Generic[Item]):
         await self._events.reload(connection, served.pool, reweighted)
         return RowChanges(changes.changed | (reweighted & self.items.keys()), held - self.items.keys())
 
-    def _item(self, packed: bytes) -> Item:
-        return self._build(self.entry(packed))
-
 
 async def entries_after(
     connection: Transaction, pool: SourceMode, after: datetime, stories: StoryByEvent
@@ -143,7 +139,9 @@ async def entries_after(
     day = (after - FATALITIES_BACK).date().isoformat()
     fatalities = fatalities_by_country(await store.fatalities_since(connection, day))
     async for rows in store.rows_after(connection, store.EVENTS, pool, compact(after)):
-        yield await asyncio.to_thread(_build_entries, rows, stories, fatalities)
+        yield await asyncio.to_thread(
+            lambda batch: [(event_id, build_entry(body, stories, fatalities)) for event_id, _, body in batch], rows
+        )
 
 
 async def stories_after(connection: Transaction, pool: SourceMode, after: datetime) -> dict[str, EventStory]:
@@ -167,7 +165,7 @@ async def stories_naming(
         for entity_id in story.entities:
             for text in texts_by_entity.get(entity_id, ()):
                 ids[text].add(story.id)
-    return {text: frozenset(found) for text, found in ids.items()}
+    return {text: frozenset(story_ids) for text, story_ids in ids.items()}
 
 
 async def _entity_ids(connection: Transaction, pool: SourceMode, texts: Collection[str]) -> dict[str, set[str]]:
@@ -217,12 +215,6 @@ def build_entry(packed: bytes, stories: StoryByEvent, fatalities: FatalitiesByCo
     record = read_record(packed)
     event = serve_record(with_fatalities(record, fatalities), stories)
     return EventEntry(event, record.country_code, record.last_reported_at)
-
-
-def _build_entries(
-    rows: store.Rows, stories: StoryByEvent, fatalities: FatalitiesByCountry
-) -> list[tuple[str, EventEntry]]:
-    return [(event_id, build_entry(body, stories, fatalities)) for event_id, _, body in rows]
 
 
 def serve_record(record: EventRecord, stories: StoryByEvent) -> Event:

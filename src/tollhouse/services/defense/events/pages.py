@@ -86,17 +86,14 @@ class EventWindow:
         tests = event_tests(replace(query, q=None), stories)
         if query.q is not None:
             # The index of words gives what the test of `q` would, without reading every title.
-            titled = self._ids_with_words(query.q)
+            ids = [self._ids_by_word.get(word, set()) for word in title_words(query.q)]
+            titled = set.intersection(*ids) if ids else set()
             tests.insert(0, lambda entry: entry.event.id in titled)
         if query.sort not in self._entries:
             self._entries[query.sort] = _ordered(self.entries, query.sort)
         matching = [entry for entry in self._entries[query.sort] if all(test(entry) for test in tests)]
         page = sliced(matching, lambda entry: _position(entry, query.sort), query.cursor, query.limit)
         return Slice([entry.event for entry in page.items], page.total, page.next_cursor)
-
-    def _ids_with_words(self, text: str) -> set[str]:
-        ids = [self._ids_by_word.get(word, set()) for word in title_words(text)]
-        return set.intersection(*ids) if ids else set()
 
     @cached_property
     def _ids_by_word(self) -> dict[str, set[str]]:
