@@ -86,7 +86,7 @@ async def test_figures_are_those_of_the_ledger(tmp_path):
 async def test_parked_delivery_is_sent_again_and_an_unknown_one_is_404(tmp_path):
     async with open_context(settings_of(tmp_path, webhook_allow_loopback=True)) as context:
         webhooks = context.webhooks
-        vetted = await webhooks.subscriptions.vetted("http://127.0.0.1:65009/hook")
+        vetted = await webhooks.subscriptions.validate("http://127.0.0.1:65009/hook")
         async with context.database.writing() as transaction:
             await webhooks.subscriptions.add(transaction, "studio", vetted, "ada@example.org")
             await outbox.put(transaction, "studio", "product.created", {"number": 1}, "prod_1")
