@@ -23,8 +23,16 @@ class CompanyNames:
     """Names of all companies and categories; case, accents and punctuation do not matter."""
 
     def __init__(self, companies: Sequence[Company], categories: Sequence[Category]) -> None:
-        self.companies = {key: company for company in companies for key in _keys_of_company(company)}
-        self.categories = {key: category for category in categories for key in _keys_of_category(category)}
+        self.companies = {
+            normalize(text): company
+            for company in companies
+            for text in (*company.aliases, company.ticker or company.id, company.name, company.id)
+        }
+        self.categories = {
+            normalize(text): category
+            for category in categories
+            for text in (*category.aliases, category.name, category.id)
+        }
 
     def company(self, text: str) -> Company | None:
         """The company with this id, name, ticker or alias."""
@@ -72,14 +80,6 @@ def _near(text: str, index: dict[str, Company] | dict[str, Category], limit: int
         normalize(text), index.keys(), scorer=fuzz.WRatio, limit=limit * 3, score_cutoff=similarity
     )
     return list(dict.fromkeys(index[key].id for key, _, _ in matches))[:limit]
-
-
-def _keys_of_company(company: Company) -> Iterable[str]:
-    return (normalize(text) for text in (*company.aliases, company.ticker or company.id, company.name, company.id))
-
-
-def _keys_of_category(category: Category) -> Iterable[str]:
-    return (normalize(text) for text in (*category.aliases, category.name, category.id))
 
 
 class CompanySearch:

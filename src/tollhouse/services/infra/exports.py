@@ -3,13 +3,14 @@
 import csv
 import io
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 from msgspec import Struct
 
-from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
+from tollhouse.http.endpoint import JSON, Endpoint, Handler, Request, Response
 from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import FREE
 from tollhouse.services.infra.company import Category, Company, Edge
@@ -46,7 +47,7 @@ def export_endpoints(graph: SupplyGraph) -> tuple[Endpoint, ...]:
             method="GET",
             path=f"/infra-catalog.{ending}",
             summary=summary,
-            handler=_CachedExport(graph, media_type, write),
+            handler=_cached_export(graph, media_type, write),
             terms=FREE,
             responses={media_type: schema},
             tag="exports",
@@ -55,20 +56,18 @@ def export_endpoints(graph: SupplyGraph) -> tuple[Endpoint, ...]:
     )
 
 
-class _CachedExport:
+def _cached_export(graph: SupplyGraph, media_type: str, write: Callable[[SupplyGraph], bytes]) -> Handler:
     """A handler that writes its response once."""
 
-    def __init__(self, graph: SupplyGraph, media_type: str, write: Callable[[SupplyGraph], bytes]) -> None:
-        self._graph = graph
-        self._media_type = media_type
-        self._write = write
-        self._response: Response | None = None
+    @cache
+    def response() -> Response:
+        body = write(graph)
+        return Response(body, media_type, compute_etag(body))
 
-    async def __call__(self, _request: Request[Any, Any]) -> Response:
-        if self._response is None:
-            body = self._write(self._graph)
-            self._response = Response(body, self._media_type, compute_etag(body))
-        return self._response
+    async def export(_request: Request[Any, Any]) -> Response:
+        return response()
+
+    return export
 
 
 def as_json(graph: SupplyGraph) -> bytes:
@@ -128,23 +127,20 @@ def as_csv(graph: SupplyGraph) -> bytes:
 
 
 def _graphml_node(company: Company) -> str:
-    data = "".join(
-        f'<data key="n_{name}">{escape(value)}</data>'
-        for name in _NODE_KEYS
-        if (value := getattr(company, name)) is not None
-    )
+    data = _graphml_data("n", {name: getattr(company, name) for name in _NODE_KEYS})
     return f"    <node id={quoteattr(company.id)}>{data}</node>"
 
 
 def _graphml_edge(edge: Edge) -> str:
-    data = "".join(
-        f'<data key="e_{name}">{escape(str(value))}</data>'
-        for name, value in _facts(edge).items()
-        if name in _EDGE_KEYS and value is not None
-    )
     # Readers reject undirected edges in a directed graph: the kind says that partners_with is mutual.
     ends = f"source={quoteattr(edge.source)} target={quoteattr(edge.target)}"
-    return f"    <edge id={quoteattr(edge.id)} {ends}>{data}</edge>"
+    return f"    <edge id={quoteattr(edge.id)} {ends}>{_graphml_data('e', _facts(edge))}</edge>"
+
+
+def _graphml_data(prefix: str, facts: dict[str, Any]) -> str:
+    return "".join(
+        f'<data key="{prefix}_{name}">{escape(str(value))}</data>' for name, value in facts.items() if value is not None
+    )
 
 
 def _facts(edge: Edge) -> dict[str, str | float | None]:

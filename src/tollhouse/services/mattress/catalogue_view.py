@@ -17,7 +17,9 @@ from tollhouse.storage.database import Database
 SAMPLED_PRODUCTS = 100
 
 
-class _Counts(Struct, frozen=True):
+class CatalogueCounts(Struct, frozen=True):
+    """Brands and retailers that have products, the one with most first, and the number of demonstration products."""
+
     revision: tuple[str, int]
     brands: tuple[str, ...]
     retailers: tuple[RetailerCount, ...]
@@ -32,7 +34,7 @@ class CatalogueView:
         self.catalogue = catalogue
         self.storefront = storefront
         self._retailers = retailers
-        self._cached: _Counts | None = None
+        self._cached: CatalogueCounts | None = None
 
     def item(self, identity: str) -> Item:
         """The product with this id. Raises Problem `not-found`."""
@@ -41,29 +43,20 @@ class CatalogueView:
             raise Problem("not-found", "No product has this id.")
         return item
 
-    async def brands(self) -> tuple[str, ...]:
-        """Every brand, the one with most products first."""
-        return (await self._counts()).brands
-
-    async def retailers(self) -> tuple[RetailerCount, ...]:
-        """Every retailer with at least one product, the one with most products first."""
-        return (await self._counts()).retailers
-
-    async def demo_count(self) -> int:
-        """The number of products that are demonstration data."""
-        return (await self._counts()).demo_count
-
     def retailer_name(self, identity: str) -> str:
         """The display name of a retailer."""
         return self._retailers.get(identity).display_name
 
-    async def _counts(self) -> _Counts:
+    async def counts(self) -> CatalogueCounts:
+        """The counts of the current revision."""
         revision = self.catalogue.revision
         if self._cached is None or self._cached.revision != revision:
             result = await self.catalogue.search(CatalogueQuery(limit=0, facets=("brand", "retailer", "tags")))
             counts = {name: _counts_by_value(facet) for name, facet in result.facets.items()}
             retailers = [await self._retailer(identity, count) for identity, count in counts["retailer"].items()]
-            self._cached = _Counts(revision, tuple(counts["brand"]), tuple(retailers), counts["tags"].get(DEMO_TAG, 0))
+            self._cached = CatalogueCounts(
+                revision, tuple(counts["brand"]), tuple(retailers), counts["tags"].get(DEMO_TAG, 0)
+            )
         return self._cached
 
     async def _retailer(self, identity: str, count: int) -> RetailerCount:

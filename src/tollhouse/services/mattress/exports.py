@@ -85,7 +85,7 @@ class ExportEndpoints:
 
     async def _export(self, media_type: str, write: Callable[[], bytes]) -> Response:
         async def make() -> Response:
-            self._is_demo = bool(await self._view.demo_count())
+            self._is_demo = (await self._view.counts()).demo_count > 0
             # Writing out a large catalogue would block the event loop.
             body = await asyncio.to_thread(write)
             charset = "; charset=utf-8" if media_type in (CSV, XML) else ""

@@ -35,7 +35,6 @@ from tollhouse.services.mattress.catalogue_view import CatalogueView
 from tollhouse.services.mattress.images import SVG, draw_product
 from tollhouse.services.mattress.search import search_products
 
-MONTH, QUARTER = timedelta(days=30), timedelta(days=90)
 # Fields of the index that the API shows under another name.
 _SHOWN_FIELDS = {"sleep_positions": "sleep_position"}
 
@@ -79,8 +78,8 @@ class ProductEndpoints:
             {
                 **self._view.storefront.product(item),
                 "price_history": [PricePoint(point.at, point.price, point.current_price) for point in points],
-                "lowest_30_days": lowest_price(points, now - MONTH),
-                "lowest_90_days": lowest_price(points, now - QUARTER),
+                "lowest_30_days": lowest_price(points, now - timedelta(days=30)),
+                "lowest_90_days": lowest_price(points, now - timedelta(days=90)),
             }
         )
 
@@ -101,7 +100,7 @@ class ProductEndpoints:
 
     async def retailers(self, _request: Request[None, None]) -> RetailerList:
         """`GET /api/retailers`."""
-        retailers = await self._view.retailers()
+        retailers = (await self._view.counts()).retailers
         return RetailerList(len(retailers), list(retailers))
 
     async def image(self, request: Request[None, None]) -> Response:
@@ -119,7 +118,7 @@ class ProductEndpoints:
         return self._page(query, result, applied)
 
     async def _search_page(self, query: SearchQuery) -> Response:
-        search = await search_products(self._view.catalogue, await self._view.brands(), query)
+        search = await search_products(self._view.catalogue, (await self._view.counts()).brands, query)
         applied = search.filters.applied()
         if search.interpretation is not None:
             applied["understood"] = msgspec.to_builtins(search.interpretation)

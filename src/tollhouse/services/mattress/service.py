@@ -78,7 +78,7 @@ async def _health(context: AppContext, view: CatalogueView) -> dict[str, Any]:
     return {
         "status": "ok",
         "product_count": len(view.catalogue),
-        "demo_product_count": await view.demo_count(),
+        "demo_product_count": (await view.counts()).demo_count,
         "uptime_seconds": context.uptime_seconds(),
         "version": __version__,
     }

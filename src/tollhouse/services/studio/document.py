@@ -1,5 +1,7 @@
 """The studio's document: its types, and a YAML parser that reports errors with line and reason."""
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -86,7 +88,9 @@ def read_document(raw: bytes) -> StudioCatalogue:
         raise DocumentError(
             _line_at(root, path), f"{path.lstrip('.') or 'the document'}: {reason[:1].lower()}{reason[1:]}"
         ) from None
-    _check(catalogue, root)
+    first = next(chain(_duplicate_ids(catalogue), _reference_errors(catalogue)), None)
+    if first:
+        raise DocumentError(_line_at(root, f".{first[0]}"), ": ".join(first))
     return catalogue
 
 
@@ -128,40 +132,35 @@ def _plain(node: yaml.Node, depth: int = 0) -> Any:
     return int(text) if is_whole else text
 
 
-def _check(catalogue: StudioCatalogue, root: yaml.Node) -> None:
-    """Check that ids are unique and that layers and products reference each other."""
+def _duplicate_ids(catalogue: StudioCatalogue) -> Iterator[tuple[str, str]]:
+    """Path and reason of each repeated id."""
+    for member, entries in (("operating_layers", catalogue.operating_layers), ("products", catalogue.products)):
+        ids = [entry.id for entry in entries]
+        for number, name in enumerate(ids):
+            if name in ids[:number]:
+                yield f"{member}[{number}].id", f"duplicate id {name}"
+
+
+def _reference_errors(catalogue: StudioCatalogue) -> Iterator[tuple[str, str]]:
+    """Path and reason of each wrong reference between layers and products, and of each wrong price."""
     layers = {layer.id: layer for layer in catalogue.operating_layers}
     products = {product.id: product for product in catalogue.products}
-    _check_once([layer.id for layer in catalogue.operating_layers], "operating_layers", root)
-    _check_once([product.id for product in catalogue.products], "products", root)
     for number, layer in enumerate(catalogue.operating_layers):
         for place, name in enumerate(layer.products):
-            path = f".operating_layers[{number}].products[{place}]"
+            path = f"operating_layers[{number}].products[{place}]"
             if name not in products:
-                raise DocumentError(_line_at(root, path), f"{path[1:]}: product {name} does not exist")
-            if products[name].layer != layer.id:
-                raise DocumentError(
-                    _line_at(root, path), f"{path[1:]}: product {name} is in layer {products[name].layer}"
-                )
+                yield path, f"product {name} does not exist"
+            elif products[name].layer != layer.id:
+                yield path, f"product {name} is in layer {products[name].layer}"
     for number, product in enumerate(catalogue.products):
-        path = f".products[{number}]"
+        path = f"products[{number}]"
         if product.layer not in layers:
-            raise DocumentError(
-                _line_at(root, f"{path}.layer"), f"{path[1:]}.layer: layer {product.layer} does not exist"
-            )
-        if product.id not in layers[product.layer].products:
-            raise DocumentError(_line_at(root, path), f"{path[1:]}: layer {product.layer} does not list {product.id}")
+            yield f"{path}.layer", f"layer {product.layer} does not exist"
+        elif product.id not in layers[product.layer].products:
+            yield path, f"layer {product.layer} does not list {product.id}"
         price = product.indicative_price
         if price.highest is not None and price.highest < price.lowest:
-            where = f"{path}.indicative_price.to"
-            raise DocumentError(_line_at(root, where), f"{where[1:]}: must not be less than from")
-
-
-def _check_once(ids: list[str], member: str, root: yaml.Node) -> None:
-    for number, name in enumerate(ids):
-        if name in ids[:number]:
-            path = f".{member}[{number}].id"
-            raise DocumentError(_line_at(root, path), f"{path[1:]}: duplicate id {name}")
+            yield f"{path}.indicative_price.to", "must not be less than from"
 
 
 def _line_at(root: yaml.Node, path: str) -> int:

@@ -168,20 +168,18 @@ def _invested(sentence: Sentence) -> GraphQuery | None:
     return GraphQuery("investments" if is_holder else "investors", companies=company)
 
 
-def _partnered(sentence: Sentence) -> GraphQuery | None:
-    if not sentence.companies or not sentence.has("partner"):
-        return None
-    if len(sentence.companies) == 2:
-        return _tied(sentence, "partners_with")
-    return GraphQuery("partners", companies=tuple(sentence.companies[:1]))
-
-
-def _competing(sentence: Sentence) -> GraphQuery | None:
-    if not sentence.companies or not sentence.has("compete"):
-        return None
-    if len(sentence.companies) == 2:
-        return _tied(sentence, "competes_with")
-    return GraphQuery("competitors", companies=tuple(sentence.companies[:1]))
+def _peers(sentence: Sentence) -> GraphQuery | None:
+    """Partners or competitors of a company, or whether two companies are that."""
+    peers: tuple[tuple[str, Operation, Kind], ...] = (
+        ("partner", "partners", "partners_with"),
+        ("compete", "competitors", "competes_with"),
+    )
+    for concept, operation, kind in peers:
+        if sentence.companies and sentence.has(concept):
+            if len(sentence.companies) == 2:
+                return _tied(sentence, kind)
+            return GraphQuery(operation, companies=tuple(sentence.companies[:1]))
+    return None
 
 
 def _tied(sentence: Sentence, kind: Kind) -> GraphQuery:
@@ -240,8 +238,7 @@ _RULES: tuple[Callable[[Sentence], GraphQuery | None], ...] = (
     _path,
     _relation,
     _invested,
-    _partnered,
-    _competing,
+    _peers,
     _exposed,
     _ranked,
     _supplied,

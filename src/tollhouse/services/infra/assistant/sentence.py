@@ -282,11 +282,11 @@ def _stemmed(key: str) -> str:
 
 @cache
 def _country_words() -> dict[str, Country]:
-    found: dict[str, Country] = {}
-    for country in countries().values():
-        texts = (country.alpha2, country.alpha3, *country.aliases, *country.demonyms, country.name)
-        found |= {normalize(text): country for text in texts}
-    return found
+    return {
+        normalize(text): country
+        for country in countries().values()
+        for text in (country.alpha2, country.alpha3, *country.aliases, *country.demonyms, country.name)
+    }
 
 
 class Sentence:

@@ -37,9 +37,8 @@ EVERY = ("side", "back", "stomach")
 
 _JOINER = r"\s*(?:,|/|&|\+|\band\b|\bor\b)(?:\s*(?:&|\band\b|\bor\b))?\s*"
 
+# Characters of a description that are read.
 LONGEST_TEXT = 20_000
-
-_Declared = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def derive_material(texts: ProductTexts) -> DerivedAttribute | None:
@@ -49,19 +48,19 @@ def derive_material(texts: ProductTexts) -> DerivedAttribute | None:
     fillings without springs are a contradiction.
     """
     for place, said in texts.places("material"):
-        found = [each for text in said if text for each in _named_materials(normalize(text))]
-        if found:
-            value = _decide_material({label for label, _ in found}, place)
-            return DerivedAttribute(
-                value, unique_texts(text for label, text in found if _supports(label, value)), place
+        named = [
+            (hit.value, hit.words)
+            for text in map(normalize, filter(None, said))
+            for hit in find_phrases(text, _material_labels(), words().material.not_materials)
+            if not is_negated(text, hit.start)
+        ]
+        if named:
+            value = _decide_material({label for label, _ in named}, place)
+            supporting = (
+                text for label, text in named if value in {None, label} or (value == HYBRID and label != "foam")
             )
+            return DerivedAttribute(value, unique_texts(supporting), place)
     return None
-
-
-def _named_materials(text: str) -> Iterator[tuple[str, str]]:
-    for hit in find_phrases(text, _material_labels(), words().material.not_materials):
-        if not is_negated(text, hit.start):
-            yield hit.value, hit.words
 
 
 def _decide_material(labels: set[str], place: Place) -> str | None:
@@ -72,10 +71,6 @@ def _decide_material(labels: set[str], place: Place) -> str | None:
     if place == DESCRIPTION and HYBRID not in labels and len(fillings) > 1:
         return None
     return next(label.label for label in known.labels if label.label in labels)
-
-
-def _supports(label: str, decided: str | None) -> bool:
-    return decided in {None, label} or (decided == HYBRID and label != "foam")
 
 
 @cache
@@ -92,29 +87,26 @@ def derive_cooling(texts: ProductTexts) -> DerivedAttribute | None:
     (declared, under), *elsewhere = texts.places("cooling")
     # A declared number is a level.
     plain = [normalize(text) for text in under if text]
-    found = [(*each, declared) for each in _cooling_claims([f"cooling {t}" if t[:1].isdecimal() else t for t in plain])]
-    if not found:
-        found = [
+    claims = [
+        (*each, declared) for each in _cooling_claims([f"cooling {t}" if t[:1].isdecimal() else t for t in plain])
+    ]
+    if not claims:
+        claims = [
             (*each, place)
             for place, said in elsewhere
             for each in _cooling_claims([normalize(text) for text in said if text])
         ]
-    if not found:
+    if not claims:
         return None
-    values = {value for value, _, _ in found}
+    values = {value for value, _, _ in claims}
     decided = None if max(values) > WARMEST in values else max(values)
-    counted = [(text, place) for value, text, place in found if decided in {None, value}]
+    counted = [(text, place) for value, text, place in claims if decided in {None, value}]
     return DerivedAttribute(decided, unique_texts(text for text, _ in counted), counted[0][1])
 
 
 def _cooling_claims(texts: list[str]) -> list[tuple[int, str]]:
-    return [rating for text in texts for rating in _rated_cooling(text)] or [
-        hit for text in texts for hit in _worded_cooling(text)
-    ]
-
-
-def _rated_cooling(text: str) -> Iterator[tuple[int, str]]:
-    yield from ((int(rating[1]), rating[0]) for rating in _RATED_COOLING.finditer(text))
+    rated = [(int(rating[1]), rating[0]) for text in texts for rating in _RATED_COOLING.finditer(text)]
+    return rated or [hit for text in texts for hit in _worded_cooling(text)]
 
 
 def _worded_cooling(text: str) -> Iterator[tuple[int, str]]:
@@ -139,12 +131,12 @@ def derive_positions(texts: ProductTexts) -> DerivedAttribute | None:
     text it must be followed by "sleeper", or follow "sleep on".
     """
     declared, *elsewhere = texts.places("sleep_positions")
-    found = _positions_in([declared]) or _positions_in(elsewhere)
-    if not found:
+    named = _positions_in([declared]) or _positions_in(elsewhere)
+    if not named:
         return None
-    labels = {label for label, _, _ in found}
+    labels = {label for label, _, _ in named}
     ordered = tuple(label.label for label in words().sleep_positions.labels if label.label in labels)
-    return DerivedAttribute(ordered, unique_texts(text for _, text, _ in found), found[0][2])
+    return DerivedAttribute(ordered, unique_texts(text for _, text, _ in named), named[0][2])
 
 
 def _positions_in(places: list[tuple[Place, tuple[str, ...]]]) -> list[tuple[str, str, Place]]:
@@ -159,18 +151,18 @@ def _positions_in(places: list[tuple[Place, tuple[str, ...]]]) -> list[tuple[str
 
 def _named_positions(text: str, place: Place) -> list[tuple[str, str]]:
     known = words().sleep_positions
-    found: list[tuple[str, str]] = []
+    named: list[tuple[str, str]] = []
     for hit in find_phrases(text, dict.fromkeys(known.all_of, EVERY)):
         if not is_negated(text, hit.start):
-            found += [(label, hit.words) for label in hit.value]
+            named += [(label, hit.words) for label in hit.value]
     for listing in (*_listed_sleepers().finditer(text), *_slept_on().finditer(text)):
         if not is_negated(text, listing.start()):
-            found += [(hit.value, listing[0]) for hit in find_phrases(listing[0], _position_labels())]
+            named += [(hit.value, listing[0]) for hit in find_phrases(listing[0], _position_labels())]
     if place == DECLARED or (place == TAGS and text.strip() in _position_labels()):
-        found += [
+        named += [
             (hit.value, hit.words) for hit in find_phrases(text, _position_labels()) if not is_negated(text, hit.start)
         ]
-    return found
+    return named
 
 
 @cache
@@ -192,8 +184,6 @@ def _slept_on() -> re.Pattern[str]:
 def _position_labels() -> dict[str, str]:
     return {word: label.label for label in words().sleep_positions.labels for word in label.words}
 
-
-"""Maximum number of characters of a description that are read."""
 
 _PARSERS = {
     "material": derive_material,
@@ -224,9 +214,9 @@ def derive(texts: ProductTexts) -> Derived:
 
 @lru_cache(maxsize=32)
 def _derive_shared(
-    title: str, tags: tuple[str, ...], description: str, declared: _Declared
+    title: str, tags: tuple[str, ...], description: str, declared: tuple[tuple[str, tuple[str, ...]], ...]
 ) -> dict[str, DerivedAttribute]:
     """The attributes that all sizes of a product share, cached for them."""
     texts = ProductTexts(title, tags, description, dict(declared))
-    found = {name: read(texts) for name, read in _PARSERS.items()}
-    return {name: finding for name, finding in found.items() if finding}
+    findings = {name: read(texts) for name, read in _PARSERS.items()}
+    return {name: finding for name, finding in findings.items() if finding}

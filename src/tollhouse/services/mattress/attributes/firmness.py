@@ -44,12 +44,11 @@ def derive_firmness(texts: ProductTexts) -> DerivedAttribute | None:
         if place == DECLARED:
             # A declared number is a firmness.
             plain = [f"firmness {text}" if text[:1].isdecimal() else text for text in plain]
-        found = list(_rated(plain)) or list(_worded(plain, is_prose=place == DESCRIPTION))
-        if found:
-            values = {value for value, _ in found}
-            return DerivedAttribute(
-                values.pop() if len(values) == 1 else None, unique_texts(text for _, text in found), place
-            )
+        claims = list(_rated(plain)) or list(_worded(plain, is_prose=place == DESCRIPTION))
+        if claims:
+            values = {value for value, _ in claims}
+            value = values.pop() if len(values) == 1 else None
+            return DerivedAttribute(value, unique_texts(text for _, text in claims), place)
     return None
 
 
@@ -75,9 +74,12 @@ def _worded(texts: Iterable[str], *, is_prose: bool) -> Iterator[tuple[int, str]
 def _phrases(text: str, *, is_prose: bool) -> Iterator[tuple[int, str]]:
     hits = find_phrases(text, _meanings(), words().firmness.not_firmness)
     for first, last in _ranges(text, hits):
-        if is_negated(text, first.start) or (is_prose and not _is_about_the_feel(text, first.start, last.end)):
-            continue
-        if _is_about_something_else(text, last.end):
+        is_about_the_feel = _before().search(text[max(0, first.start - 60) : first.start]) or _after().match(
+            text, last.end
+        )
+        # The words may continue as in "soft mattress cover".
+        is_about_something_else = _else().match(text, last.end)
+        if is_negated(text, first.start) or (is_prose and not is_about_the_feel) or is_about_something_else:
             continue
         if abs(first.value - last.value) > words().firmness.widest_range:
             yield from ((hit.value, hit.words) for hit in (first, last))
@@ -95,15 +97,6 @@ def _ranges(text: str, hits: list[PhraseMatch[int]]) -> Iterator[tuple[PhraseMat
             last = hits[position]
         yield first, last
         position += 1
-
-
-def _is_about_the_feel(text: str, start: int, end: int) -> bool:
-    return bool(_before().search(text[max(0, start - 60) : start]) or _after().match(text, end))
-
-
-def _is_about_something_else(text: str, end: int) -> bool:
-    """Whether the words continue as in "soft mattress cover"."""
-    return bool(_else().match(text, end))
 
 
 @cache

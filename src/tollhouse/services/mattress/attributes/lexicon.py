@@ -162,14 +162,9 @@ def find_phrases(text: str, meanings: Mapping[str, Value], unlike: Sequence[str]
 
 def is_negated(text: str, start: int) -> bool:
     """Whether the clause before `start` negates what follows: "not too firm"."""
-    return bool(_negators().search(clause_before(text, start)))
-
-
-def clause_before(text: str, start: int) -> str:
-    """The clause before `start`."""
     before = text[max(0, start - 200) : start]
-    ends = [match.end() for pattern in (_CLAUSE_END, _clause_starts()) for match in pattern.finditer(before)]
-    return before[max(ends, default=0) :]
+    ends = [match.end() for end in (_CLAUSE_END, compiled(words().clause_ends)) for match in end.finditer(before)]
+    return bool(_negators().search(before[max(ends, default=0) :]))
 
 
 def unique_texts(texts: Iterable[str]) -> tuple[str, ...]:
@@ -191,11 +186,6 @@ def _listed_phrase(matched: str, meanings: Mapping[str, Value]) -> str:
 @cache
 def _starred_phrase(matched: str, phrases: tuple[str, ...]) -> str:
     return next(phrase for phrase in sorted(phrases, key=len, reverse=True) if compiled((phrase,)).fullmatch(matched))
-
-
-@cache
-def _clause_starts() -> re.Pattern[str]:
-    return compiled(words().clause_ends)
 
 
 @cache

@@ -32,8 +32,8 @@ def derive_size(texts: ProductTexts) -> DerivedAttribute | None:
     A description can mention other sizes ("fits king sheets"), so only its measures count.
     """
     for text in texts.declared.get("size", ()):
-        if found := declared_size(text):
-            return found
+        if declared := declared_size(text):
+            return declared
     title = _agreed(_measured(normalize(texts.title))) or _agreed(_named(normalize(texts.title), is_title=True))
     if title:
         return DerivedAttribute(title[0], title[1], TITLE)
@@ -44,12 +44,14 @@ def derive_size(texts: ProductTexts) -> DerivedAttribute | None:
 def declared_size(text: str) -> DerivedAttribute | None:
     """The size that an option or a column names, in words, letters or measures."""
     plain = normalize(text).strip()
-    found = _agreed(_named(plain, is_title=False)) or _agreed(_measured(plain))
-    return DerivedAttribute(found[0], found[1], DECLARED) if found else None
+    named = _agreed(_named(plain, is_title=False)) or _agreed(_measured(plain))
+    return DerivedAttribute(named[0], named[1], DECLARED) if named else None
 
 
-def _agreed(found: list[tuple[str, str]]) -> tuple[str, tuple[str, ...]] | None:
-    return (found[0][0], unique_texts(text for _, text in found)) if len({label for label, _ in found}) == 1 else None
+def _agreed(named: list[tuple[str, str]]) -> tuple[str, tuple[str, ...]] | None:
+    if len({label for label, _ in named}) != 1:
+        return None
+    return named[0][0], unique_texts(text for _, text in named)
 
 
 def _named(text: str, *, is_title: bool) -> list[tuple[str, str]]:
@@ -63,12 +65,12 @@ def _named(text: str, *, is_title: bool) -> list[tuple[str, str]]:
 
 
 def _measured(text: str) -> list[tuple[str, str]]:
-    found = []
+    measured = []
     for match in _MEASURES.finditer(text):
         label = _label_for(_centimetres(match[1], match[2] or match[4]), _centimetres(match[3], match[4] or match[2]))
         if label:
-            found.append((label, match[0].strip()))
-    return found
+            measured.append((label, match[0].strip()))
+    return measured
 
 
 def _centimetres(number: str, unit: str | None) -> float:
