@@ -15,7 +15,6 @@ from tollhouse import clock
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.article import article_id
-from tollhouse.services.defense.events.event import EventRecord
 from tollhouse.services.defense.ingest.event_builder import Rejected, build_event, event_id
 from tollhouse.services.defense.ingest.export_parser import BadRow, ParsedExport, Row, parse_export, unpack_export
 from tollhouse.services.defense.news.store import Headline, headlines
@@ -28,8 +27,6 @@ EXPORT_CAP_BYTES = 256 * 1024 * 1024
 
 SourceMode = Literal["provider", "local"]
 Origin = Literal["provider", "recording", "file"]
-
-_MODES: dict[Origin, SourceMode] = {"provider": "provider", "recording": "local", "file": "local"}
 
 _SLOT = re.compile(r"(?<![0-9])(20[0-9]{12})(?![0-9])")
 
@@ -53,10 +50,10 @@ class _EventUrl(Struct, frozen=True):
 
 
 class _Batch(Struct):
-    """The changes of one export: rows and events to write, ids of events to remove, rejections by reason."""
+    """The changes of one export: table rows of rows and events to write, ids of events to remove, rejections by reason."""
 
     rows: list[dict[str, object]]
-    records: list[EventRecord]
+    records: list[dict[str, object]]
     removed: list[str]
     unusable: dict[str, int]
 
@@ -68,7 +65,7 @@ async def ingest_export(
 
     Raises ValueError if the file is not an export, Problem if it cannot be stored.
     """
-    pool = _MODES[origin]
+    pool: SourceMode = "provider" if origin == "provider" else "local"
     digest = await asyncio.to_thread(lambda: md5(raw, usedforsecurity=False).hexdigest())
     parsed = await asyncio.to_thread(lambda: parse_export(unpack_export(raw, EXPORT_CAP_BYTES)))
     slot = read_slot(name, parsed)
@@ -87,7 +84,7 @@ async def ingest_export(
                 continue  # another process ingested a file meanwhile; its rows may belong to these events
             now = await store.bump_revision(connection, EVENTS_FEED)
             await store.write_rows(connection, batch.rows)
-            await store.write_events(connection, [_stored(record, pool) for record in batch.records], now)
+            await store.write_events(connection, batch.records, now)
             await store.remove_events(connection, pool, batch.removed, now)
             await store.write_slot(
                 connection, slot=slot, pool=pool, origin=origin, md5=digest, rows=len(parsed.rows),
@@ -100,8 +97,7 @@ async def ingest_export(
 
 async def pages_of_slot(connection: Transaction, slot: str) -> set[str]:
     """Article ids of the pages behind the events of one export."""
-    packed = await store.rows_of_slot(connection, slot)
-    return {article_id(_unpacked(rows)[0].url) for rows in packed}
+    return {article_id(_unpacked(rows)[0].url) for rows in await store.rows_of_slot(connection, slot)}
 
 
 async def pages_of_mode(connection: Transaction, pool: SourceMode) -> set[str]:
@@ -171,7 +167,8 @@ def _build_batch(
             if identity in earlier:
                 batch.removed.append(identity)
         else:
-            batch.records.append(outcome)
+            last_slot, record = compact(outcome.last_reported_at), msgspec.json.encode(outcome)
+            batch.records.append({"pool": pool, "id": outcome.id, "last_slot": last_slot, "record": record})
     return batch
 
 
@@ -191,8 +188,3 @@ def _unique_rows(rows: Iterable[Row]) -> list[Row]:
 
 def _unpacked(packed: bytes) -> list[Row]:
     return msgspec.json.decode(packed, type=list[Row])
-
-
-def _stored(record: EventRecord, pool: SourceMode) -> dict[str, object]:
-    last_slot = compact(record.last_reported_at)
-    return {"pool": pool, "id": record.id, "last_slot": last_slot, "record": msgspec.json.encode(record)}

@@ -108,17 +108,18 @@ def classify(url: str, rows: Sequence[Row]) -> Classification:
         return _by_weight(rows, calm, 0.0)
     odds = battle_probability(url, rows)
     if odds >= THRESHOLD:
-        return _battle([row for row in rows if not cameo_category(row.code)], odds)
-    return _by_weight(rows, calm, odds) if calm else _unconfirmed(rows, odds)
-
-
-def _battle(candidates: list[Row], odds: float) -> Classification:
-    row = _heaviest(candidates)
-    why = (
-        f"{_counted(candidates)} of fighting or political violence, mainly {row.code}; "
-        f"battle probability {odds:.2f}, threshold {THRESHOLD:.2f}"
-    )
-    return Classification("Battles", cameo_label(row.code), row, candidates, odds, why)
+        violent = [row for row in rows if not cameo_category(row.code)]
+        row = _heaviest(violent)
+        why = (
+            f"{'1 row' if len(violent) == 1 else f'{len(violent)} rows'} of fighting or political violence, "
+            f"mainly {row.code}; battle probability {odds:.2f}, threshold {THRESHOLD:.2f}"
+        )
+        return Classification("Battles", cameo_label(row.code), row, violent, odds, why)
+    if calm:
+        return _by_weight(rows, calm, odds)
+    row = _heaviest(rows)
+    why = f"all codes are violent, but the battle probability {odds:.2f} is below the threshold {THRESHOLD:.2f}"
+    return Classification("Political", UNCONFIRMED, row, list(rows), category_confidence("Political", rows), why)
 
 
 def _by_weight(rows: Sequence[Row], calm: list[Row], odds: float) -> Classification:
@@ -130,13 +131,6 @@ def _by_weight(rows: Sequence[Row], calm: list[Row], odds: float) -> Classificat
         why += f"; battle probability {odds:.2f}, below the threshold {THRESHOLD:.2f}"
     confidence = category_confidence(category, rows)
     return Classification(category, cameo_label(row.code), row, supporting, confidence, why)
-
-
-def _unconfirmed(rows: Sequence[Row], odds: float) -> Classification:
-    row = _heaviest(rows)
-    threshold = THRESHOLD
-    why = f"all codes are violent, but the battle probability {odds:.2f} is below the threshold {threshold:.2f}"
-    return Classification("Political", UNCONFIRMED, row, list(rows), category_confidence("Political", rows), why)
 
 
 def _heaviest(rows: Sequence[Row]) -> Row:
@@ -152,7 +146,3 @@ def _heaviest(rows: Sequence[Row]) -> Row:
         return heaviest[0]
     # Break ties by intensity, then by the more specific code.
     return max(heaviest, key=lambda row: (abs(row.goldstein), row.code[2:], row.mentions, row.id))
-
-
-def _counted(rows: Sequence[Row]) -> str:
-    return "1 row" if len(rows) == 1 else f"{len(rows)} rows"

@@ -186,19 +186,9 @@ def _kinds(counts: list[float], groups: tuple[int, ...]) -> int:
 
 def _places(fights: list[Row]) -> list[float]:
     """Shares of the fighting rows located in a country at war, in one with unrest, in the Anglosphere, nowhere."""
-    war = unrest = anglosphere = unknown = 0
-    for row in fights:
-        country = row.geo_country
-        if country in _WAR:
-            war += 1
-        elif country in _UNREST:
-            unrest += 1
-        elif country in _ANGLOSPHERE:
-            anglosphere += 1
-        elif not country:
-            unknown += 1
+    countries = [row.geo_country for row in fights]
     n = len(fights)
-    return [war / n, unrest / n, anglosphere / n, unknown / n]
+    return [sum([country in group for country in countries]) / n for group in (_WAR, _UNREST, _ANGLOSPHERE, ("",))]
 
 
 def _actors(rows: Sequence[Row], fights: list[Row]) -> list[float]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.services.defense.countries import Country, country_by_cameo, country_by_fips, find_country
-from tollhouse.services.defense.events.event import Category, EventRecord, FatalitiesBasis, Geo, TitleBasis
+from tollhouse.services.defense.events.event import EventRecord, Geo, TitleBasis
 from tollhouse.services.defense.ingest import classification
 from tollhouse.services.defense.ingest.classification import Classification, classify, relevance
 from tollhouse.services.defense.ingest.export_parser import Row
@@ -93,10 +93,8 @@ def _chosen(rows: list[Row], named: Mapping[str, int]) -> Row:
 
 def _naming(geo_name: str, fips: str, title: str) -> int:
     """2 if a lower-case headline names the place or its country after "in", 1 if it names it elsewhere, else 0."""
-    found = [name for name in _names(geo_name, fips) if name in title and _is_word(name, title)]
-    if not found:
-        return 0
-    return 2 if any(f"in {name}" in title for name in found) else 1
+    named = [name for name in _names(geo_name, fips) if name in title and _is_word(name, title)]
+    return 2 if any(f"in {name}" in title for name in named) else int(bool(named))
 
 
 @lru_cache(maxsize=8192)
@@ -122,16 +120,12 @@ def _is_word(name: str, title: str) -> bool:
 @lru_cache(maxsize=8192)
 def _described(place: tuple[int, str, str, float, float], *, is_supporting: bool) -> Location:
     geo_type, geo_name, fips, latitude, longitude = place
-    country = country_by_fips("WE" if _is_misplaced(geo_name, fips) else fips)
+    country = country_by_fips("WE" if fips == "IS" and geo_name.startswith(_IN_PALESTINE) else fips)
     assert country is not None
     name, region = _spoken(geo_type, geo_name, country)
     geo = Geo(country.name, region, latitude, longitude)
     source = "rows of the category" if is_supporting else "other rows"
     return Location(geo, country.alpha2, name, f"{_PRECISION[geo_type]} {geo_name!r}, from {source}")
-
-
-def _is_misplaced(geo_name: str, fips: str) -> bool:
-    return fips == "IS" and geo_name.startswith(_IN_PALESTINE)
 
 
 def _spoken(geo_type: int, geo_name: str, country: Country) -> tuple[str, str]:
@@ -204,7 +198,9 @@ def build_event(url: str, rows: Sequence[Row], title: tuple[str, TitleBasis] | N
     if place is None:
         return Rejected("no place")
     if text is None:
-        composed = _record(url, fresh, decision, place, (_made_up(url, decision, place), "url"))
+        host = canonical_url(url).removeprefix("https://").partition("/")[0].partition("?")[0]
+        text = f"{decision.subcategory} in {place.name} ({host})"
+        composed = _record(url, fresh, decision, place, (text, "url"))
         return replace(composed, has_headline=False, reasons={**composed.reasons, "title": _COMPOSED})
     return _record(url, fresh, decision, place, (text, title[1] if title else "url"))
 
@@ -213,11 +209,12 @@ def _record(
     url: str, rows: list[Row], decision: Classification, place: Location, headline: tuple[str, TitleBasis]
 ) -> EventRecord:
     title, basis = headline
-    is_violent = decision.category == "Battles" or _has_riot(decision)
+    is_violent = decision.category == "Battles" or (
+        decision.category == "Protests" and any(classification.is_riot(row.code) for row in decision.supporting)
+    )
     deaths = extract_fatalities(title) if is_violent else None
     by_states = decision.category == "Battles" and any(map(_is_state_on_state, decision.supporting))
     moments = [row.added for row in rows]
-    fatalities_basis: FatalitiesBasis = "not_reported" if deaths is None else "headline"
     return EventRecord(
         id=event_id(url),
         url=url,
@@ -229,7 +226,7 @@ def _record(
         geo=place.geo,
         country_code=place.country_code,
         fatalities=deaths or 0,
-        fatalities_basis=fatalities_basis,
+        fatalities_basis="not_reported" if deaths is None else "headline",
         confidence=decision.confidence,
         goldstein=decision.row.goldstein,
         is_state_on_state=by_states,
@@ -248,8 +245,8 @@ def _reasons(
 ) -> dict[str, str]:
     reasons = {
         "category": decision.why,
-        "subcategory": _coded(decision.row.code, decision.row.goldstein),
-        "confidence": _probable(decision.confidence, decision.category),
+        "subcategory": f"CAMEO code {decision.row.code}, Goldstein value {decision.row.goldstein:g}",
+        "confidence": f"{decision.confidence:.2f}, the calibrated probability that {decision.category} is right",
         "title": _TITLE_REASONS[basis],
         "geo": place.why,
         "fatalities": "the headline gives no figure" if deaths is None else f"the headline gives {deaths}",
@@ -265,25 +262,6 @@ _TITLE_REASONS: dict[TitleBasis, str] = {
     "feed": "the publisher's feed",
     "url": "derived from the URL: the export has no headline",
 }
-
-
-@lru_cache(maxsize=4096)
-def _coded(code: str, goldstein: float) -> str:
-    return f"CAMEO code {code}, Goldstein value {goldstein:g}"
-
-
-@lru_cache(maxsize=4096)
-def _probable(confidence: float, category: Category) -> str:
-    return f"{confidence:.2f}, the calibrated probability that {category} is right"
-
-
-def _made_up(url: str, decision: Classification, place: Location) -> str:
-    host = canonical_url(url).removeprefix("https://").partition("/")[0].partition("?")[0]
-    return f"{decision.subcategory} in {place.name} ({host})"
-
-
-def _has_riot(decision: Classification) -> bool:
-    return decision.category == "Protests" and any(classification.is_riot(row.code) for row in decision.supporting)
 
 
 def _is_state_on_state(row: Row) -> bool:

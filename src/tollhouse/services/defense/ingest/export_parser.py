@@ -4,7 +4,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ MEMO_SIZE = 65536
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+Line = TypeVar("Line", str, bytes)
 
 
 class Memo(dict[Key, Value]):
@@ -95,30 +96,36 @@ class ParsedExport(Struct, frozen=True):
 
 def unpack_export(raw: bytes, cap_bytes: int) -> bytes:
     """Unpack an export from plain or zipped bytes. Raises ValueError if it is invalid or larger than `cap_bytes`."""
-    if raw[:4] not in _ZIP_MARKS:
-        return _within(raw, cap_bytes)
     try:
-        return _unzip(raw, cap_bytes)
+        unpacked = _unzip(raw, cap_bytes) if raw[:4] in _ZIP_MARKS else raw
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as cause:
         raise ValueError(f"The export is not a readable zip file: {cause}.") from cause
+    if len(unpacked) > cap_bytes:
+        raise ValueError(f"The export is larger than {cap_bytes} bytes.")
+    return unpacked
 
 
 def parse_export(raw: bytes) -> ParsedExport:
     """Parse an export: tab-separated, no quoting, no header (GDELT 2.0 Event codebook)."""
+    parsed, bad = parse_lines(_lines(raw), _row)
     rows: dict[str, Row] = {}
+    for row in parsed:
+        rows.setdefault(row.id, row)
+    return ParsedExport(list(rows.values()), bad, len(parsed) + len(bad))
+
+
+def parse_lines(lines: Iterable[Line], parse: Callable[[Line], Value]) -> tuple[list[Value], list[BadRow]]:
+    """Parse every line that is not empty; lines for which `parse` raises ValueError are bad."""
+    values: list[Value] = []
     bad: list[BadRow] = []
-    total = 0
-    for number, line in enumerate(_lines(raw), 1):
-        if not line or line == "\r":
+    for number, line in enumerate(lines, 1):
+        if len(line) < 3 and not line.strip():
             continue
-        total += 1
         try:
-            row = _row(line)
+            values.append(parse(line))
         except ValueError as fault:
             bad.append(BadRow(number, str(fault)))
-        else:
-            rows.setdefault(row.id, row)
-    return ParsedExport(list(rows.values()), bad, total)
+    return values, bad
 
 
 def _lines(raw: bytes) -> Iterator[str]:
@@ -150,12 +157,6 @@ def _row(line: str) -> Row:
     )  # fmt: skip
 
 
-def _within(raw: bytes, cap_bytes: int) -> bytes:
-    if len(raw) > cap_bytes:
-        raise ValueError(f"The export is larger than {cap_bytes} bytes.")
-    return raw
-
-
 def _unzip(raw: bytes, cap_bytes: int) -> bytes:
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         members = archive.infolist()
@@ -165,7 +166,7 @@ def _unzip(raw: bytes, cap_bytes: int) -> bytes:
             raise ValueError("The zipped export uses a compression method other than deflate.")
         with archive.open(members[0]) as packed:
             # The size in the header may be wrong, so limit the unpacked bytes.
-            return _within(packed.read(cap_bytes + 1), cap_bytes)
+            return packed.read(cap_bytes + 1)
 
 
 def _dates(pair: tuple[str, str]) -> tuple[str, str]:
@@ -212,10 +213,6 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _tone(text: str) -> float:
-    return _between(text, 100, "a tone")
-
-
 def _between(text: str, bound: int, what: str) -> float:
     try:
         number = float(text)
@@ -239,5 +236,5 @@ _DATES = Memo(_dates)
 _CODINGS = Memo(_coding)
 _PLACES = Memo(_place)
 _COUNTS = Memo(_count)
-_TONES = Memo(_tone)
+_TONES = Memo[str, float](lambda text: _between(text, 100, "a tone"))
 _ADDRESSES = Memo(_address)

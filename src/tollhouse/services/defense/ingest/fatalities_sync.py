@@ -44,23 +44,14 @@ def configured(settings: DefenseSettings) -> dict[str, FetchRecords]:
     """The providers with credentials in the settings, and the function that fetches each one's records."""
     providers: dict[str, FetchRecords] = {}
     if settings.ucdp_token:
-        providers["ucdp"] = partial(_fetch_ucdp, settings)
+        token, version = settings.ucdp_token, settings.ucdp_version
+        providers["ucdp"] = lambda client, since, until: ucdp_records(
+            client, token, version, since, until, api=settings.ucdp_url
+        )
     if settings.acled_username and settings.acled_password:
-        providers["acled"] = partial(_fetch_acled, settings)
+        account = AcledAccount(settings.acled_username, settings.acled_password)
+        providers["acled"] = partial(acled_records, account=account, site=settings.acled_url)
     return providers
-
-
-async def _fetch_ucdp(
-    settings: DefenseSettings, client: httpx2.AsyncClient, since: date, until: date
-) -> FatalityRecords:
-    return await ucdp_records(client, settings.ucdp_token, settings.ucdp_version, since, until, api=settings.ucdp_url)
-
-
-async def _fetch_acled(
-    settings: DefenseSettings, client: httpx2.AsyncClient, since: date, until: date
-) -> FatalityRecords:
-    account = AcledAccount(settings.acled_username, settings.acled_password)
-    return await acled_records(client, account, since, until, site=settings.acled_url)
 
 
 async def _sync_provider(database: Database, client: httpx2.AsyncClient, name: str, fetch: FetchRecords) -> None:
@@ -84,13 +75,8 @@ async def _sync_provider(database: Database, client: httpx2.AsyncClient, name: s
 
 async def _store(database: Database, fetched: FatalityRecords) -> None:
     rows: list[dict[str, object]] = [
-        {
-            "provider": record.provider,
-            "id": record.id,
-            "date": record.date.isoformat(),
-            "body": msgspec.json.encode(record),
-        }
-        for record in fetched.records
+        {"provider": it.provider, "id": it.id, "date": it.date.isoformat(), "body": msgspec.json.encode(it)}
+        for it in fetched.records
     ]
     async with database.writing(lock="ingest") as connection:
         await store.write_fatalities(connection, rows)

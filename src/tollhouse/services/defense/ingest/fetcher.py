@@ -44,48 +44,27 @@ async def read_body(response: httpx2.Response, cap_bytes: int) -> bytes:
         raise UpstreamFailure(
             "encoding", f"{response.url.host} sent the unsupported content encoding {encoding[:40]!r}"
         )
-    if (response.headers.get("content-length") or "0").isdecimal() and _announced(response) > cap_bytes:
-        raise _too_large(response, cap_bytes)
-    if encoding in _PACKED:
-        return await _unpacked(response, cap_bytes)
-    return await _plain(response, cap_bytes)
-
-
-def _announced(response: httpx2.Response) -> int:
-    return int(response.headers.get("content-length") or "0")
-
-
-async def _plain(response: httpx2.Response, cap_bytes: int) -> bytes:
-    body = bytearray()
-    async for chunk in response.aiter_raw():
-        body += chunk
-        if len(body) > cap_bytes:
-            raise _too_large(response, cap_bytes)
-    return bytes(body)
-
-
-async def _unpacked(response: httpx2.Response, cap_bytes: int) -> bytes:
-    inflater = zlib.decompressobj(_ZLIB_OR_GZIP)
+    too_large = UpstreamFailure("too-large", f"{response.url.host} sent more than {cap_bytes} bytes")
+    announced = response.headers.get("content-length") or "0"
+    if announced.isdecimal() and int(announced) > cap_bytes:
+        raise too_large
+    inflater = zlib.decompressobj(_ZLIB_OR_GZIP) if encoding in _PACKED else None
     body = bytearray()
     received = 0
     async for chunk in response.aiter_raw():
         received += len(chunk)
         try:
             # Decode at most one byte beyond the limit: a decompression bomb expands a thousandfold.
-            body += inflater.decompress(chunk, cap_bytes + 1 - len(body))
+            body += inflater.decompress(chunk, cap_bytes + 1 - len(body)) if inflater else chunk
         except zlib.error as cause:
             raise UpstreamFailure("encoding", f"{response.url.host} sent a damaged compressed body") from cause
         if max(len(body), received) > cap_bytes:
-            raise _too_large(response, cap_bytes)
-        if inflater.eof:
+            raise too_large
+        if inflater and inflater.eof:
             break
-    if received and not inflater.eof:
+    if inflater and received and not inflater.eof:
         raise UpstreamFailure("encoding", f"{response.url.host} sent a truncated compressed body")
     return bytes(body)
-
-
-def _too_large(response: httpx2.Response, cap_bytes: int) -> UpstreamFailure:
-    return UpstreamFailure("too-large", f"{response.url.host} sent more than {cap_bytes} bytes")
 
 
 MOST_REDIRECTS = 5

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tollhouse.html_text import one_line
 from tollhouse.services.defense.article import Article, article_id, clean_url
-from tollhouse.services.defense.ingest.export_parser import BadRow
+from tollhouse.services.defense.ingest.export_parser import BadRow, parse_lines
 from tollhouse.services.defense.publishers import find_publisher
 
 # GDELT uses ISO 639-2 and 639-3, articles use ISO 639-1.
@@ -33,8 +33,8 @@ def source_language(translation: bytes) -> str:
     """ISO 639-1 code of the original page. Without TranslationInfo a page was in English (codebook)."""
     if not translation.strip():
         return "en"
-    found = _SOURCE.search(translation)
-    return _TWO_LETTERS.get(found[1].decode(), "") if found else ""
+    source = _SOURCE.search(translation)
+    return _TWO_LETTERS.get(source[1].decode(), "") if source else ""
 
 
 GKG_COLUMNS = 27
@@ -81,21 +81,12 @@ class ParsedGkg(Struct, frozen=True):
 
 def parse_gkg(raw: bytes) -> ParsedGkg:
     """Parse the web pages of an unpacked GKG file. Rows about broadcasts and print have no URL and count as bad."""
-    records: dict[str, GkgRecord] = {}
-    bad: list[BadRow] = []
-    total = 0
     # Line by line: splitting the file would double its memory.
-    for number, line in enumerate(io.BytesIO(raw), 1):
-        if not line.strip(b"\r\n"):
-            continue
-        total += 1
-        try:
-            record = _record(line)
-        except ValueError as fault:
-            bad.append(BadRow(number, str(fault)))
-        else:
-            records.setdefault(record.article.id, record)
-    return ParsedGkg(list(records.values()), bad, total)
+    parsed, bad = parse_lines(io.BytesIO(raw), _record)
+    records: dict[str, GkgRecord] = {}
+    for record in parsed:
+        records.setdefault(record.article.id, record)
+    return ParsedGkg(list(records.values()), bad, len(parsed) + len(bad))
 
 
 def _record(line: bytes) -> GkgRecord:
@@ -135,18 +126,16 @@ def _text(field: bytes) -> str:
 
 
 def _extra(pattern: re.Pattern[bytes], extras: bytes) -> str:
-    found = pattern.search(extras)
-    return _text(found[1]) if found else ""
+    match = pattern.search(extras)
+    return _text(match[1]) if match else ""
 
 
 def _published(seen: bytes, extras: bytes) -> datetime:
     """The page's own publication time if GDELT gives a plausible one, else the time of the file."""
     seen_at = _moment(seen.decode("ascii", "replace"))
-    found = _PUBLISHED.search(extras)
-    if not found:
-        return seen_at
+    match = _PUBLISHED.search(extras)
     try:
-        stated = _moment(found[1].decode("ascii"))
+        stated = _moment(match[1].decode("ascii")) if match else seen_at
     except ValueError:
         return seen_at
     return stated if seen_at - OLDEST <= stated <= seen_at else seen_at
@@ -196,8 +185,8 @@ def _place(text: bytes) -> GkgPlace | None:
 def _places(field: bytes) -> tuple[GkgPlace, ...]:
     if not field:
         return ()
-    found = dict.fromkeys(_place(text) for text in field.split(b";")[:MOST_NAMES])
-    return tuple(place for place in found if place)
+    places = dict.fromkeys(_place(text) for text in field.split(b";")[:MOST_NAMES])
+    return tuple(place for place in places if place)
 
 
 MENTION_COLUMNS = 16
@@ -228,21 +217,12 @@ class ParsedMentions(Struct, frozen=True):
 
 def parse_mentions(raw: bytes) -> ParsedMentions:
     """Parse the mentions on web pages. Rows about broadcasts and print have no URL and count as bad."""
-    mentions: list[Mention] = []
-    bad: list[BadRow] = []
-    total = 0
-    for number, line in enumerate(raw.split(b"\n"), 1):
-        if not line or line == b"\r":
-            continue
-        total += 1
-        try:
-            mentions.append(_mention(line.decode("utf-8", "replace")))
-        except ValueError as fault:
-            bad.append(BadRow(number, str(fault)))
-    return ParsedMentions(mentions, bad, total)
+    mentions, bad = parse_lines(raw.split(b"\n"), _mention)
+    return ParsedMentions(mentions, bad, len(mentions) + len(bad))
 
 
-def _mention(line: str) -> Mention:
+def _mention(packed: bytes) -> Mention:
+    line = packed.decode("utf-8", "replace")
     f = line.split("\t")
     if len(f) != MENTION_COLUMNS or len(line) > LONGEST_MENTION:
         raise ValueError(

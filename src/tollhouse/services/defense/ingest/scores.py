@@ -17,8 +17,7 @@ def significance(goldstein: float, fatalities: int, relevance: float, publishers
 
 def severity_tier(record: EventRecord, publishers: int) -> SeverityTier:
     """The first tier whose rule matches; at most medium if the category's confidence is below 0.5."""
-    tier, _ = _tier(record, publishers)
-    return tier
+    return _tier(record, publishers)[0]
 
 
 def to_event(record: EventRecord, publishers: int, story_id: str | None) -> Event:
@@ -69,13 +68,6 @@ def _harm(goldstein: float, fatalities: int) -> float:
 
 
 def _tier(record: EventRecord, publishers: int) -> tuple[SeverityTier, str]:
-    tier, why = _uncapped(record, publishers)
-    if record.confidence < 0.5 and tier in {"critical", "high"}:
-        return "medium", f"would be {tier} ({why}), but confidence {record.confidence:.2f} is below 0.5"
-    return tier, why
-
-
-def _uncapped(record: EventRecord, publishers: int) -> tuple[SeverityTier, str]:
     deaths, is_battle = record.fatalities, record.category == "Battles"
     reported = f"reported by {publishers} publishers"
     rules: tuple[tuple[bool, SeverityTier, str], ...] = (
@@ -86,4 +78,8 @@ def _uncapped(record: EventRecord, publishers: int) -> tuple[SeverityTier, str]:
         (is_battle and publishers >= 2, "medium", f"a battle {reported}"),
         (record.category == "Protests" and record.is_violent, "medium", "a violent protest"),
     )
-    return next(((tier, why) for holds, tier, why in rules if holds), ("low", "no rule of a higher tier matches"))
+    no_rule: tuple[SeverityTier, str] = ("low", "no rule of a higher tier matches")
+    tier, why = next(((tier, why) for holds, tier, why in rules if holds), no_rule)
+    if record.confidence < 0.5 and tier in {"critical", "high"}:
+        return "medium", f"would be {tier} ({why}), but confidence {record.confidence:.2f} is below 0.5"
+    return tier, why
