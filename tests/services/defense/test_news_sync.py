@@ -22,10 +22,15 @@ from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.ingest.batches import compact, ingest_export, slot_time
 from tollhouse.services.defense.ingest.gdelt_sync import _delete_old
 from tollhouse.services.defense.news import store as news
-from tollhouse.services.defense.news.article_import import import_items, store_reports
 from tollhouse.services.defense.news.entity import EntityIndex
 from tollhouse.services.defense.news.feeds import NewsFeeds
-from tollhouse.services.defense.news.reported_article import NamedEntity, ReportedArticle, report_article
+from tollhouse.services.defense.news.reported_article import (
+    NamedEntity,
+    ReportedArticle,
+    import_items,
+    report_article,
+    store_reports,
+)
 from tollhouse.services.defense.news.story_builder import CopyMarker
 from tollhouse.services.defense.news.story_publisher import ClusteringWindow, StoryPublisher
 from tollhouse.services.defense.providers.fatalities import FatalityRecord

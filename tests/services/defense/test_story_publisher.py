@@ -17,8 +17,8 @@ from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.services.defense.news import store
-from tollhouse.services.defense.news.article_import import import_items
 from tollhouse.services.defense.news.feeds import NewsFeeds
+from tollhouse.services.defense.news.reported_article import import_items
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.store import NEWS_FEED
 from tollhouse.services.defense.stories.story import Story

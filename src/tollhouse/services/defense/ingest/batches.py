@@ -50,7 +50,7 @@ class _EventUrl(Struct, frozen=True):
 
 
 class _Batch(Struct):
-    """The changes of one export: table rows of rows and events to write, ids of events to remove, rejections by reason."""
+    """The changes of one export as table rows, the ids of events to remove, and rejections by reason."""
 
     rows: list[dict[str, object]]
     records: list[dict[str, object]]

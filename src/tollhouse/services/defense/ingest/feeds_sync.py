@@ -17,7 +17,7 @@ from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.ingest.feed_parser import ParsedFeed, Reading, parse_feed
 from tollhouse.services.defense.ingest.fetcher import Fetched, UpstreamFailure, fetch
 from tollhouse.services.defense.news import store
-from tollhouse.services.defense.news.article_import import import_items
+from tollhouse.services.defense.news.reported_article import import_items
 from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.services.defense.stories.clusterer import WINDOW
 from tollhouse.storage.database import Database

@@ -9,7 +9,7 @@ import msgspec
 from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export, pages_of_mode
 from tollhouse.services.defense.ingest.export_parser import unpack_export
 from tollhouse.services.defense.ingest.gkg_parser import parse_gkg, parse_mentions
-from tollhouse.services.defense.news.article_import import import_mentions, import_pages
+from tollhouse.services.defense.news.reported_article import import_mentions, import_pages
 from tollhouse.storage.database import Database
 
 Kind = Literal["gkg", "export", "mentions"]

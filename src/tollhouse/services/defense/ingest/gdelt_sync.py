@@ -20,7 +20,7 @@ from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_e
 from tollhouse.services.defense.ingest.export_parser import unpack_export
 from tollhouse.services.defense.ingest.fetcher import UpstreamFailure, fetch
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord, parse_gkg
-from tollhouse.services.defense.news.article_import import import_pages
+from tollhouse.services.defense.news.reported_article import import_pages
 from tollhouse.services.defense.news.store import Headline
 from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import Database

@@ -40,21 +40,17 @@ def related(documents: Iterable[Collection[str]], limit: int) -> dict[str, list[
         if len(ids) <= MOST_NAMES:
             alone.update(ids)
             shared.update(combinations(ids, 2))
-    return _closest(alone, shared, limit)
-
-
-def weight(together: int, first: int, second: int) -> float:
-    """The weight of two entities in `together` common documents, of `first` and `second` documents."""
-    return together / sqrt(first * second) * together / (together + 1)
-
-
-def _closest(alone: Counter[str], shared: Counter[tuple[str, str]], limit: int) -> dict[str, list[Related]]:
     closest: dict[str, list[Related]] = {id_: [] for id_ in alone}
     for (first, second), together in shared.items():
         rounded = round(weight(together, alone[first], alone[second]), 4)
         closest[first].append(Related(second, rounded))
         closest[second].append(Related(first, rounded))
     return {id_: sorted(others, key=lambda other: (-other.weight, other.id))[:limit] for id_, others in closest.items()}
+
+
+def weight(together: int, first: int, second: int) -> float:
+    """The weight of two entities in `together` common documents, of `first` and `second` documents."""
+    return together / sqrt(first * second) * together / (together + 1)
 
 
 class Geocode(Struct, frozen=True, gc=False):
@@ -126,7 +122,8 @@ class EntityIndex:
         renamed = {identity for identity in touched if self._rebuild(identity)}
         for identity in self._entities:
             closest = self._closest.get(identity, [])
-            if identity in touched or closest != closest_before.get(identity, []) or _names_any(closest, renamed):
+            names_changed = any(other.id in renamed for other in closest)
+            if identity in touched or closest != closest_before.get(identity, []) or names_changed:
                 self._relate(identity, closest)
         return list(self._entities.values())
 
@@ -160,7 +157,9 @@ class EntityIndex:
             return set()
         named = naming.ids()
         for identity in named:
-            _drop(self._pages, identity, page)
+            self._pages[identity].discard(page)
+            if not self._pages[identity]:
+                del self._pages[identity]
         if naming.story:
             remaining = self._named_in[naming.story] - Counter(named)
             if remaining:
@@ -173,7 +172,10 @@ class EntityIndex:
         """Build an entity from its articles, or drop it; return whether its name changed."""
         before = self._entities.pop(identity, None)
         if pages := self._pages.get(identity):
-            naming = sorted((self._naming[page] for page in pages), key=_in_time)
+            naming = sorted(
+                (self._naming[page] for page in pages),
+                key=lambda it: (it.report.article.published, it.report.article.id),
+            )
             self._entities[identity] = _entity(identity, naming)
         now = self._entities.get(identity)
         return before is not None and now is not None and before.name != now.name
@@ -213,17 +215,3 @@ def _entity(identity: str, naming: Sequence[_Naming]) -> Entity:
         related=[],
         geo=geocode([first.name, *texts], places) if first.type == "location" else None,
     )
-
-
-def _in_time(naming: _Naming) -> tuple[datetime, str]:
-    return naming.report.article.published, naming.report.article.id
-
-
-def _names_any(closest: Iterable[Related], renamed: Collection[str]) -> bool:
-    return bool(renamed) and any(other.id in renamed for other in closest)
-
-
-def _drop(pages: dict[str, set[str]], identity: str, page: str) -> None:
-    pages[identity].discard(page)
-    if not pages[identity]:
-        del pages[identity]

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from tollhouse import clock
 from tollhouse.errors import Problem
@@ -26,7 +27,7 @@ from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced
 from tollhouse.services.defense.store import NEWS_FEED, revision
 from tollhouse.services.defense.stories.story import Story
-from tollhouse.storage.database import Database, Transaction
+from tollhouse.storage.database import Database
 
 Limit = Annotated[int, Meta(ge=1, le=100, description="Items per page", examples=[20])]
 
@@ -98,7 +99,11 @@ class NewsWindow:
             matching = (entity for entity in matching if entity.type == query.type)
         if query.q is not None:
             words = _words(query.q)
-            matching = (entity for entity in matching if words and _has_name(entity, words))
+            matching = (
+                entity
+                for entity in matching
+                if words and any(words <= _words(name) for name in (entity.name, *entity.aliases))
+            )
         return sliced(list(matching), _entity_position, query.cursor, query.limit)
 
 
@@ -108,10 +113,6 @@ def _story_position(story: Story) -> Position:
 
 def _entity_position(entity: Entity) -> Position:
     return position(entity.mentions, entity.id)
-
-
-def _has_name(entity: Entity, words: set[str]) -> bool:
-    return any(words <= _words(name) for name in (entity.name, *entity.aliases))
 
 
 def _words(text: str) -> set[str]:
@@ -186,12 +187,12 @@ class NewsFeeds:
     async def story(self, request: Request[None, None]) -> StoryDetail:
         """`GET /feeds/stories/{id}`. Raises Problem `not-found`."""
         packed, succeeds = await self._load("story", request.path["id"])
-        return StoryDetail(**_members(msgspec.json.decode(packed, type=Story)), succeeds=succeeds)
+        return StoryDetail(**asdict(msgspec.json.decode(packed, type=Story)), succeeds=succeeds)
 
     async def entity(self, request: Request[None, None]) -> EntityDetail:
         """`GET /feeds/entities/{id}`. Raises Problem `not-found`."""
         packed, succeeds = await self._load("entity", request.path["id"])
-        return EntityDetail(**_members(msgspec.json.decode(packed, type=Entity)), succeeds=succeeds)
+        return EntityDetail(**asdict(msgspec.json.decode(packed, type=Entity)), succeeds=succeeds)
 
     async def follow(self) -> None:
         """Keep the window at the newest stored revision, until cancelled."""
@@ -209,20 +210,18 @@ class NewsFeeds:
             seen = (self._events.pool, as_of, await revision(connection, NEWS_FEED))
             if seen == self._seen or as_of is None:
                 return
-            await self._sync(connection, compact(as_of - timedelta(hours=WINDOW_HOURS)))
+            since = compact(as_of - timedelta(hours=WINDOW_HOURS))
+            try:
+                await self._stories.sync(connection, self._events.pool, since)
+                await self._entities.sync(connection, self._events.pool, since)
+            except BaseException:
+                self._stories.clear()
+                self._entities.clear()
+                raise
         stories, entities = list(self._stories.items.values()), list(self._entities.items.values())
         self.window = await asyncio.to_thread(NewsWindow, stories, entities, as_of)
         self._seen = seen
         log.info("news refreshed", stories=len(stories), entities=len(entities))
-
-    async def _sync(self, connection: Transaction, since: str) -> None:
-        try:
-            await self._stories.sync(connection, self._events.pool, since)
-            await self._entities.sync(connection, self._events.pool, since)
-        except BaseException:
-            self._stories.clear()
-            self._entities.clear()
-            raise
 
     def facts(self) -> dict[str, Any]:
         """Counts for the health endpoint."""
@@ -328,7 +327,3 @@ class NewsFeeds:
                 sample=Example(path={"id": "$ENTITY_ID"}),
             ),
         ]
-
-
-def _members(item: Story | Entity) -> dict[str, Any]:
-    return {name: getattr(item, name) for name in item.__struct_fields__}

@@ -1,8 +1,10 @@
-"""Articles as they are stored: the page, the entities and places it names, and the event it reports."""
+"""Articles as they are stored, with the names, places and event of each page, and importing them into the store."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -11,8 +13,15 @@ from tollhouse.services.defense.entities.extractor import extract_names
 from tollhouse.services.defense.entities.mention import EntityType, Mention
 from tollhouse.services.defense.entities.merge import bare_name, identify
 from tollhouse.services.defense.events.event import EventRecord
+from tollhouse.services.defense.ingest.batches import SourceMode, compact
+from tollhouse.services.defense.ingest.classification import words_relevance
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord
+from tollhouse.services.defense.ingest.gkg_parser import Mention as EventMention
+from tollhouse.services.defense.ingest.url_title import title_from_url
+from tollhouse.services.defense.news import store
 from tollhouse.services.defense.publishers import find_publisher
+from tollhouse.services.defense.store import ARTICLES_FEED, CHUNK, bump_revision
+from tollhouse.storage.database import Database, Transaction
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -90,8 +99,8 @@ def report_event_page(record: EventRecord) -> ReportedArticle:
         published=record.first_reported_at,
         source="gdelt",
     )
-    found = report_article(article) if record.has_headline else ReportedArticle(article, (), has_headline=False)
-    return found.linked_to(record.id)
+    report = report_article(article) if record.has_headline else ReportedArticle(article, (), has_headline=False)
+    return report.linked_to(record.id)
 
 
 def merged_reports(known: ReportedArticle, later: ReportedArticle) -> ReportedArticle:
@@ -124,9 +133,93 @@ def _text(article: Article) -> str:
 
 
 def _named(mentions: Iterable[Mention]) -> tuple[NamedEntity, ...]:
-    found = list(mentions)
+    listed = list(mentions)
     return tuple(
         NamedEntity(identity.id, identity.name, identity.type, mention.text)
-        for mention, identity in zip(found, identify(found), strict=True)
+        for mention, identity in zip(listed, identify(listed), strict=True)
         if identity is not None
     )
+
+
+async def import_pages(
+    database: Database, pool: SourceMode, records: Iterable[GkgRecord], pages: Collection[str]
+) -> int:
+    """Store titled pages of events (`pages`, article ids) or with relevance to defense; return how many."""
+    relevant = [
+        record
+        for record in records
+        if record.article.title and (record.article.id in pages or words_relevance(record.article.title))
+    ]
+    return await _store(database, pool, await asyncio.to_thread(lambda: list(map(report_gkg_page, relevant))))
+
+
+async def import_mentions(database: Database, pool: SourceMode, mentions: Iterable[EventMention]) -> int:
+    """Store the pages of mentions whose URL is relevant to defense; return how many."""
+    by_page = {article.id: article for article in map(_article_of_mention, mentions) if article}
+    return await import_items(database, pool, by_page.values())
+
+
+async def import_items(database: Database, pool: SourceMode, articles: Iterable[Article]) -> int:
+    """Store the articles of a feed; return how many."""
+    return await _store(database, pool, await asyncio.to_thread(lambda: list(map(report_article, articles))))
+
+
+def _article_of_mention(mention: EventMention) -> Article | None:
+    """The page of a mention, titled by its URL; None if that is not relevant to defense."""
+    title = title_from_url(mention.url)
+    if not title or not words_relevance(title):
+        return None
+    outlet = find_publisher(mention.url)
+    return Article(
+        id=article_id(mention.url),
+        url=mention.url,
+        title=title,
+        publisher=outlet.name,
+        family=outlet.family,
+        published=mention.mentioned_at,
+        source="gdelt",
+        tone=mention.tone,
+    )
+
+
+async def store_reports(
+    connection: Transaction, pool: SourceMode, reports: Sequence[ReportedArticle]
+) -> tuple[int, int]:
+    """Merge reports with what is stored of the same pages; return the number of changes and their revision.
+
+    Call it in a transaction with the lock "articles", so that no other process changes a page in between.
+    """
+    count = number = 0
+    for start in range(0, len(reports), CHUNK):
+        changed = await _changed(connection, pool, reports[start : start + CHUNK])
+        if changed:
+            number = number or await bump_revision(connection, ARTICLES_FEED)
+            rows: list[dict[str, object]] = [
+                {
+                    "pool": pool,
+                    "id": report.article.id,
+                    "published": compact(report.article.published),
+                    "body": msgspec.json.encode(report),
+                }
+                for report in changed
+            ]
+            await store.write_articles(connection, rows, number)
+        count += len(changed)
+    return count, number
+
+
+async def _changed(
+    connection: Transaction, pool: SourceMode, reports: Sequence[ReportedArticle]
+) -> list[ReportedArticle]:
+    stored = await store.articles_by_id(connection, pool, [report.article.id for report in reports])
+    known = {identity: msgspec.json.decode(packed, type=ReportedArticle) for identity, packed in stored.items()}
+    merged = [merged_reports(known[r.article.id], r) if r.article.id in known else r for r in reports]
+    return [report for report in merged if known.get(report.article.id) != report]
+
+
+async def _store(database: Database, pool: SourceMode, reports: Sequence[ReportedArticle]) -> int:
+    if not reports:
+        return 0
+    async with database.writing(lock="articles") as connection:
+        count, _ = await store_reports(connection, pool, reports)
+    return count

@@ -25,35 +25,25 @@ from tollhouse.services.defense.store import (
 )
 from tollhouse.storage.database import Transaction, metadata, upsert
 
-article = Table(
-    "article",
-    metadata,
-    Column("pool", String(10), primary_key=True),
-    Column("id", String(32), primary_key=True),
-    Column("published", String(14), nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    Column("revision", Integer, nullable=False, server_default="0"),
-    Index("article_by_time", "pool", "published"),
-    Index("article_by_revision", "pool", "revision"),
-)
 
-
-def _published_table(name: str) -> Table:
+def _feed_table(name: str, moment: str) -> Table:
+    """A table whose rows have a time, a body and the revision that changed them last."""
     return Table(
         name,
         metadata,
         Column("pool", String(10), primary_key=True),
         Column("id", String(32), primary_key=True),
-        Column("last_seen", String(14), nullable=False),
+        Column(moment, String(14), nullable=False),
         Column("body", LargeBinary, nullable=False),
         Column("revision", Integer, nullable=False, server_default="0"),
-        Index(f"{name}_by_time", "pool", "last_seen"),
+        Index(f"{name}_by_time", "pool", moment),
         Index(f"{name}_by_revision", "pool", "revision"),
     )
 
 
-story = _published_table("story")
-entity = _published_table("entity")
+article = _feed_table("article", "published")
+story = _feed_table("story", "last_seen")
+entity = _feed_table("entity", "last_seen")
 
 event_story = Table(
     "event_story",

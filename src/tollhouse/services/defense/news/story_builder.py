@@ -30,21 +30,17 @@ MOST_ENTITIES = 30
 def build_context(reports: Sequence[ReportedArticle], events: Sequence[EventRecord], source_count: int) -> Context:
     """The context of a story from its articles, the events they report, and its number of source families."""
     names = Counter(named.id for report in reports for named in report.names)
+    # The category is the one with the largest total confidence.
+    weight: Counter[Category] = Counter()
+    for event in events:
+        weight[event.category] += round(1_000 * event.confidence)
     return Context(
-        category=_category(events),
+        category=weight.most_common(1)[0][0] if weight else None,
         countries=[country for country, _ in Counter(event.geo.country for event in events).most_common()],
         entities=[identity for identity, _ in names.most_common(MOST_ENTITIES)],
         event_ids=sorted(event.id for event in events),
         significance=_significance(reports, events, source_count),
     )
-
-
-def _category(events: Sequence[EventRecord]) -> Category | None:
-    """The category with the largest total confidence among its events; None without events."""
-    weight: Counter[Category] = Counter()
-    for event in events:
-        weight[event.category] += round(1_000 * event.confidence)
-    return weight.most_common(1)[0][0] if weight else None
 
 
 def _significance(reports: Sequence[ReportedArticle], events: Sequence[EventRecord], source_count: int) -> float:
@@ -115,23 +111,21 @@ def resolve_surnames(
     by_story: dict[str, FullNames] = {}
     for report in reports:
         story = story_of.get(report.article.id, report.article.id)
-        for named in filter(_is_full, report.names):
+        for named in report.names:
+            if named.type != "person" or " " not in named.name:
+                continue
             for names in (everywhere, by_story.setdefault(story, {})):
                 names.setdefault(_surname(named), Counter())[replace(named, text="")] += 1
     defaults = {surname: who for surname, names in everywhere.items() if (who := _default_name(names))}
     resolved = []
     for report in reports:
         in_story = by_story.get(story_of.get(report.article.id, report.article.id), {})
-        resolved.append(_resolve_report(report, in_story, defaults))
-    return resolved, _merged(reports, defaults)
-
-
-def _resolve_report(
-    report: ReportedArticle, in_story: FullNames, defaults: Mapping[str, NamedEntity]
-) -> ReportedArticle:
-    if not any(map(_is_surname, report.names)):
-        return report
-    return replace(report, names=tuple(_resolve(named, in_story, defaults) for named in report.names))
+        if any(map(_is_surname, report.names)):
+            report = replace(report, names=tuple(_resolve(named, in_story, defaults) for named in report.names))
+        resolved.append(report)
+    surnames = (named for report in reports for named in filter(_is_surname, report.names))
+    merged = {named.id: defaults[_surname(named)].id for named in surnames if _surname(named) in defaults}
+    return resolved, merged
 
 
 def _resolve(named: NamedEntity, in_story: FullNames, defaults: Mapping[str, NamedEntity]) -> NamedEntity:
@@ -146,15 +140,6 @@ def _default_name(names: Counter[NamedEntity]) -> NamedEntity | None:
     (who, count), *others = names.most_common(2)
     next_count = others[0][1] if others else 0
     return who if count >= DEFAULT_FROM and count >= DEFAULT_RATIO * next_count else None
-
-
-def _merged(reports: Iterable[ReportedArticle], defaults: Mapping[str, NamedEntity]) -> dict[str, str]:
-    surnames = (named for report in reports for named in report.names if _is_surname(named))
-    return {named.id: defaults[_surname(named)].id for named in surnames if _surname(named) in defaults}
-
-
-def _is_full(named: NamedEntity) -> bool:
-    return named.type == "person" and " " in named.name
 
 
 def _is_surname(named: NamedEntity) -> bool:
@@ -184,10 +169,6 @@ class _BuiltStory(Struct, frozen=True, gc=False):
     event_ids: tuple[str, ...]
     events: tuple[EventRecord | None, ...]
     story: Story
-
-    def is_current(self, events: Mapping[str, EventRecord]) -> bool:
-        """Whether its events are unchanged."""
-        return self.events == tuple(map(events.get, self.event_ids))
 
 
 class StoryBuilder:
@@ -268,8 +249,9 @@ class StoryBuilder:
     def _build(self, live: LiveStory, changed: set[str], events: Mapping[str, EventRecord]) -> Story | None:
         """The story, built again only if an input changed; None if it has no articles."""
         known = self._built.get(live.id)
-        if known and known.articles == live.articles and changed.isdisjoint(live.articles) and known.is_current(events):
-            return known.story
+        if known and known.articles == live.articles and changed.isdisjoint(live.articles):
+            if known.events == tuple(map(events.get, known.event_ids)):
+                return known.story
         members = [self._published[identity] for identity in live.articles if identity in self._published]
         if not members:
             return None

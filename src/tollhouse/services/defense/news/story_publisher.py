@@ -25,20 +25,10 @@ from tollhouse.services.defense.events.history import (
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.ingest.batches import SourceMode, compact, slot_time
 from tollhouse.services.defense.news import store
-from tollhouse.services.defense.news.article_import import store_reports
 from tollhouse.services.defense.news.entity import Entity
-from tollhouse.services.defense.news.reported_article import ReportedArticle, report_event_page
+from tollhouse.services.defense.news.reported_article import ReportedArticle, report_event_page, store_reports
 from tollhouse.services.defense.news.story_builder import PUBLISHED_HOURS, NewsSnapshot, StoryBuilder
-from tollhouse.services.defense.store import (
-    ARTICLES_FEED,
-    EVENTS_FEED,
-    FATALITIES_FEED,
-    NEWS_FEED,
-    WIDEST_WINDOW,
-    bump_revision,
-    revision,
-    set_revision,
-)
+from tollhouse.services.defense.store import NEWS_FEED, revision, set_revision
 from tollhouse.services.defense.stories.clusterer import WINDOW
 from tollhouse.services.defense.stories.story import Story
 from tollhouse.storage.database import Database, Transaction
@@ -112,7 +102,7 @@ class ClusteringWindow:
         self._unlinked -= self._linked
 
     async def _sync_articles(self, connection: Transaction, pool: SourceMode, after: str) -> list[ReportedArticle]:
-        before, self._articles_at = self._articles_at, await events_store.revision(connection, ARTICLES_FEED)
+        before, self._articles_at = self._articles_at, await revision(connection, events_store.ARTICLES_FEED)
         if before is None:
             changes = events_store.rows_after(connection, store.ARTICLES, pool, after)
         else:
@@ -124,7 +114,7 @@ class ClusteringWindow:
 
     async def _sync_fatalities(self, connection: Transaction, day: str) -> bool:
         """Read fatality records again if they changed; whether they did."""
-        number = await events_store.revision(connection, FATALITIES_FEED)
+        number = await revision(connection, events_store.FATALITIES_FEED)
         if (number, day) == self._counted_at:
             return False
         before, self._counted_at = self._counted, (number, day)
@@ -189,7 +179,10 @@ class _Writer(Struct, frozen=True):
         await store.remove_published(self.connection, kind, self.pool, sorted(listed - now), self.number)
         changed = [item for item in published if before is None or before.get(item.id) != item]
         for start in range(0, len(changed), ROWS_PER_WRITE):
-            rows = [_row(self.pool, item) for item in changed[start : start + ROWS_PER_WRITE]]
+            rows: list[dict[str, object]] = [
+                {"pool": self.pool, "id": it.id, "last_seen": compact(it.last_seen), "body": msgspec.json.encode(it)}
+                for it in changed[start : start + ROWS_PER_WRITE]
+            ]
             await store.write_published(self.connection, kind, rows, self.number)
         return changed
 
@@ -238,12 +231,14 @@ class StoryPublisher:
 
     async def _update(self, pool: SourceMode) -> None:
         async with self._database.reading() as connection:
-            seen = await _seen(connection)
+            inputs = (events_store.EVENTS_FEED, events_store.ARTICLES_FEED, events_store.FATALITIES_FEED)
+            seen = sum([await revision(connection, feed) for feed in inputs])
             if await revision(connection, _marker(pool)) == seen:
                 return
             update = await self._read_changes(connection, pool, seen)
         if update is None:
-            await self._mark(pool, seen)
+            async with self._database.writing() as connection:
+                await set_revision(connection, _marker(pool), seen)
             return
         added, snapshot = await asyncio.to_thread(_build, update)
         await self._publish(pool, update, added, snapshot)
@@ -288,7 +283,7 @@ class StoryPublisher:
         state, as_of = update.state, update.as_of
         async with self._database.writing(lock="articles") as connection:
             _, kept_at = await store_reports(connection, pool, added)
-            number = await bump_revision(connection, NEWS_FEED)
+            number = await events_store.bump_revision(connection, NEWS_FEED)
             writer = _Writer(connection, pool, compact(as_of - timedelta(hours=PUBLISHED_HOURS)), number)
             changed = await writer.write("story", state.published.get("story"), snapshot.stories)
             story_ids = {event_id: story.id for story in changed for event_id in story.event_ids}
@@ -296,35 +291,21 @@ class StoryPublisher:
             await writer.write("entity", state.published.get("entity"), snapshot.entities)
             for kind, pairs in (("merged", snapshot.merged), ("split", snapshot.split)):
                 await store.write_successors(connection, pool, kind, dict(pairs), compact(as_of))
-            old, is_seen = compact(as_of - self._retention), self._retention < WIDEST_WINDOW
+            old, is_seen = compact(as_of - self._retention), self._retention < events_store.WIDEST_WINDOW
             await store.delete_news_before(connection, pool, old, number, is_seen=is_seen)
             # Writing the added pages is one more revision of the articles, already included here.
             await set_revision(connection, _marker(pool), update.seen + bool(kept_at))
         state.window.skip_own_revision(added, kept_at)
-        state.published = {"story": _by_id(snapshot.stories), "entity": _by_id(snapshot.entities)}
+        state.published = {
+            "story": {story.id: story for story in snapshot.stories},
+            "entity": {entity.id: entity for entity in snapshot.entities},
+        }
         state.as_of = as_of
         self._published_at = number if number == self._published_at + 1 else self._published_at
-
-    async def _mark(self, pool: SourceMode, seen: int) -> None:
-        async with self._database.writing() as connection:
-            await set_revision(connection, _marker(pool), seen)
-
-
-async def _seen(connection: Transaction) -> int:
-    """The sum of the revisions of all inputs."""
-    return sum([await revision(connection, feed) for feed in (EVENTS_FEED, ARTICLES_FEED, FATALITIES_FEED)])
 
 
 def _marker(pool: SourceMode) -> str:
     return f"news:{pool}"
-
-
-def _by_id(items: Sequence[Published]) -> dict[str, Published]:
-    return {item.id: item for item in items}
-
-
-def _row(pool: SourceMode, item: Story | Entity) -> dict[str, object]:
-    return {"pool": pool, "id": item.id, "last_seen": compact(item.last_seen), "body": msgspec.json.encode(item)}
 
 
 def _build(update: _Update) -> tuple[list[ReportedArticle], NewsSnapshot]:
