@@ -58,7 +58,7 @@ def evaluate(path: Path, progress: Callable[[str], None]) -> dict[str, float | i
     predicted, seconds = _stream([line.article() for line in labelled], progress)
     precision, recall = bcubed([gold[i] for i in gold], [predicted[i] for i in gold])
     return {
-        "b3_f1": _harmonic(precision, recall),
+        "b3_f1": 2 * precision * recall / (precision + recall) if precision and recall else None,
         "b3_precision": precision,
         "b3_recall": recall,
         "articles": len(gold),
@@ -76,12 +76,6 @@ def bcubed(gold: Sequence[str], predicted: Sequence[str]) -> tuple[float | None,
     precision = sum(n * n / sizes[story] for (_, story), n in both.items()) / len(gold)
     recall = sum(n * n / golds[cluster] for (cluster, _), n in both.items()) / len(gold)
     return precision, recall
-
-
-def _harmonic(precision: float | None, recall: float | None) -> float | None:
-    if precision is None or recall is None:
-        return None
-    return 2 * precision * recall / (precision + recall)
 
 
 def _stream(articles: Iterable[Article], progress: Callable[[str], None]) -> tuple[dict[str, str], float]:
@@ -117,10 +111,7 @@ def _read(path: Path, progress: Callable[[str], None]) -> tuple[list[Labelled], 
             progress(f"{path.name}, line {number}: skipped, {fault}")
         else:
             lines.setdefault(str(line.id), line)
-    return _in_order(list(lines.values())), malformed
-
-
-def _in_order(lines: list[Labelled]) -> list[Labelled]:
-    if any(line.ts_ms is None for line in lines):
-        return lines
-    return sorted(lines, key=lambda line: line.ts_ms or 0)
+    labelled = list(lines.values())
+    if all(line.ts_ms is not None for line in labelled):
+        labelled.sort(key=lambda line: line.ts_ms or 0)
+    return labelled, malformed

@@ -10,7 +10,8 @@ import msgspec
 @cache
 def example(name: str) -> Any:
     """The example of this name in data/examples.json."""
-    return _examples()[name]
+    raw = files("tollhouse.services.defense").joinpath("data", "examples.json").read_bytes()
+    return msgspec.json.decode(raw, type=dict[str, Any])[name]
 
 
 def id_parameter(prefix: str, example_id: str, digits: int = 16, name: str = "id") -> dict[str, dict[str, Any]]:
@@ -19,9 +20,3 @@ def id_parameter(prefix: str, example_id: str, digits: int = 16, name: str = "id
     return {
         name: {"description": f"The id, `{prefix}_` and {digits} hex digits", "example": example_id, "schema": schema}
     }
-
-
-@cache
-def _examples() -> dict[str, Any]:
-    raw = files("tollhouse.services.defense").joinpath("data", "examples.json").read_bytes()
-    return msgspec.json.decode(raw, type=dict[str, Any])

@@ -32,16 +32,12 @@ def position(value: int, identity: str) -> Position:
 
 def sliced(items: Sequence[Item], key: Callable[[Item], Position], cursor: str | None, limit: int) -> Slice[Item]:
     """At most `limit` of `items`, which are in the order of `key`, after the cursor's position."""
-    start = bisect_right(items, _after(cursor), key=key) if cursor else 0
+    start = 0
+    if cursor:
+        value, _, digits = cursor.partition("-")
+        start = bisect_right(items, (-int(value), digits), key=key)
     shown = list(items[start : start + limit])
-    more = bool(shown) and start + limit < len(items)
-    return Slice(shown, len(items), _cursor(key(shown[-1])) if more else None)
-
-
-def _after(cursor: str) -> Position:
-    value, _, digits = cursor.partition("-")
-    return -int(value), digits
-
-
-def _cursor(place: Position) -> str:
-    return f"{-place[0]}-{place[1]}"
+    if not shown or start + limit >= len(items):
+        return Slice(shown, len(items), None)
+    negated, digits = key(shown[-1])
+    return Slice(shown, len(items), f"{-negated}-{digits}")

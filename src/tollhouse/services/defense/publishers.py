@@ -1,6 +1,6 @@
 """Publishers: outlet names, source families, and articles that copy another's text.
 
-A source family is one owner's newsroom or, for a wire story, the news agency: ten papers with one Reuters story count
+A source family is one owner's outlets or, for a wire story, the news agency: ten papers with one Reuters story count
 once. Aggregators share the family AGGREGATOR, which counts only if there is no other.
 """
 
@@ -50,9 +50,9 @@ def _read() -> _Table:
 
 
 def _families(table: _Table) -> dict[str, str]:
-    found = {host: name for name, hosts in table.families.items() for host in hosts.split()}
-    found |= dict.fromkeys(table.aggregators["hosts"].split(), AGGREGATOR)
-    return found | {host: name for name, agency in table.agencies.items() for host in agency.hosts.split()}
+    families = {host: name for name, hosts in table.families.items() for host in hosts.split()}
+    families |= dict.fromkeys(table.aggregators["hosts"].split(), AGGREGATOR)
+    return families | {host: name for name, agency in table.agencies.items() for host in agency.hosts.split()}
 
 
 def _marks(table: _Table, kind: str) -> dict[str, str]:
@@ -134,10 +134,8 @@ def _agency_in_path(path: str) -> str:
     end = (parts[-1] or parts[-2] if len(parts) > 1 else lower).removesuffix(".html").rpartition("-")[2]
     if end in _ENDS:
         return _ENDS[end]
-    phrase = next((phrase for phrase in _PHRASES if phrase in lower), "")
-    if phrase:
-        return _PHRASES[phrase]
-    return "reuters" if "id" in lower and _REUTERS_NUMBER.search(lower) else ""
+    by_phrase = next((agency for phrase, agency in _PHRASES.items() if phrase in lower), "")
+    return by_phrase or ("reuters" if "id" in lower and _REUTERS_NUMBER.search(lower) else "")
 
 
 # Shorter headlines ("Morning briefing") may be equal by chance.
@@ -157,8 +155,7 @@ def mark_copies(articles: Iterable[Article]) -> list[Article]:
     articles = list(articles)
     groups: dict[str, list[Article]] = {}
     for article in articles:
-        key = headline_key(article.title)
-        if key:
+        if key := headline_key(article.title):
             groups.setdefault(key, []).append(article)
     families = {copy.id: family for group in groups.values() if len(group) > 1 for copy, family in _copies(group)}
     return [replace(a, family=families[a.id]) if a.id in families else a for a in articles]

@@ -208,15 +208,15 @@ async def rows_of_events(
     connection: AsyncConnection, pool: str, ids: Sequence[str]
 ) -> dict[str, list[tuple[str, bytes]]]:
     """The stored rows of these events, by event id: (slot, packed rows)."""
-    found: dict[str, list[tuple[str, bytes]]] = {}
+    rows_by_event: dict[str, list[tuple[str, bytes]]] = {}
     for start in range(0, len(ids), CHUNK):
         chosen = event_rows.c.event_id.in_(ids[start : start + CHUNK])
         query = select(event_rows.c.event_id, event_rows.c.slot, event_rows.c.rows).where(
             event_rows.c.pool == pool, chosen
         )
         for event_id, slot, packed in await connection.execute(query):
-            found.setdefault(event_id, []).append((slot, packed))
-    return found
+            rows_by_event.setdefault(event_id, []).append((slot, packed))
+    return rows_by_event
 
 
 async def rows_of_slot(connection: AsyncConnection, slot: str) -> list[bytes]:

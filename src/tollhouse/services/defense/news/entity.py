@@ -172,10 +172,8 @@ class EntityIndex:
         """Build an entity from its articles, or drop it; return whether its name changed."""
         before = self._entities.pop(identity, None)
         if pages := self._pages.get(identity):
-            naming = sorted(
-                (self._naming[page] for page in pages),
-                key=lambda it: (it.report.article.published, it.report.article.id),
-            )
+            naming = [self._naming[page] for page in pages]
+            naming.sort(key=lambda named: (named.report.article.published, named.report.article.id))
             self._entities[identity] = _entity(identity, naming)
         now = self._entities.get(identity)
         return before is not None and now is not None and before.name != now.name

@@ -121,8 +121,10 @@ def resolve_surnames(
     for report in reports:
         in_story = by_story.get(story_of.get(report.article.id, report.article.id), {})
         if any(map(_is_surname, report.names)):
-            report = replace(report, names=tuple(_resolve(named, in_story, defaults) for named in report.names))
-        resolved.append(report)
+            full_names = tuple(_resolve(named, in_story, defaults) for named in report.names)
+            resolved.append(replace(report, names=full_names))
+        else:
+            resolved.append(report)
     surnames = (named for report in reports for named in filter(_is_surname, report.names))
     merged = {named.id: defaults[_surname(named)].id for named in surnames if _surname(named) in defaults}
     return resolved, merged
@@ -249,9 +251,9 @@ class StoryBuilder:
     def _build(self, live: LiveStory, changed: set[str], events: Mapping[str, EventRecord]) -> Story | None:
         """The story, built again only if an input changed; None if it has no articles."""
         known = self._built.get(live.id)
-        if known and known.articles == live.articles and changed.isdisjoint(live.articles):
-            if known.events == tuple(map(events.get, known.event_ids)):
-                return known.story
+        is_current = known and known.articles == live.articles and changed.isdisjoint(live.articles)
+        if known and is_current and known.events == tuple(map(events.get, known.event_ids)):
+            return known.story
         members = [self._published[identity] for identity in live.articles if identity in self._published]
         if not members:
             return None

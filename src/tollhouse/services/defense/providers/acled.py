@@ -63,7 +63,8 @@ async def acled_records(
     client: httpx2.AsyncClient, account: AcledAccount, since: date, until: date, *, site: str = SITE
 ) -> FatalityRecords:
     """All events between two days, inclusive. Raises UpstreamFailure if the login or any page fails."""
-    token = await _login(client, account, site)
+    form = {"username": account.username, "password": account.password, "grant_type": "password", "client_id": "acled"}
+    token = (await fetch_json(client, f"{site}oauth/token", _Token, form=form)).access_token
     records = FatalityRecords([], 0)
     for number in range(1, MOST_PAGES + 1):
         events = await _page(client, token, since, until, number, site)
@@ -76,11 +77,6 @@ async def acled_records(
 def parse_acled(events: list[dict[str, Any]]) -> FatalityRecords:
     """Convert raw events, whose numbers are strings."""
     return parse_records(events, _Event, _record)
-
-
-async def _login(client: httpx2.AsyncClient, account: AcledAccount, site: str) -> str:
-    form = {"username": account.username, "password": account.password, "grant_type": "password", "client_id": "acled"}
-    return (await fetch_json(client, f"{site}oauth/token", _Token, form=form)).access_token
 
 
 async def _page(  # noqa: PLR0913, PLR0917 - the parameters of one request

@@ -91,7 +91,11 @@ class InvertedIndex:
             counts[term] -= count
             if not counts[term]:
                 del counts[term]
-                self._forget(cluster, term)
+                users = self.stories[term]
+                del users[cluster]
+                self.total -= 1
+                if not users:
+                    del self.stories[term]
             cluster.total -= count
 
     def users(self, rarest_first: Iterable[tuple[int, str, float, float]]) -> Iterator[Iterable[Cluster]]:
@@ -112,13 +116,6 @@ class InvertedIndex:
             else:
                 yield islice(users, steps)
                 steps = 0
-
-    def _forget(self, cluster: Cluster, term: str) -> None:
-        users = self.stories[term]
-        del users[cluster]
-        self.total -= 1
-        if not users:
-            del self.stories[term]
 
 
 class Changes(Struct):
@@ -146,8 +143,11 @@ class ClusterSet:
         return changes
 
     def begin(self, member: Member) -> Cluster:
-        """Create an empty cluster with an id derived from its first article."""
-        story_id = self._new_id(member.article_id)
+        """Create an empty cluster; its id is `story_` and 64 bits of its first article's hash, unlike any known id."""
+        key, story_id = member.article_id, ""
+        while not story_id or story_id in self.by_id or story_id in self.successors:
+            story_id = f"story_{blake2b(key.encode(), digest_size=8).hexdigest()}"
+            key += "\n"
         self.by_id[story_id] = cluster = Cluster(story_id)
         return cluster
 
@@ -188,23 +188,11 @@ class ClusterSet:
             self._remove(cluster.members[article_id], cluster)
             if not cluster.members:
                 ended.append(cluster.id)
-                self._drop(cluster)
+                del self.by_id[cluster.id]
+                for story_id in cluster.absorbed:
+                    del self.successors[story_id]
         return ended
 
     def _remove(self, member: Member, cluster: Cluster) -> None:
         self.index.remove(cluster, member.wording.terms)
         del cluster.members[member.article_id]
-
-    def _drop(self, cluster: Cluster) -> None:
-        del self.by_id[cluster.id]
-        for story_id in cluster.absorbed:
-            del self.successors[story_id]
-
-    def _new_id(self, article_id: str) -> str:
-        """`story_` and 64 bits of the article's hash, unlike every id in use or merged."""
-        key = article_id
-        while True:
-            story_id = f"story_{blake2b(key.encode(), digest_size=8).hexdigest()}"
-            if story_id not in self.by_id and story_id not in self.successors:
-                return story_id
-            key += "\n"

@@ -57,16 +57,10 @@ class Tuning(Struct, frozen=True):
     growth: float = 2.0
 
 
-class Placement(Struct, frozen=True):
-    """The story of an added article, and every article whose story changed, including itself.
-
-    `merged` are (ended, successor) ids; `split` are (new, original) ids.
-    """
+class Placement(Changes):
+    """The story of an added article, and the changes that adding it caused."""
 
     story_id: str
-    moved: dict[str, str]
-    merged: list[tuple[str, str]]
-    split: list[tuple[str, str]]
 
 
 class Clusterer:
@@ -82,18 +76,23 @@ class Clusterer:
     def add(self, article: Article) -> Placement:
         if article.id not in self.clusters.home:
             member = Member(article.id, article.published, wording(article.title, article.text))
-            home, small = self._nearest(member)
-            self._place(member, home)
+            nearest, small = self._nearest(member)
+            home = nearest or self.clusters.begin(member)
+            self.clusters.add(home, member)
+            self._repair(home)
             if small:
                 self._reassign(next(iter(small.members.values())), small)
         changes = self.clusters.take_changes()
-        return Placement(self.clusters.home[article.id].id, changes.moved, changes.merged, changes.split)
+        return Placement(changes.moved, changes.merged, changes.split, self.clusters.home[article.id].id)
 
     def settle(self) -> Changes:
         """Repair every story that changed since its last repair. Call it at the end of a batch."""
         for cluster in list(self.clusters.by_id.values()):
-            if cluster.id in self.clusters.by_id:
-                self._repair_changed(cluster)
+            if cluster.id not in self.clusters.by_id:
+                continue
+            merged = self._merge_similar(cluster) if len(cluster.members) > cluster.compared else cluster
+            if len(merged.members) > merged.parted:
+                self._split(merged)
         return self.clusters.take_changes()
 
     def expire(self, before: datetime) -> list[str]:
@@ -112,11 +111,6 @@ class Clusterer:
         for cluster in self.clusters.by_id.values():
             times = [member.published for member in cluster.members.values()]
             yield LiveStory(cluster.id, list(cluster.members), min(times), max(times))
-
-    def _place(self, member: Member, cluster: Cluster | None) -> None:
-        home = cluster or self.clusters.begin(member)
-        self.clusters.add(home, member)
-        self._repair(home)
 
     def _nearest(self, member: Member, without: Cluster | None = None) -> tuple[Cluster | None, Cluster | None]:
         """The story to join, if any is similar enough, and the most similar other small story."""
@@ -157,16 +151,9 @@ class Clusterer:
 
     def _repair(self, cluster: Cluster) -> None:
         """Repair a story once it has grown by the factor `growth` since its last repair."""
-        size = len(cluster.members)
-        if size >= self.tuning.growth * cluster.compared:
+        if len(cluster.members) >= self.tuning.growth * cluster.compared:
             cluster = self._merge_similar(cluster)
         if len(cluster.members) >= self.tuning.growth * cluster.parted:
-            self._split(cluster)
-
-    def _repair_changed(self, cluster: Cluster) -> None:
-        if len(cluster.members) > cluster.compared:
-            cluster = self._merge_similar(cluster)
-        if len(cluster.members) > cluster.parted:
             self._split(cluster)
 
     def _merge_similar(self, cluster: Cluster) -> Cluster:

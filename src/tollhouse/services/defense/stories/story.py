@@ -50,7 +50,7 @@ def _distinct_headlines(articles: Iterable[Article]) -> list[Article]:
     for article in articles:
         terms = set(wording(article.title).terms)
         earlier = seen.setdefault(article.family, [])
-        if terms and not any(_jaccard(terms, other) >= SAME for other in earlier):
+        if terms and not any(len(terms & other) / len(terms | other) >= SAME for other in earlier):
             earlier.append(terms)
             headlined.append(article)
     return headlined
@@ -76,9 +76,12 @@ def _sentences(ranked: Iterable[Article]) -> Iterable[str]:
     """Sentences of the texts, most central article first; headlines if no article has a text."""
     ranked = list(ranked)
     shortest, longest = SENTENCE_CHARS
-    found = [s.strip() for article in ranked for s in _SENTENCE_END.split(article.text) if s.strip()]
-    fitting = [sentence for sentence in found if shortest <= len(sentence) <= longest]
-    return fitting or [_with_full_stop(_clean(a.title)) for a in ranked if not _CUT_OFF.search(a.title)]
+    sentences = [s.strip() for article in ranked for s in _SENTENCE_END.split(article.text)]
+    fitting = [sentence for sentence in sentences if shortest <= len(sentence) <= longest]
+    if fitting:
+        return fitting
+    headlines = [_clean(article.title) for article in ranked if not _CUT_OFF.search(article.title)]
+    return [line if line.endswith((".", "!", "?", "…")) else f"{line}." for line in headlines]
 
 
 def _adding(title: str, sentences: Iterable[str]) -> Iterable[str]:
@@ -90,16 +93,8 @@ def _adding(title: str, sentences: Iterable[str]) -> Iterable[str]:
             yield sentence
 
 
-def _jaccard(one: set[str], other: set[str]) -> float:
-    return len(one & other) / len(one | other)
-
-
 def _clean(title: str) -> str:
     return _CUT_OFF.sub("", _PREFIX.sub("", " ".join(title.split())))
-
-
-def _with_full_stop(headline: str) -> str:
-    return headline if headline.endswith((".", "!", "?", "…")) else f"{headline}."
 
 
 class LiveStory(Struct, frozen=True, gc=False):

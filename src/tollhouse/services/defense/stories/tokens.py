@@ -67,7 +67,8 @@ def wording(title: str, text: str = "") -> Wording:
     title = title[:TITLE_CHARS]
     words = _words(title)
     counts: dict[str, int] = {}
-    for raw in _with_emphasis(title, words) + (_of_text(title, text) if text else []):
+    rest = text[:TEXT_CHARS].removeprefix(title)
+    for raw in _with_emphasis(title, words) + (_with_emphasis(rest, _words(rest)) if text else []):
         for term in _terms(raw):
             if term in counts:
                 counts[term] += 1
@@ -75,11 +76,6 @@ def wording(title: str, text: str = "") -> Wording:
                 counts[term] = 1
     serials = {label.lower(): number for label, number in _SERIAL.findall(title)} if _DIGIT.search(title) else {}
     return Wording(counts, serials, _names(title, words) if sum(counts.values()) < SHORTEST_SENTENCE else ())
-
-
-def _of_text(title: str, text: str) -> list[str]:
-    text_part = text[:TEXT_CHARS].removeprefix(title)
-    return _with_emphasis(text_part, _words(text_part))
 
 
 def _words(text_part: str) -> list[str]:
