@@ -1,7 +1,9 @@
 """An agent's life on a real server and a real chain: registered, funded, charged, and never twice."""
 
+import copy
 import json
 import secrets
+import shutil
 
 import httpx2
 import pytest
@@ -62,6 +64,15 @@ class Wallet:
     def balance(self):
         answer = httpx2.get(f"{self.server.base}/api/agent/balance", params={"wallet_address": self.address})
         return answer.json()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def funded(start_server, payments, chain) -> Wallet:
+    """A wallet with 1 USD of credit on a server that was killed: tests go on with copies of its data."""
+    wallet = Wallet(start_server(**payments))
+    await wallet.fund(chain, 1_000_000)
+    wallet.server.kill()
+    return wallet
 
 
 async def test_agent_registers_deposits_calls_and_sees_its_balance(paid_server, chain):
@@ -158,24 +169,21 @@ async def test_reorganised_deposit_is_taken_back_and_credited_again_when_mined_a
 
 
 @pytest.mark.parametrize("place", ["paid-answer.before-send", "ledger.post.after-commit"])
-async def test_answer_lost_in_a_crash_is_given_again_and_charged_once(start_server, payments, chain, place):
-    server = start_server(**payments)
-    wallet = Wallet(server)
-    await wallet.fund(chain, 1_000_000)
-    server.kill()
-    failing = start_server(home=server.home, **payments, failpoint=place)
-    wallet.server = failing
+async def test_answer_lost_in_a_crash_is_given_again_and_charged_once(start_server, payments, funded, tmp_path, place):
+    wallet, home = copy.copy(funded), tmp_path / "server"
+    shutil.copytree(funded.server.data_dir, home / "data")
+    wallet.server = failing = start_server(home=home, **payments, failpoint=place)
     headers = wallet.agent.headers(BRIEF)
     with pytest.raises(httpx2.TransportError):
         wallet.call(headers=headers)
     failing.kill()
-    wallet.server = start_server(home=server.home, **payments)
+    wallet.server = start_server(home=home, **payments)
     assert wallet.balance()["balance_usd"] == "0.99"
     assert wallet.call(headers=headers).status_code == 200
     assert wallet.call(headers=headers).status_code == 401
     balance = wallet.balance()
     assert (balance["balance_usd"], balance["reserved_usd"], balance["calls"]) == ("0.99", "0.00", 1)
-    verified = run("ledger", "verify", cwd=server.home, **payments)
+    verified = run("ledger", "verify", cwd=home, **payments)
     assert verified.returncode == 0, verified.stdout
     assert json.loads(verified.stdout)["balanced"] is True
 
@@ -183,17 +191,14 @@ async def test_answer_lost_in_a_crash_is_given_again_and_charged_once(start_serv
 @pytest.mark.parametrize(
     "place", ["ledger.reserve.before-commit", "ledger.reserve.after-commit", "ledger.post.before-commit"]
 )
-async def test_call_that_crashed_before_its_charge_costs_nothing(start_server, payments, chain, place):
-    server = start_server(**payments)
-    wallet = Wallet(server)
-    await wallet.fund(chain, 1_000_000)
-    server.kill()
-    failing = start_server(home=server.home, **payments, failpoint=place)
-    wallet.server = failing
+async def test_call_that_crashed_before_its_charge_costs_nothing(start_server, payments, funded, tmp_path, place):
+    wallet, home = copy.copy(funded), tmp_path / "server"
+    shutil.copytree(funded.server.data_dir, home / "data")
+    wallet.server = failing = start_server(home=home, **payments, failpoint=place)
     with pytest.raises(httpx2.TransportError):
         wallet.call()
     failing.kill()
-    wallet.server = start_server(home=server.home, **payments)
+    wallet.server = start_server(home=home, **payments)
     balance = wallet.balance()
     assert (balance["balance_usd"], balance["reserved_usd"], balance["calls"]) == ("1.00", "0.00", 0)
     assert wallet.call().status_code == 200
