@@ -13,7 +13,6 @@ from tollhouse import clock
 from tollhouse.catalogue import store
 from tollhouse.catalogue.index_directory import IndexDirectory, IndexRevision
 from tollhouse.catalogue.items import (
-    MICROS,
     Item,
     display_number,
     encode_item,
@@ -112,13 +111,9 @@ def _take(schema: Schema, diff: ItemDiff, known: StoredItem | None, item: Item, 
     row = StoredItem(item["id"], removed=False, created_at=created_at, updated_at=at, body=body)
     before = current.item(schema) if current else None
     price, old_price = item_prices(schema, item), item_prices(schema, before or {})
-    change = Change(
-        row.id, visible_members(schema, row.item(schema)), visible_members(schema, before) if before else None
-    )
-    changes = diff.changes
-    (changes.created if before is None else changes.price_changed if price != old_price else changes.changed).append(
-        change
-    )
+    shown_before = visible_members(schema, before) if before else None
+    kind = "created" if before is None else "price_changed" if price != old_price else "changed"
+    getattr(diff.changes, kind).append(Change(row.id, visible_members(schema, row.item(schema)), shown_before))
     diff.rows.append(row)
     if price and price != old_price:
         diff.price_rows.append({"item_id": row.id, "at": at, "price_micros": price[0], "current_micros": price[1]})
@@ -218,14 +213,11 @@ class Catalogue:
 
     async def price_history(self, transaction: Transaction, identity: str) -> list[PricePoint]:
         """The prices of an item, the oldest first."""
-        points = await store.read_prices(transaction, self.name, identity)
         return [
             PricePoint(
-                point.at,
-                display_number("number", point.price_micros / MICROS),
-                display_number("number", point.current_micros / MICROS),
+                point.at, display_number("money", point.price_micros), display_number("money", point.current_micros)
             )
-            for point in points
+            for point in await store.read_prices(transaction, self.name, identity)
         ]
 
     async def follow(self) -> None:

@@ -55,12 +55,15 @@ def evaluate(products: Path, judgments: Path, progress: Callable[[str], None]) -
     engine.publish()
     seconds = perf_counter() - started
     progress(f"{len(engine)} products indexed, {len(rated)} queries rated")
-    scored = [scores(_ranked(engine, text), ratings) for text, ratings in rated.items() if max(ratings.values()) > 0]
+    scored = [
+        scores([item["id"] for item in engine.find(CatalogueQuery(text=text, limit=DEPTH)).items], ratings)
+        for text, ratings in rated.items()
+        if max(ratings.values()) > 0
+    ]
     p50, p99 = _micros(engine, list(rated))
     names = ("ndcg10", "ndcg10_condensed", "judged10", "recall100")
-    means = {name: _mean([score[at] for score in scored]) for at, name in enumerate(names)}
     return {
-        **means,
+        **{name: _mean([score[at] for score in scored]) for at, name in enumerate(names)},
         "p50_us": p50,
         "p99_us": p99,
         "index_s": round(seconds, 3),
@@ -88,10 +91,6 @@ def ndcg(ranked: Sequence[str], ratings: Mapping[str, int]) -> float:
 
 def _gained(ratings: Sequence[int]) -> float:
     return sum((2.0**rating - 1) / math.log2(rank + 1) for rank, rating in enumerate(ratings[:10], 1))
-
-
-def _ranked(engine: TantivyEngine, text: str) -> list[str]:
-    return [item["id"] for item in engine.find(CatalogueQuery(text=text, limit=DEPTH)).items]
 
 
 def _micros(engine: TantivyEngine, texts: Sequence[str]) -> tuple[int | None, int | None]:

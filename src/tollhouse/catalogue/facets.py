@@ -54,7 +54,10 @@ def _joinable(where: Conditions, passes: Passes) -> str | None:
 def _joined(where: Conditions, name: str, without: Aggregations, within: Aggregations) -> dict[str, Any]:
     """The results of the pass without this range, and if possible those of the items in the range."""
     field = where.view.schema.by_name[name]
-    bucket = {"key": _WITHIN, **_bucket_ends(field, *where.intervals[name])}
+    low, high = where.intervals[name]
+    # The bucket's upper end is exclusive.
+    beyond = None if high is None else math.nextafter(high, math.inf) if field.type == "number" else high + 1
+    bucket = {"key": _WITHIN, **{end: value for end, value in (("from", low), ("to", beyond)) if value is not None}}
     # The bucket's own count is the total.
     counted = {
         each: _limited(request, MAX_RANGE_BUCKETS // len(within)) for each, request in within.items() if each != TOTAL
@@ -75,12 +78,6 @@ def _is_bucket(low: float | None, high: float | None) -> bool:
     """Whether the range can be a bucket: at least one end, ordered, and exact as 64-bit floats."""
     given = [end for end in (low, high) if end is not None]
     return bool(given) and given == sorted(given) and all(abs(end) < MAX_INTEGER for end in given)
-
-
-def _bucket_ends(field: Field, low: float | None, high: float | None) -> dict[str, float]:
-    """The bucket's ends; its upper end is exclusive."""
-    beyond = None if high is None else math.nextafter(high, math.inf) if field.type == "number" else high + 1
-    return {end: value for end, value in (("from", low), ("to", beyond)) if value is not None}
 
 
 def _limited(request: dict[str, Any], size: int) -> dict[str, Any]:
@@ -104,16 +101,13 @@ def _counted(where: Conditions, query: CatalogueQuery, names: Sequence[str]) -> 
     fields = [where.view.schema.by_name[name] for name in names]
     passes: Passes = {}
     for field in fields:
-        passes.setdefault(_own_filter(where, field), {}).update(_aggregations(where.view, field))
+        own_filter = field.name if field.name in where.filters else None
+        passes.setdefault(own_filter, {}).update(_aggregations(where.view, field))
     if None in passes:
         passes[None] |= COUNT
     replies = run_passes(where, passes)
     total = int(replies[TOTAL]["value"]) if TOTAL in replies else None
     return {field.name: _facet(where, field, replies, query) for field in fields}, total
-
-
-def _own_filter(where: Conditions, field: Field) -> str | None:
-    return field.name if field.name in where.filters else None
 
 
 def _aggregations(view: View, field: Field) -> dict[str, Any]:
@@ -175,8 +169,7 @@ def _spread(where: Conditions, field: Field, stats: dict[str, Any], fine: dict[s
     fine_width = _fine_width(where.view, field)
     if fine is None or width < fine_width:
         column = index.count_column(field)
-        conditions = where.without(_own_filter(where, field))
-        fine = where.view.aggregate(conditions, {"bars": _histogram(column, width)})["bars"]
+        fine = where.view.aggregate(where.without(field.name), {"bars": _histogram(column, width)})["bars"]
         fine_width = width
     counts: Counter[int] = Counter()
     for bucket in fine["buckets"]:

@@ -189,7 +189,12 @@ class CatalogueIndex:
         for identity in removals:
             self._writer.delete_documents_by_term("id", identity)
         for item in upserts:
-            self._remove_existing(item["id"])
+            # The writer needs more than a kilobyte of memory per removal until `publish`, so new ids of the first fill
+            # are not removed.
+            if self._first is not None and item["id"] not in self._first:
+                self._first.add(item["id"])
+            else:
+                self._writer.delete_documents_by_term("id", item["id"])
             row = index_row(self.schema, item)
             self._writer.add_document(Document.from_dict(row, self.columns))
 
@@ -209,17 +214,9 @@ class CatalogueIndex:
         self._writer.wait_merging_threads()
         self._writer = self._index.writer(WRITER_BYTES, 1)
         self.view = self._newest()
-        _release_freed_memory()
-
-    def _remove_existing(self, identity: str) -> None:
-        """Remove the row with this id, unless this is the first fill and the id is new.
-
-        The writer needs more than a kilobyte of memory per removal until `publish`.
-        """
-        if self._first is not None and identity not in self._first:
-            self._first.add(identity)
-        else:
-            self._writer.delete_documents_by_term("id", identity)
+        # Return freed memory to the system: filling an index needs twice its size, and glibc would keep it.
+        with suppress(AttributeError, OSError):
+            ctypes.CDLL(None).malloc_trim(0)
 
     def _newest(self) -> "View":
         self._index.reload()
@@ -273,9 +270,3 @@ class View:
         body: Any = self._searcher.doc(address).get_first(BODY)
         item: Item = msgspec.json.decode(body)
         return item
-
-
-def _release_freed_memory() -> None:
-    """Return freed memory to the system: filling an index needs twice its size, and glibc would keep it."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)

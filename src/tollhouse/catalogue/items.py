@@ -145,7 +145,10 @@ def prepare_item(schema: Schema, item: Mapping[str, Any]) -> Item:
     unknown = next((name for name in item if name not in declared), None)
     if unknown is not None:
         raise InvalidItem(str(unknown)[:60], "is not a field of this catalogue")
-    result: Item = {"id": _identity(item.get("id"))}
+    identity = item.get("id")
+    if not isinstance(identity, str) or not 0 < len(identity) <= MAX_ID or not identity.isprintable():
+        raise InvalidItem("id", f"must be 1 to {MAX_ID} printable characters")
+    result: Item = {"id": identity}
     for field in schema.fields:
         value = item.get(field.name)
         if field.name in (schema.created, schema.updated):
@@ -172,12 +175,11 @@ def visible_members(schema: Schema, item: Item, fields: tuple[str, ...] | None =
 
 def comparable_values(schema: Schema, item: Item, name: str) -> list[Comparable]:
     """The values by which a field is filtered, counted and sorted: none if it is missing, several for a list."""
-    if name == CURRENT_PRICE:
-        price = item_prices(schema, item)
-        return [price[1]] if price else []
-    if name == DISCOUNT:
-        price = item_prices(schema, item)
-        return [1 - price[1] / price[0] if price[0] else 0.0] if price else []
+    if name in (CURRENT_PRICE, DISCOUNT):
+        prices = item_prices(schema, item)
+        if not prices or name == CURRENT_PRICE:
+            return [prices[1]] if prices else []
+        return [1 - prices[1] / prices[0] if prices[0] else 0.0]
     value = item.get(name)
     if value is None:
         return []
@@ -194,12 +196,6 @@ def item_prices(schema: Schema, item: Item) -> tuple[int, int] | None:
     return price, price if sale is None else int(comparable("money", sale))
 
 
-def _identity(value: Any) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_ID or not value.isprintable():
-        raise InvalidItem("id", f"must be 1 to {MAX_ID} printable characters")
-    return value
-
-
 def _value(field: Field, value: Any) -> Any:
     try:
         if field.type == "json":
@@ -214,10 +210,6 @@ def _value(field: Field, value: Any) -> Any:
         comparable(field.type, value)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise InvalidItem(field.name, str(error)) from None
-    return _number(field, value)
-
-
-def _number(field: Field, value: Any) -> Any:
     if field.type != "timestamp" and isinstance(value, str):
         raise InvalidItem(field.name, "must be a JSON value of its type, not text")
     return value

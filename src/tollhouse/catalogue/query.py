@@ -56,9 +56,6 @@ class CatalogueQuery(Struct, frozen=True):
         for name in self.fields or ():
             if name not in schema.exported:
                 raise invalid_parameter("fields", f"Unknown field {name[:60]!r}.", list(schema.exported))
-        self._check_page()
-
-    def _check_page(self) -> None:
         if not 0 <= self.limit <= MAX_LIMIT:
             raise invalid_parameter("limit", f"`limit` must be between 0 and {MAX_LIMIT}.")
         if not 0 <= self.offset <= MAX_OFFSET:

@@ -116,7 +116,7 @@ class Scoring:
         nearly_all = UBIQUITOUS_SHARE * len(self._view)
         return [
             _Part(
-                Query.boost_query(self._having(column, stemmed), weight),
+                Query.boost_query(Query.term_query(self._view.columns, column, stemmed, index_option="freq"), weight),
                 rows,
                 maximum=MAX_PER_RARITY * weight * self._rarity(rows),
                 is_selective=rows < nearly_all,
@@ -128,9 +128,6 @@ class Scoring:
     def _rarity(self, rows: int) -> float:
         """The inverse document frequency as tantivy computes it."""
         return math.log(1 + (self._view.rows_ever - rows + 0.5) / (rows + 0.5))
-
-    def _having(self, column: str, stemmed: str) -> Query:
-        return Query.term_query(self._view.columns, column, stemmed, index_option="freq")
 
 
 def all_of(queries: Sequence[Query]) -> Query:

@@ -13,7 +13,7 @@ from tantivy import Query as IndexQuery
 from tollhouse.catalogue import index
 from tollhouse.catalogue.index import Hit, View
 from tollhouse.catalogue.items import Comparable, Item, bound, comparable, comparable_values
-from tollhouse.catalogue.query import CatalogueQuery, Range, Value
+from tollhouse.catalogue.query import CatalogueQuery, Value
 from tollhouse.catalogue.schema import RANGED, Field
 from tollhouse.catalogue.scoring import Ranking
 from tollhouse.catalogue.term_matching import Match, Matcher
@@ -82,8 +82,13 @@ def build_conditions(view: View, query: CatalogueQuery, match: Match | None) -> 
         if name in query.any_of:
             parts.append(_any_of(view, field, query.any_of[name]))
         if name in query.between:
-            ends = _interval(field, query.between[name])
-            parts.append(_between(view, field, ends))
+            given = query.between[name]
+            low = None if given.minimum is None else bound(field.type, given.minimum, is_minimum=True)
+            high = None if given.maximum is None else bound(field.type, given.maximum, is_minimum=False)
+            ends = low, high
+            is_open = ends == (None, None)
+            column = index.value_column(field)
+            parts.append(EVERYTHING if is_open else index.between(view.columns, field.type, column, *ends))
             if name not in query.any_of:
                 intervals[name] = ends
         filters[name] = IndexQuery.boolean_query([(Occur.Must, part) for part in parts])
@@ -234,18 +239,6 @@ def _any_of(view: View, field: Field, values: Sequence[Value]) -> IndexQuery:
     compared = [value if field.name == "id" else comparable(field.type, value) for value in values]
     queries = [index.equal(view.columns, field.type, column, value) for value in compared]
     return queries[0] if len(queries) == 1 else IndexQuery.boolean_query([(Occur.Should, each) for each in queries])
-
-
-def _interval(field: Field, ends: Range) -> Interval:
-    low = None if ends.minimum is None else bound(field.type, ends.minimum, is_minimum=True)
-    high = None if ends.maximum is None else bound(field.type, ends.maximum, is_minimum=False)
-    return low, high
-
-
-def _between(view: View, field: Field, ends: Interval) -> IndexQuery:
-    if ends == (None, None):
-        return IndexQuery.all_query()
-    return index.between(view.columns, field.type, index.value_column(field), *ends)
 
 
 def get_item(view: View, identity: str) -> Item | None:

@@ -81,11 +81,8 @@ class Spelling:
             parts = raw[:at], raw[at:]
             is_seam = raw[at - 1].isdigit() != raw[at].isdigit()
             if is_seam or min(map(len, parts)) >= SHORTEST:
-                best = max(best, (min(map(self._row_count_of_word, parts)), parts))
+                best = max(best, (min(self._view.row_count(WORDS, part) for part in parts), parts))
         return [best[1]] if best[0] else []
-
-    def _row_count_of_word(self, raw: str) -> int:
-        return self._view.row_count(WORDS, raw)
 
 
 def one_letter_away(word: str) -> Iterator[str]:
@@ -133,14 +130,11 @@ class Matcher:
         if key not in self._matches:
             if len(self._matches) >= CACHED_MATCHES:
                 self._matches.clear()
-            self._matches[key] = self._match(query_words(text), every_word=every_word)
+            groups, corrected = self._groups(query_words(text))
+            matches, fuller, required = self._relax(groups, every_word=every_word)
+            ranking = self._scoring.ranking(groups, matches, fuller, required)
+            self._matches[key] = Match(matches, ranking, corrected, groups)
         return self._matches[key]
-
-    def _match(self, words: Sequence[Word], *, every_word: bool) -> Match:
-        groups, corrected = self._groups(words)
-        matches, fuller, required = self._relax(groups, every_word=every_word)
-        ranking = self._scoring.ranking(groups, matches, fuller, required)
-        return Match(matches, ranking, corrected, groups)
 
     def score(self, stemmed: str) -> Query:
         """Items with a word in a searched field, scored."""
@@ -185,10 +179,11 @@ class Matcher:
 
     def _having(self, group: Group) -> Query:
         """Items with one of the phrases, unscored."""
-        return any_of([all_of([self._item_with(stemmed) for stemmed in phrase]) for phrase in group])
-
-    def _item_with(self, stemmed: str) -> Query:
-        return Query.term_query(self._view.columns, STEMS, stemmed, index_option="basic")
+        columns = self._view.columns
+        phrases = [
+            [Query.term_query(columns, STEMS, stemmed, index_option="basic") for stemmed in each] for each in group
+        ]
+        return any_of([all_of(phrase) for phrase in phrases])
 
     def _relax(self, word_groups: Sequence[Group], *, every_word: bool) -> tuple[Query, list[Query], int]:
         """Items with all groups, or with fewer until there are enough.

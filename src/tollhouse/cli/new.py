@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +17,7 @@ from tollhouse.catalogue.importers.formats import FORMATS, find_format
 from tollhouse.catalogue.importers.formats.csv import detect_delimiter
 from tollhouse.catalogue.importers.items import UnreadableFeed
 from tollhouse.catalogue.importers.registry import Format
-from tollhouse.cli.options import HERE, Where
+from tollhouse.cli.options import HERE, Where, print_progress
 from tollhouse.config.settings import Settings
 from tollhouse.money import MICROS_PER_USD, usd
 from tollhouse.services import EVERY_SERVICE
@@ -76,18 +75,19 @@ def new(
     price = settings.x402_price_usd if price_usd is None else price_usd
     if not price.is_finite() or price * MICROS_PER_USD % 1:
         raise ValueError("--price-usd must be whole millionths of a dollar")
-    head = Head(
-        title.strip() or service.replace("-", " ").capitalize(),
-        description.strip(),
-        licence.strip() or UNKNOWN,
-        source.strip() or UNKNOWN,
-        int(price * MICROS_PER_USD),
-        settings.free_per_ip_per_day if free_per_day is None else free_per_day,
-    )
     form = find_format(format_name) if format_name else format_by_ending(table)
-    origin = Source(table, form.name, currency=currency.strip().upper(), site=site.strip())
+    head = Head(
+        title=title.strip() or service.replace("-", " ").capitalize(),
+        description=description.strip(),
+        licence=licence.strip() or UNKNOWN,
+        source=source.strip() or UNKNOWN,
+        price_usd=price,
+        free_per_day=settings.free_per_ip_per_day if free_per_day is None else free_per_day,
+        table=Source(table, form.name, currency=currency.strip().upper(), site=site.strip()),
+        fields={},
+    )
     try:
-        inferred, text, items = asyncio.run(_define(origin, form, path, head, settings))
+        inferred, text, items = asyncio.run(_define(head, form, path, settings))
     except UnreadableFeed as error:
         raise ValueError(f"{table}: {error}") from None
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,14 +104,13 @@ def format_by_ending(table: str) -> Format:
     raise ValueError(f"{table}: the format is unknown; give --format, or a file that ends in {_ENDINGS}")
 
 
-async def _define(
-    source: Source, form: Format, path: Path, head: Head, settings: Settings
-) -> tuple[InferredTable, str, TableItems]:
+async def _define(head: Head, form: Format, path: Path, settings: Settings) -> tuple[InferredTable, str, TableItems]:
     """What is inferred, the text of the definition, and the items it makes of the rows. Raises ValueError."""
+    source = head.table
     documents = await load(
         source.file,
         form,
-        lambda progress: print(progress, file=sys.stderr),
+        print_progress,
         allow_loopback=settings.webhook_allow_loopback,
         max_bytes=MAX_FILE_BYTES,
     )
@@ -121,7 +120,7 @@ async def _define(
     inferred = infer_table(table)
     location = source.file if is_address(source.file) else _relative_to(path.parent, Path(source.file))
     source = msgspec.structs.replace(source, file=location, id=inferred.id, title=inferred.title)
-    text = declaration_toml(head, source, inferred.fields)
+    text = declaration_toml(msgspec.structs.replace(head, table=source, fields=inferred.fields))
     return inferred, text, items_from_rows(parse_declaration(text, path), table)
 
 

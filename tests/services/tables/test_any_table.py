@@ -34,7 +34,6 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ODD, inner, max_size=3),
     max_leaves=6,
 )
-HEAD = Head("Any", "", "unknown", "unknown", 1_000, PLENTY)
 MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -53,7 +52,7 @@ def items_of(raw, name):
     table = parse_table(source, [Document(raw)])
     inferred = infer_table(table)
     named = Source(name, source.format, id=inferred.id, title=inferred.title)
-    text = declaration_toml(HEAD, named, inferred.fields)
+    text = declaration_toml(Head("Any", named, inferred.fields, free_per_day=PLENTY))
     return table, items_from_rows(parse_declaration(text, Path("any.toml")), table)
 
 

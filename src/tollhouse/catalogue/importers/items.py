@@ -1,6 +1,8 @@
 """Items of a product feed: what every format is read into, before a service maps it."""
 
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 from urllib.parse import urljoin
 
 from msgspec import Struct
@@ -75,6 +77,14 @@ class Context(Struct, frozen=True):
             return urljoin(self.site, address)
         except ValueError:
             return address
+
+
+def item_or_fault(members: dict[str, Any], read_offer: Callable[[], dict[str, Any]]) -> FeedItem:
+    """An item with the `price` and `availability` that are read, or with the fault if they cannot be."""
+    try:
+        return FeedItem(**members, **read_offer())
+    except FeedItemError as fault:
+        return FeedItem(**members, fault=str(fault))
 
 
 def description_text(html: str) -> str:

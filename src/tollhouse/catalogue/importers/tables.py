@@ -18,6 +18,7 @@ from tollhouse.catalogue.importers.items import (
     Price,
     UnreadableFeed,
     description_text,
+    item_or_fault,
     sale_price,
 )
 from tollhouse.catalogue.importers.mapping import Mapping, is_product_field
@@ -52,6 +53,12 @@ class Table(Struct, frozen=True):
     rows: list[Row]
     refused: list[RefusedRow] = []
     is_open: bool = False
+
+    def records(self) -> list[tuple[int, Sequence[Any], str]]:
+        """Line and cells of every row, refused ones with their reason, by line."""
+        records: list[tuple[int, Sequence[Any], str]] = [(row.line, row.cells, "") for row in self.rows]
+        records += [(row.line, row.cells, row.reason) for row in self.refused]
+        return sorted(records, key=lambda record: record[0])
 
 
 def build_table(header: Sequence[Any], records: Iterable[tuple[int, int, Sequence[Any]]]) -> Table:
@@ -198,11 +205,13 @@ def _item(line: int, cells: dict[str, Any], fault: str, context: Context) -> Fee
     }
     if fault:
         return FeedItem(**common, fault=fault)
-    try:
-        stock = values.availability(cells.get("availability"))
-        return FeedItem(**common, price=_price(cells, texts, context.mapping), availability=stock)
-    except FeedItemError as reason:
-        return FeedItem(**common, fault=str(reason))
+    return item_or_fault(
+        common,
+        lambda: {
+            "availability": values.availability(cells.get("availability")),
+            "price": _price(cells, texts, context.mapping),
+        },
+    )
 
 
 def _price(cells: dict[str, Any], texts: dict[str, str], mapping: Mapping) -> Price:

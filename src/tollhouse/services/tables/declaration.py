@@ -110,7 +110,9 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     refresh_seconds: int = 3_600
 
 
-class _Head(Struct, frozen=True, forbid_unknown_fields=True):
+class Head(Struct, frozen=True, forbid_unknown_fields=True):
+    """A declaration as its file has it, with the fields not yet read."""
+
     title: str
     table: Source
     fields: dict[str, Any]
@@ -188,7 +190,7 @@ def parse_declaration(text: str, path: Path) -> Declaration:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DeclarationError(f"{path}: is not valid TOML: {error}") from None
     document = _DeclarationText(path, text)
-    head = document.converted(raw, _Head, "")
+    head = document.converted(raw, Head, "")
     fields = {name: document.converted(each, Field, f"fields.{name}") for name, each in head.fields.items()}
     for key, fault in (*_head_faults(head, fields), *_field_faults(fields)):
         raise document.error(key, fault)
@@ -207,7 +209,7 @@ def parse_declaration(text: str, path: Path) -> Declaration:
     )
 
 
-def _head_faults(head: _Head, fields: dict[str, Field]) -> Iterator[tuple[str, str]]:
+def _head_faults(head: Head, fields: dict[str, Field]) -> Iterator[tuple[str, str]]:
     """Key and reason of each contradiction."""
     if not head.title.strip():
         yield "title", "is required: a few words"
@@ -287,17 +289,14 @@ class _DeclarationText(Struct, frozen=True):
 def _clearer(key: str, message: str, shape: Any) -> tuple[str, str]:
     """The key at fault and the message, with what is allowed."""
     if unknown := re.search(r"unknown field `(.*)`", message):
-        return f"{key}.{unknown[1]}".lstrip("."), f"unknown key; known keys are {', '.join(_keys(shape, key))}"
+        members = members_of(Source if shape is Head and key == "table" else shape)
+        known = ", ".join(member.name for member in members)
+        return f"{key}.{unknown[1]}".lstrip("."), f"unknown key; known keys are {known}"
     if missing := re.search(r"missing required field `(\w+)`", message):
         return f"{key}.{missing[1]}".lstrip("."), "is required"
     allowed = _allowed(shape, key.rpartition(".")[2])
     plain = f"{message[0].lower()}{message[1:]}"
     return key or "the file", f"must be one of {', '.join(allowed)}" if allowed and "enum" in message else plain
-
-
-def _keys(shape: Any, key: str) -> list[str]:
-    inner = Source if shape is _Head and key == "table" else shape
-    return [member.name for member in members_of(inner)]
 
 
 def _allowed(shape: Any, name: str) -> tuple[Any, ...]:
@@ -331,12 +330,17 @@ def field_fault(name: str) -> str:
 def field_names(headers: Iterable[str]) -> Iterator[str]:
     """A name for each header, no two alike: `Prix (€)` is `prix`, a second one `prix_2`, `最高` is `column_3`."""
     given = set(TAKEN_FIELDS)
-    for number, header in enumerate(headers, start=1):
-        name = _plain(header) or f"column_{number}"
+    for column, header in enumerate(headers, start=1):
+        name = _plain(header) or f"column_{column}"
         for end in _ENDS:
             if name.startswith(end):
                 name = f"{name.removeprefix(end)}_{end.rstrip('_')}".strip("_")
-        yield _free(name, given)
+        free, number = name, 1
+        while free in given:
+            number += 1
+            free = f"{name[: MAX_FIELD_NAME - 4]}_{number}"
+        given.add(free)
+        yield free
 
 
 def _plain(header: str) -> str:
@@ -347,39 +351,13 @@ def _plain(header: str) -> str:
     return (words if not words[:1].isdigit() else f"n_{words}")[: MAX_FIELD_NAME - 4].rstrip("_")
 
 
-def _free(name: str, given: set[str]) -> str:
-    free, number = name, 1
-    while free in given:
-        number += 1
-        free = f"{name[: MAX_FIELD_NAME - 4]}_{number}"
-    given.add(free)
-    return free
-
-
-class Head(Struct, frozen=True):
-    """The general part of a declaration. `price_micros` is micro-USD a request."""
-
-    title: str
-    description: str
-    licence: str
-    source: str
-    price_micros: int
-    free_per_day: int
-
-
-def declaration_toml(general: Head, table: Source, fields: dict[str, Field]) -> str:
-    """The text of a declaration that a person reads and edits."""
-    head = {
-        "title": general.title,
-        "description": general.description,
-        "licence": general.licence,
-        "source": general.source,
-        "price_usd": usd(general.price_micros),
-        "free_per_day": general.free_per_day,
-    }
-    lines = [*_COMMENT, "", *_pairs({name: value for name, value in head.items() if value != ""})]
-    lines += ["", "[table]", *_pairs(msgspec.to_builtins(table))]
-    for name, field in fields.items():
+def declaration_toml(head: Head) -> str:
+    """The text of a declaration that a person reads and edits. The `fields` are `Field` objects."""
+    names = ("title", "description", "licence", "source", "price_usd", "free_per_day")
+    general = {name: getattr(head, name) for name in names} | {"price_usd": usd(int(head.price_usd * MICROS_PER_USD))}
+    lines = [*_COMMENT, "", *_pairs({name: value for name, value in general.items() if value != ""})]
+    lines += ["", "[table]", *_pairs(msgspec.to_builtins(head.table))]
+    for name, field in head.fields.items():
         lines += ["", f"[fields.{name}]", *_pairs(msgspec.to_builtins(field))]
     return "\n".join(lines) + "\n"
 

@@ -119,14 +119,18 @@ def infer_column(column: Column) -> InferredColumn:
 
 def _candidates(column: Column) -> Iterator[Field]:
     """Types to try, the narrowest first."""
-    values = {text.casefold() for text in column.texts if not _is_empty_word(text)}
-    if values <= {"true", "false", "yes", "no", "y", "n", "t", "f"} or (values <= {"0", "1"} and _is_claim(column)):
+    words = {text.casefold() for text in column.texts if not _is_empty_word(text)}
+    if words <= {"true", "false", "yes", "no", "y", "n", "t", "f"} or (
+        words <= {"0", "1"} and _CLAIM.search(column.name)
+    ):
         yield Field("boolean")
     if _DAY.search(column.name):
         yield Field("date", format="YYYYMMDD")
     has_zeros = any(re.match(r"[-+]?0\d", text) for text in column.texts)
     if not has_zeros and not _CODE.search(column.name):
-        money = Field("money", currency=_currency(column))
+        # The currency most of the amounts are written with.
+        currencies = Counter(filter(None, map(values.cell_currency, column.texts))).most_common(1)
+        money = Field("money", currency=currencies[0][0] if currencies else "")
         for mark in DECIMAL_MARKS:
             yield replace(money, decimal=mark) if _MONEY.search(column.name) else Field("integer", decimal=mark)
             yield Field("number", decimal=mark)
@@ -243,16 +247,6 @@ def _text(cell: Any) -> str:
 
 def _is_empty_word(cell: Any) -> bool:
     return isinstance(cell, str) and cell.strip().casefold() in EMPTY_WORDS
-
-
-def _is_claim(column: Column) -> bool:
-    return bool(_CLAIM.search(column.name))
-
-
-def _currency(column: Column) -> str:
-    """The currency most of the amounts are written with."""
-    currencies = Counter(filter(None, map(values.cell_currency, column.texts))).most_common(1)
-    return currencies[0][0] if currencies else ""
 
 
 class InferredTable(Struct, frozen=True):

@@ -5,6 +5,9 @@ from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from sqlalchemy import Column, Integer, LargeBinary, String, Text, select
+from sqlalchemy import Table as DatabaseTable
 
 from tollhouse import clock
 from tollhouse.catalogue.catalogue import Catalogue
@@ -17,11 +20,9 @@ from tollhouse.catalogue.importers.tables import Table
 from tollhouse.catalogue.items import Item
 from tollhouse.catalogue.store import drop
 from tollhouse.logs import logger
-from tollhouse.services.tables import store
 from tollhouse.services.tables.declaration import Declaration, Source
 from tollhouse.services.tables.rows import TableItems, build_schema, catalogue_name, items_from_rows
-from tollhouse.services.tables.store import LoadStatus
-from tollhouse.storage.database import Database, Transaction
+from tollhouse.storage.database import Database, Transaction, metadata, upsert
 
 log = logger("tables")
 
@@ -32,6 +33,38 @@ BATCH = 500
 MAX_REFUSED_SHOWN = 20
 
 FileStamp = tuple[int, int, int] | None
+
+table_load = DatabaseTable(
+    "table_load",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("catalogue", String(40), nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("seen_at", String(20), nullable=False),
+    Column("loaded_at", String(20), nullable=False),
+    Column("row_count", Integer, nullable=False),
+    Column("refused_count", Integer, nullable=False),
+    Column("refused", LargeBinary, nullable=False),
+    Column("fault", Text, nullable=False),
+)
+
+
+class LoadStatus(Struct, frozen=True):
+    """`fingerprint` is of the newest content and how it is read; `fault` says why that is not served, "" if it is.
+
+    The rest describes what is served: when it was loaded ("" for never), its number of rows and of refused rows;
+    `refused` is JSON of the first of those. `catalogue` is the catalogue that has the rows.
+    """
+
+    name: str
+    catalogue: str
+    fingerprint: str
+    seen_at: str
+    loaded_at: str = ""
+    row_count: int = 0
+    refused_count: int = 0
+    refused: bytes = b"[]"
+    fault: str = ""
 
 
 class TableLoader:
@@ -51,7 +84,7 @@ class TableLoader:
     async def status(self) -> LoadStatus:
         """What is served, and what is wrong with the newest edit, if anything."""
         async with self._database.reading() as connection:
-            return await store.read_status(connection, self._declaration.name) or self._new_status()
+            return await read_status(connection, self._declaration.name) or self._new_status()
 
     async def open(self) -> None:
         """Load before the first request. An address whose rows are stored already is left to the background task."""
@@ -104,7 +137,7 @@ class TableLoader:
 
     async def _write(self, transaction: Transaction, seen: str, items: TableItems | None, fault: str) -> None:
         """Write the rows and the status, unless another process has in the meantime."""
-        known = await store.read_status(transaction, self._declaration.name) or self._new_status()
+        known = await read_status(transaction, self._declaration.name) or self._new_status()
         if known.fingerprint == seen:
             return
         now = clock.iso(clock.now())
@@ -128,7 +161,7 @@ class TableLoader:
                 refused=msgspec.json.encode(first),
             )
             log.info("table loaded", table=status.name, rows=status.row_count, refused=status.refused_count)
-        await store.save_status(transaction, status)
+        await save_status(transaction, status)
 
     async def _replace_rows(self, transaction: Transaction, items: list[Item]) -> None:
         present = {item["id"] for item in items}
@@ -168,6 +201,18 @@ def parse_table(source: Source, documents: list[Document]) -> Table:
     site = f"{source.site.rstrip('/')}/" if source.site else site_of(documents)
     context = Context(site, Mapping(delimiter=delimiter, encoding=source.encoding))
     return read_table(documents, FORMATS[source.format], context, source.currency)
+
+
+async def read_status(connection: Transaction, name: str) -> LoadStatus | None:
+    """The status of a table; None before its first load."""
+    query = select(table_load).where(table_load.c.name == name)
+    row = (await connection.execute(query)).mappings().one_or_none()
+    return LoadStatus(**{str(name): value for name, value in row.items()}) if row else None
+
+
+async def save_status(connection: Transaction, status: LoadStatus) -> None:
+    """Replace the status of a table."""
+    await upsert(connection, table_load, [{name: getattr(status, name) for name in status.__struct_fields__}])
 
 
 def _valid_items(declaration: Declaration, documents: list[Document]) -> TableItems:

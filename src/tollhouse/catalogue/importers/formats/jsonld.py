@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from tollhouse.catalogue.importers.documents import Document
@@ -11,9 +12,9 @@ from tollhouse.catalogue.importers.items import (
     Context,
     FeedItem,
     FeedItemError,
-    Price,
     UnreadableFeed,
     description_text,
+    item_or_fault,
     reduced_price,
 )
 from tollhouse.catalogue.importers.json_text import Object, decode_lenient_json, objects, text, texts
@@ -73,11 +74,7 @@ def _product_items(
         elif len(offers) > 1:
             # Several offers of one thing, by seller or by condition.
             item["group"] = common["group"] or common["id"]
-        try:
-            stock = availability(_words(offer.get("availability")))
-            yield FeedItem(**item, price=_price(graph, offer, product), availability=stock)
-        except FeedItemError as fault:
-            yield FeedItem(**item, fault=str(fault))
+        yield item_or_fault(item, partial(_offer, graph, offer, product))
 
 
 def _common(product: Object, group: Object, number: int, context: Context) -> dict[str, Any]:
@@ -145,8 +142,9 @@ def _offers(graph: "_Graph", product: Object) -> list[Object]:
     return offers
 
 
-def _price(graph: "_Graph", offer: Object, product: Object) -> Price:
-    """The price to pay now, and the struck-through one. Raises FeedItemError."""
+def _offer(graph: "_Graph", offer: Object, product: Object) -> dict[str, Any]:
+    """The availability; the price to pay now, and the struck-through one. Raises FeedItemError."""
+    stock = availability(_words(offer.get("availability")))
     listed: Decimal | None = None
     now: tuple[Decimal, str] | None = None
     for price in graph.nodes(offer.get("priceSpecification")):
@@ -162,7 +160,7 @@ def _price(graph: "_Graph", offer: Object, product: Object) -> Price:
     if now is None:
         raise FeedItemError("has no price")
     currency = now[1] or _currency(offer) or _currency(product)
-    return reduced_price(now[0], listed, currency)
+    return {"price": reduced_price(now[0], listed, currency), "availability": stock}
 
 
 def _amount(node: Object) -> tuple[Decimal, str] | None:

@@ -22,6 +22,7 @@ from tollhouse.catalogue.importers.items import (
     Price,
     UnreadableFeed,
     description_text,
+    item_or_fault,
     sale_price,
 )
 from tollhouse.catalogue.importers.mapping import plain_name
@@ -77,10 +78,9 @@ def _item(line: int, members: Members, context: Context) -> FeedItem:
         "image_url": texts.get("image_link", ""),
         "page_url": context.page(texts.get("link", "")),
     }
-    try:
-        return FeedItem(**common, price=_price(texts), availability=availability(texts.get("availability", "")))
-    except FeedItemError as fault:
-        return FeedItem(**common, fault=str(fault))
+    return item_or_fault(
+        common, lambda: {"price": _price(texts), "availability": availability(texts.get("availability", ""))}
+    )
 
 
 def _price(texts: Members) -> Price:

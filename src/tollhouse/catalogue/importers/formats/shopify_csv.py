@@ -56,11 +56,9 @@ def read_shopify_csv(documents: list[Document], context: Context) -> list[FeedIt
     columns = [_CANONICAL.get(plain_name(column), "") for column in table.columns]
     if missing := [name for name in _REQUIRED if name not in columns]:
         raise UnreadableFeed(f"this is not Shopify's product CSV: it has no column for the {' or the '.join(missing)}")
-    rows = [(row.line, row.cells, "") for row in table.rows]
-    rows += [(row.line, row.cells, row.reason) for row in table.refused]
     products: dict[str, _Product] = {}
     items: list[FeedItem] = []
-    for line, values, fault in sorted(rows, key=lambda row: row[0]):
+    for line, values, fault in table.records():
         cells = {name: value.strip() for name, value in zip(columns, values, strict=False) if name}
         handle = cells.get("handle", "")
         if not handle:

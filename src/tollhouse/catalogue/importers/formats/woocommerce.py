@@ -12,6 +12,7 @@ from tollhouse.catalogue.importers.items import (
     Price,
     UnreadableFeed,
     description_text,
+    item_or_fault,
     reduced_price,
 )
 from tollhouse.catalogue.importers.json_text import Object, decode_json, objects, text
@@ -58,10 +59,7 @@ def _variation(entry: Object, product: Object, number: int, context: Context) ->
 
 
 def _item(common: dict[str, Any], entry: Object) -> FeedItem:
-    try:
-        return FeedItem(**common, price=_price(entry), availability=_availability(entry))
-    except FeedItemError as fault:
-        return FeedItem(**common, fault=str(fault))
+    return item_or_fault(common, lambda: {"price": _price(entry), "availability": _availability(entry)})
 
 
 def _common(entry: Object, product: Object, chosen: set[str], number: int, context: Context) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tollhouse.catalogue.importers.items import (
     Price,
     UnreadableFeed,
     description_text,
+    item_or_fault,
     sale_price,
 )
 from tollhouse.catalogue.importers.mapping import plain_name
@@ -41,11 +42,9 @@ def read_woocommerce_csv(documents: list[Document], context: Context) -> list[Fe
         raise UnreadableFeed(
             f"this is not WooCommerce's product export in English: it has no column {' or '.join(map(repr, missing))}"
         )
-    rows = [(row.line, row.cells, "") for row in table.rows]
-    rows += [(row.line, row.cells, row.reason) for row in table.refused]
     records = [
         (line, {name: _FORMULA.sub("", cell.strip(), 1) for name, cell in zip(columns, cells, strict=False)}, fault)
-        for line, cells, fault in sorted(rows, key=lambda row: row[0])
+        for line, cells, fault in table.records()
     ]
     products = {key: cells for _, cells, _ in records if not _is(cells, "variation") for key in _keys(cells)}
     parents = [products.get(cells.get("parent", "")) for _, cells, _ in records if _is(cells, "variation")]
@@ -110,14 +109,11 @@ def _item(line: int, cells: Cells, parent: Cells | None, fault: str, context: Co
         "image_url": next(iter(_parts(cells.get("images") or product.get("images", ""))), ""),
         "page_url": context.page(page),
     }
-    try:
-        if fault:
-            raise FeedItemError(fault)  # noqa: TRY301 - reported like any other fault
-        if _is(cells, "variation") and parent is None:
-            raise FeedItemError(f"its parent {cells.get('parent', '')[:60]!r} is not in the file")  # noqa: TRY301
-        return FeedItem(**common, price=_price(cells), availability=_availability(cells))
-    except FeedItemError as reason:
-        return FeedItem(**common, fault=str(reason))
+    if _is(cells, "variation") and parent is None and not fault:
+        fault = f"its parent {cells.get('parent', '')[:60]!r} is not in the file"
+    if fault:
+        return FeedItem(**common, fault=fault)
+    return item_or_fault(common, lambda: {"price": _price(cells), "availability": _availability(cells)})
 
 
 def _attributes(cells: Cells) -> Iterator[tuple[str, list[str]]]:
