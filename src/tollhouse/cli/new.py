@@ -38,30 +38,29 @@ MAX_REFUSED_SHOWN = 5
 _WIDTH = 110
 
 _ENDINGS = ", ".join(ending for form in FORMATS.values() for ending in form.endings)
-From = Annotated[str, Parameter(name="--from", help=f"The table, a file or an address: {_ENDINGS}, or see --format")]
-FormatName = Annotated[str, Parameter(name="--format", help=f"One of {', '.join(FORMATS)}; by default, by the ending")]
-Title = Annotated[str, Parameter(help="Title of the service (default: made from its name)")]
-Licence = Annotated[str, Parameter(help="Licence under which the data may be used")]
-Origin = Annotated[str, Parameter(help="Origin of the data")]
-Price = Annotated[Decimal | None, Parameter(help="USD for a request beyond the free ones (default: x402_price_usd)")]
-Free = Annotated[int | None, Parameter(help="Free requests a day for an address (default: free_per_ip_per_day)")]
-Currency = Annotated[str, Parameter(help="Currency of prices that name none, in product feeds")]
-Site = Annotated[str, Parameter(help="Address of the shop, for relative links in product feeds")]
 
 
 def new(
     service: Annotated[str, Parameter(help="Name of the service, and its prefix")],
     *,
-    table: From,
-    format_name: FormatName = "",
-    title: Title = "",
+    table: Annotated[
+        str, Parameter(name="--from", help=f"The table, a file or an address: {_ENDINGS}, or see --format")
+    ],
+    format_name: Annotated[
+        str, Parameter(name="--format", help=f"One of {', '.join(FORMATS)}; by default, by the ending")
+    ] = "",
+    title: Annotated[str, Parameter(help="Title of the service (default: made from its name)")] = "",
     description: str = "",
-    licence: Licence = UNKNOWN,
-    source: Origin = UNKNOWN,
-    price_usd: Price = None,
-    free_per_day: Free = None,
-    currency: Currency = "",
-    site: Site = "",
+    licence: Annotated[str, Parameter(help="Licence under which the data may be used")] = UNKNOWN,
+    source: Annotated[str, Parameter(help="Origin of the data")] = UNKNOWN,
+    price_usd: Annotated[
+        Decimal | None, Parameter(help="USD for a request beyond the free ones (default: x402_price_usd)")
+    ] = None,
+    free_per_day: Annotated[
+        int | None, Parameter(help="Free requests a day for an address (default: free_per_ip_per_day)")
+    ] = None,
+    currency: Annotated[str, Parameter(help="Currency of prices that name none, in product feeds")] = "",
+    site: Annotated[str, Parameter(help="Address of the shop, for relative links in product feeds")] = "",
     force: Annotated[bool, Parameter(negative=(), help="Replace an existing definition")] = False,
     where: Where = HERE,
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,7 +10,6 @@ import msgspec
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.exports import CSV, NDJSON, csv_rows, ndjson_rows
 from tollhouse.catalogue.items import Item
-from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Handler, Request, Response
@@ -53,73 +53,54 @@ class TableEndpoints:
                 "schema": {"type": "string", "maxLength": 200},
             }
         }
+        of_items = partial(Endpoint, method="GET", terms=terms, tag="items", is_tool=True)
         endpoints = [
-            Endpoint(
+            of_items(
                 id="listItems",
-                method="GET",
                 path="/api/items",
                 summary="List items by filters",
                 description="Text filters compare whole values in any case. A repeated filter matches any of its "
                 "values. Facets are counted as if their own filter were not set.",
                 handler=self.items,
-                terms=terms,
                 query=self._queries.items,
                 responses={JSON: types.page},
-                tag="items",
-                is_tool=True,
                 sample=Example(query={"limit": 5, **counted}),
             ),
-            Endpoint(
+            of_items(
                 id="searchItems",
-                method="GET",
                 path="/api/search",
                 summary="Search items by words",
                 description="Words also match with a typing error; every filter of the list works here too.",
                 handler=self.search,
-                terms=terms,
                 query=self._queries.search,
                 responses={JSON: types.search},
-                tag="items",
-                is_tool=True,
                 sample=Example(query={"q": words, "limit": 5}),
             ),
-            Endpoint(
+            of_items(
                 id="getItem",
-                method="GET",
                 path="/api/items/{id}",
                 summary="Get one item",
                 handler=self.one,
-                terms=terms,
                 path_parameters=identity,
                 responses={JSON: types.single},
-                tag="items",
-                is_tool=True,
             ),
-            Endpoint(
+            of_items(
                 id="listSimilarItems",
-                method="GET",
                 path="/api/items/{id}/similar",
                 summary="List items with a similar title and equal values",
                 handler=self.similar,
-                terms=terms,
                 query=SimilarQuery,
                 path_parameters=identity,
                 responses={JSON: types.similar},
-                tag="items",
-                is_tool=True,
                 sample=Example(query={"limit": 3}),
             ),
-            Endpoint(
+            of_items(
                 id="suggest",
-                method="GET",
                 path="/api/suggest",
                 summary="Complete typed words",
                 handler=self.suggest,
-                terms=terms,
                 query=SuggestQuery,
                 responses={JSON: Suggestions},
-                tag="items",
-                is_tool=True,
                 sample=Example(query={"q": words[:3]}),
             ),
         ]
@@ -221,13 +202,12 @@ class TableEndpoints:
 
         async def make() -> Response:
             # Encoding a large table takes longer than the event loop should wait.
-            body = await asyncio.to_thread(lambda: encode(self._every(query, names)))
+            body = await asyncio.to_thread(
+                lambda: encode(self._visible(item, names) for item in self._catalogue.items(query))
+            )
             return Response(body, media_type, compute_etag(body))
 
         return await self._responses.get((media_type, msgspec.json.encode(request.query)), make)
-
-    def _every(self, query: CatalogueQuery, names: list[str]) -> Iterator[Item]:
-        return (self._visible(item, names) for item in self._catalogue.items(query))
 
     def _item(self, request: Request[Any, None]) -> Item:
         item = self._catalogue.get(request.path["id"])

@@ -116,7 +116,13 @@ class TableLoader:
         items: TableItems | None = None
         fault = ""
         try:
-            documents = await load_documents(self._declaration, allow_loopback=self._allow_loopback)
+            documents = await load(
+                self._declaration.location,
+                FORMATS[self._declaration.table.format],
+                lambda progress: log.debug("table fetching", table=self._declaration.name, detail=progress),
+                allow_loopback=self._allow_loopback,
+                max_bytes=MAX_FILE_BYTES,
+            )
         except UnreadableFeed as error:
             fault = str(error)
         except OSError as error:
@@ -180,19 +186,6 @@ def open_loader(
     """The loader and its catalogue, which is empty before it has loaded."""
     catalogue = Catalogue(catalogue_name(declaration), build_schema(declaration), database)
     return TableLoader(declaration, database, catalogue, allow_loopback=allow_loopback), catalogue
-
-
-async def load_documents(declaration: Declaration, *, allow_loopback: bool = False) -> list[Document]:
-    """The bytes of the table. Raises UnreadableFeed, and OSError for a file that cannot be opened."""
-    form = FORMATS[declaration.table.format]
-    table = declaration.name
-    return await load(
-        declaration.location,
-        form,
-        lambda progress: log.debug("table fetching", table=table, detail=progress),
-        allow_loopback=allow_loopback,
-        max_bytes=MAX_FILE_BYTES,
-    )
 
 
 def parse_table(source: Source, documents: list[Document]) -> Table:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
@@ -29,19 +30,21 @@ _CENTS = 2
 _UNSOLD = frozenset({"draft", "archived"})
 
 
-def read_public(documents: list[Document], context: Context) -> list[FeedItem]:
-    """`/products.json`: prices are decimal strings, `available` says whether a variant is in stock."""
-    return list(_items(documents, context, "public"))
+def read_shopify(documents: list[Document], context: Context, dialect: Dialect) -> list[FeedItem]:
+    """The variants of every product.
 
-
-def read_admin(documents: list[Document], context: Context) -> list[FeedItem]:
-    """The Admin API's products: tags are one string, stock is counted, drafts and archived products are left out."""
-    return list(_items(documents, context, "admin"))
-
-
-def read_js(documents: list[Document], context: Context) -> list[FeedItem]:
-    """`/products/<handle>.js`, one product or a list of them: prices are whole cents."""
-    return list(_items(documents, context, "js"))
+    `public` is `/products.json`: prices are decimal strings, `available` says whether a variant is in stock. `admin`:
+    tags are one string, stock is counted, drafts and archived products are left out. `js` is `/products/<handle>.js`,
+    one product or a list of them: prices are whole cents.
+    """
+    items: list[FeedItem] = []
+    products = [product for document in documents for product in _products(document)]
+    for number, product in enumerate(products, start=1):
+        if not isinstance(product, dict):
+            items.append(FeedItem(line=number, fault="the entry is not an object"))
+        elif dialect != "admin" or product.get("status") not in _UNSOLD:
+            items += product_items(product, [number], context, dialect)
+    return items
 
 
 def product_items(product: Object, lines: Sequence[int], context: Context, dialect: Dialect) -> Iterator[FeedItem]:
@@ -72,15 +75,6 @@ def product_items(product: Object, lines: Sequence[int], context: Context, diale
             yield FeedItem(**item, price=price, availability=_availability(product, variant, dialect))
         except FeedItemError as fault:
             yield FeedItem(**item, fault=str(fault))
-
-
-def _items(documents: list[Document], context: Context, dialect: Dialect) -> Iterator[FeedItem]:
-    products = [product for document in documents for product in _products(document)]
-    for number, product in enumerate(products, start=1):
-        if not isinstance(product, dict):
-            yield FeedItem(line=number, fault="the entry is not an object")
-        elif dialect != "admin" or product.get("status") not in _UNSOLD:
-            yield from product_items(product, [number], context, dialect)
 
 
 def _products(document: Document) -> list[Any]:
@@ -172,7 +166,7 @@ register(
         name="shopify",
         help="Shopify's public `/products.json`; every page when given an address",
         prices="decimal strings",
-        read_items=read_public,
+        read_items=partial(read_shopify, dialect="public"),
         fetch_pages=_fetch_pages,
         names_currency=False,
     ),
@@ -180,14 +174,14 @@ register(
         name="shopify-admin",
         help="products of Shopify's Admin API; drafts and archived products are left out, stock is counted",
         prices="decimal strings",
-        read_items=read_admin,
+        read_items=partial(read_shopify, dialect="admin"),
         names_currency=False,
     ),
     Format(
         name="shopify-js",
         help="Shopify's `/products/<handle>.js`, one product or a list",
         prices="whole cents",
-        read_items=read_js,
+        read_items=partial(read_shopify, dialect="js"),
         names_currency=False,
     ),
 )
