@@ -329,7 +329,7 @@ async def test_recording_makes_an_alert_true_once(house, hook, settings):
     assert states == ["met", "not_met", "not_met"]
     feed = EventsFeed(house.database, recorded=True)
     await feed.refresh()
-    seen = [one for one in feed.events if (one.category, one.geo.country) == ("Battles", "Ethiopia")]
+    seen = [one for one in feed.window.events if (one.category, one.geo.country) == ("Battles", "Ethiopia")]
     assert (await house.alert(made["id"]))["state"]["value"] == len(seen)
     assert [event["id"] for event in events] == [one.id for one in seen[:20]]
 

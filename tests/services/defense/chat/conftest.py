@@ -41,8 +41,8 @@ async def load_recorded(folder: Path) -> Recorded:
         brief = BriefFeed(context.database, events, news)
         snapshot = await Snapshots(context.database, events, news, brief).present(None)
         plain = {
-            "as_of": events.as_of.isoformat(),
-            "events": list(events.events),
+            "as_of": events.window.as_of.isoformat(),
+            "events": list(events.window.events),
             "stories": news.window.stories,
             "entities": news.window.entities,
             "brief": snapshot.holdings.brief,

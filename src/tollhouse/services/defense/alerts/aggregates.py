@@ -6,7 +6,7 @@ from itertools import product
 
 from msgspec import Struct
 
-from tollhouse.services.defense.alerts.metrics import BINS, MINUTES_PER_BIN, Histogram, empty_histogram
+from tollhouse.services.defense.alerts.metrics import BINS, MINUTES_PER_BIN, Histogram
 from tollhouse.services.defense.alerts.rule import SEVERITY, Key
 from tollhouse.services.defense.events.event import Category, EventEntry, SeverityTier
 
@@ -100,14 +100,11 @@ class Aggregates:
     def ids(self, key: Key, test: SampleTest | None = None) -> Iterator[str]:
         """The events that a key selects and that pass the test."""
         for cell in self._cells.get(key, ()):
-            if test is None:
-                yield from self._ids[cell]
-            else:
-                yield from (event_id for event_id in self._ids[cell] if test(self.samples[event_id]))
+            yield from (event_id for event_id in self._ids[cell] if test is None or test(self.samples[event_id]))
 
     def histogram(self, key: Key, test: SampleTest | None = None) -> Histogram:
         """The events that a key selects and that pass the test, by age."""
-        histogram = empty_histogram()
+        histogram = Histogram([0] * BINS, [0] * BINS, [0] * BINS)
         for cell in self._cells.get(key, ()):
             severity, sums = SEVERITY[cell[2]], self._sums[cell]
             if test is not None:

@@ -27,14 +27,12 @@ from tollhouse.services.defense.alerts.metrics import (
     MINUTES_PER_BIN,
     BriefFigures,
     Histogram,
-    brief_figure,
-    counted_key,
     counted_value,
     measure,
     production_lines,
 )
 from tollhouse.services.defense.alerts.monitor import AlertWindow, to_integer, window_ending
-from tollhouse.services.defense.alerts.rule import BRIEF, SEVERITY, STALENESS, Rule
+from tollhouse.services.defense.alerts.rule import BRIEF, COUNTED_FIGURES, SEVERITY, STALENESS, Rule
 from tollhouse.services.defense.events.event import Event
 from tollhouse.services.defense.events.filter import EventFilter, event_tests
 from tollhouse.services.defense.events.history import (
@@ -113,7 +111,7 @@ async def _read(connection: Transaction, served: ServedPool, rule: Rule, hours: 
     filters: EventFilter = rule.filters
     if rule.metric.startswith(BRIEF):
         # A figure that is not a count is made from battles.
-        category, _, tier = counted_key(brief_figure(rule.metric)) or ("Battles", None, None)
+        category, _, tier = COUNTED_FIGURES.get(rule.metric.removeprefix(BRIEF)) or ("Battles", None, None)
         filters = EventFilter(category=category, severity_tier=tier)
     story_by_event = await stories_after(connection, served.pool, after)
     naming = frozenset[str]()
@@ -163,8 +161,8 @@ def _value_at(rule: Rule, history: _History) -> Callable[[int], float | None]:
     if not rule.metric.startswith(BRIEF):
         timeline = _Timeline(history)
         return lambda at: measure(rule.metric, timeline.histogram(at), rule.window_hours, timeline.read(at))
-    figure = brief_figure(rule.metric)
-    if counted_key(figure) is not None:
+    figure = rule.metric.removeprefix(BRIEF)
+    if figure in COUNTED_FIGURES:
         timeline = _Timeline(history)
         return lambda at: counted_value(timeline.histogram(at))
     figures = BriefFigures(production_lines(history.lines))

@@ -10,12 +10,10 @@ from tollhouse.services.defense.alerts.metrics import (
     BINS,
     HOURS,
     BriefFigures,
-    brief_figure,
-    counted_key,
     counted_value,
     measure,
 )
-from tollhouse.services.defense.alerts.rule import BRIEF, SEVERITY, STALENESS, Key, Rule
+from tollhouse.services.defense.alerts.rule import BRIEF, COUNTED_FIGURES, SEVERITY, STALENESS, Key, Rule
 from tollhouse.services.defense.brief.production import Line
 from tollhouse.services.defense.events.event import Event
 from tollhouse.services.defense.events.filter import EventFilter, event_tests
@@ -177,11 +175,12 @@ class Evaluator:
         figures: dict[str, list[ActiveAlert]] = {}
         for alert in (self.alerts[alert_id] for alert_id in alert_ids if alert_id in self.alerts):
             rule = alert.rule
-            key = counted_key(brief_figure(rule.metric)) if _kind(rule) == BRIEF else rule.key
+            figure = rule.metric.removeprefix(BRIEF)
+            key = COUNTED_FIGURES.get(figure) if _kind(rule) == BRIEF else rule.key
             if rule.metric == STALENESS:
                 results[alert.id] = _staleness(alert, last_success)
             elif key is None:
-                figures.setdefault(brief_figure(rule.metric), []).append(alert)
+                figures.setdefault(figure, []).append(alert)
             else:
                 counted.setdefault((key, self._unindexed.get(alert.id)), []).append(alert)
         for (key, unindexed), alerts in counted.items():

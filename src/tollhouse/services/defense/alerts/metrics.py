@@ -3,15 +3,13 @@
 from collections.abc import Callable, Sequence
 from math import sqrt
 from statistics import median
-from typing import get_args
 
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.defense.alerts.rule import BRIEF, SEVERITY, Key
 from tollhouse.services.defense.brief.capability import capability_gaps, demand, gap_score, naming_events, unmet_request
 from tollhouse.services.defense.brief.production import CATEGORIES, Line, bundled_lines, production_summary
-from tollhouse.services.defense.events.event import Category, Event
+from tollhouse.services.defense.events.event import Event
 
 MINUTES_PER_BIN = 15
 BINS_PER_HOUR = 4
@@ -32,11 +30,6 @@ class Histogram(Struct, frozen=True):
     counts: list[int]
     deaths: list[int]
     worst: list[int]
-
-
-def empty_histogram() -> Histogram:
-    """A histogram of no events."""
-    return Histogram([0] * BINS, [0] * BINS, [0] * BINS)
 
 
 def measure(metric: str, histogram: Histogram, hours: int, read: Sequence[bool]) -> float | None:
@@ -89,25 +82,8 @@ def deviations(count: float, before: Sequence[float]) -> float | None:
 
 HOURS = 24
 
-_COUNTED_FIGURES: dict[str, Key] = {
-    "battle_events_24h": ("Battles", None, None),
-    "events_24h": (None, None, None),
-    **{f"by_category.{category}": (category, None, None) for category in get_args(Category)},
-    **{f"by_severity.{tier}": (None, None, tier) for tier in SEVERITY},
-}
-
 _GAP = "gap_score."
 _MOST_CACHED_NAMES = 100_000
-
-
-def brief_figure(metric: str) -> str:
-    """The figure of the brief that a metric names."""
-    return metric.removeprefix(BRIEF)
-
-
-def counted_key(figure: str) -> Key | None:
-    """The events that a figure of the brief counts, None for a figure that is not a count."""
-    return _COUNTED_FIGURES.get(figure)
 
 
 def counted_value(histogram: Histogram) -> float:

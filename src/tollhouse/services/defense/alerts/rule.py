@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict, replace
@@ -42,6 +42,14 @@ _COMPARE: dict[Operator, Callable[[float, float], bool]] = {
 
 # The filters that events are indexed by: category, the country's alpha-2 code and severity tier. None matches any.
 Key = tuple[Category | None, str | None, SeverityTier | None]
+
+# The figures of the brief that count events, by the name that follows `brief:`, with the events that they count.
+COUNTED_FIGURES: dict[str, Key] = {
+    "battle_events_24h": ("Battles", None, None),
+    "events_24h": (None, None, None),
+    **{f"by_category.{category}": (category, None, None) for category in get_args(Category)},
+    **{f"by_severity.{tier}": (None, None, tier) for tier in SEVERITY},
+}
 
 
 class AlertFilters(EventFilter, frozen=True, kw_only=True):
@@ -85,21 +93,10 @@ class Rule(Struct, frozen=True):
         return replace(self, cooldown_minutes=other.cooldown_minutes) == other
 
 
-def brief_figures() -> list[str]:
-    """The figures of the brief that a rule can use, by the name that follows `brief:`."""
-    return [
-        "total_market_value_b",
-        "battle_events_24h",
-        "events_24h",
-        *(f"by_category.{name}" for name in ("Battles", "Protests", "Political", "Economic")),
-        *(f"by_severity.{name}" for name in SEVERITY),
-        *(f"gap_score.{area}" for area in area_words()),
-    ]
-
-
 def metrics() -> list[str]:
     """The names of all metrics."""
-    return [*COUNTED_METRICS, STALENESS, *(BRIEF + figure for figure in brief_figures())]
+    figures = ("total_market_value_b", *COUNTED_FIGURES, *(f"gap_score.{area}" for area in area_words()))
+    return [*COUNTED_METRICS, STALENESS, *(BRIEF + figure for figure in figures)]
 
 
 Name = Annotated[

@@ -34,7 +34,7 @@ class TopStory(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """Who said what a part of the brief rests on. `used_for` are members of the brief."""
+    """The source of some figures of the brief. `used_for` are members of the brief."""
 
     name: str
     url: str
@@ -69,7 +69,7 @@ class Brief(Struct, frozen=True):
 
 
 class Day(Struct, frozen=True):
-    """What the feed knows when a brief is asked for: two adjoining windows of 24 hours and whose events they are."""
+    """The input of a brief: two adjoining windows of 24 hours, their provider and its coverage."""
 
     as_of: datetime | None
     window: Sequence[Event]
@@ -108,7 +108,7 @@ class BriefFeed:
 
     async def brief(self, _request: Request[Any, Any]) -> Response:
         """The brief of the current windows."""
-        events, news = self._events.events, self._news.window
+        events, news = self._events.window.events, self._news.window
         if self._response is None or self._built_from[0] is not events or self._built_from[1] is not news:
             async with self._database.reading() as connection:
                 packed = await store.read_document_body(connection, store.PRODUCTION_LINES)
@@ -119,8 +119,8 @@ class BriefFeed:
 
     def _build(self, lines: Sequence[Line]) -> Response:
         day = Day(
-            as_of=self._events.as_of,
-            window=self._events.events,
+            as_of=self._events.window.as_of,
+            window=self._events.window.events,
             previous=self._events.previous,
             top_stories=[
                 TopStory(story.id, story.title, story.article_count, story.source_count, story.significance)

@@ -138,22 +138,16 @@ def chosen(columns: Columns, fiscal_year: int, kind: Kind) -> YearColumn:
 def _years(row: Sequence[str]) -> dict[YearColumn, int]:
     years: dict[YearColumn, int] = {}
     for place, cell in enumerate(row):
-        column = _year_column(cell)
-        if column is None:
+        header = _MONEY.fullmatch(_UNIT.sub("", _plain(cell)).strip())
+        # A percentage or a difference of years is no amount.
+        if header is None or any(word in header["stage"] for word in ("%", "percent", "change")):
             continue
+        kind: Kind = "quantity" if header["kind"] in {"quantity", "qty"} else "amount"
+        column = YearColumn(int(header["year"]), header["stage"].strip(), kind)
         if column in years:
             raise ValueError(f"The column {cell!r} is there twice.")
         years[column] = place
     return years
-
-
-def _year_column(cell: str) -> YearColumn | None:
-    header = _MONEY.fullmatch(_UNIT.sub("", _plain(cell)).strip())
-    # A percentage or a difference of years is no amount.
-    if header is None or any(word in header["stage"] for word in ("%", "percent", "change")):
-        return None
-    kind: Kind = "quantity" if header["kind"] in {"quantity", "qty"} else "amount"
-    return YearColumn(int(header["year"]), header["stage"].strip(), kind)
 
 
 def _lacking(result: Columns) -> list[str]:

@@ -60,11 +60,6 @@ def billions(amount_k: int) -> float:
     return round(amount_k / 1_000_000, 6)
 
 
-def relative_change(before: int, after: int) -> float | None:
-    """The change as a share of what was before; None where nothing was."""
-    return (after - before) / before if before > 0 else None
-
-
 def _direction(fy2025_k: int, fy2026_k: int, fy2027_k: int) -> Direction:
     """`lapsing`: nothing requested. `new`: nothing before FY2026. Else from the two steps, see `_step`."""
     if fy2027_k <= 0:
@@ -79,15 +74,14 @@ def _direction(fy2025_k: int, fy2026_k: int, fy2027_k: int) -> Direction:
 
 def _step(before: int, after: int) -> int:
     """1 or -1 for a change of at least `NOTABLE_CHANGE`, 0 for a smaller one."""
-    change = relative_change(before, after)
-    if change is None:
+    if before <= 0:
         return 1 if after > 0 else 0
+    change = (after - before) / before
     return 0 if abs(change) < NOTABLE_CHANGE else 1 if change > 0 else -1
 
 
 # The newest year whose money is granted: FY2027 is only asked for.
 FISCAL_YEAR = "FY2026"
-NO_QUANTITY = "the transcription holds amounts, no quantities"
 
 CATEGORIES = {
     "air_missile_defense": "Air and missile defense",
@@ -167,7 +161,11 @@ def production_summary(lines: Sequence[Line]) -> ProductionSummary:
         basis=_basis(len(funded), len(lines)),
         fiscal_year=FISCAL_YEAR,
         programs=[_program(line) for line in funded],
-        cautions=_cautions(funded),
+        cautions=[
+            "Transcribed by a third party from the exhibit; only three nets were checked against it.",
+            "A trend is that of a line: a programme may continue under another line or account.",
+            *(f"{line.name} ({line.account} {line.code}): {line.caution}" for line in funded if line.caution),
+        ],
     )
 
 
@@ -185,7 +183,7 @@ def _program(line: Line) -> Program:
         category=CATEGORIES[line.area],
         value_b=billions(line.fy2026_k),
         quantity=None,
-        quantity_reason=NO_QUANTITY,
+        quantity_reason="the transcription holds amounts, no quantities",
         trend=funding_trend(line.fy2025_k, line.fy2026_k, line.fy2027_k, line.caution),
         source=citation(line),
     )
@@ -200,13 +198,3 @@ def _basis(funded: int, known: int) -> str:
         "inferred; it is the newest year whose money is granted. No years are added together, and no grand total of "
         "the exhibit is used."
     )
-
-
-def _cautions(funded: Sequence[Line]) -> list[str]:
-    """What a reader must know about single lines, once each."""
-    named = [f"{line.name} ({line.account} {line.code}): {line.caution}" for line in funded if line.caution]
-    return [
-        "Transcribed by a third party from the exhibit; only three nets were checked against it.",
-        "A trend is that of a line: a programme may continue under another line or account.",
-        *named,
-    ]

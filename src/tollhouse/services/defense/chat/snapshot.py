@@ -185,18 +185,18 @@ class Snapshots:
 
     async def present(self, request: Request[Any, Any]) -> Snapshot:
         """The current snapshot. Raises Problem `upstream-unavailable` while nothing is stored."""
-        as_of = self._events.as_of
-        if as_of is None:
+        window = self._events.window
+        if window.as_of is None:
             raise Problem(
                 "upstream-unavailable", "No provider has answered yet, and nothing is stored.", upstream="gdelt"
             )
         brief = await self._brief.brief(request)
-        built_from = (self._events.events, self._news.window, brief)
+        built_from = (window.events, self._news.window, brief)
         if self._snapshot is None or any(map(is_not, built_from, self._built_from)):
             holdings = Holdings(
-                as_of,
-                self._events.source,
-                self._events.entries,
+                window.as_of,
+                window.source,
+                window.entries,
                 self._news.window.stories,
                 self._news.window.entities,
                 msgspec.json.decode(brief.body, type=Brief),

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from tollhouse.http.terms import KEY_OR_AGENT
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.live_events import WHOLE, Coverage
-from tollhouse.services.defense.events.event import WINDOW_HOURS, Event, EventEntry, FeedSource, read_record
+from tollhouse.services.defense.events.event import WINDOW_HOURS, Event, EventEntry, read_record
 from tollhouse.services.defense.events.filter import applied_filters
 from tollhouse.services.defense.events.history import (
     FATALITIES_BACK,
@@ -92,38 +92,18 @@ class EventDetail(Event, frozen=True):
 
 
 class EventsFeed:
-    """The events of the last 24 hours. With `recorded` True, only recordings are served."""
+    """The events of the last 24 hours in `window`. With `recorded` True, only recordings are served."""
 
     def __init__(self, database: Database, *, recorded: bool | None) -> None:
         self._database = database
         self._recorded = recorded
-        self._window = EventWindow([], None, "recorded")
+        self.window = EventWindow([], None, "recorded")
         self._synced: SyncedEvents[EventEntry] = SyncedEvents(lambda entry: entry)
         self._revisions: list[int] | None = None
         self._pages: dict[tuple[EventsQuery, str, bool], Response] = {}
         self.pool: SourceMode = "local"
         self.previous: Sequence[Event] = []
         self.coverage = WHOLE
-
-    @property
-    def as_of(self) -> datetime | None:
-        """The end of the window, None while nothing is stored."""
-        return self._window.as_of
-
-    @property
-    def source(self) -> FeedSource:
-        """Whether the window is live or a recording."""
-        return self._window.source
-
-    @property
-    def entries(self) -> Sequence[EventEntry]:
-        """The window's events with their filter data, most significant first."""
-        return self._window.entries
-
-    @property
-    def events(self) -> Sequence[Event]:
-        """The window's events, most significant first."""
-        return self._window.events
 
     async def page(self, request: Request[EventsQuery, None]) -> Response:
         """`GET /feeds/events`. Pages are cached until the events change."""
@@ -137,7 +117,7 @@ class EventsFeed:
         return response
 
     async def _build_page(self, query: EventsQuery, media_type: str) -> Response:
-        window = self._window
+        window = self.window
         if window.as_of is None:
             raise Problem(
                 "upstream-unavailable", "The events provider has not answered yet, and nothing is stored.",
@@ -209,13 +189,13 @@ class EventsFeed:
                 return
             served = await served_pool(connection, recorded=self._recorded)
             if served is None:
-                self._window, self.pool = EventWindow([], None, "recorded"), "local"
+                self.window, self.pool = EventWindow([], None, "recorded"), "local"
             else:
                 await self._sync(connection, served)
         self._revisions = current
         # A new dict: a page that is being built now belongs to the previous window.
         self._pages = {}
-        log.info("events refreshed", events=len(self._window), source=self.source)
+        log.info("events refreshed", events=len(self.window), source=self.window.source)
 
     async def _sync(self, connection: Transaction, served: ServedPool) -> None:
         """Build the window of the last 24 hours, and `previous` of the 24 hours before."""
@@ -237,19 +217,19 @@ class EventsFeed:
             previous = [entry.event for slot, entry in items if before < slot <= begin]
             return EventWindow(entries, served.as_of, "live" if served.pool == "provider" else "recorded"), previous
 
-        self._window, self.previous = await asyncio.to_thread(split)
+        self.window, self.previous = await asyncio.to_thread(split)
         self.pool, self.coverage = served.pool, coverage
 
     def facts(self) -> dict[str, Any]:
         """The feed's part of the health response."""
-        as_of = self._window.as_of
-        return {"events": len(self._window), "source": self._window.source, "as_of": as_of and clock.iso(as_of)}
+        as_of = self.window.as_of
+        return {"events": len(self.window), "source": self.window.source, "as_of": as_of and clock.iso(as_of)}
 
     def is_stale(self) -> bool:
         """Whether live data is older than an hour. A recording is never stale."""
-        if self._window.source == "recorded" or self._window.as_of is None:
+        if self.window.source == "recorded" or self.window.as_of is None:
             return False
-        return clock.now() - self._window.as_of > STALE_AFTER
+        return clock.now() - self.window.as_of > STALE_AFTER
 
     def endpoints(self) -> list[Endpoint]:
         """The endpoints of the events feed."""

@@ -206,7 +206,7 @@ class NewsFeeds:
     async def refresh(self) -> None:
         """Read what changed in the store; follow the events feed to another source mode or time."""
         async with self._database.reading() as connection:
-            as_of = self._events.as_of
+            as_of = self._events.window.as_of
             seen = (self._events.pool, as_of, await revision(connection, NEWS_FEED))
             if seen == self._seen or as_of is None:
                 return
@@ -243,7 +243,7 @@ class NewsFeeds:
         raise Problem("not-found", f"There is no {kind} with this id.")
 
     def _about(self, query: StoriesQuery | EntitiesQuery, page: Slice[Any]) -> dict[str, Any]:
-        as_of = self._events.as_of
+        as_of = self._events.window.as_of
         if as_of is None:
             raise Problem(
                 "upstream-unavailable", "No provider has responded yet, and nothing is stored.", upstream="gdelt"
@@ -253,7 +253,7 @@ class NewsFeeds:
             "total": page.total,
             "as_of": clock.iso(as_of),
             "window_hours": WINDOW_HOURS,
-            "source": self._events.source,
+            "source": self._events.window.source,
             "stale": self._events.is_stale(),
             "next_cursor": page.next_cursor,
             "applied_filters": filters(query),
