@@ -12,7 +12,7 @@ TOOL := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 COMPILE := $(TOOL) pyproject.toml
 CHAIN := src/tollhouse/payments/chain
 
-.PHONY: serve demo test check check-format check-lint check-types check-arrows check-unused bench contracts lock clean
+.PHONY: serve demo test check check-format check-lint check-types check-arrows check-unused check-language bench contracts lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -27,7 +27,7 @@ test: .venv/test.stamp
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(ARGS)
 
 # `make -k check` goes on after the first that fails.
-check: check-format check-lint check-types check-arrows check-unused
+check: check-format check-lint check-types check-arrows check-unused check-language
 
 check-format: .venv/check.stamp
 	$(BIN)/ruff format --check .
@@ -45,6 +45,10 @@ check-arrows: .venv/check.stamp
 check-unused: .venv/check.stamp
 	@$(BIN)/vulture > .venv/unused.txt; case $$? in 0|3) ;; *) exit 1 ;; esac
 	@! grep -vE ': unused (variable|attribute) ' .venv/unused.txt
+
+# tools/check_language.py lists the words and what to write instead.
+check-language: .venv/made-in
+	@$(BIN)/python tools/check_language.py docs README.md CHANGELOG.md
 
 bench: .venv/test.stamp
 	@for script in benchmarks/*.py; do \
