@@ -198,7 +198,7 @@ async def stored(data_dir: Path) -> dict[str, Any]:
                          "record": msgspec.json.encode(record(event, moment))}
                         for event in made_slot(chance, moment)
                     ]  # fmt: skip
-                    await events_store.write_events(connection, rows, now)
+                    await events_store.write_at(connection, events_store.event, rows, now)
                     await events_store.write_slot(
                         connection,
                         slot=name,

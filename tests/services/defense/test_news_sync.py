@@ -94,9 +94,9 @@ async def write_some(database, chance, slot):
     ]
     async with database.writing() as connection:
         now = await store.bump_revision(connection, EVENTS_FEED)
-        await store.write_events(connection, rows, now)
+        await store.write_at(connection, store.event, rows, now)
         gone = [f"event_{number}" for number in chance.sample(range(40), chance.choice([0, 0, 3]))]
-        await store.remove_events(connection, pool, gone, now)
+        await store.remove_at(connection, store.EVENTS, pool, gone, now)
 
 
 def upgrade(connection, versions):
@@ -189,7 +189,7 @@ async def test_what_was_stored_before_revisions_is_kept_and_read(empty_database_
     async with database.writing() as connection:
         assert await store.bump_revision(connection, EVENTS_FEED) == 8
         changed = {"pool": "provider", "id": "event_1", "last_slot": "20191024143000", "record": b"new"}
-        await store.write_events(connection, [changed], 8)
+        await store.write_at(connection, store.event, [changed], 8)
     _, held, _ = await held_after_a_look(database, followed, "provider", "")
     assert held[0] == {"event_1": "new"}
     await database.close()

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Literal
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from msgspec import Struct
 
@@ -64,7 +64,10 @@ def clean_url(link: str, base: str = "") -> str:
         return ""
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or "@" in parts.netloc:
         return ""
-    url = parts._replace(netloc=_netloc(parts, port), query=_untracked(parts.query), fragment="").geturl()
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    netloc = host if port in {None, _DEFAULT_PORTS[parts.scheme]} else f"{host}:{port}"
+    pairs = [pair for pair in parts.query.split("&") if not _TRACKING.fullmatch(pair.partition("=")[0])]
+    url = parts._replace(netloc=netloc, query="&".join(pairs), fragment="").geturl()
     return url if len(url) <= LONGEST_URL else ""
 
 
@@ -85,15 +88,3 @@ def bare_host(host: str) -> str:
         if first not in {"www", "www1", "www2", "www3", "m", "mobile", "amp"} or "." not in rest:
             return name
         name = rest
-
-
-def _netloc(parts: SplitResult, port: int | None) -> str:
-    host = parts.hostname or ""
-    name = f"[{host}]" if ":" in host else host
-    return name if port in {None, _DEFAULT_PORTS[parts.scheme]} else f"{name}:{port}"
-
-
-def _untracked(query: str) -> str:
-    if not query:
-        return ""
-    return "&".join(pair for pair in query.split("&") if not _TRACKING.fullmatch(pair.partition("=")[0]))

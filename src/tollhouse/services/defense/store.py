@@ -63,6 +63,16 @@ async def write_at(connection: Transaction, table: Table, rows: Sequence[Mapping
     await upsert(connection, table, [{**row, "revision": number} for row in rows])
 
 
+async def remove_at(connection: Transaction, source: Source, pool: str, ids: Sequence[str], number: int) -> None:
+    """Delete rows as removed at a revision."""
+    table = source.table
+    for start in range(0, len(ids), CHUNK):
+        chosen = table.c.id.in_(ids[start : start + CHUNK])
+        await connection.execute(delete(table).where(table.c.pool == pool, chosen))
+    if ids:
+        await mark_removed(connection, source.feed, number)
+
+
 async def mark_removed(connection: Transaction, feed: str, number: int) -> None:
     """Record that rows which readers may hold were removed at a revision."""
     await set_revision(connection, _removals(feed), number)
@@ -232,20 +242,6 @@ async def write_slot(connection: AsyncConnection, **values: object) -> None:
 async def write_rows(connection: AsyncConnection, rows: Sequence[dict[str, object]]) -> None:
     """Write rows by event and slot."""
     await upsert(connection, event_rows, rows)
-
-
-async def write_events(connection: AsyncConnection, rows: Sequence[dict[str, object]], number: int) -> None:
-    """Write events at a revision."""
-    await write_at(connection, event, rows, number)
-
-
-async def remove_events(connection: AsyncConnection, pool: str, ids: Sequence[str], number: int) -> None:
-    """Delete events at a revision."""
-    for start in range(0, len(ids), CHUNK):
-        chosen = event.c.id.in_(ids[start : start + CHUNK])
-        await connection.execute(delete(event).where(event.c.pool == pool, chosen))
-    if ids:
-        await mark_removed(connection, EVENTS_FEED, number)
 
 
 async def delete_before(connection: AsyncConnection, pool: str, slot: str, *, is_seen: bool) -> None:

@@ -102,7 +102,7 @@ class House:
                 }
                 for one in records
             ]
-            await store.write_events(connection, rows, number)
+            await store.write_at(connection, store.event, rows, number)
             await store.write_slot(
                 connection, slot=compact(slot), pool=pool, origin="file", md5=str(number), rows=1, bad_rows=0,
                 ingested_at="2026-03-10T12:00:00Z",
@@ -111,7 +111,7 @@ class House:
     async def remove(self, *records: EventRecord, pool: str = "provider") -> None:
         async with self.database.writing(lock="ingest") as connection:
             number = await bump_revision(connection, EVENTS_FEED)
-            await store.remove_events(connection, pool, [one.id for one in records], number)
+            await store.remove_at(connection, store.EVENTS, pool, [one.id for one in records], number)
 
     async def tell_story(
         self, number: int, records: list[EventRecord], entities: list[dict[str, Any]], voices=1
@@ -125,11 +125,11 @@ class House:
                 "entities": [entity["id"] for entity in entities],
             }  # fmt: skip
             row = {"pool": "provider", "last_seen": compact(NOON)}
-            await news.write_published(
-                connection, "story", [{**row, "id": identity, "body": msgspec.json.encode(story)}], now
+            await store.write_at(
+                connection, news.story, [{**row, "id": identity, "body": msgspec.json.encode(story)}], now
             )
             rows = [{**row, "id": entity["id"], "body": msgspec.json.encode(entity)} for entity in entities]
-            await news.write_published(connection, "entity", rows, now)
+            await store.write_at(connection, news.entity, rows, now)
 
 
 def rule(**members: Any) -> dict[str, Any]:

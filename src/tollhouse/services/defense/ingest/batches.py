@@ -84,8 +84,8 @@ async def ingest_export(
                 continue  # another process ingested a file meanwhile; its rows may belong to these events
             now = await store.bump_revision(connection, EVENTS_FEED)
             await store.write_rows(connection, batch.rows)
-            await store.write_events(connection, batch.records, now)
-            await store.remove_events(connection, pool, batch.removed, now)
+            await store.write_at(connection, store.event, batch.records, now)
+            await store.remove_at(connection, store.EVENTS, pool, batch.removed, now)
             await store.write_slot(
                 connection, slot=slot, pool=pool, origin=origin, md5=digest, rows=len(parsed.rows),
                 bad_rows=len(parsed.bad), ingested_at=clock.iso(clock.now()),

@@ -89,20 +89,16 @@ class FeedReader:
         if len(self._path) > DEEPEST:
             raise ValueError(f"the feed nests deeper than {DEEPEST} elements")
         if len(self._path) == 1:
-            self._root(local, attributes)
+            if local.removeprefix("rdf:") not in _ROOTS:
+                raise ValueError(f"not a feed: the root element is <{local[:30]}>")
+            self.document.base, self.document.language = attributes.get("xml:base", ""), attributes.get("xml:lang", "")
         elif self._entry is None and local in _ENTRIES:
             self._entry = Entry(base=attributes.get("xml:base", ""), language=attributes.get("xml:lang", ""))
             self._entry_depth = len(self._path)
         elif self._name:
             self._text(" ")
-        elif self._is_field():
+        elif local != "channel" and self._is_field():
             self._begin(local, attributes)
-
-    def _root(self, local: str, attributes: dict[str, str]) -> None:
-        if local.removeprefix("rdf:") not in _ROOTS:
-            raise ValueError(f"not a feed: the root element is <{local[:30]}>")
-        self.document.base = attributes.get("xml:base", "")
-        self.document.language = attributes.get("xml:lang", "")
 
     def _is_field(self) -> bool:
         """Whether the element is a direct child of an entry, the feed or its channel."""
@@ -111,8 +107,6 @@ class FeedReader:
         return len(self._path) == 2 or (len(self._path) == 3 and self._path[1] == "channel")
 
     def _begin(self, local: str, attributes: dict[str, str]) -> None:
-        if local == "channel":
-            return
         self._name, self._pieces, self._length = local, [], 0
         if local == "link" and "href" in attributes:
             self._name = "link" if attributes.get("rel", "alternate") == "alternate" else "link." + attributes["rel"]
@@ -123,28 +117,21 @@ class FeedReader:
     def _end(self, _name: str) -> None:
         depth = len(self._path)
         if self._name and self._is_field():
-            self._store_field()
+            fields = self.document.fields if self._entry is None else self._entry.fields
+            text = "".join(self._pieces).strip()
+            # Keep the first non-empty field of a name.
+            if text and not fields.get(self._name):
+                fields[self._name] = text
+            self._name = ""
         elif self._entry is not None and depth == self._entry_depth:
-            self._finish_entry()
+            if len(self.document.entries) < MOST_ENTRIES:
+                self.document.entries.append(self._entry)
+            else:
+                self.document.left_out += 1
+            self._entry = None
         elif self._name:
             self._text(" ")
         self._path.pop()
-
-    def _store_field(self) -> None:
-        fields = self.document.fields if self._entry is None else self._entry.fields
-        text = "".join(self._pieces).strip()
-        # Keep the first non-empty field of a name.
-        if text and not fields.get(self._name):
-            fields[self._name] = text
-        self._name = ""
-
-    def _finish_entry(self) -> None:
-        assert self._entry is not None
-        if len(self.document.entries) < MOST_ENTRIES:
-            self.document.entries.append(self._entry)
-        else:
-            self.document.left_out += 1
-        self._entry = None
 
     def _text(self, text: str) -> None:
         if self._name and self._length < LONGEST_FIELD:

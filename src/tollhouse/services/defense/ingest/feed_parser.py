@@ -35,27 +35,14 @@ def read_moment(text: str) -> datetime | None:
     tidy = " ".join(text[:_LONGEST].split())
     if not tidy:
         return None
-    moment = _iso(tidy) or _rfc(_ZONE.sub(lambda zone: _ZONES.get(zone[0], zone[0]), tidy))
-    if moment is None:
-        return None
-    try:
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except OverflowError:
-        return None
-
-
-def _iso(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def _rfc(text: str) -> datetime | None:
-    try:
-        return parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+    zoned = _ZONE.sub(lambda zone: _ZONES.get(zone[0], zone[0]), tidy)
+    for parse, stated in ((datetime.fromisoformat, tidy), (parsedate_to_datetime, zoned)):
+        try:
+            moment = parse(stated)
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            continue
+    return None
 
 
 LONGEST_TITLE = 300

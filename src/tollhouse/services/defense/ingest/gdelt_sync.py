@@ -72,7 +72,8 @@ class GdeltClient:
 
     async def download(self, file: ListedFile) -> bytes:
         """Download a file and verify its announced size and MD5."""
-        name = _name(file)
+        # The file name alone: downloads use the configured host, whatever host a list names.
+        name = urlsplit(file.url).path.rpartition("/")[2]
         if file.size > FILE_CAP_BYTES:
             raise UpstreamFailure("too-large", f"{name}: announced with {file.size} bytes, more than {FILE_CAP_BYTES}")
         raw = await self._get(name, file.size)
@@ -102,11 +103,6 @@ class GdeltClient:
             for slot, listed in sorted(slots.items())
             if "export" in listed
         ]
-
-
-def _name(file: ListedFile) -> str:
-    """The file name alone: downloads use the configured host, whatever host a list names."""
-    return urlsplit(file.url).path.rpartition("/")[2]
 
 
 log = logger("ingest")

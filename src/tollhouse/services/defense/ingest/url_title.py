@@ -84,7 +84,8 @@ def headline_words(url: str) -> list[str]:
     host, path, query = match.groups()
     parts = [unquote_plus(part) for part in path.split("/") if len(part) > 7]
     if host.endswith("reuters.com"):
-        parts = _without_reuters_slugline(parts)
+        # .../article/us-syria-security-idUS... lists topics; the headline, if any, is the next part.
+        parts = parts[-1:] if len(parts) > 1 else [part for part in parts if "-id" not in part]
     if query and "-" in query:
         parts += [unquote_plus(pair.partition("=")[2]) for pair in query.split("&") if pair.count("-") > 2]
     best: list[str] = []
@@ -107,13 +108,6 @@ def real_words(words: list[str]) -> int:
     return sum(len(_CJK.findall(word)) // 2 or bool(_LETTERS.search(word)) for word in words)
 
 
-def _without_reuters_slugline(parts: list[str]) -> list[str]:
-    # .../article/us-syria-security-idUS... lists topics; the headline, if any, is the next part.
-    if len(parts) > 1:
-        return parts[-1:]
-    return [] if any("-id" in part for part in parts) else parts
-
-
 def _words(part: str) -> list[str]:
     if "." in part:
         part = _EXTENSION.sub("", part)
@@ -126,15 +120,13 @@ def _words(part: str) -> list[str]:
         part = rest
     if len(part) > 36 and _UUID_MIDDLE.search(part):
         part = _UUID.sub(" ", part)
-    words = [word for word in _split(part) if word and ((word.isalpha() and len(word) < 14) or not _is_id(word))]
-    return _trimmed(words)[:MOST_WORDS]
-
-
-def _split(part: str) -> list[str]:
     # Nearly all slugs have only letters, digits and hyphens; splitting those costs a tenth.
     if part.replace("-", "").isalnum():
-        return part.split("-")
-    return [word.lstrip(_EDGES).rstrip(_CLOSING_EDGES) for word in _GAP.split(part)]
+        words = part.split("-")
+    else:
+        words = [word.lstrip(_EDGES).rstrip(_CLOSING_EDGES) for word in _GAP.split(part)]
+    words = [word for word in words if word and ((word.isalpha() and len(word) < 14) or not _is_id(word))]
+    return _trimmed(words)[:MOST_WORDS]
 
 
 def _is_id(word: str) -> bool:
@@ -316,7 +308,9 @@ def _name(text: str, names: dict[str, str]) -> str | None:
 def _cased(words: list[str], at: int, local: dict[str, str]) -> str:
     word = words[at]
     if word == "us":
-        return word if _is_pronoun(words, at) else "US"
+        before = words[at - 1] if at else ""
+        is_last = at == len(words) - 1
+        return word if before in _BEFORE_PRONOUN or (is_last and before in _BEFORE_LAST_PRONOUN) else "US"
     names = _names()
     bare = word.rstrip(",.")
     if bare in names:
@@ -341,11 +335,6 @@ def _possessive(word: str, names: dict[str, str], local: dict[str, str]) -> str:
     # Slugs drop the apostrophe: "irans" is a possessive, "asians" a plural.
     is_plural = stem not in _country_words() and stem.endswith(("an", "day", "i", "er"))
     return f"{name}s" if is_plural else f"{name}'s"
-
-
-def _is_pronoun(words: list[str], at: int) -> bool:
-    before = words[at - 1] if at else ""
-    return before in _BEFORE_PRONOUN or (at == len(words) - 1 and before in _BEFORE_LAST_PRONOUN)
 
 
 def _opened(words: list[str]) -> str:

@@ -20,7 +20,7 @@ from tollhouse.services.defense.ingest.gkg_parser import Mention as EventMention
 from tollhouse.services.defense.ingest.url_title import title_from_url
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.publishers import find_publisher
-from tollhouse.services.defense.store import ARTICLES_FEED, CHUNK, bump_revision
+from tollhouse.services.defense.store import ARTICLES_FEED, CHUNK, bump_revision, write_at
 from tollhouse.storage.database import Database, Transaction
 
 
@@ -203,7 +203,7 @@ async def store_reports(
                 }
                 for report in changed
             ]
-            await store.write_articles(connection, rows, number)
+            await write_at(connection, store.article, rows, number)
         count += len(changed)
     return count, number
 

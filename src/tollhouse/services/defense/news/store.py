@@ -21,7 +21,6 @@ from tollhouse.services.defense.store import (
     gdelt_slot,
     mark_removed,
     revision,
-    write_at,
 )
 from tollhouse.storage.database import Transaction, metadata, upsert
 
@@ -73,10 +72,11 @@ news_feed = Table(
 
 Kind = Literal["story", "entity"]
 
-_TABLES: dict[Kind, Table] = {"story": story, "entity": entity}
-
 ARTICLES = Source(ARTICLES_FEED, article, "published", "body")
-PUBLISHED: dict[Kind, Source] = {kind: Source(NEWS_FEED, table, "last_seen", "body") for kind, table in _TABLES.items()}
+PUBLISHED: dict[Kind, Source] = {
+    "story": Source(NEWS_FEED, story, "last_seen", "body"),
+    "entity": Source(NEWS_FEED, entity, "last_seen", "body"),
+}
 
 
 async def articles_by_id(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
@@ -89,30 +89,10 @@ async def articles_by_id(connection: Transaction, pool: str, ids: Sequence[str])
     return articles
 
 
-async def write_articles(connection: Transaction, rows: Sequence[dict[str, object]], number: int) -> None:
-    """Write articles at a revision."""
-    await write_at(connection, article, rows, number)
-
-
 async def published_by_id(connection: Transaction, kind: Kind, pool: str, identity: str) -> bytes | None:
     """A packed story or entity of any age."""
-    table = _TABLES[kind]
+    table = PUBLISHED[kind].table
     return (await connection.execute(select(table.c.body).where(table.c.pool == pool, table.c.id == identity))).scalar()
-
-
-async def write_published(connection: Transaction, kind: Kind, rows: Sequence[dict[str, object]], number: int) -> None:
-    """Write stories or entities at a revision."""
-    await write_at(connection, _TABLES[kind], rows, number)
-
-
-async def remove_published(connection: Transaction, kind: Kind, pool: str, ids: Sequence[str], number: int) -> None:
-    """Delete stories or entities at a revision."""
-    table = _TABLES[kind]
-    for start in range(0, len(ids), CHUNK):
-        chosen = table.c.id.in_(ids[start : start + CHUNK])
-        await connection.execute(delete(table).where(table.c.pool == pool, chosen))
-    if ids:
-        await mark_removed(connection, NEWS_FEED, number)
 
 
 async def write_stories_of_events(connection: Transaction, pool: str, pairs: Mapping[str, str]) -> None:

@@ -171,19 +171,20 @@ class _Writer(Struct, frozen=True):
 
         `before` is None if this process does not know what was published.
         """
+        source = store.PUBLISHED[kind]
         now = {item.id for item in published}
         if before is None:
-            listed = await events_store.ids_after(self.connection, store.PUBLISHED[kind], self.pool, self.after)
+            listed = await events_store.ids_after(self.connection, source, self.pool, self.after)
         else:
             listed = {identity for identity in before.keys() - now if compact(before[identity].last_seen) > self.after}
-        await store.remove_published(self.connection, kind, self.pool, sorted(listed - now), self.number)
+        await events_store.remove_at(self.connection, source, self.pool, sorted(listed - now), self.number)
         changed = [item for item in published if before is None or before.get(item.id) != item]
         for start in range(0, len(changed), ROWS_PER_WRITE):
             rows: list[dict[str, object]] = [
                 {"pool": self.pool, "id": it.id, "last_seen": compact(it.last_seen), "body": msgspec.json.encode(it)}
                 for it in changed[start : start + ROWS_PER_WRITE]
             ]
-            await store.write_published(self.connection, kind, rows, self.number)
+            await events_store.write_at(self.connection, source.table, rows, self.number)
         return changed
 
 
