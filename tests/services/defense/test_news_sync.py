@@ -248,7 +248,7 @@ async def served(database, events, news_feeds):
     await events.refresh()
     await news_feeds.refresh()
     in_order = sorted(events.previous, key=lambda event: event.id)
-    return events.events, in_order, events.coverage, news_feeds.window.stories, news_feeds.window.entities
+    return events.window.events, in_order, events.coverage, news_feeds.window.stories, news_feeds.window.entities
 
 
 @pytest.mark.parametrize("seed", range(3))
