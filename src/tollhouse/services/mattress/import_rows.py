@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from tollhouse.catalogue.importers.items import FeedItem, FeedItemError
 from tollhouse.catalogue.importers.values import is_url
-from tollhouse.services.mattress.attributes.derive import LONGEST_TEXT, derive
+from tollhouse.services.mattress.attributes.derive import LONGEST_TEXT, declared_size, derive
 from tollhouse.services.mattress.attributes.lexicon import DerivedAttribute, ProductTexts
-from tollhouse.services.mattress.attributes.size import declared_size
 from tollhouse.services.mattress.product import CURRENCY, MATTRESSES
 
 ATTRIBUTES = ("material", "firmness", "cooling", "sleep_positions")

@@ -25,11 +25,9 @@ _HOSTS: dict[Network, str] = {
     "commission-factory": "t.cfjump.com",
     "rakuten": "click.linksynergy.com",
 }
+# What the other networks need. Those with a host of their own need `merchant` and `publisher`.
 _NEEDED: dict[Network, tuple[str, ...]] = {
-    "awin": ("merchant", "publisher"),
     "impact": ("host", "merchant", "publisher", "campaign"),
-    "commission-factory": ("merchant", "publisher"),
-    "rakuten": ("merchant", "publisher"),
     "tag": ("parameter", "publisher"),
     "none": (),
 }
@@ -54,7 +52,7 @@ class AffiliateProgramme(Struct, frozen=True, forbid_unknown_fields=True):
     parameter: str = "ref"
 
     def __post_init__(self) -> None:
-        missing = [name for name in _NEEDED[self.network] if not getattr(self, name)]
+        missing = [name for name in _NEEDED.get(self.network, ("merchant", "publisher")) if not getattr(self, name)]
         if missing:
             raise ValueError(f"network {self.network!r} requires: {', '.join(missing)}")
 

@@ -110,20 +110,19 @@ class Assistant:
             reply=render_answer(self._graph, result),
             companies=result.companies,
             edges=edges,
-            citations=tuple(self._citation(edge) for edge in edges),
+            citations=tuple(
+                Citation(
+                    edge.id,
+                    render_citation(self._graph, edge),
+                    edge.evidence[0].evidence_class,
+                    edge.evidence[0].url,
+                    edge.evidence[0].date,
+                    edge.confidence,
+                )
+                for edge in edges
+            ),
             query=show_query(result.query),
             suggestions=self._suggestions(result),
-        )
-
-    def _citation(self, edge: Edge) -> Citation:
-        evidence = edge.evidence[0]
-        return Citation(
-            edge.id,
-            render_citation(self._graph, edge),
-            evidence.evidence_class,
-            evidence.url,
-            evidence.date,
-            edge.confidence,
         )
 
     def _suggestions(self, result: QueryResult) -> tuple[str, ...]:
