@@ -8,7 +8,7 @@ from sqlalchemy import delete, select
 from tollhouse import clock
 from tollhouse.accounts import wallets
 from tollhouse.accounts.store import agent
-from tollhouse.accounts.wallets import WalletRegistry
+from tollhouse.accounts.wallets import AgentHeaders, WalletRegistry
 from tollhouse.caller import WalletCaller
 from tollhouse.errors import Problem
 from tollhouse.evm.address import parse_address
@@ -97,12 +97,13 @@ async def test_memory_of_agents_is_bounded_and_forgetting_one_loses_nothing(ring
 
 
 def signed_headers(account, message, nonce=NONCE):
-    return account.address, nonce, account.sign_message(encode_defunct(text=message)).signature.to_0x_hex()
+    signature = account.sign_message(encode_defunct(text=message)).signature.to_0x_hex()
+    return AgentHeaders(account.address, nonce, signature)
 
 
 async def test_signed_call_of_a_registered_wallet_is_its_agents(ring):
     made = await ring.register(ACCOUNT.address)
-    caller = await ring.signer("/feeds/stories", "", *signed_headers(ACCOUNT, f"service:/feeds/stories:{NONCE}"))
+    caller = await ring.signer("/feeds/stories", "", signed_headers(ACCOUNT, f"service:/feeds/stories:{NONCE}"))
     assert caller == WalletCaller(made.agent_id, ACCOUNT.address)
     assert caller.subject == made.agent_id
 
@@ -110,15 +111,15 @@ async def test_signed_call_of_a_registered_wallet_is_its_agents(ring):
 async def test_prefix_is_the_operators(database):
     ring = WalletRegistry(database, "acme")
     await ring.register(ACCOUNT.address)
-    assert await ring.signer("/chat", "", *signed_headers(ACCOUNT, f"acme:/chat:{NONCE}"))
+    assert await ring.signer("/chat", "", signed_headers(ACCOUNT, f"acme:/chat:{NONCE}"))
     with pytest.raises(Problem, match="did not sign"):
-        await ring.signer("/chat", "", *signed_headers(ACCOUNT, f"service:/chat:{NONCE}"))
+        await ring.signer("/chat", "", signed_headers(ACCOUNT, f"service:/chat:{NONCE}"))
 
 
 async def test_good_signature_of_an_unregistered_wallet_says_where_to_register(ring):
     await ring.register(ACCOUNT.address)
     with pytest.raises(Problem, match=r"not registered\. Register it with POST /api/agent/register") as raised:
-        await ring.signer("/feeds/stories", "", *signed_headers(OTHER, f"service:/feeds/stories:{NONCE}"))
+        await ring.signer("/feeds/stories", "", signed_headers(OTHER, f"service:/feeds/stories:{NONCE}"))
     assert (raised.value.status, raised.value.code) == (401, "invalid-signature")
     assert OTHER.address in raised.value.detail
     assert raised.value.headers["WWW-Authenticate"].startswith("Agent ")

@@ -69,12 +69,9 @@ class WalletRegistry:
             row = await store.agent_by_wallet(connection, checksummed(address))
         return None if row is None else self._cache(address, _agent(row))
 
-    async def signer(self, path: str, query: str, address: str, nonce: str, signature: str) -> WalletCaller:
-        """Who signed this call, as its three headers say. Raises Problem `invalid-signature`, as `signed_by` does.
-
-        Also when the wallet is not registered.
-        """
-        signer = signed_by(self._prefix, path, query, AgentHeaders(address, nonce, signature))
+    async def signer(self, path: str, query: str, sent: AgentHeaders) -> WalletCaller:
+        """The registered wallet that signed this call. Raises Problem `invalid-signature`, as `signed_by` does."""
+        signer = signed_by(self._prefix, path, query, sent)
         agent = await self.agent_of(signer)
         if agent is None:
             raise _invalid(

@@ -6,10 +6,8 @@ from functools import lru_cache, partial
 from math import ceil
 from typing import TypeVar
 
-from msgspec import Struct
-
 from tollhouse import clock
-from tollhouse.accounts.wallets import nonce_of
+from tollhouse.accounts.wallets import AgentHeaders, nonce_of
 from tollhouse.admission import payment
 from tollhouse.admission.context import AppContext
 from tollhouse.admission.payment import fingerprint, from_stored, to_stored
@@ -31,14 +29,6 @@ from tollhouse.payments.x402.types import VerificationFailure
 AGENT_HEADERS = (b"x-agent-address", b"x-agent-nonce", b"x-agent-signature")
 
 
-class Signed(Struct, frozen=True):
-    """The three headers of a signed call."""
-
-    address: str
-    nonce: str
-    signature: str
-
-
 def bearer(request: HttpRequest) -> str:
     """The bearer token, empty when there is none."""
     scheme, _, token = request.header(b"authorization").partition(" ")
@@ -58,7 +48,7 @@ def presented_key(request: HttpRequest) -> str:
     return key
 
 
-def signed_call(request: HttpRequest) -> Signed | None:
+def signed_call(request: HttpRequest) -> AgentHeaders | None:
     """The agent headers, if any was sent. Raises Problem `ambiguous-credentials` or `missing-credentials`."""
     headers = request.headers
     sent = [headers[name] for name in AGENT_HEADERS if name in headers]
@@ -68,7 +58,7 @@ def signed_call(request: HttpRequest) -> Signed | None:
         raise Problem("ambiguous-credentials", "Send a Bearer key or the agent headers, not both.")
     if len(sent) < len(AGENT_HEADERS):
         raise missing_credentials("A signed call requires X-Agent-Address, X-Agent-Nonce and X-Agent-Signature.")
-    return Signed(*sent)
+    return AgentHeaders(*sent)
 
 
 def missing_credentials(detail: str) -> Problem:
@@ -178,7 +168,10 @@ class Admission:
     async def _from_address(self, call: Call, address: str) -> Admitted:
         """A call counts against the address's allowance; beyond it, it is paid for."""
         visitor = AddressCaller(address)
-        reservation = await self._meter.reserve(*self._allowance_of(call.endpoint.terms, visitor))
+        terms, subject, windows = call.endpoint.terms, visitor.subject, self._allowance
+        if terms.allowance:
+            subject, windows = f"{subject} {terms.allowance}", Windows(terms.free_per_day, None)
+        reservation = await self._meter.reserve(subject, windows)
         usage = self._usage(visitor, reservation.verdict)
         if reservation.verdict.refused_by is None:
             answer = await self._counted(reservation, visitor, lambda: call.handle(visitor, address))
@@ -188,12 +181,6 @@ class Admission:
         except Problem as problem:
             problem.usage = usage
             raise
-
-    def _allowance_of(self, terms: Terms, visitor: AddressCaller) -> tuple[str, Windows]:
-        """The subject and the windows of an address's free requests."""
-        if not terms.allowance:
-            return visitor.subject, self._allowance
-        return f"{visitor.subject} {terms.allowance}", Windows(terms.free_per_day, None)
 
     async def _per_request(self, call: Call, visitor: AddressCaller, usage: Headers) -> Admitted:
         """One payment buys one response: claimed before the handler runs, settled before the response is sent."""
@@ -217,12 +204,13 @@ class Admission:
             raise payment.refused(self._context, x402, call, settled)
         return Admitted(_with_headers(answer, settled), usage, delivered)
 
-    async def _on_credit(self, call: Call, signed: Signed, address: str) -> Admitted:
+    async def _on_credit(self, call: Call, signed: AgentHeaders, address: str) -> Admitted:
         """A signed call takes its price from the wallet's credit once, when the response is ready."""
         price = call.endpoint.terms.credit_price_micros
         if price is None:
             raise missing_credentials("This endpoint requires an API key. Create one with POST /api/keys/create.")
-        caller = await self._signer(call, signed)
+        query = call.request.query.decode("latin-1")
+        caller = await self._context.wallets.signer(call.path, query, signed)
         nonce = nonce_of(signed.nonce).hex()
         print_of_call = fingerprint(call.request, await call.body())
         claim = await credit.claim(self._context.ledger, caller.agent_id, nonce, price, print_of_call)
@@ -246,10 +234,6 @@ class Admission:
         else:
             await claim.charge(to_stored(answer))
         return answer
-
-    async def _signer(self, call: Call, signed: Signed) -> WalletCaller:
-        query = call.request.query.decode("latin-1")
-        return await self._context.wallets.signer(call.path, query, signed.address, signed.nonce, signed.signature)
 
     async def _holder(self, request: HttpRequest) -> KeyCaller:
         key = presented_key(request)

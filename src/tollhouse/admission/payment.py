@@ -36,9 +36,6 @@ def fingerprint(request: HttpRequest, body: bytes) -> bytes:
     return digest.digest()
 
 
-ASKS_FOR_PAYMENT = "Free allowance exceeded: pay for this request."
-
-
 async def claim(context: AppContext, call: Call) -> Claimed | PaidResponse:
     """Verify and claim the payment of this call, before the handler runs.
 
@@ -65,7 +62,7 @@ def refused(context: AppContext, x402: X402, call: Call, outcome: VerificationFa
 def _required(x402: X402 | None, call: Call, resource: Resource) -> Problem:
     accepts = x402.accepts(_price(call)) if x402 else []
     how_to_pay = "Pay for this request (x402)." if accepts else PAYMENT_NOT_CONFIGURED
-    error = ASKS_FOR_PAYMENT if accepts else PAYMENT_NOT_CONFIGURED
+    error = "Free allowance exceeded: pay for this request." if accepts else PAYMENT_NOT_CONFIGURED
     return challenge(resource, accepts, error).problem(
         "payment-required",
         f"Free allowance exceeded for this address. {how_to_pay} Other ways to pay: wallet credit, with "
@@ -82,11 +79,7 @@ def _price(call: Call) -> int:
 def _resource(context: AppContext, call: Call) -> Resource:
     """The resource of the challenge, at its full public URL."""
     operation, request = call.endpoint, call.request
-    root = context.settings.public_url.rstrip("/") or f"http://{_host(request)}"
+    root = context.settings.public_url.rstrip("/") or f"http://{request.header(b'host') or 'localhost'}"
     query = f"?{request.query.decode('latin-1')}" if request.query else ""
     media_type = next(iter(operation.responses), "application/json")
     return Resource(f"{root}{request.path}{query}", operation.summary, media_type)
-
-
-def _host(request: HttpRequest) -> str:
-    return request.header(b"host") or "localhost"

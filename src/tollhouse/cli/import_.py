@@ -1,10 +1,9 @@
 """`tollhouse import`: import a product feed into a service's catalogue."""
 
-import asyncio
 import sys
 from typing import Any
 
-from tollhouse import logs
+from tollhouse.admission.context import AppContext
 from tollhouse.cli.options import HERE, Where, print_json, print_progress
 from tollhouse.services.mattress.import_command import ImportOptions
 from tollhouse.services.mattress.import_command import import_feed as import_mattresses
@@ -24,13 +23,11 @@ def import_(service: str, source: str, *, options: ImportOptions, where: Where =
     """
     if service not in IMPORTS:
         raise ValueError(f"cannot import into {service!r}; services with an import are {', '.join(IMPORTS)}")
-    logs.configure("warning")
 
-    async def run() -> dict[str, Any]:
-        async with where.open() as context:
-            return await IMPORTS[service](context.settings, context.database, print_progress, source, options)
+    async def command(context: AppContext) -> dict[str, Any]:
+        return await IMPORTS[service](context.settings, context.database, print_progress, source, options)
 
-    report = asyncio.run(run())
+    report = where.run(command)
     print_json(report)
     if not report["landed"]:
         print_progress(f"nothing was imported: {report['reason']}")

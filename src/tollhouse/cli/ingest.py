@@ -1,15 +1,12 @@
 """`tollhouse ingest`: ingest provider files into the defense feeds."""
 
-import asyncio
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from cyclopts import App
 
-from tollhouse import logs
-from tollhouse.admission.context import open_context
+from tollhouse.admission.context import AppContext
 from tollhouse.cli.options import HERE, Where, print_json, print_progress
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.p1_import import imported, read_exhibit
@@ -30,52 +27,42 @@ def gdelt(*files: Path, where: Where = HERE) -> None:
     """
     if not files:
         raise ValueError("name at least one file")
-    logs.configure("warning")
-    if asyncio.run(_ingest_all(files, where)):
-        sys.exit(EXIT_SOME_REFUSED)
 
-
-@ingest.command
-def p1(file: Path, *, where: Where = HERE) -> None:
-    """Ingest a P-1 procurement exhibit (CSV or XLSX) into the brief. Servers show it after a restart."""
-    logs.configure("warning")
-    print_json(asyncio.run(_ingest_p1(file, where)))
-
-
-async def _ingest_p1(file: Path, where: Where) -> dict[str, Any]:
-    exhibit = await asyncio.to_thread(lambda: read_exhibit(file.read_bytes()))
-    result = imported(exhibit, file.name, bundled_lines())
-    async with (
-        open_context(where.settings(), answers_calls=False) as context,
-        context.database.writing() as connection,
-    ):
-        await store.write_document(connection, store.PRODUCTION_LINES, msgspec.json.encode(result.lines))
-    return {
-        "file": file.name,
-        "lines": len(exhibit.lines),
-        "matched": result.matched,
-        "known": len(result.lines),
-        "memo_rows": exhibit.memo_rows,
-        "total_rows": exhibit.total_rows,
-        "bad": msgspec.to_builtins(exhibit.bad[:SHOWN_BAD_ROWS]),
-    }
-
-
-async def _ingest_all(files: tuple[Path, ...], where: Where) -> int:
-    refused = 0
-    async with where.open() as context:
+    async def command(context: AppContext) -> int:
+        refused = 0
         for number, file in enumerate(files, 1):
             try:
                 report = await ingest_file(context.database, file)
             except (ValueError, OSError) as error:
                 refused += 1
                 print_progress(f"{file}: refused: {error}")
-            else:
-                _report(number, len(files), file, report)
-    return refused
+                continue
+            report["bad"] = report["bad"][:SHOWN_BAD_ROWS]
+            print_json({"file": file.name, **report})
+            print_progress(f"{number}/{len(files)} {file.name}: {report['rows']} rows, {report['bad_rows']} bad")
+        return refused
+
+    if where.run(command):
+        sys.exit(EXIT_SOME_REFUSED)
 
 
-def _report(number: int, total: int, file: Path, report: dict[str, Any]) -> None:
-    report["bad"] = report["bad"][:SHOWN_BAD_ROWS]
-    print_json({"file": file.name, **report})
-    print_progress(f"{number}/{total} {file.name}: {report['rows']} rows, {report['bad_rows']} bad")
+@ingest.command
+def p1(file: Path, *, where: Where = HERE) -> None:
+    """Ingest a P-1 procurement exhibit (CSV or XLSX) into the brief. Servers show it after a restart."""
+    exhibit = read_exhibit(file.read_bytes())
+    result = imported(exhibit, file.name, bundled_lines())
+
+    async def command(context: AppContext) -> None:
+        async with context.database.writing() as connection:
+            await store.write_document(connection, store.PRODUCTION_LINES, msgspec.json.encode(result.lines))
+
+    where.run(command)
+    print_json({
+        "file": file.name,
+        "lines": len(exhibit.lines),
+        "matched": result.matched,
+        "known": len(result.lines),
+        "memo_rows": exhibit.memo_rows,
+        "total_rows": exhibit.total_rows,
+        "bad": exhibit.bad[:SHOWN_BAD_ROWS],
+    })  # fmt: skip

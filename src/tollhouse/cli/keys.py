@@ -4,9 +4,10 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from tollhouse.accounts.key_endpoints import issued
+from tollhouse.accounts.key_endpoints import KeyIssued, issued
 from tollhouse.accounts.plans import Plans
-from tollhouse.cli.options import HERE, Where, print_json, run
+from tollhouse.admission.context import AppContext
+from tollhouse.cli.options import HERE, Where, print_json, print_lines
 
 keys = App(name="keys", help="Create, list, revoke and change API keys.")
 
@@ -26,49 +27,32 @@ def create(
         if limit is not None and limit < 1:
             raise ValueError(f"{name} must be at least 1")
 
-    async def command() -> None:
-        async with where.open() as context:
-            plan = _plan(context.plans, tier or context.plans.default.name)
-            key = await context.keys.create(email, plan, label, per_day=per_day, per_minute=per_minute)
-            print_json(issued(key, context.plans))
+    async def command(context: AppContext) -> KeyIssued:
+        plan = _plan(context.plans, tier or context.plans.default.name)
+        key = await context.keys.create(email, plan, label, per_day=per_day, per_minute=per_minute)
+        return issued(key, context.plans)
 
-    run(command())
+    print_json(where.run(command))
 
 
 @keys.command(name="list")
 def list_keys(*, where: Where = HERE) -> None:
     """Print all keys, one JSON object per line, without the keys themselves."""
-
-    async def command() -> None:
-        async with where.open() as context:
-            for key in await context.keys.listed():
-                print_json(key)
-
-    run(command())
+    print_lines(where.run(lambda context: context.keys.listed()))
 
 
 @keys.command
 def revoke(key_id: str, *, where: Where = HERE) -> None:
     """Revoke a key permanently."""
-
-    async def command() -> None:
-        async with where.open() as context:
-            _known(await context.keys.revoke(key_id), key_id)
-            print_json({"revoked": True, "key_id": key_id})
-
-    run(command())
+    _check_known(where.run(lambda context: context.keys.revoke(key_id)), key_id)
+    print_json({"revoked": True, "key_id": key_id})
 
 
 @keys.command
 def set_tier(key_id: str, tier: str, *, where: Where = HERE) -> None:
     """Move a key to another plan."""
-
-    async def command() -> None:
-        async with where.open() as context:
-            _known(await context.keys.set_tier(key_id, _plan(context.plans, tier)), key_id)
-            print_json({"key_id": key_id, "tier": tier})
-
-    run(command())
+    _check_known(where.run(lambda context: context.keys.set_tier(key_id, _plan(context.plans, tier))), key_id)
+    print_json({"key_id": key_id, "tier": tier})
 
 
 def _plan(plans: Plans, name: str) -> str:
@@ -77,6 +61,6 @@ def _plan(plans: Plans, name: str) -> str:
     return name
 
 
-def _known(changed: bool, key_id: str) -> None:
+def _check_known(changed: bool, key_id: str) -> None:
     if not changed:
         raise ValueError(f"there is no active key {key_id}")

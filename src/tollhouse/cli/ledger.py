@@ -1,14 +1,15 @@
 """`tollhouse ledger`: verify the ledger and list its entries."""
 
-import asyncio
 import sys
 
 import msgspec
 from cyclopts import App
 
 from tollhouse import clock
-from tollhouse.cli.options import HERE, Where, print_json, run
+from tollhouse.admission.context import AppContext
+from tollhouse.cli.options import HERE, Where, print_json, print_lines
 from tollhouse.config.settings import SettingError
+from tollhouse.payments.x402.claims import SettledPayment
 
 ledger = App(name="ledger", help="Verify the ledger and list its entries.")
 
@@ -16,46 +17,37 @@ ledger = App(name="ledger", help="Verify the ledger and list its entries.")
 @ledger.command
 def verify(*, where: Where = HERE) -> None:
     """Recompute every balance and compare it with the ledger and the chain. Exit with 1 on any difference."""
-    report = asyncio.run(_verified(where))
+    report = where.run(_verify)
     print_json(report)
     sys.exit(0 if report["balanced"] else 1)
+
+
+async def _verify(context: AppContext) -> dict[str, object]:
+    report: dict[str, object] = msgspec.to_builtins(await context.ledger.verify())
+    if context.deposits is not None:
+        chain = await context.deposits.reconcile()
+        report["chain"] = msgspec.to_builtins(chain)
+        report["balanced"] = bool(report["balanced"]) and chain.agrees
+    if context.per_request.x402 is not None:
+        payments = await context.per_request.x402.reconcile()
+        report["payments"] = msgspec.to_builtins(payments)
+        report["balanced"] = bool(report["balanced"]) and payments.agrees
+    return report
 
 
 @ledger.command
 def show(account: str = "", *, limit: int = 20, where: Where = HERE) -> None:
     """Print the newest transfers of one account or of all, one JSON object per line."""
-
-    async def command() -> None:
-        async with where.open() as context:
-            for transfer in await context.ledger.recent(limit, account or None):
-                print_json(transfer)
-
-    run(command())
-
-
-async def _verified(where: Where) -> dict[str, object]:
-    async with where.open() as context:
-        report: dict[str, object] = msgspec.to_builtins(await context.ledger.verify())
-        if context.deposits is not None:
-            chain = await context.deposits.reconcile()
-            report["chain"] = msgspec.to_builtins(chain)
-            report["balanced"] = bool(report["balanced"]) and chain.agrees
-        if context.per_request.x402 is not None:
-            payments = await context.per_request.x402.reconcile()
-            report["payments"] = msgspec.to_builtins(payments)
-            report["balanced"] = bool(report["balanced"]) and payments.agrees
-        return report
+    print_lines(where.run(lambda context: context.ledger.recent(limit, account or None)))
 
 
 @ledger.command
 def receipts(*, limit: int = 20, where: Where = HERE) -> None:
     """Print the newest x402 payments with their signed receipts, one JSON object per line."""
 
-    async def command() -> None:
-        async with where.open() as context:
-            if context.per_request.x402 is None:
-                raise SettingError("x402_pay_to: not set: this server takes no payments per request")
-            for paid in await context.per_request.x402.receipts(clock.seconds(), limit):
-                print_json(paid)
+    async def command(context: AppContext) -> list[SettledPayment]:
+        if context.per_request.x402 is None:
+            raise SettingError("x402_pay_to: not set: this server takes no payments per request")
+        return await context.per_request.x402.receipts(clock.seconds(), limit)
 
-    run(command())
+    print_lines(where.run(command))

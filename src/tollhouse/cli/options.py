@@ -2,10 +2,9 @@
 
 import asyncio
 import sys
-from collections.abc import Coroutine
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from cyclopts import Parameter
@@ -14,6 +13,8 @@ from tollhouse import logs
 from tollhouse.admission.context import AppContext, open_context
 from tollhouse.config.settings import Settings
 from tollhouse.services import load_settings
+
+T = TypeVar("T")
 
 
 @Parameter(name="*")
@@ -28,23 +29,29 @@ class Where:
         """The settings in effect. Raises SettingError."""
         return load_settings(self.config, data_dir=self.data_dir, **overrides)
 
-    def open(self) -> AbstractAsyncContextManager[AppContext]:
-        """Open the databases and all that services share, without handling requests."""
-        return open_context(self.settings(), answers_calls=False)
+    def run(self, work: Callable[[AppContext], Awaitable[T]]) -> T:
+        """The result of `work` on the databases and all that services share. Only warnings and errors are logged."""
+
+        async def opened() -> T:
+            async with open_context(self.settings(), answers_calls=False) as context:
+                return await work(context)
+
+        logs.configure("warning")
+        return asyncio.run(opened())
 
 
 HERE = Where()
 
 
-def run(command: Coroutine[object, object, None]) -> None:
-    """Run a command that is a coroutine; only warnings and errors are logged."""
-    logs.configure("warning")
-    asyncio.run(command)
-
-
 def print_json(value: Any) -> None:
     """Print one JSON document on a line of standard output."""
     print(msgspec.json.encode(value).decode(), flush=True)
+
+
+def print_lines(values: Iterable[Any]) -> None:
+    """Print one JSON document per line."""
+    for value in values:
+        print_json(value)
 
 
 def print_progress(text: str) -> None:

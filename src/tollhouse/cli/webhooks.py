@@ -6,10 +6,11 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
-from tollhouse.cli.options import HERE, Where, print_json, run
+from tollhouse.admission.context import AppContext
+from tollhouse.cli.options import HERE, Where, print_json, print_lines
 from tollhouse.services import SERVICES
 from tollhouse.webhooks.store import State
-from tollhouse.webhooks.subscriptions import NewSecret
+from tollhouse.webhooks.subscriptions import Endpoint, NewSecret
 
 webhooks = App(name="webhooks", help="Manage webhook endpoints and deliveries.")
 
@@ -22,26 +23,18 @@ def add(*, service: str, url: str, email: str, types: Types = None, where: Where
     if service not in SERVICES:
         raise ValueError(f"there is no service {service!r}; there are {', '.join(SERVICES)}")
 
-    async def command() -> None:
-        async with where.open() as context:
-            target = await context.webhooks.subscriptions.validate(url)
-            async with context.database.writing() as transaction:
-                made = await context.webhooks.subscriptions.add(transaction, service, target, email, _split(types))
-            print_json(_with_secret(made))
+    async def command(context: AppContext) -> NewSecret:
+        target = await context.webhooks.subscriptions.validate(url)
+        async with context.database.writing() as transaction:
+            return await context.webhooks.subscriptions.add(transaction, service, target, email, _split(types))
 
-    run(command())
+    print_json(_with_secret(where.run(command)))
 
 
 @webhooks.command(name="list")
 def list_endpoints(*, where: Where = HERE) -> None:
     """Print all endpoints and their state, one JSON object per line, without secrets."""
-
-    async def command() -> None:
-        async with where.open() as context:
-            for endpoint in await context.webhooks.subscriptions.all():
-                print_json(endpoint)
-
-    run(command())
+    print_lines(where.run(lambda context: context.webhooks.subscriptions.all()))
 
 
 @webhooks.command
@@ -55,55 +48,50 @@ def change(
 ) -> None:
     """Change the URL, email or types of an endpoint (`--types ""` means all). The secret stays."""
 
-    async def command() -> None:
-        async with where.open() as context:
-            target = None if url is None else await context.webhooks.subscriptions.validate(url)
-            named = None if types is None else _split(types)
-            async with context.database.writing() as transaction:
-                changed = await context.webhooks.subscriptions.change(
-                    transaction, endpoint_id, target=target, email=email, types=named
-                )
-            print_json(changed)
+    async def command(context: AppContext) -> Endpoint:
+        target = None if url is None else await context.webhooks.subscriptions.validate(url)
+        named = None if types is None else _split(types)
+        async with context.database.writing() as transaction:
+            return await context.webhooks.subscriptions.change(
+                transaction, endpoint_id, target=target, email=email, types=named
+            )
 
-    run(command())
+    print_json(where.run(command))
 
 
 @webhooks.command
 def rotate(endpoint_id: str, *, where: Where = HERE) -> None:
     """Give an endpoint a new secret and print it once. The old secret stays valid for 24 hours."""
 
-    async def command() -> None:
-        async with where.open() as context, context.database.writing() as transaction:
-            made = await context.webhooks.subscriptions.rotate(transaction, endpoint_id)
-        print_json(_with_secret(made))
+    async def command(context: AppContext) -> NewSecret:
+        async with context.database.writing() as transaction:
+            return await context.webhooks.subscriptions.rotate(transaction, endpoint_id)
 
-    run(command())
+    print_json(_with_secret(where.run(command)))
 
 
 @webhooks.command
 def enable(endpoint_id: str, *, where: Where = HERE) -> None:
     """Enable an endpoint that a 410 response disabled. Use `replay --endpoint` to send what it missed."""
 
-    async def command() -> None:
-        async with where.open() as context, context.database.writing() as transaction:
-            enabled = await context.webhooks.subscriptions.enable(transaction, endpoint_id)
-        print_json(enabled)
+    async def command(context: AppContext) -> Endpoint:
+        async with context.database.writing() as transaction:
+            return await context.webhooks.subscriptions.enable(transaction, endpoint_id)
 
-    run(command())
+    print_json(where.run(command))
 
 
 @webhooks.command
 def remove(endpoint_id: str, *, where: Where = HERE) -> None:
     """Remove an endpoint with its pending deliveries."""
 
-    async def command() -> None:
-        async with where.open() as context, context.database.writing() as transaction:
-            was_there = await context.webhooks.subscriptions.remove(transaction, endpoint_id)
-        if not was_there:
-            raise ValueError(f"there is no endpoint {endpoint_id}")
-        print_json({"removed": True, "id": endpoint_id})
+    async def command(context: AppContext) -> bool:
+        async with context.database.writing() as transaction:
+            return await context.webhooks.subscriptions.remove(transaction, endpoint_id)
 
-    run(command())
+    if not where.run(command):
+        raise ValueError(f"there is no endpoint {endpoint_id}")
+    print_json({"removed": True, "id": endpoint_id})
 
 
 @webhooks.command
@@ -113,13 +101,7 @@ def deliveries(
     """Print deliveries with their attempts, newest first, one JSON object per line."""
     if limit < 1:
         raise ValueError("--limit must be at least 1")
-
-    async def command() -> None:
-        async with where.open() as context:
-            for delivery in await context.webhooks.deliveries.newest(endpoint, state, limit):
-                print_json(delivery)
-
-    run(command())
+    print_lines(where.run(lambda context: context.webhooks.deliveries.newest(endpoint, state, limit)))
 
 
 @webhooks.command
@@ -136,16 +118,14 @@ def replay(
     if since is not None and endpoint is None:
         raise ValueError("--since needs --endpoint")
 
-    async def command() -> None:
-        async with where.open() as context, context.database.writing() as transaction:
-            if endpoint is not None:
-                replayed = await context.webhooks.deliveries.replay_parked(transaction, endpoint, _seconds(since))
-                result: Any = {"endpoint": endpoint, "replayed": replayed}
-            else:
-                result = await context.webhooks.deliveries.replay(transaction, str(delivery_id))
-        print_json(result)
+    async def command(context: AppContext) -> Any:
+        async with context.database.writing() as transaction:
+            if endpoint is None:
+                return await context.webhooks.deliveries.replay(transaction, str(delivery_id))
+            replayed = await context.webhooks.deliveries.replay_parked(transaction, endpoint, _seconds(since))
+            return {"endpoint": endpoint, "replayed": replayed}
 
-    run(command())
+    print_json(where.run(command))
 
 
 def _with_secret(made: NewSecret) -> dict[str, Any]:

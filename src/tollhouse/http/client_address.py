@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-Network = IPv4Network | IPv6Network
-Address = IPv4Address | IPv6Address
 
-
-def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
+def client_address(peer: str, forwarded_for: str, trusted: Sequence[IPv4Network | IPv6Network]) -> str:
     """Walk X-Forwarded-For from the right while each hop is trusted; the first that is not is the client.
 
     IPv4-mapped IPv6 folds to IPv4, IPv6 to its /64 (one household). A hop that is no address ends the walk.
@@ -23,7 +20,7 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
         if parsed is None:
             break
         current = parsed
-    return _folded(current)
+    return str(IPv6Network((current, 64), strict=False)) if isinstance(current, IPv6Address) else str(current)
 
 
 def is_loopback(address: str) -> bool:
@@ -33,7 +30,7 @@ def is_loopback(address: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str) -> Address | None:
+def _parsed(text: str) -> IPv4Address | IPv6Address | None:
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
@@ -41,9 +38,3 @@ def _parsed(text: str) -> Address | None:
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         return address.ipv4_mapped
     return address
-
-
-def _folded(address: Address) -> str:
-    if isinstance(address, IPv6Address):
-        return str(IPv6Network((address, 64), strict=False))
-    return str(address)

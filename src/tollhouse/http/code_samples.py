@@ -22,9 +22,6 @@ READ_AS_JSON = frozenset({JSON, "application/ld+json"})
 _WIDTH = 100
 _VARIABLE = re.compile(r"\$([A-Z][A-Z0-9_]*)")
 
-# How a language writes a value that is no object and no list.
-Leaf = Callable[[Any], str]
-
 
 class Sample(Struct, frozen=True):
     """One program. `language` is what a code block is marked with."""
@@ -82,10 +79,11 @@ def variables(operation: Endpoint) -> list[str]:
 def _call(operation: Endpoint) -> _Call:
     body = _body(operation)
     sent = {} if body is None else {"Content-Type": JSON}
+    path = {name: quote(str(value), safe="$") for name, value in _in_path(operation).items()}
     query = urlencode(operation.sample.query, doseq=True, safe="$,:")
     return _Call(
         operation.method,
-        _path(operation) + (f"?{query}" if query else ""),
+        operation.path.format(**path) + (f"?{query}" if query else ""),
         {**_credentials(operation), **sent, **operation.sample.headers},
         body,
         next(iter(operation.responses), JSON) in READ_AS_JSON,
@@ -99,10 +97,6 @@ def _credentials(operation: Endpoint) -> dict[str, str]:
         # The variable that the server itself is started with.
         return {"Authorization": f"Bearer $TOLLHOUSE_{operation.terms.operator_token.upper()}"}
     return {}
-
-
-def _path(operation: Endpoint) -> str:
-    return operation.path.format(**{name: quote(str(value), safe="$") for name, value in _in_path(operation).items()})
 
 
 def _in_path(operation: Endpoint) -> dict[str, Any]:
@@ -160,8 +154,11 @@ def _javascript(call: _Call) -> str:
     )
 
 
-def _written(value: Any, leaf: Leaf, indent: int = 0, *, step: int = 2) -> str:
-    """The value as the language's literal, on one line where it fits; lists and objects look alike in all three."""
+def _written(value: Any, leaf: Callable[[Any], str], indent: int = 0, *, step: int = 2) -> str:
+    """The value as the language's literal, on one line where it fits; lists and objects look alike in all three.
+
+    `leaf` writes a value that is no object and no list.
+    """
     if not isinstance(value, dict | list):
         return leaf(value)
     opening, closing = "{}" if isinstance(value, dict) else "[]"

@@ -60,14 +60,14 @@ def description(service: Service, base_url: str, plans: Sequence[Json] = ()) -> 
 
 
 def _schemas(operations: list[Endpoint]) -> Json:
-    types = {kind for operation in operations for kind in _types(operation)}
+    types = {
+        kind
+        for one in operations
+        for kind in (one.query, one.body, *one.responses.values(), *one.failures.values())
+        if isinstance(kind, type) and issubclass(kind, Struct)
+    }
     _, components = msgspec.json.schema_components(sorted(types, key=lambda kind: kind.__name__), ref_template=_REF)
     return {name: components[name] for name in sorted(components)}
-
-
-def _types(operation: Endpoint) -> list[type[Struct]]:
-    kinds = [operation.query, operation.body, *operation.responses.values(), *operation.failures.values()]
-    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Struct)]
 
 
 def _operation(operation: Endpoint, schemas: Json) -> Json:
@@ -75,7 +75,10 @@ def _operation(operation: Endpoint, schemas: Json) -> Json:
         "operationId": operation.id,
         "summary": operation.summary,
         "description": f"{operation.description}\n\n{price_sentence(operation.terms)}".strip(),
-        "parameters": [*_path_parameters(operation), *_query_parameters(operation, schemas)],
+        "parameters": [
+            *({"name": name, "in": "path", "required": True, **one} for name, one in operation.path_parameters.items()),
+            *_query_parameters(operation, schemas),
+        ],
         "responses": _responses(operation),
         "security": _security(operation.terms),
         "x-price": _price(operation.terms),
@@ -100,12 +103,6 @@ def _security(terms: Terms) -> list[Json]:
         return []
     signed: list[Json] = [] if terms.agent_price_micros is None else [{name: [] for name in _AGENT_SCHEMES}]
     return [{"bearer": []}, *signed]
-
-
-def _path_parameters(operation: Endpoint) -> list[Json]:
-    return [
-        {"name": name, "in": "path", "required": True, **schema} for name, schema in operation.path_parameters.items()
-    ]
 
 
 def _query_parameters(operation: Endpoint, schemas: Json) -> list[Json]:
@@ -160,11 +157,7 @@ def _responses(operation: Endpoint) -> Json:
 
 def problem_codes(operation: Endpoint) -> list[str]:
     """Every problem code that a call of the endpoint can end with."""
-    return list(dict.fromkeys([*_EVERYWHERE, *operation.problems, *_codes_of_terms(operation)]))
-
-
-def _codes_of_terms(operation: Endpoint) -> list[str]:
-    codes = ["invalid-parameter"]
+    codes = [*_EVERYWHERE, *operation.problems, "invalid-parameter"]
     if operation.path_parameters:
         codes.append("not-found")
     if operation.body is not None:
@@ -179,7 +172,7 @@ def _codes_of_terms(operation: Endpoint) -> list[str]:
         codes.append("tier-required")
     if operation.terms.is_metered:
         codes += ["rate-limited", "quota-exceeded"]
-    return codes
+    return list(dict.fromkeys(codes))
 
 
 def _success(operation: Endpoint) -> Json:

@@ -139,8 +139,9 @@ async def drain_body(request: HttpRequest) -> None:
 
     A client that sent `Expect: 100-continue` has sent no body yet.
     """
-    is_short = _length(request) <= DRAINED_BYTES
-    if request.has_reader or not is_short or b"expect" in request.headers or not _announces_body(request):
+    length = _length(request)
+    announces_body = length > 0 or b"transfer-encoding" in request.headers
+    if request.has_reader or length > DRAINED_BYTES or b"expect" in request.headers or not announces_body:
         return
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(DRAIN_SECONDS):
@@ -149,10 +150,6 @@ async def drain_body(request: HttpRequest) -> None:
                 message = await request.receive()
                 remaining -= len(message.get("body", b""))
                 more = message.get("more_body", False)
-
-
-def _announces_body(request: HttpRequest) -> bool:
-    return b"transfer-encoding" in request.headers or _length(request) > 0
 
 
 def _length(request: HttpRequest) -> int:

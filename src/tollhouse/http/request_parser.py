@@ -51,7 +51,8 @@ def parse_body(raw: bytes, content_type: str, shape: type[Read]) -> Read:
     except msgspec.ValidationError as error:
         raise _bad_body(error) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        detail = "is nested too deeply" if isinstance(error, RecursionError) else f"is not JSON: {_plain(error)}"
+        cause = str(error).removeprefix("JSON is malformed: ")
+        detail = "is nested too deeply" if isinstance(error, RecursionError) else f"is not JSON: {cause}"
         raise Problem("invalid-body", f"The body {detail}.") from None
 
 
@@ -115,15 +116,11 @@ def _value(name: str, texts: list[str], declared: inspect.Type) -> Any:
     if len(texts) > 1:
         raise invalid_parameter(name, f"`{name}` may be given once.")
     if isinstance(declared, inspect.TupleType):
-        parts = texts[0].split(",")
-        return [_single(name, part, _without_null(kind)) for part, kind in _paired(name, parts, declared)]
+        parts, kinds = texts[0].split(","), declared.item_types
+        if len(parts) != len(kinds):
+            raise invalid_parameter(name, f"`{name}` takes {len(kinds)} comma-separated values.")
+        return [_single(name, part, _without_null(kind)) for part, kind in zip(parts, kinds, strict=True)]
     return _single(name, texts[0], declared)
-
-
-def _paired(name: str, parts: list[str], declared: inspect.TupleType) -> list[tuple[str, inspect.Type]]:
-    if len(parts) != len(declared.item_types):
-        raise invalid_parameter(name, f"`{name}` takes {len(declared.item_types)} comma-separated values.")
-    return list(zip(parts, declared.item_types, strict=True))
 
 
 def _single(name: str, text: str, declared: inspect.Type) -> Any:
@@ -160,10 +157,10 @@ def _bad_body(error: msgspec.ValidationError) -> Problem:
     missing = re.search(r"missing required field `(\w+)`", message)
     unknown = re.search(r"unknown field `(.+)`$", message)
     inside = f"{name}." if name else ""
-    if missing:
-        return Problem("invalid-body", f"`{inside}{missing[1]}` is required.", parameter=f"{inside}{missing[1]}")
-    if unknown:
-        return Problem("invalid-body", f"Unknown member `{inside}{unknown[1]}`.", parameter=f"{inside}{unknown[1]}")
+    if member := missing or unknown:
+        name = f"{inside}{member[1]}"
+        detail = f"`{name}` is required." if missing else f"Unknown member `{name}`."
+        return Problem("invalid-body", detail, parameter=name)
     if not name:
         return Problem("invalid-body", f"The body: {message[0].lower()}{message[1:]}.")
     return Problem("invalid-body", f"`{name}`: {message[0].lower()}{message[1:]}.", parameter=name)
@@ -173,7 +170,3 @@ def _message_and_member(error: msgspec.ValidationError) -> tuple[str, str]:
     message, _, where = str(error).partition(" - at `$")
     name = where.rstrip("`").lstrip(".")
     return message, re.sub(r"\[.*", "", name)
-
-
-def _plain(error: Exception) -> str:
-    return str(error).removeprefix("JSON is malformed: ")

@@ -167,7 +167,9 @@ async def send_response(response: Response, usage: Headers, request: HttpRequest
     body = response.body
     coding = _coding(request.header(b"accept-encoding"), response)
     if coding:
-        body = _compressed(response, coding)
+        if coding not in response.compressed:
+            response.compressed[coding] = _COMPRESSORS[coding](response.body)
+        body = response.compressed[coding]
         headers.append((b"content-encoding", coding.encode()))
     headers.append((b"content-type", response.media_type.encode()))
     headers.append((b"content-length", b"%d" % len(body)))
@@ -182,7 +184,7 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes, *, more:
 
 async def _stream(pieces: AsyncGenerator[bytes, None], request: HttpRequest, send: Send) -> None:
     """Send pieces as they come; stop when the client disconnects."""
-    sending = asyncio.ensure_future(_pieces(pieces, send))
+    sending = asyncio.ensure_future(_send_pieces(pieces, send))
     disconnect = asyncio.ensure_future(request.wait_for_disconnect())
     try:
         await asyncio.wait({sending, disconnect}, return_when=asyncio.FIRST_COMPLETED)
@@ -193,7 +195,7 @@ async def _stream(pieces: AsyncGenerator[bytes, None], request: HttpRequest, sen
         await pieces.aclose()
 
 
-async def _pieces(pieces: AsyncGenerator[bytes, None], send: Send) -> None:
+async def _send_pieces(pieces: AsyncGenerator[bytes, None], send: Send) -> None:
     async for piece in pieces:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -215,26 +217,9 @@ def _coding(accepted: str, response: Response) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _best_coding(accepted: str) -> str | None:
-    weights = _weights(accepted)
+    weights = dict(_range(part) for part in accepted.split(","))
     best = max(_CODINGS, key=lambda coding: weights.get(coding, weights.get("*", 0.0)))
     return best if weights.get(best, weights.get("*", 0.0)) > 0 else None
-
-
-def _weights(accepted: str) -> dict[str, float]:
-    weights = {}
-    for part in accepted.lower().split(","):
-        name, _, parameter = part.partition(";")
-        try:
-            weights[name.strip()] = float(parameter.strip().removeprefix("q=") or 1)
-        except ValueError:
-            weights[name.strip()] = 0.0
-    return weights
-
-
-def _compressed(response: Response, coding: str) -> bytes:
-    if coding not in response.compressed:
-        response.compressed[coding] = _COMPRESSORS[coding](response.body)
-    return response.compressed[coding]
 
 
 _COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {

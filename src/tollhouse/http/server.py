@@ -35,45 +35,28 @@ _IN_FLIGHT = Gauge("tollhouse_requests_in_flight", "Requests in flight in this p
 _durations: dict[tuple[str, str, int], Histogram] = {}
 
 
-def count_response(route: Route | None, status: int, seconds: float) -> None:
-    """Count one response."""
-    service, operation = _names(route)
+def _record(request: HttpRequest, route: Route | None, status: int, seconds: float, *, logs_all: bool) -> None:
+    """Count one response; log it if it failed or was slow."""
+    service, operation = (route.service.name, route.endpoint.id) if route else ("", "unrouted")
     key = (service, operation, status)
     duration = _durations.get(key)
     if duration is None:
         duration = _durations[key] = _DURATION.labels(service, operation, str(status))
     duration.observe(seconds)
-
-
-def show_in_flight(count_now: Callable[[], float]) -> None:
-    """Let the metrics read the number of requests in flight."""
-    if not shares_metrics():
-        _IN_FLIGHT.set_function(count_now)
-
-
-def is_failed_or_slow(status: int, seconds: float) -> bool:
-    """Whether a response failed or was slow."""
-    return status >= 400 or seconds > SLOW_SECONDS
-
-
-def log_response(request: HttpRequest, route: Route | None, status: int, seconds: float) -> None:
-    """Log one response."""
-    service, operation = _names(route)
-    log_line = log.info if is_failed_or_slow(status, seconds) else log.debug
-    log_line(
-        "request handled",
-        request_id=request.id,
-        method=request.method,
-        path=request.path,
-        service=service,
-        operation=operation,
-        status=status,
-        seconds=round(seconds, 6),
-    )
-
-
-def _names(route: Route | None) -> tuple[str, str]:
-    return (route.service.name, route.endpoint.id) if route else ("", "unrouted")
+    is_failed_or_slow = status >= 400 or seconds > SLOW_SECONDS
+    # Building a log line costs time even where the level drops it.
+    if is_failed_or_slow or logs_all:
+        log_line = log.info if is_failed_or_slow else log.debug
+        log_line(
+            "request handled",
+            request_id=request.id,
+            method=request.method,
+            path=request.path,
+            service=service,
+            operation=operation,
+            status=status,
+            seconds=round(seconds, 6),
+        )
 
 
 def exposition() -> bytes:
@@ -84,8 +67,6 @@ def exposition() -> bytes:
     MultiProcessCollector(registry)
     return generate_latest(registry)
 
-
-log = logger("http")
 
 _SENT_BY_PAGES = (
     b"Accept, Authorization, Content-Type, If-None-Match, X-Agent-Address, X-Agent-Nonce, X-Agent-Signature, "
@@ -105,7 +86,6 @@ class Server:
         self._admission = admission
         self._router = router
         self._hosts = hosts
-        # Building a log line costs time even where the level drops it.
         self._logs_all = settings.log_level == "debug"
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,7 +95,8 @@ class Server:
         route: Route | None = None
         try:
             check_head(request)
-            router = self._router_for(request)
+            host = request.header(b"host").partition(":")[0].lower() if self._hosts else ""
+            router = self._hosts.get(host, self._router)
             if request.method == "OPTIONS":
                 admitted = Admitted(_options(router.allowed(request.path)))
             else:
@@ -131,16 +112,7 @@ class Server:
             status = await _send_paid(admitted, request, send)
         else:
             status = await send_response(admitted.response, admitted.usage, request, send)
-        seconds = perf_counter() - begun
-        count_response(route, status, seconds)
-        if self._logs_all or is_failed_or_slow(status, seconds):
-            log_response(request, route, status, seconds)
-
-    def _router_for(self, request: HttpRequest) -> Router:
-        if not self._hosts:
-            return self._router
-        host = request.header(b"host").partition(":")[0].lower()
-        return self._hosts.get(host, self._router)
+        _record(request, route, status, perf_counter() - begun, logs_all=self._logs_all)
 
 
 _INTERNAL = "Internal error. The operator can find it in the log by the request id."
@@ -169,8 +141,6 @@ def _options(allowed: Sequence[str]) -> Response:
     )
 
 
-log = logger("http")
-
 DRAIN_SECONDS = 30.0
 
 Serving = Callable[[], AbstractAsyncContextManager[Server]]
@@ -184,24 +154,22 @@ class Application:
         self._server: Server | None = None
         self._in_flight = 0
         self._idle = asyncio.Event()
-        show_in_flight(lambda: self._in_flight)
+        if not shares_metrics():
+            _IN_FLIGHT.set_function(lambda: self._in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI 3."""
         if scope["type"] == "http":
-            await self._answer(scope, receive, send)
+            assert self._server is not None, "the server sent a request before start-up was complete"
+            self._in_flight += 1
+            try:
+                await self._server.handle(scope, receive, send)
+            finally:
+                self._in_flight -= 1
+                if not self._in_flight:
+                    self._idle.set()
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        assert self._server is not None, "the server sent a request before start-up was complete"
-        self._in_flight += 1
-        try:
-            await self._server.handle(scope, receive, send)
-        finally:
-            self._in_flight -= 1
-            if not self._in_flight:
-                self._idle.set()
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -214,15 +182,11 @@ class Application:
                 return
             await send({"type": "lifespan.startup.complete"})
             await receive()
-            await self._drain()
+            self._idle.clear()
+            if self._in_flight:
+                log.info("waiting for requests in flight", count=self._in_flight)
+                try:
+                    await asyncio.wait_for(self._idle.wait(), DRAIN_SECONDS)
+                except TimeoutError:
+                    log.warning("requests in flight cancelled", count=self._in_flight)
         await send({"type": "lifespan.shutdown.complete"})
-
-    async def _drain(self) -> None:
-        """Wait for requests in flight."""
-        self._idle.clear()
-        if self._in_flight:
-            log.info("waiting for requests in flight", count=self._in_flight)
-            try:
-                await asyncio.wait_for(self._idle.wait(), DRAIN_SECONDS)
-            except TimeoutError:
-                log.warning("requests in flight cancelled", count=self._in_flight)

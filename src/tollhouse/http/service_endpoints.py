@@ -39,30 +39,16 @@ def with_housekeeping(
 
 def about(service: Service) -> list[Endpoint]:
     """`/health` and the description, which every service has."""
-    return [_health(service), *_openapi_routes()]
 
-
-def _health(service: Service) -> Endpoint:
     async def health(_request: Request[None, None]) -> Response:
         return Response(msgspec.json.encode(await service.health()), cache_control="no-store")
 
-    return Endpoint(
-        id="getHealth",
-        method="GET",
-        path="/health",
-        summary="Health of the service and age of its data",
-        handler=health,
-        terms=FREE,
-        responses={"application/json": service.health_schema},
-        tag="about",
-    )
-
-
-def _openapi_routes() -> list[Endpoint]:
     async def unbuilt(_request: Request[None, None]) -> Response:
         raise AssertionError("the description is filled in once every endpoint is known")
 
     return [
+        Endpoint("getHealth", "GET", "/health", "Health of the service and age of its data", health, FREE,
+                  responses={"application/json": service.health_schema}, tag="about"),
         Endpoint("getOpenApiYaml", "GET", "/api/openapi.yaml", "This description as YAML", unbuilt, FREE,
                   responses={YAML: {"type": "object"}}, tag="about"),
         Endpoint("getOpenApiJson", "GET", "/api/openapi.json", "This description as JSON", unbuilt, FREE,

@@ -81,7 +81,11 @@ def _input_schema(operation: Endpoint) -> Json:
         required += _shape(kind).get("required", []) if kind else []
     schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
     definitions = {
-        name: each for kind in (operation.query, operation.body) if kind for name, each in _parts(kind).items()
+        name: each
+        for kind in (operation.query, operation.body)
+        if kind
+        for name, each in _document(kind).get("$defs", {}).items()
+        if name != kind.__name__
     }
     return schema | ({"required": required} if required else {}) | ({"$defs": definitions} if definitions else {})
 
@@ -89,11 +93,6 @@ def _input_schema(operation: Endpoint) -> Json:
 def _properties(kind: type[Struct] | None) -> Json:
     properties: Json = _shape(kind)["properties"] if kind else {}
     return properties
-
-
-def _parts(kind: type[Struct]) -> Json:
-    """The definitions that the schema refers to."""
-    return {name: each for name, each in _document(kind).get("$defs", {}).items() if name != kind.__name__}
 
 
 def _shape(kind: type[Struct]) -> Json:
