@@ -16,7 +16,7 @@ from tests.journeys.server import free_port, poll
 from tollhouse.accounts.plans import open_plans
 from tollhouse.client import Agent
 from tollhouse.config.settings import PlanSettings, Settings
-from tollhouse.console.account_pages import client_samples
+from tollhouse.console.pages import client_samples
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.services.defense.pages import build_pages
 

@@ -97,13 +97,26 @@ class KeyEndpoints:
     async def create(self, request: Request[None, KeyRequest]) -> KeyIssued:
         """Create a key on the default plan. Raises Problem `tier-not-self-service` or `too-many-keys`."""
         default = self._plans.default.name
-        if request.body.tier not in {UNSET, default}:
-            raise self._not_self_service(str(request.body.tier))
+        tier = request.body.tier
+        if tier not in {UNSET, default}:
+            code, detail = "invalid-body", f"`tier` must be `{default}`."
+            if tier in self._plans:
+                code = "tier-not-self-service"
+                detail = f"A key starts on the {default} plan. Upgrade it to {tier} with POST /api/stripe/checkout."
+            raise Problem(code, detail, parameter="tier", allowed=[default])
         reservation = await self._meter.reserve(f"keys:{request.address}", self._per_address)
         if reservation.verdict.refused_by:
-            raise _too_many_from(self._per_address, reservation.verdict.retry_after_seconds(clock.seconds()))
+            wait, limit = reservation.verdict.retry_after_seconds(clock.seconds()), self._per_address.per_sliding
+            raise Problem(
+                "too-many-keys",
+                f"Rate limit exceeded: {limit} keys per hour and address. Retry after {wait} s.",
+                headers={"Retry-After": str(wait)},
+                retry_after_seconds=wait,
+                window="hour",
+                limit=limit,
+            )
         try:
-            return self._issued(await self._keys.create(request.body.email, default, request.body.label))
+            return issued(await self._keys.create(request.body.email, default, request.body.label), self._plans)
         except Problem:
             await self._meter.release(reservation)
             raise
@@ -124,7 +137,7 @@ class KeyEndpoints:
 
     async def rotate(self, request: Request[None, None]) -> KeyIssued:
         """Replace the key of this request by a new one."""
-        return self._issued(await self._keys.rotate(_holder(request).key_id))
+        return issued(await self._keys.rotate(_holder(request).key_id), self._plans)
 
     async def revoke(self, request: Request[None, None]) -> KeyRevoked:
         """Revoke the key of this request."""
@@ -188,16 +201,6 @@ class KeyEndpoints:
             ),
         ]
 
-    def _issued(self, key: NewKey) -> KeyIssued:
-        return issued(key, self._plans)
-
-    def _not_self_service(self, tier: str) -> Problem:
-        default = self._plans.default.name
-        if tier in self._plans:
-            detail = f"A key starts on the {default} plan. Upgrade it to {tier} with POST /api/stripe/checkout."
-            return Problem("tier-not-self-service", detail, parameter="tier", allowed=[default])
-        return Problem("invalid-body", f"`tier` must be `{default}`.", parameter="tier", allowed=[default])
-
 
 _EXAMPLE: dict[str, Any] = {
     "key_id": "key_5f0c2a9be1d34c77",
@@ -230,14 +233,3 @@ def issued(key: NewKey, plans: Plans) -> KeyIssued:
 
 def _use(level: Level) -> WindowUse:
     return WindowUse(level.limit, level.used, level.remaining, clock.iso(clock.at(level.resets_at)))
-
-
-def _too_many_from(windows: Windows, wait: int) -> Problem:
-    return Problem(
-        "too-many-keys",
-        f"Rate limit exceeded: {windows.per_sliding} keys per hour and address. Retry after {wait} s.",
-        headers={"Retry-After": str(wait)},
-        retry_after_seconds=wait,
-        window="hour",
-        limit=windows.per_sliding,
-    )

@@ -13,7 +13,7 @@ from tollhouse import clock
 from tollhouse.accounts import store
 from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
-from tollhouse.storage.database import Database, Transaction
+from tollhouse.storage.database import Database
 
 PREFIX = "th_live_"
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -102,10 +102,25 @@ class KeyRing:
         address = email.strip().casefold()
         async with self._database.writing(lock=f"email:{address}") as connection:
             if await store.active_keys_of(connection, address) >= ACTIVE_KEYS_PER_EMAIL:
-                raise _too_many()
-            return await self._insert(
-                connection, email=address, tier=tier, label=label, per_day=per_day, per_minute=per_minute
+                raise Problem(
+                    "too-many-keys",
+                    f"This email address has {ACTIVE_KEYS_PER_EMAIL} active keys. Revoke one first.",
+                    limit=ACTIVE_KEYS_PER_EMAIL,
+                )
+            text, created_at = new_key(), clock.iso(clock.now())
+            holder = KeyCaller(f"key_{secrets.token_hex(8)}", tier, label, created_at, per_day, per_minute)
+            await store.insert_key(
+                connection,
+                id=holder.key_id,
+                hash=key_hash(text, self._secret),
+                email=address,
+                tier=tier,
+                label=label,
+                per_day=per_day,
+                per_minute=per_minute,
+                created_at=created_at,
             )
+            return NewKey(text, holder)
 
     async def rotate(self, key_id: str) -> NewKey:
         """Replace the text of a key; the old one stops working. Id, plan and usage stay."""
@@ -130,17 +145,8 @@ class KeyRing:
         """Every key without its text, for the operator."""
         async with self._database.reading() as connection:
             rows = await store.all_keys(connection)
-        return [
-            {
-                "key_id": row.id,
-                "email": row.email,
-                "tier": row.tier,
-                "label": row.label,
-                "created_at": row.created_at,
-                "revoked_at": row.revoked_at,
-            }
-            for row in rows
-        ]
+        names = ("email", "tier", "label", "created_at", "revoked_at")
+        return [{"key_id": row.id, **{name: getattr(row, name) for name in names}} for row in rows]
 
     async def _query(self, key: str) -> KeyCaller:
         cache, queries = self._cached, self._queries
@@ -157,12 +163,6 @@ class KeyRing:
         caller = _caller(row)
         cache[key] = (clock.seconds() + CACHE_SECONDS, caller)
         return caller
-
-    async def _insert(self, connection: Transaction, **values: Any) -> NewKey:
-        key, key_id, created_at = new_key(), f"key_{secrets.token_hex(8)}", clock.iso(clock.now())
-        await store.insert_key(connection, id=key_id, hash=key_hash(key, self._secret), created_at=created_at, **values)
-        limits = values["per_day"], values["per_minute"]
-        return NewKey(key, KeyCaller(key_id, values["tier"], values["label"], created_at, *limits))
 
     async def _change(self, key_id: str, **values: object) -> bool:
         async with self._database.writing() as connection:
@@ -193,11 +193,3 @@ def _caller(row: Any) -> KeyCaller:
 
 def _invalid() -> Problem:
     return Problem("invalid-key", "This API key is unknown, revoked or malformed.")
-
-
-def _too_many() -> Problem:
-    return Problem(
-        "too-many-keys",
-        f"This email address has {ACTIVE_KEYS_PER_EMAIL} active keys. Revoke one first.",
-        limit=ACTIVE_KEYS_PER_EMAIL,
-    )

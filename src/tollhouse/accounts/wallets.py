@@ -1,5 +1,6 @@
 """Agents: registered wallets, which sign each of their calls."""
 
+import contextlib
 import re
 import secrets
 from typing import Any
@@ -12,7 +13,7 @@ from tollhouse.caller import WalletCaller
 from tollhouse.errors import Problem
 from tollhouse.evm.address import Address, checksummed, parse_address
 from tollhouse.evm.keccak import personal_digest
-from tollhouse.evm.signature import Signature, parse_signature, recover
+from tollhouse.evm.signature import parse_signature, recover
 from tollhouse.storage.database import Database
 
 MOST_CACHED_AGENTS = 10_000
@@ -115,10 +116,10 @@ def signed_by(prefix: str, path: str, query: str, sent: AgentHeaders) -> bytes:
     except ValueError as error:
         raise _invalid(f"X-Agent-Address or X-Agent-Signature is malformed: {error}.") from None
     named, nonce = f"{prefix}:{path}".encode(), b":" + sent.nonce.encode()
-    if _is_signed(named + nonce, signature, address):
-        return address
-    if query and _is_signed(named + b"?" + query.encode("latin-1") + nonce, signature, address):
-        return address
+    for part in (b"", b"?" + query.encode("latin-1")) if query else (b"",):
+        with contextlib.suppress(ValueError):
+            if recover(personal_digest(named + part + nonce), signature) == address:
+                return address
     raise _invalid(
         f"X-Agent-Address did not sign this call. Sign `{prefix}:{path}:` and the nonce as you send it (EIP-191)."
     )
@@ -130,13 +131,6 @@ def nonce_of(text: str) -> bytes:
     if matched is None:
         raise _invalid("X-Agent-Nonce must be 8 to 64 random bytes in hexadecimal.")
     return bytes.fromhex(matched[1])
-
-
-def _is_signed(message: bytes, signature: Signature, address: bytes) -> bool:
-    try:
-        return recover(personal_digest(message), signature) == address
-    except ValueError:
-        return False
 
 
 def _invalid(detail: str) -> Problem:

@@ -5,7 +5,7 @@ import posixpath
 import re
 import tomllib
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +138,10 @@ class Guide:
         service = self._services.get(request.path["service"])
         if service is None:
             raise Problem("not-found", "This host has no service with this name.")
-        return self._once(reference_path(service), partial(self._render_reference, service))
+        path, title = reference_path(service), reference_title(service)
+        # The script puts the address at which the visitor reads the page in place of this one.
+        root = f' data-default-root="{html.escape(self._root)}"'
+        return self._once(path, lambda: self._article(path, title, self._reference_text(service), root))
 
     def _problem(self, request: Request[Any, Any]) -> Response:
         """The section of docs/problems.md about one code."""
@@ -151,13 +154,6 @@ class Guide:
         main = f'<div class="prose"><p class="small"><a href="{page_path("problems")}">All problems</a></p>{body}</div>'
         return self._once(
             f"/problems/{code}", lambda: self._shell.page(f"/problems/{code}", f"{code} · Tollhouse", main)
-        )
-
-    def _render_reference(self, service: Service) -> Response:
-        # The script puts the address at which the visitor reads the page in place of this one.
-        attributes = f' data-default-root="{html.escape(self._root)}"'
-        return self._article(
-            reference_path(service), reference_title(service), self._reference_text(service), attributes
         )
 
     def _reference_text(self, service: Service) -> RenderedText:

@@ -15,9 +15,6 @@ from tollhouse.money import usd
 
 MAX_PRICES = 3
 
-# A title, a text and a link, the last two as HTML.
-Way = tuple[str, str, str]
-
 
 def home_page(settings: Settings, services: Sequence[Service], shell: PageShell) -> Response:
     """The page at `/`."""
@@ -50,7 +47,16 @@ def _article(service: Service, entry: FrontPageEntry, settings: Settings, shell:
 
 
 def _payment_section(settings: Settings, entries: Sequence[tuple[Service, FrontPageEntry]], shell: PageShell) -> str:
-    ways = _ways_of_accounts(settings)
+    """Each way has a title, a text and a link, the last two as HTML."""
+    plans = html.escape(" ".join(map(_describe_plan, open_plans(settings).all)))
+    wallet = (
+        f"Register a wallet, deposit at least {_amount(MINIMUM_DEPOSIT_MICROS)} USDC, and sign each call: "
+        f"{usd(AGENT_CALL_MICROS)} USD a call, no key."
+    )
+    ways = [
+        ("With a key", plans, '<a class="button" href="/keys">Get a free key</a>'),
+        ("From a wallet", wallet, '<a href="/wallet">Register and deposit</a>'),
+    ]
     offers: dict[str, list[str]] = {}
     for service, entry in entries:
         if terms := terms_per_request(service):
@@ -69,18 +75,6 @@ def _payment_section(settings: Settings, entries: Sequence[tuple[Service, FrontP
     return f'<section aria-labelledby="payment">{heading}<div class="ways">{listed}</div></section>'
 
 
-def _ways_of_accounts(settings: Settings) -> list[Way]:
-    plans = " ".join(map(_describe_plan, open_plans(settings).all))
-    wallet = (
-        f"Register a wallet, deposit at least {_amount(MINIMUM_DEPOSIT_MICROS)} USDC, and sign each call: "
-        f"{usd(AGENT_CALL_MICROS)} USD a call, no key."
-    )
-    return [
-        ("With a key", html.escape(plans), '<a class="button" href="/keys">Get a free key</a>'),
-        ("From a wallet", wallet, '<a href="/wallet">Register and deposit</a>'),
-    ]
-
-
 def _describe_plan(plan: Plan) -> str:
     per_day = plan.limits.requests_per_day
     limit = f"{per_day:,} requests a day" if per_day else f"{plan.limits.requests_per_minute:,} requests a minute"
@@ -93,7 +87,7 @@ def _amount(micros: int) -> str:
     return usd(micros).removesuffix(".00")
 
 
-def _way_of_agents(shell: PageShell) -> Way:
+def _way_of_agents(shell: PageShell) -> tuple[str, str, str]:
     others = " and under each service" if len(shell.prefixes) > 1 else ""
     prefix = html.escape(next(iter(shell.prefixes.values()), ""))
     files = (

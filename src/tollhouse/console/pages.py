@@ -1,20 +1,30 @@
 """The pages of a host: those its services declare, those of accounts and the operator, and lists of page groups."""
 
 import html
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from tollhouse.accounts.plans import MINIMUM_DEPOSIT_MICROS, open_plans
 from tollhouse.config.settings import Settings
-from tollhouse.console.account_pages import account_pages, operator_page
-from tollhouse.console.page_shell import HTML, Link, PageFiles, PageShell, fill_template
+from tollhouse.console.guide import read_page
+from tollhouse.console.page_shell import HERE, HTML, Link, PageFiles, PageShell, fill_template
 from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.pages import Page, PageGroup
 from tollhouse.http.service import Service
-from tollhouse.http.terms import FREE, Terms
+from tollhouse.http.terms import AGENT_CALL_MICROS, FREE, Terms
 from tollhouse.money import usd
+
+SAMPLES = "agents-client"
+
+_FILES = HERE / "pages"
+_SAMPLE = re.compile(
+    r"^## (?P<title>[^\n]+)\n\n`(?P<install>[^`\n]+)`\n\n```\w+\n(?P<code>.*?)```", re.MULTILINE | re.DOTALL
+)
+_CHAINS = {8453: "Base", 84532: "Base Sepolia", 1: "Ethereum"}
 
 
 def build_page_shell(settings: Settings, services: Sequence[Service], prefixes: Sequence[str]) -> PageShell:
@@ -47,6 +57,35 @@ def console_pages(settings: Settings, services: Sequence[Service], shell: PageSh
     ]
 
 
+def account_pages(settings: Settings, services: Sequence[Service]) -> list[Page]:
+    """The pages for keys and wallets, which every host has. Prices are shown only where the checkout is configured."""
+    prices = settings.stripe_prices if settings.stripe_secret_key else {}
+    sold = [one.name for one in services if any(each.terms.agent_price_micros for each in one.endpoints)]
+    keys = {"plans": [plan.described() for plan in open_plans(settings).all], "prices": prices}
+    return [
+        Page("/keys", "API keys and plans", "Keys", _FILES / "keys.html", ("keys.js",), (), ("status",), facts=keys),
+        Page(
+            "/wallet", "Wallet", "Wallet", _FILES / "wallet.html", ("wallet.js",), (), ("address",),
+            facts={**_wallet_facts(settings), "service": sold[0] if sold else ""},
+        ),
+    ]  # fmt: skip
+
+
+def operator_page(settings: Settings) -> Page:
+    """The operator's page. It is served everywhere; its data needs the operator's token."""
+    facts = {"needs_token": bool(settings.admin_token)}
+    parameters = ("account", "state")
+    return Page(
+        "/operator", "Operator", "Operator", _FILES / "operator.html", ("operator.js",), (), parameters, facts=facts
+    )
+
+
+def client_samples(prefix: str) -> list[dict[str, str]]:
+    """The sample programs of docs/agents-client.md, with this server's prefix of signed messages."""
+    samples = [one.groupdict() for one in _SAMPLE.finditer(read_page(SAMPLES))]
+    return [{**sample, "code": sample["code"].replace("service:", f"{prefix}:")} for sample in samples]
+
+
 def needs_key(service: Service, call: str) -> bool:
     """Whether an example call, a path with its query, is of an endpoint that needs a key."""
     path = call.partition("?")[0]
@@ -63,6 +102,20 @@ def describe_price(terms: Terms, settings: Settings) -> str:
     free = terms.free_per_day if terms.allowance else settings.free_per_ip_per_day
     price = f"{usd(terms.request_price_micros or 0)} USDC"
     return f"{free:,} free requests a day, then {price} each" if free else f"{price} a request"
+
+
+def _wallet_facts(settings: Settings) -> dict[str, Any]:
+    """Where a wallet deposits, what a signed call costs, and programs that sign one."""
+    chain_id = settings.evm_chain_id
+    return {
+        "treasury_address": settings.treasury_address if settings.evm_rpc_url else "",
+        "chain": f"{_CHAINS.get(chain_id, 'chain')} ({chain_id})",
+        "usdc_address": settings.usdc_address,
+        "confirmations": settings.deposit_confirmations,
+        "call_usd": usd(AGENT_CALL_MICROS),
+        "minimum_usd": usd(MINIMUM_DEPOSIT_MICROS),
+        "samples": client_samples(settings.agent_prefix),
+    }
 
 
 def _texts(service: Service, settings: Settings, shell: PageShell) -> dict[str, str]:

@@ -79,16 +79,14 @@ class MemoryCounters:
 
     async def _flush(self) -> None:
         dirty, self._dirty = self._dirty, set()
-        rows = [(name, tally.day, tally.used, tally.packed()) for name, tally in self._named(dirty)]
+        named = [(name, self._tallies[name]) for name in dirty if name in self._tallies]
+        rows = [(name, tally.day, tally.used, tally.packed()) for name, tally in named]
         try:
             await asyncio.to_thread(_write_all, self._file, rows)
         except sqlite3.Error:
             self._dirty |= dirty
             raise
         self._forget_idle()
-
-    def _named(self, names: set[str]) -> list[tuple[str, Tally]]:
-        return [(name, self._tallies[name]) for name in names if name in self._tallies]
 
     def _forget_idle(self) -> None:
         moment = clock.seconds()
