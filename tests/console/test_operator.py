@@ -10,7 +10,7 @@ from tests.http.conftest import asgi_client
 from tollhouse import app
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
-from tollhouse.payments.ledger.ledger import REVENUE, TREASURY, Reserved, Transfer
+from tollhouse.payments.ledger.types import REVENUE, TREASURY, Reserved, Transfer
 from tollhouse.webhooks import outbox
 
 TOKEN = {"Authorization": "Bearer the-operators-own"}

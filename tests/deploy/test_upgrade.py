@@ -14,8 +14,8 @@ from tollhouse.accounts.keys import open_key_ring
 from tollhouse.accounts.wallets import WalletRegistry
 from tollhouse.client import Agent
 from tollhouse.config.settings import Settings
-from tollhouse.payments.ledger.ledger import TREASURY, Transfer, open_ledger
-from tollhouse.payments.ledger.types import agent_account
+from tollhouse.payments.ledger.ledger import open_ledger
+from tollhouse.payments.ledger.types import TREASURY, Transfer, agent_account
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import MAIN, Chain, migrate, newest_version
 

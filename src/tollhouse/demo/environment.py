@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import httpx2
 
@@ -85,7 +85,8 @@ async def _server(settings: Settings, root: str) -> AsyncIterator[asyncio.Event]
     """Run `tollhouse serve` in a process; the event is set when it ends by itself."""
     folder = Path(settings.data_dir)
     export(settings)
-    with _open_log(folder) as log:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "server.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tollhouse", "serve", "--port", root.rpartition(":")[2],
             stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
@@ -97,17 +98,12 @@ async def _server(settings: Settings, root: str) -> AsyncIterator[asyncio.Event]
         await _until_healthy(root, ended, folder)
         yield ended
     finally:
-        # `ended` does not printer: whoever has seen enough may set it as well.
+        # `ended` is no proof: the caller may set it as well.
         if not watch.done():
             os.killpg(process.pid, signal.SIGTERM)
             await asyncio.wait({watch}, timeout=STOP_SECONDS)
         if not watch.done():
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def _open_log(folder: Path) -> BinaryIO:
-    folder.mkdir(parents=True, exist_ok=True)
-    return (folder / "server.log").open("ab")
 
 
 async def _until_healthy(root: str, ended: asyncio.Event, folder: Path) -> None:

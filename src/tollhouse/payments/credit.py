@@ -67,7 +67,14 @@ async def claim(ledger: Ledger, agent_id: str, nonce: str, price_micros: int, fi
     if isinstance(outcome, Reserved):
         return Claim(ledger, call_id)
     if isinstance(outcome, Insufficient):
-        raise _insufficient(outcome.balance_micros, price_micros)
+        balance_usd, price_usd = usd(outcome.balance_micros), usd(price_micros)
+        raise Problem(
+            "insufficient-balance",
+            f"The balance is {balance_usd} USD and the call costs {price_usd} USD. "
+            "Send USDC to the treasury, then call POST /api/agent/deposit.",
+            balance_usd=balance_usd,
+            price_usd=price_usd,
+        )
     if outcome.response is None:
         raise Problem(
             "nonce-reused",
@@ -89,14 +96,4 @@ async def agent_balance(ledger: Ledger, agent_id: str) -> AgentBalance:
         spent_micros=account.total_out_micros - reversed_micros,
         calls=account.posted_count,
         last_call_at=account.last_at,
-    )
-
-
-def _insufficient(balance_micros: int, price_micros: int) -> Problem:
-    return Problem(
-        "insufficient-balance",
-        f"The balance is {usd(balance_micros)} USD and the call costs {usd(price_micros)} USD. "
-        "Send USDC to the treasury, then call POST /api/agent/deposit.",
-        balance_usd=usd(balance_micros),
-        price_usd=usd(price_micros),
     )

@@ -103,12 +103,16 @@ class Database:
         await self._engine.dispose()
 
 
+def insert(connection: Transaction, table: Table) -> Any:
+    """An INSERT of the database's own kind: only those support ON CONFLICT."""
+    return (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
+
+
 async def upsert(connection: Transaction, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
     """Insert rows, replacing those with the same primary key."""
     if not rows:
         return
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    statement = dialect.insert(table)
+    statement = insert(connection, table)
     keys = [column.name for column in table.primary_key]
     changed = {column.name: statement.excluded[column.name] for column in table.columns if not column.primary_key}
     await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), list(rows))

@@ -19,12 +19,11 @@ from tollhouse.webhooks.target_validation import TargetRefused
 from tollhouse.webhooks.transport import TlsFailed, VettedTransport
 
 PREFIX = "whsec_"
-_RANDOM_BYTES = 32
 
 
 def new_secret() -> str:
     """A new secret: `whsec_` and 32 random bytes in base64."""
-    return PREFIX + b64encode(secrets.token_bytes(_RANDOM_BYTES)).decode()
+    return PREFIX + b64encode(secrets.token_bytes(32)).decode()
 
 
 def signatures(message_id: str, timestamp: int, body: bytes, keys: Iterable[str]) -> str:
@@ -33,11 +32,8 @@ def signatures(message_id: str, timestamp: int, body: bytes, keys: Iterable[str]
     One `v1,<base64>` for each secret, separated by spaces.
     """
     signed = b".".join((message_id.encode(), str(timestamp).encode(), body))
-    return " ".join(f"v1,{b64encode(hmac.digest(_decode_secret(key), signed, sha256)).decode()}" for key in keys)
-
-
-def _decode_secret(key: str) -> bytes:
-    return b64decode(key.removeprefix(PREFIX))
+    digests = (hmac.digest(b64decode(key.removeprefix(PREFIX)), signed, sha256) for key in keys)
+    return " ".join(f"v1,{b64encode(digest).decode()}" for digest in digests)
 
 
 log = logger("webhooks")

@@ -51,7 +51,18 @@ async def settle(transaction: Transaction, outcomes: Sequence[Outcome]) -> None:
     """Store the outcomes of attempts. Those whose lease was lost meanwhile are only recorded."""
     if not outcomes:
         return
-    await store.insert_attempts(transaction, [_attempt(outcome) for outcome in outcomes])
+    attempts = [
+        {
+            "delivery_id": outcome.job.delivery_id,
+            "number": outcome.job.number,
+            "at": outcome.at,
+            "status": outcome.status,
+            "error": outcome.failure,
+            "duration_ms": round(outcome.seconds * 1_000),
+        }
+        for outcome in outcomes
+    ]
+    await store.insert_attempts(transaction, attempts)
     ends = [delivery_update(outcome) for outcome in outcomes]
     await store.end_leases(transaction, ends)
     for outcome, end in zip(outcomes, ends, strict=True):
@@ -82,26 +93,15 @@ def delivery_update(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-async def _update_endpoint(transaction: Transaction, endpoint_id: str, standing: EndpointResult) -> None:
-    if standing.gone_at is not None:
+async def _update_endpoint(transaction: Transaction, endpoint_id: str, result: EndpointResult) -> None:
+    if result.gone_at is not None:
         log.warning("endpoint disabled", endpoint=endpoint_id, reason=GONE)
-        await end_pending(transaction, endpoint_id, "parked", "disabled", standing.gone_at)
-        await change_endpoint(transaction, endpoint_id, disabled_at=standing.gone_at, disabled_reason=GONE)
-    if standing.succeeded_at is not None:
-        await store.mark_endpoint_succeeded(transaction, endpoint_id, standing.succeeded_at)
-    if standing.failures.count:
-        await store.mark_endpoint_failed(transaction, endpoint_id, standing.failures)
-
-
-def _attempt(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "delivery_id": outcome.job.delivery_id,
-        "number": outcome.job.number,
-        "at": outcome.at,
-        "status": outcome.status,
-        "error": outcome.failure,
-        "duration_ms": round(outcome.seconds * 1_000),
-    }
+        await end_pending(transaction, endpoint_id, "parked", "disabled", result.gone_at)
+        await change_endpoint(transaction, endpoint_id, disabled_at=result.gone_at, disabled_reason=GONE)
+    if result.succeeded_at is not None:
+        await store.mark_endpoint_succeeded(transaction, endpoint_id, result.succeeded_at)
+    if result.failures.count:
+        await store.mark_endpoint_failed(transaction, endpoint_id, result.failures)
 
 
 def _error(outcome: Outcome) -> str | None:
@@ -182,7 +182,9 @@ class Deliverer:
         self._rounds += 1
         for job, waiting in jobs:
             self._served[waiting.endpoint_id] = self._rounds
-            self._begin(job, waiting, now)
+            task = asyncio.create_task(self._attempt(job, now))
+            self._running[task] = waiting
+            task.add_done_callback(self._end)
         return len(jobs)
 
     async def _has_due_work(self, now: float) -> bool:
@@ -193,8 +195,7 @@ class Deliverer:
         line, shares = self._allocate(await store.endpoints_with_due(transaction, now))
         if not shares:
             return []
-        lease = store.Lease(secrets.token_hex(16), now + LEASE_SECONDS)
-        rows = await store.take(transaction, shares, now, lease)
+        rows = await store.take(transaction, shares, now, secrets.token_hex(16), now + LEASE_SECONDS)
         return [(_job(row, now), line[row.endpoint_id]) for row in rows]
 
     def _allocate(self, rows: list[Any]) -> tuple[dict[str, Waiting], dict[str, int]]:
@@ -212,11 +213,6 @@ class Deliverer:
             in_flight=in_flight,
             served_at=self._served[row.id],
         )
-
-    def _begin(self, job: Job, waiting: Waiting, at: float) -> None:
-        task = asyncio.create_task(self._attempt(job, at))
-        self._running[task] = waiting
-        task.add_done_callback(self._end)
 
     async def _attempt(self, job: Job, at: float) -> None:
         outcome = await self._sender.send(job, at)

@@ -35,10 +35,10 @@ def parse_retry_after(header: str | None, now: float) -> float | None:
         return float(min(int(text[:9]), MAX_RETRY_AFTER))
     try:
         moment = parsedate_to_datetime(text)
-        asked = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now
     except (ValueError, IndexError, TypeError, OverflowError):
         return None
-    return min(max(asked, 0.0), MAX_RETRY_AFTER)
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER)
 
 
 class Capacity(Struct, frozen=True):

@@ -20,10 +20,9 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tollhouse.storage.database import Transaction, metadata
+from tollhouse.storage.database import Transaction, insert, metadata
 
 endpoint = Table(
     "webhook_endpoint",
@@ -157,22 +156,9 @@ async def delete_before(transaction: Transaction, moment: float) -> None:
     await transaction.execute(endpoint.delete().where(endpoint.c.removed_at < moment))
 
 
-def insert(transaction: Transaction, table: Table) -> Any:
-    """An INSERT of the database's own kind: only those can be told what to do about rows that are there already."""
-    dialect = sqlite if transaction.dialect.name == "sqlite" else postgresql
-    return dialect.insert(table)
-
-
 State = Literal["pending", "delivered", "parked", "cancelled"]
 
 ATTEMPTS_KEPT = 20
-
-
-class Lease(Struct, frozen=True):
-    """The holder of a delivery, and until when."""
-
-    holder: str
-    until: float
 
 
 class Failures(Struct):
@@ -189,11 +175,15 @@ async def endpoints_with_due(connection: AsyncConnection, now: float) -> list[An
     due = exists().where(
         delivery.c.endpoint_id == endpoint.c.id, delivery.c.state == "pending", delivery.c.due_at <= now
     )
-    query = select(endpoint.c.id, endpoint.c.failing_since, endpoint.c.last_success_at).where(_may_be_called(now), due)
+    query = select(endpoint.c.id, endpoint.c.failing_since, endpoint.c.last_success_at).where(
+        endpoint.c.removed_at.is_(None), endpoint.c.disabled_at.is_(None), endpoint.c.held_until <= now, due
+    )
     return list(await connection.execute(query))
 
 
-async def take(transaction: Transaction, shares: Mapping[str, int], now: float, lease: Lease) -> list[Any]:
+async def take(
+    transaction: Transaction, shares: Mapping[str, int], now: float, lease: str, lease_until: float
+) -> list[Any]:
     """Take this many due deliveries of each endpoint, the oldest first, with all that an attempt needs.
 
     Until its lease expires, no other process takes a delivery. A try counts when it starts, so that one that crashes
@@ -201,10 +191,17 @@ async def take(transaction: Transaction, shares: Mapping[str, int], now: float, 
     """
     ids: list[str] = []
     for endpoint_id, number in shares.items():
-        ids += await _oldest(transaction, endpoint_id, number, now)
+        oldest = (
+            select(delivery.c.id)
+            .where(delivery.c.endpoint_id == endpoint_id, delivery.c.state == "pending", delivery.c.due_at <= now)
+            .order_by(delivery.c.due_at, delivery.c.id)
+            .limit(number)
+            .with_for_update(skip_locked=True)
+        )
+        ids += (await transaction.execute(oldest)).scalars()
     counted = {"tries": delivery.c.tries + 1, "attempts": delivery.c.attempts + 1}
     query = update(delivery).where(delivery.c.id.in_(ids))
-    await transaction.execute(query.values(lease=lease.holder, due_at=lease.until, **counted))
+    await transaction.execute(query.values(lease=lease, due_at=lease_until, **counted))
     needed = (
         select(delivery, endpoint.c.url, endpoint.c.secret, endpoint.c.former_secret, endpoint.c.former_until)
         .add_columns(event.c.body)
@@ -274,15 +271,16 @@ async def delivery_by_id(connection: AsyncConnection, delivery_id: str) -> Any:
 async def attempts_of(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, list[Any]]:
     """The recorded attempts of each of these deliveries, oldest first."""
     query = select(attempt).where(attempt.c.delivery_id.in_(ids)).order_by(attempt.c.delivery_id, attempt.c.number)
-    found: dict[str, list[Any]] = {}
+    attempts: dict[str, list[Any]] = {}
     for row in await connection.execute(query):
-        found.setdefault(row.delivery_id, []).append(row)
-    return found
+        attempts.setdefault(row.delivery_id, []).append(row)
+    return attempts
 
 
 async def replay(transaction: Transaction, delivery_id: str, now: float) -> None:
     """Deliver again from the first try, unless an attempt is in progress."""
-    query = update(delivery).where(delivery.c.id == delivery_id, or_(delivery.c.lease.is_(None), _lease_is_over(now)))
+    is_free = or_(delivery.c.lease.is_(None), delivery.c.due_at <= now)
+    query = update(delivery).where(delivery.c.id == delivery_id, is_free)
     await transaction.execute(query.values(_reset(now)))
 
 
@@ -293,25 +291,6 @@ async def replay_parked(transaction: Transaction, endpoint_id: str, since: float
 
 
 _ENDS = ("state", "due_at", "finished_at", "last_status", "last_error")
-
-
-async def _oldest(transaction: Transaction, endpoint_id: str, number: int, now: float) -> list[str]:
-    query = (
-        select(delivery.c.id)
-        .where(delivery.c.endpoint_id == endpoint_id, delivery.c.state == "pending", delivery.c.due_at <= now)
-        .order_by(delivery.c.due_at, delivery.c.id)
-        .limit(number)
-        .with_for_update(skip_locked=True)
-    )
-    return list((await transaction.execute(query)).scalars())
-
-
-def _may_be_called(now: float) -> Any:
-    return and_(endpoint.c.removed_at.is_(None), endpoint.c.disabled_at.is_(None), endpoint.c.held_until <= now)
-
-
-def _lease_is_over(now: float) -> Any:
-    return delivery.c.due_at <= now
 
 
 def _reset(now: float) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """An HTTP transport that reaches validated addresses only: it resolves, validates, and connects to that address.
 
 TLS and the Host header keep the name, so certificates are verified against it. Proxies from the environment and
-redirects are not followed, because nobody validated their targets.
+redirects are not followed, because their targets are not validated.
 """
 
 import ssl

@@ -13,7 +13,7 @@ from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.deposits.deposits import Deposits
 from tollhouse.payments.deposits.ledger import DepositTerms
 from tollhouse.payments.deposits.monitor import WATCHED_BLOCKS, DepositMonitor
-from tollhouse.payments.ledger.ledger import Transfer
+from tollhouse.payments.ledger.types import Transfer
 
 ALICE, TREASURY = ACCOUNTS[1], ACCOUNTS[5]
 ACCOUNT = "agent:alice"

@@ -4,7 +4,7 @@ from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.deposits.deposits import Deposits
 from tollhouse.payments.deposits.ledger import DepositTerms
-from tollhouse.payments.ledger.ledger import Transfer
+from tollhouse.payments.ledger.types import Transfer
 
 pytestmark = pytest.mark.both_databases
 

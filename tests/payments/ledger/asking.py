@@ -1,6 +1,8 @@
 """How the ledger's tests ask it for things."""
 
-from tollhouse.payments.ledger.ledger import Ledger, StoredResponse, Transfer
+from tollhouse.payments.ledger.ledger import Ledger
+from tollhouse.payments.ledger.types import Transfer
+from tollhouse.payments.stored_response import StoredResponse
 
 PRICE = 10_000
 ANSWER = StoredResponse(

@@ -13,7 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from tollhouse.payments.ledger.ledger import Ledger, Transfer
+from tollhouse.payments.ledger.ledger import Ledger
+from tollhouse.payments.ledger.types import Transfer
 
 Outcome = Literal["tried", "answered", "refused", "reused"]
 

@@ -12,8 +12,8 @@ from tests.waiting import until
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.ledger import postgres_store, sqlite_store
-from tollhouse.payments.ledger.ledger import ReservationGoneError, Reserved, Transfer, open_ledger
-from tollhouse.payments.ledger.types import Move
+from tollhouse.payments.ledger.ledger import open_ledger
+from tollhouse.payments.ledger.types import Move, ReservationGoneError, Reserved, Transfer
 from tollhouse.storage.database import open_database
 
 pytestmark = pytest.mark.both_databases

@@ -8,17 +8,17 @@ from tests.waiting import until
 from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.payments.ledger.ledger import (
+from tollhouse.payments.ledger.ledger import open_ledger
+from tollhouse.payments.ledger.types import (
     IdTakenError,
     Insufficient,
     OverdrawnError,
     ReservationGoneError,
     Reserved,
-    StoredResponse,
     Transfer,
     Used,
-    open_ledger,
 )
+from tollhouse.payments.stored_response import StoredResponse
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import NewerSchemaError
 

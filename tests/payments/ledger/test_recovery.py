@@ -10,8 +10,8 @@ import pytest
 from tests.payments.ledger.asking import ANSWER, PRICE, charge, deposit, reserve
 from tests.waiting import until
 from tollhouse.config.settings import Settings
-from tollhouse.payments.ledger.ledger import ReservationGoneError, Reserved, Transfer, Used, open_ledger
-from tollhouse.payments.ledger.types import Reserve
+from tollhouse.payments.ledger.ledger import open_ledger
+from tollhouse.payments.ledger.types import ReservationGoneError, Reserve, Reserved, Transfer, Used
 from tollhouse.storage.database import open_database
 
 pytestmark = pytest.mark.both_databases

@@ -10,16 +10,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from tests.payments.ledger.asking import ANSWER
 from tollhouse.config.settings import Settings
-from tollhouse.payments.ledger.ledger import (
+from tollhouse.payments.ledger.ledger import Ledger, open_ledger
+from tollhouse.payments.ledger.types import (
     IdTakenError,
     Insufficient,
-    Ledger,
     OverdrawnError,
     ReservationGoneError,
     Reserved,
     Transfer,
     Used,
-    open_ledger,
 )
 from tollhouse.storage.database import open_database
 

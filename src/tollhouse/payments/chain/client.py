@@ -5,6 +5,7 @@ import logging
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 import httpx2
@@ -42,12 +43,16 @@ class CircuitBreaker:
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """One attempt. Raises ChainUnavailable at once while open; one raised inside counts as a failure."""
-        is_probe = self._admit()
+        is_probe = self.is_open
+        if is_probe:
+            if self._is_probed or monotonic() < self._opened_at + self._pause_seconds:
+                raise ChainUnavailable(CIRCUIT_IS_OPEN)
+            self._is_probed = True
         try:
             yield
         except ChainUnavailable:
             self._failures += 1
-            self._opened_at = _now()
+            self._opened_at = monotonic()
             raise
         except asyncio.CancelledError:
             raise  # the caller cancelled: this is no failure of the node
@@ -60,25 +65,9 @@ class CircuitBreaker:
             if is_probe:
                 self._is_probed = False
 
-    def _admit(self) -> bool:
-        """Whether this attempt is the probe. Raises ChainUnavailable while open."""
-        if not self.is_open:
-            return False
-        if self._is_probed or _now() < self._opened_at + self._pause_seconds:
-            raise ChainUnavailable(CIRCUIT_IS_OPEN)
-        self._is_probed = True
-        return True
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
-
 
 # httpx2 would log the whole URL of every request, which may hold a token.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
-
-# Some nodes send JSON-RPC errors with status 400.
-_WITH_REPLY = frozenset({200, 400})
 
 
 class Limits(Struct, frozen=True):
@@ -129,7 +118,8 @@ class HttpTransport:
 
     async def _exchange(self, body: bytes) -> bytes:
         async with self._client.stream("POST", self._url, content=body) as response:
-            if response.status_code not in _WITH_REPLY:
+            # Some nodes send JSON-RPC errors with status 400.
+            if response.status_code not in {200, 400}:
                 raise ChainUnavailable(f"status {response.status_code}")
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise ChainUnavailable("unexpected content encoding")
@@ -235,10 +225,10 @@ def _decode_replies(body: bytes, ids: range) -> list[Raw | ChainRefused]:
         replies = []
     if sorted(reply.id for reply in replies if reply.id is not None) != list(ids) or len(replies) != len(ids):
         raise ChainUnavailable("a reply that is not JSON-RPC, or to another request")
-    return [_outcome(reply) for reply in sorted(replies, key=lambda reply: reply.id or 0)]
+    return [_parse_reply(reply) for reply in sorted(replies, key=lambda reply: reply.id or 0)]
 
 
-def _outcome(reply: _Reply) -> Raw | ChainRefused:
+def _parse_reply(reply: _Reply) -> Raw | ChainRefused:
     if reply.error is not None:
         if reply.error.code in _UNAVAILABLE_CODES:
             raise ChainUnavailable(f"error {reply.error.code}")
@@ -263,7 +253,6 @@ def _revert_data(data: Any) -> bytes:
 
 LATEST = "latest"
 PENDING = "pending"
-
 # Transaction hashes are enough.
 _FULL_TRANSACTIONS = False
 

@@ -54,7 +54,9 @@ class Reconciliation(Struct, frozen=True):
 async def reconcile(chain: ChainClient, ledger: Ledger, terms: DepositTerms) -> Reconciliation:
     """Compare every credited deposit with the chain. Raises ChainUnavailable."""
     await check_chain_id(chain, terms.chain_id)
-    credits_ = await _credits(ledger)
+    reversed_ids = {deposit_id(transfer) for transfer in await ledger.transfers(REVERSAL, 0.0)}
+    deposits = [one for one in await ledger.transfers(DEPOSIT, 0.0) if one.id not in reversed_ids]
+    credits_ = [credit_from_transfer(transfer) for transfer in deposits]
     hashes = list(dict.fromkeys(credit.tx_hash for credit in credits_))
     receipts = dict(zip(hashes, await chain.receipts(hashes), strict=True))
     treasury_micros = await token_balance(chain, terms.usdc_address, terms.treasury_address)
@@ -69,11 +71,6 @@ async def reconcile(chain: ChainClient, ledger: Ledger, terms: DepositTerms) -> 
         treasury_micros=treasury_micros,
         differences=differences[:LONGEST_LIST],
     )
-
-
-async def _credits(ledger: Ledger) -> list[Credit]:
-    reversed_ids = {deposit_id(transfer) for transfer in await ledger.transfers(REVERSAL, 0.0)}
-    return [credit_from_transfer(t) for t in await ledger.transfers(DEPOSIT, 0.0) if t.id not in reversed_ids]
 
 
 def _is_on_chain(credit: Credit, receipt: Receipt | None, terms: DepositTerms) -> bool:
@@ -133,7 +130,13 @@ class Deposits:
         except IdTakenError:
             # Another process credits from another block now: the monitor resolves which of them is canonical.
             raise self._pending(None) from None
-        return await self._credited(account, credited, already_credited=not is_new)
+        return Credited(
+            _sum(credited),
+            (await self._ledger.account(account)).balance_micros,
+            credited[0].tx_hash,
+            credited[0].block_number,
+            already_credited=not is_new,
+        )
 
     async def monitor(self) -> None:
         """Run forever: reverse deposits that reorganisations removed, and credit them again once mined again."""
@@ -154,7 +157,8 @@ class Deposits:
         every = deposits_in(receipt, self._terms)
         own = [deposit for deposit in every if deposit.transfer.sender == wallet]
         if not own:
-            if await self._is_any_credited(receipt, every):
+            current = [await current_credit(self._ledger, receipt.tx_hash, deposit.position) for deposit in every]
+            if any(isinstance(credit, Credit) for credit in current):
                 raise Problem(
                     "deposit-conflict",
                     "This transaction has no transfer from your wallet, and was credited to the wallet that sent it.",
@@ -163,21 +167,6 @@ class Deposits:
         if sum(deposit.transfer.amount_micros for deposit in own) < self._terms.minimum_micros:
             raise self._invalid("below-minimum")
         return own
-
-    async def _is_any_credited(self, receipt: Receipt, deposits: Sequence[Deposit]) -> bool:
-        for deposit in deposits:
-            if isinstance(await current_credit(self._ledger, receipt.tx_hash, deposit.position), Credit):
-                return True
-        return False
-
-    async def _credited(self, account: str, credited: Sequence[Credit], *, already_credited: bool) -> Credited:
-        return Credited(
-            sum(credit.amount_micros for credit in credited),
-            (await self._ledger.account(account)).balance_micros,
-            credited[0].tx_hash,
-            credited[0].block_number,
-            already_credited,
-        )
 
     def _pending(self, seen: Confirmation | None) -> Problem:
         confirmations = max(0, seen.confirmations) if seen else 0

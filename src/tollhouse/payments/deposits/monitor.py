@@ -1,6 +1,6 @@
 """Monitor of credited deposits: reverse those that a reorganisation removes, credit them again once mined again."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -116,7 +116,11 @@ class DepositMonitor:
         for transfer in reversals:
             await self._await_restore(deposit_id(transfer), transfer.at)
         self._since = max(self._since, now - OVERLAP_SECONDS)
-        self._forget(now)
+        for deposit, (_, at) in list(self._removed.items()):
+            if at < now - REMEMBERED_SECONDS:
+                self._retire(deposit)
+        # Deposits retired long ago are not listed any more.
+        self._retired = {deposit: at for deposit, at in self._retired.items() if at > now - 2 * OVERLAP_SECONDS}
 
     async def _await_restore(self, reversed_id: str, at: float) -> None:
         """Wait for a removed transaction to be mined again, unless its next turn is credited already."""
@@ -127,20 +131,16 @@ class DepositMonitor:
         if transfer is not None:
             self._removed[reversed_id] = (credit_from_transfer(transfer), at)
 
-    def _forget(self, now: float) -> None:
-        for deposit, (_, at) in list(self._removed.items()):
-            if at < now - REMEMBERED_SECONDS:
-                self._retire(deposit)
-        # Deposits retired long ago are not listed any more.
-        self._retired = {deposit: at for deposit, at in self._retired.items() if at > now - 2 * OVERLAP_SECONDS}
-
     async def _fetch_view(self) -> ChainView:
         await check_chain_id(self._chain, self._terms.chain_id)
         head = await self._chain.block_number()
         watched = [*self._credits.values(), *(credit for credit, _ in self._removed.values())]
         hashes = list(dict.fromkeys(credit.tx_hash for credit in watched))
         receipts = dict(zip(hashes, await self._chain.receipts(hashes), strict=True))
-        heights = _heights(self._credits.values(), receipts.values(), head)
+        # Each credited block with its neighbours, and each that a receipt names.
+        credited = {credit.block_number + step for credit in self._credits.values() for step in (-1, 0, 1)}
+        named = {receipt.block_number for receipt in receipts.values() if receipt is not None}
+        heights = sorted(height for height in credited | named if 0 <= height <= head)
         blocks = dict(zip(heights, await self._chain.blocks(heights), strict=True))
         return ChainView(head, receipts, blocks)
 
@@ -156,10 +156,7 @@ class DepositMonitor:
         if self._suspected.get(credit.id) != block.hash:
             self._suspected[credit.id] = block.hash
             return
-        await self._reverse(credit, block.hash)
-
-    async def _reverse(self, credit: Credit, canonical_hash: str) -> None:
-        await reverse(self._ledger, credit, canonical_hash)
+        await reverse(self._ledger, credit, block.hash)
         log.warning("deposit reversed", deposit=credit.id, account=credit.account)
         self._suspected.pop(credit.id, None)
         self._credits.pop(credit.id, None)
@@ -187,10 +184,3 @@ class DepositMonitor:
         self._credits.pop(deposit, None)
         self._removed.pop(deposit, None)
         self._retired[deposit] = clock.seconds()
-
-
-def _heights(credits_: Iterable[Credit], receipts: Iterable[Receipt | None], head: int) -> Sequence[int]:
-    """The relevant blocks: each credited one with its neighbours, and each that a receipt names."""
-    credited = {credit.block_number + step for credit in credits_ for step in (-1, 0, 1)}
-    named = {receipt.block_number for receipt in receipts if receipt is not None}
-    return sorted(height for height in credited | named if 0 <= height <= head)

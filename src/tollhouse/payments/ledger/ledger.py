@@ -16,10 +16,6 @@ from tollhouse.logs import logger
 from tollhouse.payments.ledger.sqlite_store import SqliteStore
 from tollhouse.payments.ledger.store import Store
 from tollhouse.payments.ledger.types import (
-    REVENUE,
-    REVERSAL,
-    REVERSALS,
-    TREASURY,
     AccountState,
     Delivered,
     Done,
@@ -127,29 +123,6 @@ class Batcher:
 def _fail(future: asyncio.Future[Result] | None, error: Exception) -> None:
     if future and not future.done():
         future.set_exception(error)
-
-
-__all__ = [
-    "RESPONSE_TTL_SECONDS",
-    "REVENUE",
-    "REVERSAL",
-    "REVERSALS",
-    "TREASURY",
-    "AccountState",
-    "IdTakenError",
-    "Insufficient",
-    "Ledger",
-    "LedgerReport",
-    "Moved",
-    "OverdrawnError",
-    "ReservationGoneError",
-    "Reserved",
-    "StoredResponse",
-    "Transfer",
-    "Used",
-    "ledger_file",
-    "open_ledger",
-]
 
 
 MAX_NAME_LENGTH = 300

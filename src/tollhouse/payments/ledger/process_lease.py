@@ -18,7 +18,14 @@ class ProcessLease:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.owner, self._path, self._file = _register(folder)
+        while True:
+            self.owner = secrets.randbits(31)
+            self._path = _path(folder, self.owner)
+            with contextlib.suppress(FileExistsError):
+                self._file = self._path.open("x")
+                if _lock(self._file, self._path):
+                    return
+                self._file.close()
 
     def unregister(self) -> None:
         """Release the process lease."""
@@ -46,17 +53,6 @@ def is_ledger_open(ledger: Path) -> bool:
     """Whether any process, such as a server or a command, has this ledger open."""
     folder = lease_directory(ledger)
     return any(is_alive(folder, int(path.stem)) for path in folder.glob("*.lock"))
-
-
-def _register(folder: Path) -> tuple[int, Path, IO[str]]:
-    while True:
-        owner = secrets.randbits(31)
-        path = _path(folder, owner)
-        with contextlib.suppress(FileExistsError):
-            file = path.open("x")
-            if _lock(file, path):
-                return owner, path, file
-            file.close()
 
 
 def _lock(file: IO[str], path: Path) -> bool:

@@ -11,7 +11,8 @@ from tollhouse.evm.address import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
-from tollhouse.payments.ledger.ledger import REVENUE, Ledger, Transfer
+from tollhouse.payments.ledger.ledger import Ledger
+from tollhouse.payments.ledger.types import REVENUE, Transfer
 from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.claims import Claimed, claim_from_row
 from tollhouse.payments.x402.outcome import (

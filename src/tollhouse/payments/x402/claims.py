@@ -74,7 +74,7 @@ def decide(row: Any, request: ClaimRequest, now: float, handed_over_at: float | 
     """What a call gets if its payment has a row already. Raises Problem `idempotency-conflict`.
 
     `wait`: another call works on it. `abandoned`: its holder is gone. `fresh`: it failed before and may be tried again.
-    `resume`: its outcome is unknown, and nobody works on it. `handed_over_at` is when this process sent the response.
+    `resume`: its outcome is unknown, and no call works on it. `handed_over_at` is when this process sent the response.
     """
     payment = request.payment
     is_leased = row.lease != store.NO_LEASE and row.lease_until >= now

@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable, Receipt
-from tollhouse.payments.ledger.ledger import Ledger, Transfer
+from tollhouse.payments.ledger.ledger import Ledger
+from tollhouse.payments.ledger.types import Transfer
 from tollhouse.payments.x402.claim_settlement import X402, transfer_id
 from tollhouse.payments.x402.outcome import authorized_transfer
 

@@ -25,13 +25,12 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.storage.database import Database, Transaction, metadata
+from tollhouse.storage.database import Database, Transaction, insert, metadata
 
 CLAIMED, SETTLING, SETTLED, DELIVERED, FAILED = "claimed", "settling", "settled", "delivered", "failed"
 NO_LEASE = ""
@@ -88,8 +87,7 @@ async def insert_claim(transaction: Transaction, **values: object) -> bool:
     if values["payment_id"] is not None:
         is_same = or_(is_same, payment.c.payment_id == values["payment_id"])
     await transaction.execute(failed.where(is_same))
-    dialect = sqlite if transaction.dialect.name == "sqlite" else postgresql
-    query = dialect.insert(payment).on_conflict_do_nothing().returning(payment.c.nonce)
+    query = insert(transaction, payment).on_conflict_do_nothing().returning(payment.c.nonce)
     return (await transaction.execute(query.values(state=CLAIMED, **values))).first() is not None
 
 

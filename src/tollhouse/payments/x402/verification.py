@@ -42,7 +42,9 @@ def match_requirement(accepts: Sequence[Requirement], payment: Payment) -> Requi
     """The requirement that the payment meets: same network, exactly the amount, exactly the recipient."""
     if payment.scheme != EXACT:
         return verification_failure(InvalidReason.UNSUPPORTED_SCHEME, payment.version)
-    on_network = [one for one in accepts if payment.network == _network(one, payment.version)]
+    on_network = [
+        one for one in accepts if payment.network == (one.network_v1 if payment.version == 1 else one.network)
+    ]
     if not on_network:
         return verification_failure(InvalidReason.INVALID_NETWORK, payment.version)
     accepted = [one for one in on_network if payment.accepted is None or payment.accepted == one.v2()]
@@ -80,10 +82,6 @@ def recover_eoa_signature(payment: Payment, requirement: Requirement) -> Signatu
 def authorization_digest(payment: Payment, requirement: Requirement) -> bytes:
     """The 32 bytes that the payer signed."""
     return transfer_digest(requirement.domain, payment.authorization)
-
-
-def _network(requirement: Requirement, version: int) -> str | None:
-    return requirement.network_v1 if version == 1 else requirement.network
 
 
 class SettlementPlan(Struct, frozen=True):
@@ -150,23 +148,19 @@ async def verify_on_chain(
     the same block. Raises ChainUnavailable.
     """
     plan = plan_settlement(payment, requirement, factories)
-    calls = _calls(payment, requirement, plan)
-    block, results = await _execute(chain, requirement.chain_id, list(calls.values()))
-    reason = _reason(payment, plan, dict(zip(calls, results, strict=True)))
-    return Verified(block.number) if reason is None else verification_failure(reason, payment.version)
-
-
-def _calls(payment: Payment, requirement: Requirement, plan: SettlementPlan) -> dict[str, ContractCall]:
-    """The calls by name, in order. The transfer comes last, because it changes what the others see."""
     paid = payment.authorization
-    calls = {
+    # The transfer comes last, because it changes what the others see.
+    named_calls = {
         "balance": ContractCall(requirement.asset, balance_of(paid.sender)),
         "is_used": ContractCall(requirement.asset, authorization_state(paid.sender, paid.nonce)),
         "deployment": plan.deployment,
         "signature_check": plan.signature_check,
         "transfer": plan.transfer,
     }
-    return {name: call for name, call in calls.items() if call is not None}
+    calls = {name: call for name, call in named_calls.items() if call is not None}
+    block, results = await _execute(chain, requirement.chain_id, list(calls.values()))
+    reason = _reason(payment, plan, dict(zip(calls, results, strict=True)))
+    return Verified(block.number) if reason is None else verification_failure(reason, payment.version)
 
 
 async def _execute(chain: ChainClient, chain_id: int, calls: list[ContractCall]) -> tuple[Block, list[CallResult]]:
@@ -192,5 +186,5 @@ def _reason(payment: Payment, plan: SettlementPlan, results: dict[str, CallResul
     transfer = results["transfer"]
     if transfer.is_success:
         return None
-    said = revert_text(transfer.return_data).lower()
-    return next((reason for words, reason in _REVERT_MESSAGES.items() if words in said), InvalidReason.INVALID_STATE)
+    message = revert_text(transfer.return_data).lower()
+    return next((reason for words, reason in _REVERT_MESSAGES.items() if words in message), InvalidReason.INVALID_STATE)

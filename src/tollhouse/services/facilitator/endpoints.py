@@ -192,8 +192,7 @@ class FacilitatorEndpoints:
 
     async def verify(self, request: Request[None, FacilitatorRequest]) -> Response:
         """Whether a payment would be settled now."""
-        config = self._configured()
-        await self._admit("verify", request.address)
+        config = await self._admit("verify", request.address)
         try:
             parsed = read_request(request.body, config.settled)
             refusal = await _refusal(config, parsed)
@@ -211,8 +210,7 @@ class FacilitatorEndpoints:
 
     async def settle(self, request: Request[None, FacilitatorRequest]) -> Response:
         """Settle a payment. Of two calls with one authorization, at most one reports success."""
-        config = self._configured()
-        await self._admit("settle", request.address)
+        config = await self._admit("settle", request.address)
         try:
             parsed = read_request(request.body, config.settled)
         except UnreadableError as error:
@@ -260,11 +258,8 @@ class FacilitatorEndpoints:
         failure = verification_failure(outcome.reason, version)
         return _failed(parsed, failure.reason, failure.detail)
 
-    async def _admit(self, kind: str, address: str) -> None:
-        windows = Windows(None, PER_MINUTE)
-        await count_or_refuse(self._meter, f"facilitator-{kind}:{address}", windows, "payments")
-
-    def _configured(self) -> SettlementConfig:
+    async def _admit(self, kind: str, address: str) -> SettlementConfig:
+        """Count the request. Raises Problem `not-configured`, `rate-limited`."""
         if self._settling is None:
             raise Problem(
                 "not-configured",
@@ -272,6 +267,7 @@ class FacilitatorEndpoints:
                 headers={"Retry-After": "3600"},
                 setting="x402_facilitator_key, evm_rpc_url",
             )
+        await count_or_refuse(self._meter, f"facilitator-{kind}:{address}", Windows(None, PER_MINUTE), "payments")
         return self._settling
 
 
