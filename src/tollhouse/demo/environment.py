@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import httpx2
 
@@ -85,8 +85,7 @@ async def _server(settings: Settings, root: str) -> AsyncIterator[asyncio.Event]
     """Run `tollhouse serve` in a process; the event is set when it ends by itself."""
     folder = Path(settings.data_dir)
     export(settings)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "server.log").open("ab") as log:
+    with _open_log(folder) as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tollhouse", "serve", "--port", root.rpartition(":")[2],
             stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
@@ -104,6 +103,11 @@ async def _server(settings: Settings, root: str) -> AsyncIterator[asyncio.Event]
             await asyncio.wait({watch}, timeout=STOP_SECONDS)
         if not watch.done():
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def _open_log(folder: Path) -> BinaryIO:
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder / "server.log").open("ab")
 
 
 async def _until_healthy(root: str, ended: asyncio.Event, folder: Path) -> None:

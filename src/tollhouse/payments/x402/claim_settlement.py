@@ -1,6 +1,7 @@
 """Settlement of a claimed payment: settle on the chain, record in the ledger, sign the receipt."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,8 +96,12 @@ class Settlement:
 
     async def _confirm(self, claimed: Claimed, result: Settled | Failed | Unknown) -> SettlementOutcome | Failed:
         """What the chain says of an attempt. A failure is accepted as long as the nonce is unused."""
-        if isinstance(result, Settled) and (settled := await self._check_receipt(claimed, result)) is not None:
-            return settled
+        if isinstance(result, Settled):
+            receipt = None
+            with suppress(ChainUnavailable):
+                receipt = result.receipt or await self.chain.receipt(result.tx_hash)
+            if receipt is not None and proves_payment(receipt, claimed.payment, claimed.requirement):
+                return Settled(receipt.tx_hash, claimed.payment.payer, receipt.block_number, receipt)
         deadline = clock.seconds() + CONFIRM_SECONDS
         while True:
             outcome = await self._outcome(claimed)
@@ -105,16 +110,6 @@ class Settlement:
             if isinstance(outcome, Settled | Unrecoverable) or clock.seconds() >= deadline:
                 return outcome
             await asyncio.sleep(RETRY_SECONDS)
-
-    async def _check_receipt(self, claimed: Claimed, outcome: Settled) -> Settled | None:
-        """The settlement with its receipt, if the receipt proves it."""
-        try:
-            receipt = outcome.receipt or await self.chain.receipt(outcome.tx_hash)
-        except ChainUnavailable:
-            return None
-        if receipt is None or not proves_payment(receipt, claimed.payment, claimed.requirement):
-            return None
-        return Settled(receipt.tx_hash, claimed.payment.payer, receipt.block_number, receipt)
 
     async def _outcome(self, claimed: Claimed) -> SettlementOutcome:
         try:

@@ -46,7 +46,7 @@ from tollhouse.payments.x402.verification import (
     match_requirement,
     verify_on_chain,
 )
-from tollhouse.storage.database import Database, Transaction
+from tollhouse.storage.database import Database
 
 __all__ = ["X402", "Claimed", "PaidResponse", "SettledPayment", "Terms"]
 
@@ -250,21 +250,14 @@ class X402:
                 since_block=verified.block_number,
                 claimed_at=clock.seconds(),
             )
-            if not is_ours and await self._has_identifier(transaction, payment):
+            payment_id = payment.payment_id
+            if not is_ours and payment_id and await store.has_identifier(transaction, request.key, payment_id):
                 raise identifier_conflict()
         if not is_ours:
             return None
         failpoints.reach("x402.claimed")
         self._leases.acquire(lease)
         return Claimed(payment, requirement, request.resource_url, verified.block_number, lease)
-
-    @staticmethod
-    async def _has_identifier(transaction: Transaction, payment: Payment) -> bool:
-        """Whether another payment of this payer has the same payment identifier."""
-        if payment.payment_id is None:
-            return False
-        row = await store.find_by_identifier(transaction, payment.payer, payment.payment_id)
-        return row is not None and row.nonce != payment.nonce
 
     async def _recover(self, row: Any) -> None:
         if row.state != store.CLAIMED:

@@ -74,10 +74,10 @@ async def find(connection: AsyncConnection, key: Key) -> Any:
     return (await connection.execute(select(payment).where(_is(key)))).one_or_none()
 
 
-async def find_by_identifier(connection: AsyncConnection, payer: str, payment_id: str) -> Any:
-    """The row with this payment identifier, or None."""
-    query = select(payment).where(payment.c.payer == payer, payment.c.payment_id == payment_id)
-    return (await connection.execute(query)).one_or_none()
+async def has_identifier(connection: AsyncConnection, key: Key, payment_id: str) -> bool:
+    """Whether another payment of this payer has the same payment identifier."""
+    query = select(payment.c.nonce).where(payment.c.payer == key[0], payment.c.payment_id == payment_id)
+    return (await connection.execute(query.where(payment.c.nonce != key[1]))).first() is not None
 
 
 async def insert_claim(transaction: Transaction, **values: object) -> bool:

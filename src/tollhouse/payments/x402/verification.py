@@ -42,9 +42,8 @@ def match_requirement(accepts: Sequence[Requirement], payment: Payment) -> Requi
     """The requirement that the payment meets: same network, exactly the amount, exactly the recipient."""
     if payment.scheme != EXACT:
         return verification_failure(InvalidReason.UNSUPPORTED_SCHEME, payment.version)
-    on_network = [
-        one for one in accepts if payment.network == (one.network_v1 if payment.version == 1 else one.network)
-    ]
+    is_v1 = payment.version == 1
+    on_network = [one for one in accepts if payment.network == (one.network_v1 if is_v1 else one.network)]
     if not on_network:
         return verification_failure(InvalidReason.INVALID_NETWORK, payment.version)
     accepted = [one for one in on_network if payment.accepted is None or payment.accepted == one.v2()]

@@ -108,7 +108,8 @@ class Preflight:
         self, payments: Sequence[PendingPayment], pending_outflows: Mapping[str, int]
     ) -> SimulationResult:
         payers = list(dict.fromkeys(pending.payment.payer for pending in payments))
-        count, calls = len(payments), [*_states(payments), *map(self._balance, payers)]
+        balances = [ContractCall(self._asset, balance_of(bytes.fromhex(payer[2:]))) for payer in payers]
+        count, calls = len(payments), [*_states(payments), *balances]
         seen = await self._fetch_state(payments, [*calls, *(pending.plan.transfer for pending in payments)], payers)
         remaining = {payer: uint256(outcome) for payer, outcome in zip(payers, seen.results[count:], strict=False)}
         verdicts: list[Verdict] = []
@@ -158,18 +159,14 @@ class Preflight:
             ]
         )
         has_code = {payer for payer, code in zip(payers, raw[3:], strict=False) if replies.hex_bytes(code)}
+        uses = multicall_results(raw[-1], count) if mempool_calls else []
         return _ChainState(
             replies.quantity(raw[0]),
             fee_quote(replies.fee_history(raw[1])),
             multicall_results(raw[2], len(calls)),
             has_code,
-            [any(outcome.return_data) for outcome in multicall_results(raw[-1], count)]
-            if mempool_calls
-            else [False] * count,
+            [any(use.return_data) for use in uses] or [False] * count,
         )
-
-    def _balance(self, payer: str) -> ContractCall:
-        return ContractCall(self._asset, balance_of(bytes.fromhex(payer[2:])))
 
 
 def _verdict(*, is_used: bool, in_mempool: bool, is_covered: bool, valid_before: int) -> Verdict:
