@@ -32,8 +32,12 @@ def signatures(message_id: str, timestamp: int, body: bytes, keys: Iterable[str]
     One `v1,<base64>` for each secret, separated by spaces.
     """
     signed = b".".join((message_id.encode(), str(timestamp).encode(), body))
-    digests = (hmac.digest(b64decode(key.removeprefix(PREFIX)), signed, sha256) for key in keys)
+    digests = (hmac.digest(_decode_secret(key), signed, sha256) for key in keys)
     return " ".join(f"v1,{b64encode(digest).decode()}" for digest in digests)
+
+
+def _decode_secret(key: str) -> bytes:
+    return b64decode(key.removeprefix(PREFIX))
 
 
 log = logger("webhooks")
