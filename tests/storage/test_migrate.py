@@ -1,4 +1,6 @@
 import asyncio
+import importlib
+import pkgutil
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -6,13 +8,18 @@ from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import ProgrammingError
 
-import tollhouse.services  # noqa: F401 - every store declares its tables as it loads
+import tollhouse
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.storage.database import Database, metadata, open_database
 from tollhouse.storage.migrate import NewerSchemaError, migrate, newest_version
 
 pytestmark = pytest.mark.both_databases
+
+# A store declares its tables when it is imported.
+for module in pkgutil.walk_packages(tollhouse.__path__, "tollhouse."):
+    if module.name.endswith("store"):
+        importlib.import_module(module.name)
 
 # Spoken to in SQL alone, so declared by the migration alone.
 UNDECLARED = {"tally", "alembic_version"}

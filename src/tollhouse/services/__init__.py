@@ -5,6 +5,7 @@ A service's code is imported when the service is opened: most commands open none
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from tollhouse.admission.context import AppContext
@@ -22,34 +23,15 @@ SECTIONS: tuple[type[Section], ...] = (DefenseSettings, InfraSettings, StudioSet
 Open = Callable[[AppContext], Awaitable[Service]]
 
 
-async def _open_defense(context: AppContext) -> Service:
-    from tollhouse.services.defense.service import open_defense
+def _opener(name: str) -> Open:
+    """The function `open_<name>` of `tollhouse.services.<name>.service`, imported when it is called."""
 
-    return await open_defense(context)
+    async def open_service(context: AppContext) -> Service:
+        module = import_module(f"tollhouse.services.{name}.service")
+        service: Service = await getattr(module, f"open_{name}")(context)
+        return service
 
-
-async def _open_mattress(context: AppContext) -> Service:
-    from tollhouse.services.mattress.service import open_mattress
-
-    return await open_mattress(context)
-
-
-async def _open_studio(context: AppContext) -> Service:
-    from tollhouse.services.studio.service import open_studio
-
-    return await open_studio(context)
-
-
-async def _open_infra(context: AppContext) -> Service:
-    from tollhouse.services.infra.service import open_infra
-
-    return await open_infra(context)
-
-
-async def _open_facilitator(context: AppContext) -> Service:
-    from tollhouse.services.facilitator.service import open_facilitator
-
-    return await open_facilitator(context)
+    return open_service
 
 
 def _declared_tables(folder: Path) -> dict[str, Open]:
@@ -66,15 +48,11 @@ def _declared_tables(folder: Path) -> dict[str, Open]:
     return {name: partial(open_declared, declaration) for name, declaration in tables.items()}
 
 
-SERVICES: dict[str, Open] = {
-    "defense": _open_defense,
-    "mattress": _open_mattress,
-    "studio": _open_studio,
-    "infra": _open_infra,
-}
+NAMES = ("defense", "mattress", "studio", "infra")
+SERVICES: dict[str, Open] = {name: _opener(name) for name in NAMES}
 
 # It settles payments for other servers, so it is served only when named.
-EVERY_SERVICE: dict[str, Open] = {**SERVICES, "facilitator": _open_facilitator}
+EVERY_SERVICE: dict[str, Open] = {**SERVICES, "facilitator": _opener("facilitator")}
 
 
 def load_settings(config: str | None = None, **overrides: object) -> Settings:

@@ -5,9 +5,6 @@ from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
-from sqlalchemy import Column, Integer, LargeBinary, String, Text, select
-from sqlalchemy import Table as DatabaseTable
 
 from tollhouse import clock
 from tollhouse.catalogue.catalogue import Catalogue
@@ -22,7 +19,8 @@ from tollhouse.catalogue.store import drop
 from tollhouse.logs import logger
 from tollhouse.services.tables.declaration import Declaration, Source
 from tollhouse.services.tables.rows import TableItems, build_schema, catalogue_name, items_from_rows
-from tollhouse.storage.database import Database, Transaction, metadata, upsert
+from tollhouse.services.tables.store import LoadStatus, read_status, save_status
+from tollhouse.storage.database import Database, Transaction
 
 log = logger("tables")
 
@@ -33,38 +31,6 @@ BATCH = 500
 MAX_REFUSED_SHOWN = 20
 
 FileStamp = tuple[int, int, int] | None
-
-table_load = DatabaseTable(
-    "table_load",
-    metadata,
-    Column("name", String(40), primary_key=True),
-    Column("catalogue", String(40), nullable=False),
-    Column("fingerprint", String(64), nullable=False),
-    Column("seen_at", String(20), nullable=False),
-    Column("loaded_at", String(20), nullable=False),
-    Column("row_count", Integer, nullable=False),
-    Column("refused_count", Integer, nullable=False),
-    Column("refused", LargeBinary, nullable=False),
-    Column("fault", Text, nullable=False),
-)
-
-
-class LoadStatus(Struct, frozen=True):
-    """`fingerprint` is of the newest content and how it is read; `fault` says why that is not served, "" if it is.
-
-    The rest describes what is served: when it was loaded ("" for never), its number of rows and of refused rows;
-    `refused` is JSON of the first of those. `catalogue` is the catalogue that has the rows.
-    """
-
-    name: str
-    catalogue: str
-    fingerprint: str
-    seen_at: str
-    loaded_at: str = ""
-    row_count: int = 0
-    refused_count: int = 0
-    refused: bytes = b"[]"
-    fault: str = ""
 
 
 class TableLoader:
@@ -194,18 +160,6 @@ def parse_table(source: Source, documents: list[Document]) -> Table:
     site = f"{source.site.rstrip('/')}/" if source.site else site_of(documents)
     context = Context(site, Mapping(delimiter=delimiter, encoding=source.encoding))
     return read_table(documents, FORMATS[source.format], context, source.currency)
-
-
-async def read_status(connection: Transaction, name: str) -> LoadStatus | None:
-    """The status of a table; None before its first load."""
-    query = select(table_load).where(table_load.c.name == name)
-    row = (await connection.execute(query)).mappings().one_or_none()
-    return LoadStatus(**{str(name): value for name, value in row.items()}) if row else None
-
-
-async def save_status(connection: Transaction, status: LoadStatus) -> None:
-    """Replace the status of a table."""
-    await upsert(connection, table_load, [{name: getattr(status, name) for name in status.__struct_fields__}])
 
 
 def _valid_items(declaration: Declaration, documents: list[Document]) -> TableItems:
