@@ -5,6 +5,7 @@ import contextlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -185,11 +186,11 @@ async def test_two_recoveries_at_once_enter_a_payment_once(open_room, room, chai
 async def test_recovery_survives_a_chain_that_is_gone(room, chain, crash):
     sent = v1()
     crash("x402.after-settling", sent)
-    working = room.x402._settlement._chain
-    room.x402._settlement._chain = type(chain.client)("http://127.0.0.1:9")
+    working = room.x402._settlement
+    room.x402._settlement = replace(working, chain=type(chain.client)("http://127.0.0.1:9"))
     await room.x402.recover()
-    await room.x402._settlement._chain.close()
-    room.x402._settlement._chain = working
+    await room.x402._settlement.chain.close()
+    room.x402._settlement = working
     assert await room.ledger.transfers("x402", 0.0) == []
     assert (await kept(room, sent)).response == ANSWER
     assert await seller_holds(chain) == PRICE
