@@ -5,6 +5,11 @@ import io
 
 import pytest
 from lxml import etree
+from msgspec.structs import replace
+
+from tollhouse.services.infra.exports import as_csv
+from tollhouse.services.infra.records import bundled, read_records
+from tollhouse.services.infra.supply_graph import SupplyGraph
 
 GRAPHML = "{http://graphml.graphdrawing.org/xmlns}"
 
@@ -62,6 +67,13 @@ async def test_csv_has_one_row_per_edge(client):
     rows = list(csv.DictReader(io.StringIO(answer.text)))
     assert len(rows) == 162
     assert list(rows[0]) == ["source", "target", "kind", "product", "confidence", "evidence_class"]
+
+
+def test_csv_runs_no_formula_of_the_catalogue():
+    records = read_records(bundled())
+    edges = [replace(edge, product="@SUM(1)") for edge in records.edges]
+    rows = list(csv.DictReader(io.StringIO(as_csv(SupplyGraph(replace(records, edges=edges))).decode())))
+    assert {row["product"] for row in rows} == {"'@SUM(1)"}
 
 
 @pytest.mark.parametrize("path", ["json", "graphml", "cytoscape.json", "csv"])

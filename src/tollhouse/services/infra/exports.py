@@ -1,7 +1,5 @@
 """Endpoints that export the whole catalogue: JSON, GraphML, Cytoscape JSON and CSV."""
 
-import csv
-import io
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -10,6 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 import msgspec
 from msgspec import Struct
 
+from tollhouse.csv_text import write_rows
 from tollhouse.http.endpoint import JSON, Endpoint, Handler, Request, Response
 from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import FREE
@@ -116,14 +115,13 @@ def as_cytoscape(graph: SupplyGraph) -> bytes:
 
 
 def as_csv(graph: SupplyGraph) -> bytes:
-    """One row per edge (RFC 4180)."""
-    out = io.StringIO()
-    rows = csv.writer(out)
-    rows.writerow(("source", "target", "kind", "product", "confidence", "evidence_class"))
-    for edge in graph.edges:
-        evidence = edge.evidence[0].evidence_class
-        rows.writerow((edge.source, edge.target, edge.kind, edge.product or "", edge.confidence, evidence))
-    return out.getvalue().encode()
+    """One row per edge."""
+    header = ("source", "target", "kind", "product", "confidence", "evidence_class")
+    rows = [
+        (edge.source, edge.target, edge.kind, edge.product, edge.confidence, edge.evidence[0].evidence_class)
+        for edge in graph.edges
+    ]
+    return write_rows([header, *rows])
 
 
 def _graphml_node(company: Company) -> str:

@@ -9,6 +9,8 @@ import pytest
 
 from tests.services.defense.alerts.conftest import NOON, record
 from tollhouse.services.defense.analysis import endpoints
+from tollhouse.services.defense.events.history import serve_record
+from tollhouse.services.defense.events.pages import EventsPage, encode_page
 
 
 async def analyse(house, **body: Any) -> dict[str, Any]:
@@ -143,6 +145,20 @@ async def test_csv_has_a_line_for_each_group(house):
         assert [(row["country"], row["category"], row["count"]) for row in rows] == [
             ("Ethiopia", "Battles", "3"), ("Ethiopia", "Protests", "1"), ("Kenya", "Protests", "1")
         ]  # fmt: skip
+
+
+async def test_no_csv_runs_a_formula_of_a_publisher(house):
+    formula = '=HYPERLINK("https://evil.example","Open")'
+    told = record(0, title=formula)
+    await house.put(told)
+    await house.tell_story(1, [told], [{"id": "entity_00000000000000aa", "name": formula, "aliases": []}])
+    sent = {"Authorization": f"Bearer {house.key}", "Accept": "text/csv"}
+    analysis = await house.client.post("/api/analysis", json={"group_by": ["entity"]}, headers=sent)
+    (row,) = csv.DictReader(io.StringIO(analysis.text))
+    assert row["entity_name"] == f"'{formula}"
+    page = EventsPage([serve_record(told, {})], 1, 1, None, 48, "live", False, None, {})
+    (row,) = csv.DictReader(io.StringIO(encode_page(page, "text/csv").decode()))
+    assert row["title"] == f"'{formula}"
 
 
 @pytest.mark.parametrize(

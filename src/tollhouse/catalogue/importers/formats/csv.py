@@ -8,6 +8,7 @@ from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.items import Context, UnreadableFeed
 from tollhouse.catalogue.importers.registry import Format, register
 from tollhouse.catalogue.importers.tables import Table, build_table
+from tollhouse.csv_text import read_cell
 
 _DELIMITERS = (",", ";", "\t", "|")
 # So many records decide which delimiter a file has.
@@ -62,7 +63,7 @@ def _records(text: str, delimiter: str) -> Iterator[Record]:
     first_line = 1
     try:
         for cells in reader:
-            yield first_line, reader.line_num, cells
+            yield first_line, reader.line_num, list(map(read_cell, cells))
             first_line = reader.line_num + 1
     except csv.Error as error:
         raise UnreadableFeed(f"line {reader.line_num}: {error}") from None

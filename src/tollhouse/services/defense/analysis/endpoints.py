@@ -1,8 +1,6 @@
 """Endpoints under /api/analysis: count events by group; save, list, run and delete queries."""
 
 import asyncio
-import csv
-import io
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -15,6 +13,7 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.admission.context import AppContext
 from tollhouse.caller import KeyCaller
+from tollhouse.csv_text import write_rows
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response
 from tollhouse.http.terms import key_with
@@ -282,12 +281,12 @@ def _encode(result: AnalysisResult, media_type: str) -> Response:
         return Response(msgspec.json.encode(result), cache_control="no-store")
     figures = ("count", "fatalities", "significance_sum", "significance_mean", "significance_max")
     columns = [*result.group_by, *(["entity_name"] if "entity" in result.group_by else []), *figures]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns, extrasaction="ignore")
-    writer.writeheader()
-    for row in result.groups:
-        writer.writerow({**row, **{f"significance_{name}": value for name, value in row["significance"].items()}})
-    return Response(out.getvalue().encode(), f"{CSV}; charset=utf-8", cache_control="no-store")
+    flat = [
+        {**row, **{f"significance_{name}": value for name, value in row["significance"].items()}}
+        for row in result.groups
+    ]
+    body = write_rows([columns, *([row[name] for name in columns] for row in flat)])
+    return Response(body, f"{CSV}; charset=utf-8", cache_control="no-store")
 
 
 def _key_id(request: Request[Any, Any]) -> str:

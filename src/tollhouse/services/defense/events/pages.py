@@ -1,7 +1,5 @@
 """Pages of the events feed: the query, the window of events it selects from, and the formats of a page."""
 
-import csv
-import io
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -13,6 +11,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tollhouse import clock
+from tollhouse.csv_text import write_rows
 from tollhouse.services.defense.events.event import Event, EventEntry, FeedSource
 from tollhouse.services.defense.events.filter import EventFilter, event_tests, title_words
 from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced
@@ -129,15 +128,13 @@ def _feature(event: Event) -> dict[str, Any]:
 
 
 def _csv(events: list[Event]) -> bytes:
-    """RFC 4180; several source URLs are separated by spaces."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(CSV_COLUMNS)
+    """Several source URLs are separated by spaces."""
+    rows: list[Sequence[object]] = [CSV_COLUMNS]
     for event in events:
         nested = {**msgspec.to_builtins(event.geo), **msgspec.to_builtins(event.metrics)}
         row = {**msgspec.to_builtins(event), **nested, "source_urls": " ".join(event.source_urls)}
-        writer.writerow(row[name] for name in CSV_COLUMNS)
-    return out.getvalue().encode()
+        rows.append([row[name] for name in CSV_COLUMNS])
+    return write_rows(rows)
 
 
 def _ordered(entries: Iterable[EventEntry], sort: Sort) -> list[EventEntry]:
