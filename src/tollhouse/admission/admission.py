@@ -23,7 +23,7 @@ from tollhouse.metering.meter import SECONDS_PER_DAY, Level, Reservation, Verdic
 from tollhouse.payments import credit
 from tollhouse.payments.credit import Claim
 from tollhouse.payments.x402.claims import PaidResponse
-from tollhouse.payments.x402.receipts import Headers as PaymentHeaders
+from tollhouse.payments.x402.headers import Headers as PaymentHeaders
 from tollhouse.payments.x402.types import VerificationFailure
 
 AGENT_HEADERS = (b"x-agent-address", b"x-agent-nonce", b"x-agent-signature")

@@ -14,7 +14,7 @@ from tollhouse.http.service import Service
 from tollhouse.http.terms import OPERATOR
 from tollhouse.money import usd
 from tollhouse.payments.ledger.types import REVENUE, REVERSALS, TREASURY, AccountState, Transfer
-from tollhouse.payments.x402.claim_settlement import X402
+from tollhouse.payments.x402.claims import X402
 from tollhouse.webhooks.store import State
 
 NEWEST_FOR_DAYS = 1_000

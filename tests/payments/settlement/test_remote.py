@@ -91,7 +91,7 @@ async def test_payer_pays_once_and_gets_the_answer_in_every_mode(chain, elsewher
 async def test_payment_settled_after_we_gave_up_waiting_is_pending_and_never_asked_for_again(
     chain, elsewhere, room, monkeypatch
 ):
-    monkeypatch.setattr("tollhouse.payments.x402.claim_settlement.CONFIRM_SECONDS", 0.5)
+    monkeypatch.setattr("tollhouse.payments.x402.claims.CONFIRM_SECONDS", 0.5)
     elsewhere.mode, elsewhere.settles_after = "accepts then times out", 3.5
     payment = read(v2())
     claimed = await room.x402.claim(payment, room.x402.accepts(PRICE), PRINT, RESOURCE.url)

@@ -10,8 +10,8 @@ from tests.payments.x402.paying import ANSWER, OTHER, PAYER, PRICE, PRINT, RESOU
 from tollhouse import clock
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import LocalChain
+from tollhouse.payments.x402.headers import Headers
 from tollhouse.payments.x402.payments import Claimed, PaidResponse
-from tollhouse.payments.x402.receipts import Headers
 from tollhouse.payments.x402.types import VerificationFailure
 
 USED = "invalid_exact_evm_nonce_already_used"

@@ -132,7 +132,7 @@ async def test_failure_that_stays_one_is_forgotten(room, chain, monkeypatch):
 
 async def test_unknown_outcome_is_resolved_by_the_chain_not_by_another_payment(room, chain, monkeypatch):
     """The settler's transaction arrives after everybody stopped waiting."""
-    monkeypatch.setattr("tollhouse.payments.x402.claim_settlement.CONFIRM_SECONDS", 0.3)
+    monkeypatch.setattr("tollhouse.payments.x402.claims.CONFIRM_SECONDS", 0.3)
     sent = v1()
     room.settler.sends, room.settler.says = False, "unknown"
     claimed = await claim(room, sent)

@@ -22,7 +22,7 @@ from tests.payments.x402.paying import (
 from tests.servers.chain import deploy
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.payments.x402 import claim_settlement
+from tollhouse.payments.x402 import claims
 from tollhouse.payments.x402.reconciliation import reconcile
 from tollhouse.payments.x402.types import VerificationFailure
 
@@ -136,7 +136,7 @@ async def test_chain_is_believed_whatever_the_settler_says(room, chain, says):
 
 
 async def test_settler_that_claims_what_never_happened_is_not_believed(room, chain, monkeypatch):
-    monkeypatch.setattr(claim_settlement, "CONFIRM_SECONDS", 0.5)
+    monkeypatch.setattr(claims, "CONFIRM_SECONDS", 0.5)
     room.settler.sends, room.settler.says = False, "wrong"
     with pytest.raises(Problem) as pending:
         await room.x402.settle(await claim(room, v1()), ANSWER)

@@ -1,17 +1,54 @@
-"""The claim of one payment, and the pure decision what another call with the same payment gets."""
+"""Claims of payments: what another call with the same payment gets, and the settlement of a claim."""
 
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
+from tollhouse import clock, failpoints
 from tollhouse.errors import Problem
+from tollhouse.evm.address import parse_address
+from tollhouse.logs import logger
+from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.chain.replies import ChainUnavailable
+from tollhouse.payments.ledger.ledger import Ledger
+from tollhouse.payments.ledger.types import REVENUE, Transfer
 from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, StoredResponse
 from tollhouse.payments.x402 import store
-from tollhouse.payments.x402.headers import decode_payment
-from tollhouse.payments.x402.receipts import Headers, SignedReceipt, settled_headers
-from tollhouse.payments.x402.types import InvalidReason, Payment, Requirement, VerificationFailure, verification_failure
+from tollhouse.payments.x402.headers import (
+    Headers,
+    PaymentReceipt,
+    ReceiptSigner,
+    SignedReceipt,
+    decode_payment,
+    failed_headers,
+    settled_headers,
+)
+from tollhouse.payments.x402.outcome import (
+    EXPIRED_MARGIN_SECONDS,
+    Pending,
+    SettlementOutcome,
+    Unrecoverable,
+    proves_payment,
+    settlement_outcome,
+)
+from tollhouse.payments.x402.store import Leases
+from tollhouse.payments.x402.types import (
+    Failed,
+    InvalidReason,
+    Payment,
+    Requirement,
+    Settled,
+    Settler,
+    Unknown,
+    VerificationFailure,
+    verification_failure,
+)
 from tollhouse.payments.x402.verification import authorization_digest, recover_eoa_signature
+from tollhouse.storage.database import Database
 
 PENDING_RETRY_SECONDS = 2
 
@@ -165,3 +202,161 @@ def _stored_response(row: Any, request: ClaimRequest, now: float, handed_over_at
     return PaidResponse(
         request.payment, response, settled_headers(request.payment, requirement_from_row(row), row.tx_hash, row.receipt)
     )
+
+
+log = logger("payments.x402")
+
+X402 = "x402"
+"""The ledger account that payments come from, and the kind of their transfers."""
+
+CONFIRM_SECONDS = 15.0
+"""How long to query the chain for an unclear outcome before the background recovery takes over."""
+RETRY_SECONDS = 0.3
+RECHECK_SECONDS = 2.0
+MAX_RECHECK_SECONDS = 300.0
+MAX_REASON = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Settles claims with a settler, and believes only the chain about the outcome."""
+
+    database: Database
+    ledger: Ledger
+    chain: ChainClient
+    settler: Settler
+    leases: Leases
+    signer: ReceiptSigner | None
+
+    async def settle(self, claimed: Claimed) -> Headers | VerificationFailure | None:
+        """Settle a claim whose response is stored. None if the outcome is unknown: recovery resolves it later.
+
+        Raises Problem when the database or the ledger is unavailable; recovery resolves that, too.
+        """
+        try:
+            failpoints.reach("x402.before-settling")
+            outcome = await self._settle(claimed)
+            failpoints.reach("x402.after-settling")
+            return await self._conclude(claimed, await self._confirm(claimed, outcome))
+        finally:
+            self.leases.release(claimed.lease)
+
+    async def resume(self, row: Any, *, may_settle: bool) -> None:
+        """Resolve a payment that no process works on any more.
+
+        A payment that is still open is settled only if its payer came back for the response: otherwise it would be
+        charged for a response that is never delivered. Raises Problem when the database or the ledger is unavailable.
+        """
+        lease, until = self.leases.new_lease()
+        async with self.database.writing() as transaction:
+            is_ours = await store.take(transaction, (row.payer, row.nonce), row.lease, lease, until)
+        if not is_ours:
+            return
+        self.leases.acquire(lease)
+        claimed = claim_from_row(row, lease)
+        try:
+            outcome: SettlementOutcome | Failed = await self._outcome(claimed)
+            if isinstance(outcome, Pending) and may_settle and row.state == store.SETTLING:
+                outcome = await self._confirm(claimed, await self._settle(claimed))
+            await self._conclude(claimed, outcome, age=clock.seconds() - row.claimed_at)
+        finally:
+            self.leases.release(lease)
+
+    async def _settle(self, claimed: Claimed) -> Settled | Failed | Unknown:
+        try:
+            return await self.settler.settle(claimed.payment, claimed.requirement)
+        except Exception:  # the transaction may have been sent
+            log.exception("settler failed", payer=claimed.payment.payer, nonce=claimed.payment.nonce)
+            return Unknown()
+
+    async def _confirm(self, claimed: Claimed, result: Settled | Failed | Unknown) -> SettlementOutcome | Failed:
+        """What the chain says of an attempt. A failure is accepted as long as the nonce is unused."""
+        if isinstance(result, Settled):
+            receipt = None
+            with suppress(ChainUnavailable):
+                receipt = result.receipt or await self.chain.receipt(result.tx_hash)
+            if receipt is not None and proves_payment(receipt, claimed.payment, claimed.requirement):
+                return Settled(receipt.tx_hash, claimed.payment.payer, receipt.block_number, receipt)
+        deadline = clock.seconds() + CONFIRM_SECONDS
+        while True:
+            outcome = await self._outcome(claimed)
+            if isinstance(outcome, Pending) and isinstance(result, Failed):
+                return result
+            if isinstance(outcome, Settled | Unrecoverable) or clock.seconds() >= deadline:
+                return outcome
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _outcome(self, claimed: Claimed) -> SettlementOutcome:
+        try:
+            return await settlement_outcome(self.chain, claimed.payment, claimed.requirement, claimed.since_block)
+        except ChainUnavailable:
+            return Unknown()
+
+    async def _conclude(
+        self, claimed: Claimed, outcome: SettlementOutcome | Failed, age: float = 0.0
+    ) -> Headers | VerificationFailure | None:
+        if isinstance(outcome, Settled):
+            return await self._record(claimed, outcome)
+        if isinstance(outcome, Failed | Unrecoverable):
+            return await self._fail(claimed, outcome)
+        # With increasing intervals: an authorization may be valid for years.
+        wait = min(max(age / 10, RECHECK_SECONDS), MAX_RECHECK_SECONDS)
+        async with self.database.writing() as transaction:
+            await store.release_lease(transaction, claimed.key, claimed.lease, clock.seconds() + wait)
+        return None
+
+    async def _fail(self, claimed: Claimed, outcome: Failed | Unrecoverable) -> VerificationFailure:
+        """Delete a payment that can never be settled. Recheck one that merely failed once it has expired."""
+        payment = claimed.payment
+        recheck_at = float(payment.authorization.valid_before + EXPIRED_MARGIN_SECONDS)
+        async with self.database.writing() as transaction:
+            if isinstance(outcome, Unrecoverable):
+                await store.delete_payment(transaction, claimed.key, claimed.lease)
+            else:
+                reason = outcome.reason[:MAX_REASON]
+                await store.mark_failed(transaction, claimed.key, claimed.lease, reason, recheck_at)
+        log.info("payment failed", payer=payment.payer, nonce=payment.nonce, reason=outcome.reason)
+        failure = verification_failure(outcome.reason, payment.version)
+        headers = failed_headers(payment, claimed.requirement, failure.reason)
+        return VerificationFailure(failure.reason, failure.detail, headers)
+
+    async def _record(self, claimed: Claimed, settled: Settled) -> Headers:
+        """Record in the ledger first: the entry can be repeated, and the row then says that it was made."""
+        payment, requirement = claimed.payment, claimed.requirement
+        memo = {
+            "tx_hash": settled.tx_hash,
+            "block_number": settled.block_number,
+            "network": requirement.network,
+            "asset": requirement.asset,
+            "pay_to": requirement.pay_to,
+            "payer": payment.payer,
+            "nonce": payment.nonce,
+        }
+        paid_id, amount = transfer_id(payment.payer, payment.nonce), requirement.amount_micros
+        await self.ledger.move(Transfer(paid_id, X402, REVENUE, amount, X402, memo))
+        failpoints.reach("x402.after-ledger")
+        receipt = self._receipt(claimed, settled)
+        async with self.database.writing() as transaction:
+            await store.mark_settled(
+                transaction,
+                claimed.key,
+                tx_hash=settled.tx_hash,
+                block_number=settled.block_number,
+                receipt=receipt,
+                settled_at=clock.seconds(),
+            )
+        failpoints.reach("x402.after-settled")
+        return settled_headers(payment, requirement, settled.tx_hash, receipt)
+
+    def _receipt(self, claimed: Claimed, settled: Settled) -> str | None:
+        if self.signer is None:
+            return None
+        payer = parse_address(claimed.payment.payer).text
+        network, url = claimed.requirement.network, claimed.resource_url
+        receipt = PaymentReceipt(network, url, payer, int(clock.seconds()), settled.tx_hash)
+        return msgspec.json.encode(self.signer.sign(receipt)).decode()
+
+
+def transfer_id(payer: str, nonce: str) -> str:
+    """The id of a payment's transfer in the ledger."""
+    return f"{X402}:{payer}:{nonce}"

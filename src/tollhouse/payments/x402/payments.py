@@ -16,19 +16,19 @@ from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, DeliveryGrace, StoredResponse
 from tollhouse.payments.x402 import store
-from tollhouse.payments.x402.claim_settlement import Settlement
 from tollhouse.payments.x402.claims import (
     Claimed,
     ClaimRequest,
     PaidResponse,
     SettledPayment,
+    Settlement,
     decide,
     identifier_conflict,
     payment_key,
     payment_pending,
     settled_payment_from_row,
 )
-from tollhouse.payments.x402.receipts import Headers, ReceiptSigner
+from tollhouse.payments.x402.headers import Headers, ReceiptSigner
 from tollhouse.payments.x402.reconciliation import Reconciliation, reconcile
 from tollhouse.payments.x402.store import Leases
 from tollhouse.payments.x402.types import (

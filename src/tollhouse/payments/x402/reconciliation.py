@@ -8,7 +8,7 @@ from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable, Receipt
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import Transfer
-from tollhouse.payments.x402.claim_settlement import X402, transfer_id
+from tollhouse.payments.x402.claims import X402, transfer_id
 from tollhouse.payments.x402.outcome import authorized_transfer
 
 MAX_LISTED = 100
