@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tollhouse.storage import snapshot
-from tollhouse.storage.snapshot import CopyError, copy_together, put_back
+from tollhouse.storage.snapshot import CopyError, copy_together, replace_files
 
 PADDING_BYTES = 20_000_000
 
@@ -133,7 +133,7 @@ def test_what_a_database_left_beside_it_does_not_stay_with_another(pair, folder,
     writing.execute("INSERT INTO step VALUES (99)")
     writing.commit()
     assert place.with_name("small-wal").exists()
-    put_back({place: folder / "small"}, [place], tmp_path / "aside")
+    replace_files({place: folder / "small"}, [place], tmp_path / "aside")
     assert steps(place) == []
     writing.close()
     assert {file.name for file in (tmp_path / "aside").iterdir()} >= {"small"}

@@ -14,21 +14,21 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from tollhouse import logs
-from tollhouse.cli.options import HERE, Where
+from tollhouse.cli.options import DEFAULTS, CommonOptions
 from tollhouse.config.loader import has_display
 
 
 def demo(
     *,
-    port: Annotated[int, Parameter(help="Where the server listens (default: a free port)")] = 0,
+    port: Annotated[int, Parameter(help="Port to listen on (default: a free port)")] = 0,
     once: Annotated[bool, Parameter(help="Stop after the tour")] = False,
     opens: Annotated[bool, Parameter(name="--open", help="Open the console in a browser after the tour")] = True,
-    where: Where = HERE,
+    common: CommonOptions = DEFAULTS,
 ) -> None:
     """Run a local chain and a server, show every way to use and to pay for it, then serve until interrupted."""
     logs.configure("warning")
     with ExitStack() as stack:
-        folder = where.data_dir or stack.enter_context(tempfile.TemporaryDirectory(prefix="tollhouse-demo-"))
+        folder = common.data_dir or stack.enter_context(tempfile.TemporaryDirectory(prefix="tollhouse-demo-"))
         asyncio.run(_show(Path(folder), port, once=once, opens=opens))
 
 

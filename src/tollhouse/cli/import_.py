@@ -1,10 +1,12 @@
 """`tollhouse import`: import a product feed into a service's catalogue."""
 
 import sys
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from tollhouse.admission.context import AppContext
-from tollhouse.cli.options import HERE, Where, print_json, print_progress
+from tollhouse.cli.options import DEFAULTS, CommonOptions, print_json, print_progress
 from tollhouse.services.mattress.import_command import ImportOptions
 from tollhouse.services.mattress.import_command import import_feed as import_mattresses
 
@@ -15,8 +17,14 @@ EXIT_SOME_REFUSED = 3
 IMPORTS = {"mattress": import_mattresses}
 
 
-def import_(service: str, source: str, *, options: ImportOptions, where: Where = HERE) -> None:
-    """Import a shop's feed, a file or an address, into a service's catalogue. Print a JSON report.
+def import_(
+    service: Annotated[str, Parameter(help="Service with a catalogue: mattress")],
+    source: Annotated[str, Parameter(help="Path or URL of the feed")],
+    *,
+    options: ImportOptions,
+    common: CommonOptions = DEFAULTS,
+) -> None:
+    """Import a product feed from a file or a URL into a service's catalogue. Print a JSON report.
 
     Valid rows are imported in one transaction. Exit status 3: rows were refused. Exit status 1: nothing was imported,
     because the feed is unreadable or would remove more than half of the retailer's products.
@@ -27,7 +35,7 @@ def import_(service: str, source: str, *, options: ImportOptions, where: Where =
     async def command(context: AppContext) -> dict[str, Any]:
         return await IMPORTS[service](context.settings, context.database, print_progress, source, options)
 
-    report = where.run(command)
+    report = common.run(command)
     print_json(report)
     if not report["landed"]:
         print_progress(f"nothing was imported: {report['reason']}")

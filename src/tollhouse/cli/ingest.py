@@ -7,7 +7,7 @@ import msgspec
 from cyclopts import App
 
 from tollhouse.admission.context import AppContext
-from tollhouse.cli.options import HERE, Where, print_json, print_progress
+from tollhouse.cli.options import DEFAULTS, CommonOptions, print_json, print_progress
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.p1_import import imported, read_exhibit
 from tollhouse.services.defense.brief.production import bundled_lines
@@ -20,7 +20,7 @@ EXIT_SOME_REFUSED = 3
 
 
 @ingest.command
-def gdelt(*files: Path, where: Where = HERE) -> None:
+def gdelt(*files: Path, common: CommonOptions = DEFAULTS) -> None:
     """Ingest GDELT 2.0 export, mentions or gkg files, zipped or not; print a JSON report per file.
 
     Name an update's gkg file before its export to get headlines. Exit with 3 if a file is refused.
@@ -42,12 +42,12 @@ def gdelt(*files: Path, where: Where = HERE) -> None:
             print_progress(f"{number}/{len(files)} {file.name}: {report['rows']} rows, {report['bad_rows']} bad")
         return refused
 
-    if where.run(command):
+    if common.run(command):
         sys.exit(EXIT_SOME_REFUSED)
 
 
 @ingest.command
-def p1(file: Path, *, where: Where = HERE) -> None:
+def p1(file: Path, *, common: CommonOptions = DEFAULTS) -> None:
     """Ingest a P-1 procurement exhibit (CSV or XLSX) into the brief. Servers show it after a restart."""
     exhibit = read_exhibit(file.read_bytes())
     result = imported(exhibit, file.name, bundled_lines())
@@ -56,7 +56,7 @@ def p1(file: Path, *, where: Where = HERE) -> None:
         async with context.database.writing() as connection:
             await store.write_document(connection, store.PRODUCTION_LINES, msgspec.json.encode(result.lines))
 
-    where.run(command)
+    common.run(command)
     print_json({
         "file": file.name,
         "lines": len(exhibit.lines),

@@ -7,7 +7,7 @@ from cyclopts import App
 
 from tollhouse import clock
 from tollhouse.admission.context import AppContext
-from tollhouse.cli.options import HERE, Where, print_json, print_lines
+from tollhouse.cli.options import DEFAULTS, CommonOptions, print_json, print_lines
 from tollhouse.config.settings import SettingError
 from tollhouse.payments.x402.claims import SettledPayment
 
@@ -15,9 +15,9 @@ ledger = App(name="ledger", help="Verify the ledger and list its entries.")
 
 
 @ledger.command
-def verify(*, where: Where = HERE) -> None:
+def verify(*, common: CommonOptions = DEFAULTS) -> None:
     """Recompute every balance and compare it with the ledger and the chain. Exit with 1 on any difference."""
-    report = where.run(_verify)
+    report = common.run(_verify)
     print_json(report)
     sys.exit(0 if report["balanced"] else 1)
 
@@ -36,13 +36,13 @@ async def _verify(context: AppContext) -> dict[str, object]:
 
 
 @ledger.command
-def show(account: str = "", *, limit: int = 20, where: Where = HERE) -> None:
+def show(account: str = "", *, limit: int = 20, common: CommonOptions = DEFAULTS) -> None:
     """Print the newest transfers of one account or of all, one JSON object per line."""
-    print_lines(where.run(lambda context: context.ledger.recent(limit, account or None)))
+    print_lines(common.run(lambda context: context.ledger.recent(limit, account or None)))
 
 
 @ledger.command
-def receipts(*, limit: int = 20, where: Where = HERE) -> None:
+def receipts(*, limit: int = 20, common: CommonOptions = DEFAULTS) -> None:
     """Print the newest x402 payments with their signed receipts, one JSON object per line."""
 
     async def command(context: AppContext) -> list[SettledPayment]:
@@ -50,4 +50,4 @@ def receipts(*, limit: int = 20, where: Where = HERE) -> None:
             raise SettingError("x402_pay_to: not set: this server takes no payments per request")
         return await context.per_request.x402.receipts(clock.seconds(), limit)
 
-    print_lines(where.run(command))
+    print_lines(common.run(command))

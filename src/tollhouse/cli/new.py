@@ -17,7 +17,7 @@ from tollhouse.catalogue.importers.formats import FORMATS, find_format
 from tollhouse.catalogue.importers.formats.csv import detect_delimiter
 from tollhouse.catalogue.importers.items import UnreadableFeed
 from tollhouse.catalogue.importers.registry import Format
-from tollhouse.cli.options import HERE, Where, print_progress
+from tollhouse.cli.options import DEFAULTS, CommonOptions, print_progress
 from tollhouse.config.settings import Settings
 from tollhouse.money import MICROS_PER_USD, usd
 from tollhouse.services import EVERY_SERVICE
@@ -44,28 +44,28 @@ def new(
     service: Annotated[str, Parameter(help="Name of the service, and its prefix")],
     *,
     table: Annotated[
-        str, Parameter(name="--from", help=f"The table, a file or an address: {_ENDINGS}, or see --format")
+        str, Parameter(name="--from", help=f"Path or URL of the table: {_ENDINGS}; other formats with --format")
     ],
     format_name: Annotated[
-        str, Parameter(name="--format", help=f"One of {', '.join(FORMATS)}; by default, by the ending")
+        str, Parameter(name="--format", help=f"One of {', '.join(FORMATS)} (default: by the file extension)")
     ] = "",
-    title: Annotated[str, Parameter(help="Title of the service (default: made from its name)")] = "",
-    description: str = "",
+    title: Annotated[str, Parameter(help="Title of the service (default: its name)")] = "",
+    description: Annotated[str, Parameter(help="One sentence about the data")] = "",
     licence: Annotated[str, Parameter(help="Licence under which the data may be used")] = UNKNOWN,
     source: Annotated[str, Parameter(help="Origin of the data")] = UNKNOWN,
     price_usd: Annotated[
-        Decimal | None, Parameter(help="USD for a request beyond the free ones (default: x402_price_usd)")
+        Decimal | None, Parameter(help="Price in USD of a request after the free ones (default: x402_price_usd)")
     ] = None,
     free_per_day: Annotated[
-        int | None, Parameter(help="Free requests a day for an address (default: free_per_ip_per_day)")
+        int | None, Parameter(help="Free requests per client address and day (default: free_per_ip_per_day)")
     ] = None,
-    currency: Annotated[str, Parameter(help="Currency of prices that name none, in product feeds")] = "",
-    site: Annotated[str, Parameter(help="Address of the shop, for relative links in product feeds")] = "",
+    currency: Annotated[str, Parameter(help="Currency of prices without a currency, in product feeds")] = "",
+    site: Annotated[str, Parameter(help="URL of the shop, to complete relative links in product feeds")] = "",
     force: Annotated[bool, Parameter(negative=(), help="Replace an existing definition")] = False,
-    where: Where = HERE,
+    common: CommonOptions = DEFAULTS,
 ) -> None:
     """Generate a service definition from a table or a product feed. Review it, then run `tollhouse serve`."""
-    settings = where.settings()
+    settings = common.settings()
     if fault := service_fault(service, EVERY_SERVICE):
         raise ValueError(fault)
     path = Path(settings.services_dir) / f"{service}.toml"
@@ -95,16 +95,16 @@ def new(
 
 
 def format_by_ending(table: str) -> Format:
-    """The format of a file or an address by its ending. Raises ValueError when the ending is not known."""
+    """The format of a path or URL by its file extension. Raises ValueError for an unknown extension."""
     ending = Path(urlsplit(table).path if is_address(table) else table).suffix.lower()
     for form in FORMATS.values():
         if ending in form.endings:
             return form
-    raise ValueError(f"{table}: the format is unknown; give --format, or a file that ends in {_ENDINGS}")
+    raise ValueError(f"{table}: unknown format. Use --format, or one of the file extensions {_ENDINGS}")
 
 
 async def _define(head: Head, form: Format, path: Path, settings: Settings) -> tuple[InferredTable, str, TableItems]:
-    """What is inferred, the text of the definition, and the items it makes of the rows. Raises ValueError."""
+    """Infer the table; return it with the text of the definition and the items. Raises ValueError."""
     source = head.table
     documents = await load(
         source.file,
@@ -124,7 +124,7 @@ async def _define(head: Head, form: Format, path: Path, settings: Settings) -> t
 
 
 def _relative_to(folder: Path, file: Path) -> str:
-    """The file as seen from the folder, where both lie below the working directory; else its absolute path."""
+    """The path relative to the folder if both are below the working directory, else the absolute path."""
     whole, here = file.resolve(), Path.cwd()
     if not (whole.is_relative_to(here) and folder.resolve().is_relative_to(here)):
         return str(whole)
@@ -137,12 +137,12 @@ def _print_summary(declaration: Declaration, inferred: InferredTable, items: Tab
     for each in items.refused[:MAX_REFUSED_SHOWN]:
         out.print(f"  line {each.line}: {each.reason}")
     out.print(_field_table(declaration))
-    out.print(f"id: {inferred.id or 'made from the values of each row'}; title: {inferred.title}")
+    out.print(f"id: {inferred.id or 'a hash of each row'}; title: {inferred.title}")
     for remark in inferred.remarks:
         out.print(f"note: {remark}")
     if UNKNOWN in (declaration.licence, declaration.source):
         out.print("note: the licence or the source is unknown to callers; set --licence and --source")
-    out.print(f"{usd(declaration.price_micros)} USD a request, after {declaration.free_per_day:,} free ones a day")
+    out.print(f"{usd(declaration.price_micros)} USD per request after {declaration.free_per_day:,} free per day")
     out.print(f"\nWritten to {declaration.path}. Review it, then run: tollhouse serve")
 
 

@@ -1,4 +1,4 @@
-"""What all commands share: their common options, how they run, and how they print."""
+"""Shared by all commands: common options, running with the databases open, and printing."""
 
 import asyncio
 import sys
@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Where:
-    """Where the settings and the data are."""
+class CommonOptions:
+    """The options of every command: the settings file and the data directory."""
 
     config: Annotated[str | None, Parameter(help="Settings file (default: tollhouse.toml, if it exists)")] = None
     data_dir: Annotated[str | None, Parameter(help="Directory of the databases (default: data)")] = None
@@ -30,7 +30,7 @@ class Where:
         return load_settings(self.config, data_dir=self.data_dir, **overrides)
 
     def run(self, work: Callable[[AppContext], Awaitable[T]]) -> T:
-        """The result of `work` on the databases and all that services share. Only warnings and errors are logged."""
+        """Open the databases and everything that services share, and return the result of `work`. Log only warnings."""
 
         async def opened() -> T:
             async with open_context(self.settings(), answers_calls=False) as context:
@@ -40,7 +40,7 @@ class Where:
         return asyncio.run(opened())
 
 
-HERE = Where()
+DEFAULTS = CommonOptions()
 
 
 def print_json(value: Any) -> None:

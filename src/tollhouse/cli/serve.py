@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tollhouse import app, logs
-from tollhouse.cli.options import HERE, Where
+from tollhouse.cli.options import DEFAULTS, CommonOptions
 from tollhouse.config.loader import export, share_metrics
 from tollhouse.config.settings import Settings
 
@@ -26,14 +26,14 @@ def serve(
     recorded: Annotated[bool | None, Parameter(help="Serve the bundled recording, or only live data")] = None,
     workers: Annotated[int | None, Parameter(help="Number of processes that handle requests (default: 1)")] = None,
     worker: Annotated[bool, Parameter(help="Run the background work in this server")] = True,
-    where: Where = HERE,
+    common: CommonOptions = DEFAULTS,
 ) -> None:
     """Run the server. In-flight requests complete before shutdown."""
     from granian import Granian
     from granian.constants import Interfaces, Loops
     from granian.log import LogLevels
 
-    chosen = where.settings(
+    chosen = common.settings(
         service=service or None,
         recorded=recorded,
         workers=workers,
@@ -62,9 +62,9 @@ def serve(
     ).serve()
 
 
-def worker(*, where: Where = HERE) -> None:
+def worker(*, common: CommonOptions = DEFAULTS) -> None:
     """Run the background work for servers started with `--no-worker`."""
-    chosen = where.settings()
+    chosen = common.settings()
     logs.configure(chosen.log_level)
     asyncio.run(_work(chosen))
 

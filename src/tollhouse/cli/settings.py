@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tollhouse.cli.options import HERE, Where
+from tollhouse.cli.options import DEFAULTS, CommonOptions
 from tollhouse.config.loader import masked
 from tollhouse.config.section import declarations
 from tollhouse.config.settings import SECTIONS as SERVER_SECTIONS
@@ -15,11 +15,11 @@ from tollhouse.services import SECTIONS
 def settings(
     *,
     describe: Annotated[bool, Parameter(negative="", help="List every setting with its default and meaning")] = False,
-    where: Where = HERE,
+    common: CommonOptions = DEFAULTS,
 ) -> None:
     """Print the settings in effect as JSON, with secrets masked."""
     if not describe:
-        print(json.dumps(masked(where.settings()), indent=2))
+        print(json.dumps(masked(common.settings()), indent=2))
         return
     section = ""
     for declared in declarations([*SERVER_SECTIONS, *SECTIONS]).values():

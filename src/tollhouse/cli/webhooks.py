@@ -7,7 +7,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from tollhouse.admission.context import AppContext
-from tollhouse.cli.options import HERE, Where, print_json, print_lines
+from tollhouse.cli.options import DEFAULTS, CommonOptions, print_json, print_lines
 from tollhouse.services import SERVICES
 from tollhouse.webhooks.store import State
 from tollhouse.webhooks.subscriptions import Endpoint, NewSecret
@@ -18,7 +18,14 @@ Types = Annotated[str | None, Parameter(help="Event types, separated by commas (
 
 
 @webhooks.command
-def add(*, service: str, url: str, email: str, types: Types = None, where: Where = HERE) -> None:
+def add(
+    *,
+    service: Annotated[str, Parameter(help="Service whose events to send")],
+    url: Annotated[str, Parameter(help="https URL that receives the events")],
+    email: Annotated[str, Parameter(help="Where to report an endpoint that fails")],
+    types: Types = None,
+    common: CommonOptions = DEFAULTS,
+) -> None:
     """Register an endpoint; print it as JSON with its secret, which is shown only once."""
     if service not in SERVICES:
         raise ValueError(f"there is no service {service!r}; there are {', '.join(SERVICES)}")
@@ -28,13 +35,13 @@ def add(*, service: str, url: str, email: str, types: Types = None, where: Where
         async with context.database.writing() as transaction:
             return await context.webhooks.subscriptions.add(transaction, service, target, email, _split(types))
 
-    print_json(_with_secret(where.run(command)))
+    print_json(_with_secret(common.run(command)))
 
 
 @webhooks.command(name="list")
-def list_endpoints(*, where: Where = HERE) -> None:
+def list_endpoints(*, common: CommonOptions = DEFAULTS) -> None:
     """Print all endpoints and their state, one JSON object per line, without secrets."""
-    print_lines(where.run(lambda context: context.webhooks.subscriptions.all()))
+    print_lines(common.run(lambda context: context.webhooks.subscriptions.all()))
 
 
 @webhooks.command
@@ -44,7 +51,7 @@ def change(
     url: str | None = None,
     email: str | None = None,
     types: Types = None,
-    where: Where = HERE,
+    common: CommonOptions = DEFAULTS,
 ) -> None:
     """Change the URL, email or types of an endpoint (`--types ""` means all). The secret stays."""
 
@@ -56,52 +63,52 @@ def change(
                 transaction, endpoint_id, target=target, email=email, types=named
             )
 
-    print_json(where.run(command))
+    print_json(common.run(command))
 
 
 @webhooks.command
-def rotate(endpoint_id: str, *, where: Where = HERE) -> None:
+def rotate(endpoint_id: str, *, common: CommonOptions = DEFAULTS) -> None:
     """Give an endpoint a new secret and print it once. The old secret stays valid for 24 hours."""
 
     async def command(context: AppContext) -> NewSecret:
         async with context.database.writing() as transaction:
             return await context.webhooks.subscriptions.rotate(transaction, endpoint_id)
 
-    print_json(_with_secret(where.run(command)))
+    print_json(_with_secret(common.run(command)))
 
 
 @webhooks.command
-def enable(endpoint_id: str, *, where: Where = HERE) -> None:
+def enable(endpoint_id: str, *, common: CommonOptions = DEFAULTS) -> None:
     """Enable an endpoint that a 410 response disabled. Use `replay --endpoint` to send what it missed."""
 
     async def command(context: AppContext) -> Endpoint:
         async with context.database.writing() as transaction:
             return await context.webhooks.subscriptions.enable(transaction, endpoint_id)
 
-    print_json(where.run(command))
+    print_json(common.run(command))
 
 
 @webhooks.command
-def remove(endpoint_id: str, *, where: Where = HERE) -> None:
+def remove(endpoint_id: str, *, common: CommonOptions = DEFAULTS) -> None:
     """Remove an endpoint with its pending deliveries."""
 
     async def command(context: AppContext) -> bool:
         async with context.database.writing() as transaction:
             return await context.webhooks.subscriptions.remove(transaction, endpoint_id)
 
-    if not where.run(command):
+    if not common.run(command):
         raise ValueError(f"there is no endpoint {endpoint_id}")
     print_json({"removed": True, "id": endpoint_id})
 
 
 @webhooks.command
 def deliveries(
-    *, endpoint: str | None = None, state: State | None = None, limit: int = 100, where: Where = HERE
+    *, endpoint: str | None = None, state: State | None = None, limit: int = 100, common: CommonOptions = DEFAULTS
 ) -> None:
     """Print deliveries with their attempts, newest first, one JSON object per line."""
     if limit < 1:
         raise ValueError("--limit must be at least 1")
-    print_lines(where.run(lambda context: context.webhooks.deliveries.newest(endpoint, state, limit)))
+    print_lines(common.run(lambda context: context.webhooks.deliveries.newest(endpoint, state, limit)))
 
 
 @webhooks.command
@@ -110,7 +117,7 @@ def replay(
     *,
     endpoint: Annotated[str | None, Parameter(help="Replay all parked deliveries of this endpoint")] = None,
     since: Annotated[datetime | None, Parameter(help="With --endpoint: only those created since then (UTC)")] = None,
-    where: Where = HERE,
+    common: CommonOptions = DEFAULTS,
 ) -> None:
     """Send a delivery again, or all parked deliveries of an endpoint. The server sends them within seconds."""
     if (delivery_id is None) == (endpoint is None):
@@ -125,7 +132,7 @@ def replay(
             replayed = await context.webhooks.deliveries.replay_parked(transaction, endpoint, _seconds(since))
             return {"endpoint": endpoint, "replayed": replayed}
 
-    print_json(where.run(command))
+    print_json(common.run(command))
 
 
 def _with_secret(made: NewSecret) -> dict[str, Any]:

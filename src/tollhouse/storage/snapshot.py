@@ -12,7 +12,7 @@ from tollhouse.storage.database import begin_immediate
 
 WAIT_SECONDS = 60.0
 """How long to wait for a writer: an ingest writes for seconds."""
-BESIDE = ("", "-wal", "-shm", "-journal")
+SIDE_FILES = ("", "-wal", "-shm", "-journal")
 """Files of one SQLite database. Beside another database, SQLite would apply them to it."""
 
 
@@ -39,17 +39,17 @@ def version_of(file: Path, table: str) -> str:
         return version
 
 
-def put_back(files: Mapping[Path, Path], in_the_way: Iterable[Path], aside: Path) -> None:
-    """Copy each source to its place; move the files `in_the_way`, with SQLite's files beside them, to `aside`.
+def replace_files(files: Mapping[Path, Path], existing: Iterable[Path], aside: Path) -> None:
+    """Replace files. `files` maps targets to sources; `existing`, with SQLite's side files, move to `aside`.
 
     All copies are complete on disk before anything is moved.
     """
-    halves = {place: _half(source, place) for place, source in files.items()}
-    for file in in_the_way:
+    partials = {target: _copy_beside(source, target) for target, source in files.items()}
+    for file in existing:
         _move(file, aside)
-    for place, half in halves.items():
-        half.replace(place)
-    for parent in {place.parent for place in halves}:
+    for target, partial in partials.items():
+        partial.replace(target)
+    for parent in {target.parent for target in partials}:
         _sync(parent)
 
 
@@ -86,20 +86,20 @@ def _as_copy_error() -> Iterator[None]:
         raise CopyError(f"the databases cannot be copied: {error}") from error
 
 
-def _half(source: Path, place: Path) -> Path:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    half = place.with_name(f"{place.name}.half")
-    shutil.copyfile(source, half)
-    _sync(half)
-    return half
+def _copy_beside(source: Path, target: Path) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f"{target.name}.partial")
+    shutil.copyfile(source, partial)
+    _sync(partial)
+    return partial
 
 
 def _move(file: Path, aside: Path) -> None:
-    for ending in BESIDE:
-        existing = file.with_name(f"{file.name}{ending}")
-        if existing.exists():
+    for ending in SIDE_FILES:
+        part = file.with_name(f"{file.name}{ending}")
+        if part.exists():
             aside.mkdir(parents=True, exist_ok=True)
-            shutil.move(existing, aside / existing.name)
+            shutil.move(part, aside / part.name)
 
 
 def _sync(path: Path) -> None:

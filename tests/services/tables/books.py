@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tollhouse.cli.new import new
-from tollhouse.cli.options import Where
+from tollhouse.cli.options import CommonOptions
 
 HEADER = ("ISBN", "Book title", "Author", "Subjects", "Price (€)", "Pages", "Published", "In print?", "Shelf", "Note")
 SUBJECTS = ("poetry", "travel", "history", "cooking", "botany", "chess")
@@ -52,6 +52,6 @@ def declare(home: Path, text: str | bytes, name: str = "books", ending: str = "c
     # The command has an event loop of its own, and tests call this from theirs.
     with ThreadPoolExecutor(1) as executor:
         executor.submit(
-            new, name, table=str(table), where=Where(data_dir=str(home / "data")), force=True, **options
+            new, name, table=str(table), common=CommonOptions(data_dir=str(home / "data")), force=True, **options
         ).result()
     return home / "services" / f"{name}.toml"

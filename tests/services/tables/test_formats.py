@@ -11,7 +11,7 @@ from tests.services.tables.books import books, declare
 from tests.services.tables.conftest import serving
 from tollhouse.catalogue.importers.formats import FORMATS
 from tollhouse.cli.new import new
-from tollhouse.cli.options import Where
+from tollhouse.cli.options import CommonOptions
 from tollhouse.config.settings import Settings
 from tollhouse.services.tables.declaration import read_declaration
 from tollhouse.services.tables.loader import open_loader
@@ -79,10 +79,10 @@ def test_missing_extra_is_named_in_one_line(home, monkeypatch):
             declare(home, b"any", "books", ending)
 
 
-@pytest.mark.parametrize(("table", "message"), [("x.doc", "give --format"), ("x.csv", "x.csv")])
+@pytest.mark.parametrize(("table", "message"), [("x.doc", "Use --format"), ("x.csv", "x.csv")])
 def test_unknown_ending_and_absent_file_are_named(home, table, message):
     with pytest.raises((ValueError, OSError), match=message):
-        new("books", table=table, where=Where())
+        new("books", table=table, common=CommonOptions())
 
 
 async def test_address_is_fetched_again_and_what_is_served_survives_its_failure(home, database):
