@@ -54,7 +54,7 @@ def test_restored_folder_has_all_of_it(copy, tmp_path, capsys):
 
 def test_backup_does_not_write_into_a_folder_with_something_in_it(made, tmp_path):
     (tmp_path / "mine").write_text("precious")
-    with pytest.raises(ValueError, match="no empty folder"):
+    with pytest.raises(ValueError, match="not an empty folder"):
         backup(tmp_path, common=into(made / "data"))
     assert [file.name for file in tmp_path.iterdir()] == ["mine"]
 
