@@ -16,7 +16,7 @@ from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.x402.payments import X402, Terms
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator, FacilitatorTerms
 from tollhouse.payments.x402.settlement.remote import NoReplyError, RemoteFacilitator
-from tollhouse.payments.x402.settlement.transaction import Wallet
+from tollhouse.payments.x402.settlement.transactions import Wallet
 from tollhouse.payments.x402.types import TOKEN_NAME, TOKEN_NAMES, Requirement, Settler
 from tollhouse.storage.database import Database
 

@@ -27,7 +27,7 @@ from tests.servers.chain import deploy
 from tollhouse.payments.chain.contracts import MULTICALL3, token_balance
 from tollhouse.payments.chain.local_chain import Account
 from tollhouse.payments.x402.outcome import proves_payment
-from tollhouse.payments.x402.settlement import transaction_queue
+from tollhouse.payments.x402.settlement import transactions
 from tollhouse.payments.x402.types import Failed, Requirement, Settled
 from tollhouse.payments.x402.verification import plan_settlement
 
@@ -372,7 +372,7 @@ async def test_more_payments_than_may_wait_are_turned_away_unsent(chain, facilit
 
 
 async def test_no_more_transactions_are_under_way_than_a_node_keeps(chain, facilitator, monkeypatch):
-    monkeypatch.setattr(transaction_queue, "MAX_SLOTS", 2)
+    monkeypatch.setattr(transactions, "MAX_SLOTS", 2)
     await chain.mine_every(0)
     under_way = []
     for number in range(5):

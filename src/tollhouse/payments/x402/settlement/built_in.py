@@ -13,19 +13,18 @@ from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainRefused
 from tollhouse.payments.x402.outcome import Pending, Unrecoverable, recent_outcome
-from tollhouse.payments.x402.settlement.simulation import Preflight
-from tollhouse.payments.x402.settlement.submission import FAILED, AccountLock, NotAcceptedError, Submission
-from tollhouse.payments.x402.settlement.transaction import Wallet
+from tollhouse.payments.x402.settlement.submission import FAILED, AccountLock, NotAcceptedError, Preflight, Submission
 from tollhouse.payments.x402.settlement.transaction_monitor import (
     NO_NODE_PAUSE_SECONDS,
     BlockTicker,
     TransactionMonitor,
 )
-from tollhouse.payments.x402.settlement.transaction_queue import (
+from tollhouse.payments.x402.settlement.transactions import (
     MAX_PENDING,
     Outcome,
     PendingPayment,
     TransactionQueue,
+    Wallet,
     payment_keys,
 )
 from tollhouse.payments.x402.types import Failed, InvalidReason, Payment, Requirement, Settled, Unknown

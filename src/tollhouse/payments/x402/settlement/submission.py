@@ -1,28 +1,209 @@
-"""Submission of queued payments: simulate a batch, then send it under a nonce of the account."""
+"""Submission of queued payments: simulate a batch on the newest block, then send it under a nonce of the account."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from time import monotonic
 from typing import Literal
 
-from tollhouse import failpoints
+from msgspec import Struct
+
+from tollhouse import clock, failpoints
 from tollhouse.logs import logger
-from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.chain import replies
+from tollhouse.payments.chain.client import LATEST, PENDING, ChainClient, RpcCall
+from tollhouse.payments.chain.contracts import (
+    CallResult,
+    ContractCall,
+    authorization_state,
+    balance_of,
+    multicall,
+    multicall_results,
+    token_balance,
+    uint256,
+)
 from tollhouse.payments.chain.replies import ChainRefused, ChainUnavailable
-from tollhouse.payments.x402.settlement.simulation import Preflight, SimulationResult, Verdict
-from tollhouse.payments.x402.settlement.transaction import Fees, TransactionRequest, Wallet, bump_fees
-from tollhouse.payments.x402.settlement.transaction_queue import (
+from tollhouse.payments.x402.settlement.transactions import (
+    FEE_HISTORY_BLOCKS,
+    PERCENTILE,
     Attempt,
+    Fees,
     GasLimitExceededError,
     NonceSlot,
     PendingPayment,
     TransactionQueue,
+    TransactionRequest,
+    Wallet,
     batch_call,
+    bump_fees,
     cancel_transaction,
+    fee_quote,
     single_call,
 )
-from tollhouse.payments.x402.types import Failed, InvalidReason
+from tollhouse.payments.x402.types import Failed, InvalidReason, VerificationFailure
+from tollhouse.payments.x402.verification import verify_on_chain
+
+Verdict = Failed | Literal["ready", "isolate", "already_used", "in_mempool", "insufficient_pending"]
+"""`isolate`: send without other payments. `already_used`: the authorization was used. `in_mempool`: a pending
+transaction uses it. `insufficient_pending`: the payer's pending payments may leave too little, so wait for them."""
+
+MINING_SECONDS = 3
+"""An authorization that expires sooner could be mined too late."""
+NO_PENDING_SECONDS = 60.0
+"""How long a node that did not reply about its pending block is not asked again."""
+
+
+class SimulationResult(Struct, frozen=True):
+    """The account's next nonce, the fees, and a verdict for each payment, in order."""
+
+    nonce: int
+    fees: Fees
+    verdicts: list[Verdict]
+
+
+class _ChainState(Struct, frozen=True):
+    """The state of one moment. `results` are those of the calls, executed in order on the newest block.
+
+    `has_code` are payers that are contracts, or keys with delegated code (EIP-7702). `in_mempool`: whether a pending
+    transaction, perhaps of another process, uses the authorization.
+    """
+
+    nonce: int
+    fees: Fees
+    results: list[CallResult]
+    has_code: set[str]
+    in_mempool: list[bool]
+
+
+class Preflight:
+    """Simulates payments in one token, sent from one account. Every method raises ChainUnavailable."""
+
+    def __init__(self, chain: ChainClient, account: str, asset: str, factories: Sequence[str] = ()) -> None:
+        self._chain = chain
+        self._account = account
+        self._asset = asset
+        self._factories = factories
+        self._skip_pending_until = 0.0
+
+    async def simulate(
+        self, payments: Sequence[PendingPayment], pending_outflows: Mapping[str, int]
+    ) -> SimulationResult:
+        """Simulate one isolated payment, or several. `pending_outflows` are the payers' unmined payments."""
+        if not payments[0].is_isolated:
+            return await self._simulate_batch(payments, pending_outflows)
+        payment = payments[0].payment
+        verified, balance, seen = await asyncio.gather(
+            verify_on_chain(self._chain, payment, payments[0].requirement, self._factories),
+            token_balance(self._chain, self._asset, payment.payer),
+            self._fetch_state(payments, []),
+        )
+        owed = pending_outflows.get(payment.payer, 0)
+        verdict = _verdict(
+            is_used=isinstance(verified, VerificationFailure) and verified.reason == InvalidReason.NONCE_USED,
+            in_mempool=seen.in_mempool[0],
+            is_covered=not owed or balance >= owed + payment.authorization.value,
+            valid_before=payment.authorization.valid_before,
+        )
+        if verdict == "ready" and isinstance(verified, VerificationFailure):
+            verdict = Failed(verified.reason)
+        return SimulationResult(seen.nonce, seen.fees, [verdict])
+
+    async def quote(self) -> Fees:
+        """The fees to offer now."""
+        return fee_quote(await self._chain.fee_history(FEE_HISTORY_BLOCKS, [PERCENTILE]))
+
+    async def still_valid(self, payments: Sequence[PendingPayment]) -> list[PendingPayment]:
+        """The payments of a transaction that would succeed if it were replaced now."""
+        if len(payments) == 1 and payments[0].is_isolated:
+            pending = payments[0]
+            verified = await verify_on_chain(self._chain, pending.payment, pending.requirement, self._factories)
+            return [] if isinstance(verified, VerificationFailure) else [pending]
+        seen = await self._fetch_state(payments, [pending.plan.transfer for pending in payments])
+        return [pending for pending, outcome in zip(payments, seen.results, strict=True) if outcome.is_success]
+
+    async def _simulate_batch(
+        self, payments: Sequence[PendingPayment], pending_outflows: Mapping[str, int]
+    ) -> SimulationResult:
+        payers = list(dict.fromkeys(pending.payment.payer for pending in payments))
+        balances = [ContractCall(self._asset, balance_of(bytes.fromhex(payer[2:]))) for payer in payers]
+        count, calls = len(payments), [*_states(payments), *balances]
+        seen = await self._fetch_state(payments, [*calls, *(pending.plan.transfer for pending in payments)], payers)
+        remaining = {payer: uint256(outcome) for payer, outcome in zip(payers, seen.results[count:], strict=False)}
+        verdicts: list[Verdict] = []
+        for pending, state, in_mempool, transfer in zip(
+            payments, seen.results[:count], seen.in_mempool, seen.results[-count:], strict=True
+        ):
+            payer, value = pending.payment.payer, pending.payment.authorization.value
+            owed = pending_outflows.get(payer, 0)
+            verdict = _verdict(
+                is_used=uint256(state) != 0,
+                in_mempool=in_mempool,
+                is_covered=not owed or remaining[payer] >= owed + value,
+                valid_before=pending.payment.authorization.valid_before,
+            )
+            if verdict == "ready" and (not transfer.is_success or payer in seen.has_code):
+                # A payer with code may do anything in a shared transaction, and make other payments fail.
+                verdict = "isolate"
+            if verdict == "ready":
+                remaining[payer] -= value
+            verdicts.append(verdict)
+        return SimulationResult(seen.nonce, seen.fees, verdicts)
+
+    async def _fetch_state(
+        self, payments: Sequence[PendingPayment], calls: Sequence[ContractCall], payers: Sequence[str] = ()
+    ) -> _ChainState:
+        """Fetch everything in one round trip. Skip the mempool for a while if the node does not support it."""
+        now = monotonic()
+        if now < self._skip_pending_until:
+            return await self._query_state([], len(payments), calls, payers)
+        try:
+            return await self._query_state([multicall(_states(payments), PENDING)], len(payments), calls, payers)
+        except ChainUnavailable:
+            seen = await self._query_state([], len(payments), calls, payers)
+            self._skip_pending_until = now + NO_PENDING_SECONDS
+            return seen
+
+    async def _query_state(
+        self, mempool_calls: list[RpcCall], count: int, calls: Sequence[ContractCall], payers: Sequence[str]
+    ) -> _ChainState:
+        raw = await self._chain.rpc.batch(
+            [
+                ("eth_getTransactionCount", [self._account, PENDING]),
+                ("eth_feeHistory", [hex(FEE_HISTORY_BLOCKS), LATEST, [PERCENTILE]]),
+                multicall(calls, LATEST, self._account),
+                *(("eth_getCode", [payer, LATEST]) for payer in payers),
+                *mempool_calls,
+            ]
+        )
+        has_code = {payer for payer, code in zip(payers, raw[3:], strict=False) if replies.hex_bytes(code)}
+        uses = multicall_results(raw[-1], count) if mempool_calls else []
+        return _ChainState(
+            replies.quantity(raw[0]),
+            fee_quote(replies.fee_history(raw[1])),
+            multicall_results(raw[2], len(calls)),
+            has_code,
+            [any(use.return_data) for use in uses] or [False] * count,
+        )
+
+
+def _verdict(*, is_used: bool, in_mempool: bool, is_covered: bool, valid_before: int) -> Verdict:
+    if is_used:
+        return "already_used"
+    if in_mempool:
+        return "in_mempool"
+    if valid_before <= clock.seconds() + MINING_SECONDS:
+        return Failed(InvalidReason.VALID_BEFORE)
+    return "ready" if is_covered else "insufficient_pending"
+
+
+def _states(payments: Sequence[PendingPayment]) -> list[ContractCall]:
+    return [
+        ContractCall(pending.requirement.asset, authorization_state(paid.sender, paid.nonce))
+        for pending in payments
+        for paid in [pending.payment.authorization]
+    ]
+
 
 RpcErrorKind = Literal["known", "nonce_taken", "nonce_used", "underpriced", "other"]
 

@@ -9,16 +9,15 @@ from tollhouse.payments.chain import replies
 from tollhouse.payments.chain.client import LATEST, ChainClient
 from tollhouse.payments.chain.replies import Block, ChainRefused, ChainUnavailable, Receipt
 from tollhouse.payments.x402.outcome import proves_payment
-from tollhouse.payments.x402.settlement.simulation import Preflight
-from tollhouse.payments.x402.settlement.submission import NotAcceptedError, Submission, classify_rpc_error
-from tollhouse.payments.x402.settlement.transaction import replacement_fees
-from tollhouse.payments.x402.settlement.transaction_queue import (
+from tollhouse.payments.x402.settlement.submission import NotAcceptedError, Preflight, Submission, classify_rpc_error
+from tollhouse.payments.x402.settlement.transactions import (
     Attempt,
     NonceSlot,
     PendingPayment,
     TransactionQueue,
     batch_call,
     cancel_transaction,
+    replacement_fees,
     transaction_hashes,
 )
 from tollhouse.payments.x402.types import Failed, InvalidReason, Settled

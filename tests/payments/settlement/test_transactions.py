@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 
 from tollhouse.payments.chain.local_chain import ACCOUNTS
 from tollhouse.payments.chain.replies import FeeHistory
-from tollhouse.payments.x402.settlement.transaction import (
+from tollhouse.payments.x402.settlement.transactions import (
     MAX_TIP,
     MIN_TIP,
     Fees,
