@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from inspect import getdoc
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
@@ -13,6 +14,7 @@ from tollhouse.http.terms import Terms
 
 Query = TypeVar("Query")
 Body = TypeVar("Body")
+Declared = TypeVar("Declared", bound=Callable[..., Awaitable[Any]])
 
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
@@ -109,3 +111,38 @@ class Endpoint:
     is_tool: bool = False
     problem_form: ProblemForm | None = None
     failures: dict[int, type[Struct]] = field(default_factory=dict)
+
+
+def endpoint(method: Method, path: str, **declaration: Any) -> Callable[[Declared], Declared]:
+    """Declare the endpoint of a handler, a method of which `endpoints_of` makes an Endpoint.
+
+    The docstring is public: its first line is the summary, the rest is the description. The signature gives the types
+    of the query, the body and the JSON response. `declaration` are other members of Endpoint, and go before those.
+    """
+
+    def declare(handler: Declared) -> Declared:
+        handler.__endpoint__ = {"method": method, "path": path, **declaration}  # type: ignore[attr-defined]
+        return handler
+
+    return declare
+
+
+def endpoints_of(handlers: object, **defaults: Any) -> list[Endpoint]:
+    """The endpoints that the methods of an object declare, in order. `defaults` are members that most of them share."""
+    declared = [
+        getattr(handlers, name) for name, member in vars(type(handlers)).items() if hasattr(member, "__endpoint__")
+    ]
+    return [Endpoint(**{**_signature(one), **defaults, **one.__endpoint__}, handler=one) for one in declared]
+
+
+def _signature(handler: Handler) -> dict[str, Any]:
+    """What the docstring and the annotations of a handler say of its endpoint."""
+    summary, _, description = (getdoc(handler) or "").partition("\n\n")
+    members: dict[str, Any] = {"summary": summary.removesuffix("."), "description": " ".join(description.split())}
+    hints = get_type_hints(handler)
+    response = hints.pop("return")
+    if isinstance(response, type) and issubclass(response, Struct):
+        members["responses"] = {JSON: response}
+    query, body = next(get_args(hint) for hint in hints.values() if get_origin(hint) is Request)
+    types = {"query": query, "body": body}
+    return members | {name: kind for name, kind in types.items() if isinstance(kind, type) and issubclass(kind, Struct)}

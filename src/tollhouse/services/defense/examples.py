@@ -1,10 +1,15 @@
-"""Examples for the OpenAPI description, from the bundled recording of November 2020."""
+"""What the declarations of the endpoints share: examples, from the bundled recording of November 2020, and terms."""
 
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
 import msgspec
+
+from tollhouse.http.endpoint import endpoint
+from tollhouse.http.terms import KEY_OR_AGENT
+
+feed_endpoint = partial(endpoint, terms=KEY_OR_AGENT, tag="feeds", is_tool=True)
 
 
 @cache

@@ -8,6 +8,7 @@ import msgspec
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
+from tollhouse.http.endpoint import endpoints_of
 from tollhouse.http.service import Service, Work
 from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
@@ -62,12 +63,9 @@ async def open_defense(context: AppContext) -> Service:
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
         endpoints=[
-            chat.endpoint(),
-            *events.endpoints(),
-            *news.endpoints(),
-            brief.endpoint(),
-            *AlertEndpoints(context).endpoints(),
-            *AnalysisEndpoints(context).endpoints(),
+            one
+            for handlers in (chat, events, news, brief, AlertEndpoints(context), AnalysisEndpoints(context))
+            for one in endpoints_of(handlers)
         ],
         health=partial(_health, context, events, news),
         health_schema=_HEALTH_SCHEMA,

@@ -1,11 +1,11 @@
 """Endpoints for companies and the supply graph between them."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from tollhouse.errors import Problem, invalid_parameter
-from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
+from tollhouse.http.endpoint import Example, Request, endpoint
 from tollhouse.http.terms import FREE
 from tollhouse.services.infra import api_types as api
 from tollhouse.services.infra.company import MUTUAL_KINDS, Category, Company, Edge
@@ -15,6 +15,16 @@ from tollhouse.services.infra.failure_simulation import Failure
 from tollhouse.services.infra.reachability import Walk, paths_between
 from tollhouse.services.infra.supply_graph import SupplyGraph
 
+COMPANY_ID = {
+    "id": {
+        "description": "A company: its id, name, ticker or alias, in any case",
+        "example": "nvidia",
+        "schema": {"type": "string", "maxLength": 200},
+    }
+}
+
+_endpoint = partial(endpoint, terms=FREE, is_tool=True)
+
 
 class GraphEndpoints:
     """Handlers for companies, categories and the supply graph."""
@@ -22,15 +32,29 @@ class GraphEndpoints:
     def __init__(self, graph: SupplyGraph) -> None:
         self._graph = graph
 
+    @_endpoint(
+        "GET",
+        "/api/products",
+        id="listCompanies",
+        tag="companies",
+        sample=Example(query={"category": "packaging_test", "limit": 5}),
+    )
     async def list_companies(self, request: Request[api.CompaniesQuery, None]) -> api.CompaniesPage:
-        """`GET /api/products`. Raises Problem `invalid-parameter` for an unknown category or country."""
+        """List companies of the value chain.
+
+        Filter by words, category and country. The path and the parameter `brand` have the names of a product
+        service; `category` is the same filter as `brand`.
+        """
         query = request.query
         companies = self._matching(query.q, query)
         page = companies[query.offset : query.offset + query.limit]
         return api.CompaniesPage(len(companies), len(page), query.offset, query.limit, tuple(page))
 
+    @_endpoint(
+        "GET", "/api/search", id="searchCompanies", tag="companies", sample=Example(query={"q": "hbm", "limit": 5})
+    )
     async def search(self, request: Request[api.SearchQuery, None]) -> api.SearchPage:
-        """`GET /api/search`. Raises Problem `invalid-parameter`, also for a `q` without a word."""
+        """Search companies in words."""
         query = request.query
         if not query.q.strip():
             raise invalid_parameter("q", "`q` must contain at least one word.")
@@ -38,8 +62,9 @@ class GraphEndpoints:
         page = companies[query.offset : query.offset + query.limit]
         return api.SearchPage(query.q, len(companies), len(page), query.offset, query.limit, tuple(page))
 
+    @_endpoint("GET", "/api/retailers", id="listCategories", tag="companies")
     async def categories(self, _request: Request[None, None]) -> api.Categories:
-        """`GET /api/retailers`."""
+        """List categories of the value chain."""
         counts = [
             api.CategoryCount(
                 category.id,
@@ -51,13 +76,26 @@ class GraphEndpoints:
         ]
         return api.Categories(len(counts), tuple(counts))
 
+    @_endpoint("GET", "/api/companies/{id}", id="getCompany", path_parameters=COMPANY_ID, tag="companies")
     async def get(self, request: Request[None, None]) -> api.CompanyDetail:
-        """`GET /api/companies/{id}`. Raises Problem `not-found` with near matches."""
+        """Get a company with its edges."""
         company = self._company("id", request.path["id"])
         return api.CompanyDetail(company, tuple(self._graph.into(company.id)), tuple(self._graph.out_of(company.id)))
 
+    @_endpoint(
+        "GET",
+        "/api/companies/{id}/neighbours",
+        id="listNeighbours",
+        path_parameters=COMPANY_ID,
+        tag="graph",
+        sample=Example(query={"direction": "upstream"}),
+    )
     async def neighbours(self, request: Request[api.NeighboursQuery, None]) -> api.Neighbours:
-        """`GET /api/companies/{id}/neighbours`. Raises Problem `not-found` with near matches."""
+        """List the companies around one.
+
+        Follows edges of every stored kind, or of the given kinds. `competes_with` is derived from shared
+        categories and returned only if requested.
+        """
         query, company = request.query, self._company("id", request.path["id"])
         kinds = frozenset(query.kind)
         reached = {company.id: api.Neighbour(company.id, company.name, 0, company.id)}
@@ -80,8 +118,11 @@ class GraphEndpoints:
             company.id, query.direction, query.depth, len(neighbours), is_cut, neighbours, tuple(edges.values())
         )
 
+    @_endpoint(
+        "GET", "/api/paths", id="findPaths", tag="graph", sample=Example(query={"from": "zeiss_smt", "to": "openai"})
+    )
     async def paths(self, request: Request[api.PathsQuery, None]) -> api.Paths:
-        """`GET /api/paths`. Raises Problem `invalid-parameter` for an unknown company."""
+        """Find supply paths from one company to another."""
         query = request.query
         source = self._company("from", query.source)
         target = self._company("to", query.target)
@@ -91,8 +132,11 @@ class GraphEndpoints:
         paths = tuple(api.Path(len(path) - 1, path, self._graph.supply_along(path)) for path in ids)
         return api.Paths(source.id, target.id, len(paths), search.is_cut, paths[0] if paths else None, paths)
 
+    @_endpoint(
+        "GET", "/api/exposure", id="getExposure", tag="graph", sample=Example(query={"company": "nvidia", "depth": 3})
+    )
     async def exposure(self, request: Request[api.ExposureQuery, None]) -> api.Exposure:
-        """`GET /api/exposure`. Raises Problem `invalid-parameter` for an unknown company."""
+        """Get everything upstream and downstream of a company."""
         query = request.query
         company = self._company("company", query.company)
         node = self._graph.node(company.id)
@@ -102,8 +146,20 @@ class GraphEndpoints:
         )
         return api.Exposure(company.id, query.depth, self._side(up), self._side(down), api.EXPOSURE_CAVEAT)
 
+    @_endpoint(
+        "GET",
+        "/api/chokepoints",
+        id="listChokepoints",
+        tag="graph",
+        sample=Example(query={"country": "Taiwan", "limit": 5}),
+    )
     async def chokepoints(self, request: Request[api.ChokepointsQuery, None]) -> api.Chokepoints:
-        """`GET /api/chokepoints`. Raises Problem `invalid-parameter` for an unknown company or country."""
+        """List what fails without a company or country.
+
+        A company fails when any of its input slots has lost every supplier. Without parameters: every company
+        whose failure stops another, the worst first. With parameters: what fails without that company and
+        country.
+        """
         query = request.query
         country = _country(query.country)
         company = self._company("company", query.company) if query.company else None
@@ -116,12 +172,14 @@ class GraphEndpoints:
         )
         return api.Chokepoints(len(ranking.chokepoints), len(listed), ranking.is_cut, listed, api.CHOKEPOINT_CAVEAT)
 
+    @_endpoint("GET", "/api/concentration", id="getConcentration", tag="graph")
     async def concentration(self, _request: Request[None, None]) -> Concentration:
-        """`GET /api/concentration`."""
+        """Get the distribution of companies over countries."""
         return measure_concentration(self._graph)
 
+    @_endpoint("GET", "/api/coverage", id="getCoverage", tag="graph")
     async def coverage(self, _request: Request[None, None]) -> Coverage:
-        """`GET /api/coverage`."""
+        """Get what the catalogue knows and what it lacks."""
         return measure_coverage(self._graph)
 
     def _matching(self, q: str | None, filters: api.Filters) -> list[Company]:
@@ -191,120 +249,6 @@ class GraphEndpoints:
 
     def _failed(self, failures: Sequence[Failure]) -> tuple[api.FailedCompany, ...]:
         return tuple(api.FailedCompany(self._graph.companies[f.node].id, f.round, f.slot) for f in failures)
-
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        """The declarations."""
-        tool: Callable[..., Endpoint] = partial(Endpoint, method="GET", terms=FREE, is_tool=True)
-        company = {
-            "id": {
-                "description": "A company: its id, name, ticker or alias, in any case",
-                "example": "nvidia",
-                "schema": {"type": "string", "maxLength": 200},
-            }
-        }
-        return (
-            tool(
-                id="listCompanies",
-                path="/api/products",
-                summary="List companies of the value chain",
-                description="Filter by words, category and country. The path and the parameter `brand` have the names "
-                "of a product service; `category` is the same filter as `brand`.",
-                handler=self.list_companies,
-                query=api.CompaniesQuery,
-                responses={JSON: api.CompaniesPage},
-                tag="companies",
-                sample=Example(query={"category": "packaging_test", "limit": 5}),
-            ),
-            tool(
-                id="searchCompanies",
-                path="/api/search",
-                summary="Search companies in words",
-                handler=self.search,
-                query=api.SearchQuery,
-                responses={JSON: api.SearchPage},
-                tag="companies",
-                sample=Example(query={"q": "hbm", "limit": 5}),
-            ),
-            tool(
-                id="listCategories",
-                path="/api/retailers",
-                summary="List categories of the value chain",
-                handler=self.categories,
-                responses={JSON: api.Categories},
-                tag="companies",
-            ),
-            tool(
-                id="getCompany",
-                path="/api/companies/{id}",
-                summary="Get a company with its edges",
-                handler=self.get,
-                path_parameters=company,
-                responses={JSON: api.CompanyDetail},
-                tag="companies",
-            ),
-            tool(
-                id="listNeighbours",
-                path="/api/companies/{id}/neighbours",
-                summary="List the companies around one",
-                description="Follows edges of every stored kind, or of the given kinds. `competes_with` is derived "
-                "from shared categories and returned only if requested.",
-                handler=self.neighbours,
-                query=api.NeighboursQuery,
-                path_parameters=company,
-                responses={JSON: api.Neighbours},
-                tag="graph",
-                sample=Example(query={"direction": "upstream"}),
-            ),
-            tool(
-                id="findPaths",
-                path="/api/paths",
-                summary="Find supply paths from one company to another",
-                handler=self.paths,
-                query=api.PathsQuery,
-                responses={JSON: api.Paths},
-                tag="graph",
-                sample=Example(query={"from": "zeiss_smt", "to": "openai"}),
-            ),
-            tool(
-                id="getExposure",
-                path="/api/exposure",
-                summary="Get everything upstream and downstream of a company",
-                handler=self.exposure,
-                query=api.ExposureQuery,
-                responses={JSON: api.Exposure},
-                tag="graph",
-                sample=Example(query={"company": "nvidia", "depth": 3}),
-            ),
-            tool(
-                id="listChokepoints",
-                path="/api/chokepoints",
-                summary="List what fails without a company or country",
-                description="A company fails when any of its input slots has lost every supplier. Without parameters: "
-                "every company whose failure stops another, the worst first. With parameters: what fails without that "
-                "company and country.",
-                handler=self.chokepoints,
-                query=api.ChokepointsQuery,
-                responses={JSON: api.Chokepoints},
-                tag="graph",
-                sample=Example(query={"country": "Taiwan", "limit": 5}),
-            ),
-            tool(
-                id="getConcentration",
-                path="/api/concentration",
-                summary="Get the distribution of companies over countries",
-                handler=self.concentration,
-                responses={JSON: Concentration},
-                tag="graph",
-            ),
-            tool(
-                id="getCoverage",
-                path="/api/coverage",
-                summary="Get what the catalogue knows and what it lacks",
-                handler=self.coverage,
-                responses={JSON: Coverage},
-                tag="graph",
-            ),
-        )
 
 
 def _country(text: str | None) -> Country | None:

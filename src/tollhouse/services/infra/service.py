@@ -5,6 +5,7 @@ from typing import Any
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
+from tollhouse.http.endpoint import endpoints_of
 from tollhouse.http.service import Service
 from tollhouse.questions.conversation import open_conversations
 from tollhouse.services.infra.assistant.assistant import Assistant, AssistantEndpoints, AssistantMemory
@@ -42,9 +43,9 @@ async def open_infra(context: AppContext) -> Service:
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
         endpoints=[
-            *GraphEndpoints(graph).endpoints(),
+            *endpoints_of(GraphEndpoints(graph)),
             *export_endpoints(graph),
-            *chat.endpoints(),
+            *endpoints_of(chat),
         ],
         health=partial(_health, context, graph),
         health_schema=_HEALTH_SCHEMA,

@@ -1,6 +1,5 @@
 """Endpoints for products: lists, search, one product, similar products, suggestions, retailers and pictures."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -12,9 +11,9 @@ from tollhouse.catalogue.catalogue import lowest_price
 from tollhouse.catalogue.query import SearchResult
 from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.errors import invalid_parameter
-from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response
+from tollhouse.http.endpoint import JSON, Example, Request, Response, endpoint
 from tollhouse.http.response import compute_etag
-from tollhouse.http.terms import FREE, Terms
+from tollhouse.http.terms import FREE
 from tollhouse.services.mattress.api_types import (
     FACETS,
     Filters,
@@ -47,6 +46,8 @@ PRODUCT_ID: dict[str, dict[str, Any]] = {
 }
 EXAMPLE_SEARCH = "firm queen mattress for hot side sleepers under 1500"
 
+_endpoint = partial(endpoint, tag="products", is_tool=True)
+
 
 class ProductEndpoints:
     """Handlers for products and retailers. Lists and searches are cached until the catalogue changes."""
@@ -55,21 +56,47 @@ class ProductEndpoints:
         self._view = view
         self._cache = ResponseCache(view.catalogue)
 
+    @_endpoint(
+        "GET",
+        "/api/products",
+        id="listProducts",
+        responses={JSON: ProductsPage},
+        sample=Example(query={"size": "Queen", "max_price": 1200, "facets": "brand,price", "limit": 5}),
+    )
     async def list_products(self, request: Request[ProductsQuery, None]) -> Response:
-        """`GET /api/products`. Raises Problem `invalid-parameter`."""
+        """List products that match every filter.
+
+        Text filters compare whole values in any case. Repeat a parameter to match any of several values. Prices
+        are current prices. Each facet is counted without its own filter.
+        """
         query = request.query
         if query.q is not None:
             _check_text(query.q)
         return await self._cache.get(("products", msgspec.json.encode(query)), lambda: self._list_page(query))
 
+    @_endpoint(
+        "GET",
+        "/api/search",
+        id="searchProducts",
+        responses={JSON: SearchPage},
+        sample=Example(query={"q": EXAMPLE_SEARCH, "limit": 5}),
+    )
     async def search(self, request: Request[SearchQuery, None]) -> Response:
-        """`GET /api/search`. Raises Problem `invalid-parameter`."""
+        """Search products in plain words.
+
+        Matches words in title, brand and description, and corrects typos of one letter. Reads filters from the text,
+        for example `firm queen mattress for hot side sleepers under 1500`. `applied_filters` shows them, and which of
+        them were dropped because no product matched all. Filters given as parameters are never dropped.
+        """
         query = request.query
         _check_text(query.q)
         return await self._cache.get(("search", msgspec.json.encode(query)), lambda: self._search_page(query))
 
+    @_endpoint(
+        "GET", "/api/products/{id}", id="getProduct", path_parameters=PRODUCT_ID, responses={JSON: ProductDetail}
+    )
     async def get(self, request: Request[None, None]) -> Response:
-        """`GET /api/products/{id}`. Raises Problem `not-found`."""
+        """Get a product with its price history."""
         item = self._view.item(request.path["id"])
         now = clock.now()
         async with self._view.database.reading() as connection:
@@ -83,28 +110,47 @@ class ProductEndpoints:
             }
         )
 
+    @_endpoint(
+        "GET",
+        "/api/products/{id}/similar",
+        id="listSimilarProducts",
+        path_parameters=PRODUCT_ID,
+        responses={JSON: Similar},
+        sample=Example(query={"limit": 3}),
+    )
     async def similar(self, request: Request[SimilarQuery, None]) -> Response:
-        """`GET /api/products/{id}/similar`. Raises Problem `not-found`."""
+        """List products similar in size, material, firmness, price and title."""
         item = self._view.item(request.path["id"])
         similar = self._view.catalogue.similar(item["id"], request.query.limit)
         products = [self._view.storefront.product(each) for each in similar]
         return _json({"id": item["id"], "count": len(products), "products": products})
 
+    @_endpoint("GET", "/api/suggest", id="suggest", sample=Example(query={"q": "wat"}))
     async def suggest(self, request: Request[SuggestQuery, None]) -> Suggestions:
-        """`GET /api/suggest`."""
+        """Complete a search text."""
         suggestions = [
             msgspec.structs.replace(each, field=_SHOWN_FIELDS.get(each.field or "", each.field))
             for each in self._view.catalogue.suggest(request.query.q, request.query.limit)
         ]
         return Suggestions(request.query.q, len(suggestions), suggestions)
 
+    @_endpoint("GET", "/api/retailers", id="listRetailers", tag="retailers")
     async def retailers(self, _request: Request[None, None]) -> RetailerList:
-        """`GET /api/retailers`."""
+        """List retailers with product counts and affiliate domains."""
         retailers = (await self._view.counts()).retailers
         return RetailerList(len(retailers), list(retailers))
 
+    @_endpoint(
+        "GET",
+        "/images/{id}.svg",
+        id="getProductImage",
+        terms=FREE,
+        is_tool=False,
+        path_parameters=PRODUCT_ID,
+        responses={SVG: {"type": "string"}},
+    )
     async def image(self, request: Request[None, None]) -> Response:
-        """`GET /images/{id}.svg`. Raises Problem `not-found`."""
+        """Get a picture drawn from the product's attributes."""
         body = draw_product(self._view.item(request.path["id"]))
         return Response(body, SVG, compute_etag(body), cache_control="public, max-age=86400")
 
@@ -137,80 +183,6 @@ class ProductEndpoints:
         if filters.facets:
             page["facets"] = {name: result.facets[FACETS[name]] for name in filters.facet_names()}
         return _json({**page, "applied_filters": applied, **more})
-
-    def endpoints(self, metered: Terms) -> tuple[Endpoint, ...]:
-        """The declarations; `metered` are the terms of every endpoint but the pictures."""
-        build: Callable[..., Endpoint] = partial(Endpoint, method="GET", terms=metered, tag="products", is_tool=True)
-        return (
-            build(
-                id="listProducts",
-                path="/api/products",
-                summary="List products that match every filter",
-                description="Text filters compare whole values in any case. Repeat a parameter to match any of several "
-                "values. Prices are current prices. Each facet is counted without its own filter.",
-                handler=self.list_products,
-                query=ProductsQuery,
-                responses={JSON: ProductsPage},
-                sample=Example(query={"size": "Queen", "max_price": 1200, "facets": "brand,price", "limit": 5}),
-            ),
-            build(
-                id="searchProducts",
-                path="/api/search",
-                summary="Search products in plain words",
-                description="Matches words in title, brand and description, and corrects typos of one letter. Reads "
-                f"filters from the text, for example `{EXAMPLE_SEARCH}`. `applied_filters` shows them, and which of "
-                "them were dropped because no product matched all. Filters given as parameters are never dropped.",
-                handler=self.search,
-                query=SearchQuery,
-                responses={JSON: SearchPage},
-                sample=Example(query={"q": EXAMPLE_SEARCH, "limit": 5}),
-            ),
-            build(
-                id="getProduct",
-                path="/api/products/{id}",
-                summary="Get a product with its price history",
-                handler=self.get,
-                path_parameters=PRODUCT_ID,
-                responses={JSON: ProductDetail},
-            ),
-            build(
-                id="listSimilarProducts",
-                path="/api/products/{id}/similar",
-                summary="List products similar in size, material, firmness, price and title",
-                handler=self.similar,
-                query=SimilarQuery,
-                path_parameters=PRODUCT_ID,
-                responses={JSON: Similar},
-                sample=Example(query={"limit": 3}),
-            ),
-            build(
-                id="suggest",
-                path="/api/suggest",
-                summary="Complete a search text",
-                handler=self.suggest,
-                query=SuggestQuery,
-                responses={JSON: Suggestions},
-                sample=Example(query={"q": "wat"}),
-            ),
-            build(
-                id="listRetailers",
-                path="/api/retailers",
-                summary="List retailers with product counts and affiliate domains",
-                handler=self.retailers,
-                responses={JSON: RetailerList},
-                tag="retailers",
-            ),
-            build(
-                id="getProductImage",
-                path="/images/{id}.svg",
-                summary="Get a picture drawn from the product's attributes",
-                handler=self.image,
-                terms=FREE,
-                is_tool=False,
-                path_parameters=PRODUCT_ID,
-                responses={SVG: {"type": "string"}},
-            ),
-        )
 
 
 def _json(value: Any) -> Response:

@@ -7,6 +7,7 @@ from typing import Any
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.catalogue.catalogue import Catalogue
+from tollhouse.http.endpoint import endpoints_of
 from tollhouse.http.service import Service
 from tollhouse.http.terms import free_then_paid
 from tollhouse.money import micros
@@ -56,7 +57,7 @@ async def open_mattress(context: AppContext) -> Service:
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
         endpoints=[
-            *ProductEndpoints(view).endpoints(metered),
+            *endpoints_of(ProductEndpoints(view), terms=metered),
             *ExportEndpoints(view).endpoints(metered),
             *UcpEndpoints(view).endpoints(metered),
         ],

@@ -15,6 +15,7 @@ from tests.http.conftest import asgi_client
 from tollhouse import app
 from tollhouse.admission.context import AppContext
 from tollhouse.config.settings import Settings
+from tollhouse.http.endpoint import endpoints_of
 from tollhouse.http.service import Service
 from tollhouse.services import EVERY_SERVICE
 from tollhouse.services.defense import store
@@ -156,7 +157,7 @@ async def house(settings, monkeypatch) -> AsyncIterator[House]:
 
     async def opened(context: AppContext) -> Service:
         held.append(context)
-        operations = [*AlertEndpoints(context).endpoints(), *AnalysisEndpoints(context).endpoints()]
+        operations = [*endpoints_of(AlertEndpoints(context)), *endpoints_of(AnalysisEndpoints(context))]
         return Service("defense", "", "2.0", "", operations, _health, {"type": "object"})
 
     monkeypatch.setitem(EVERY_SERVICE, "defense", opened)

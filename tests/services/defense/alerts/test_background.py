@@ -11,6 +11,7 @@ from tests.waiting import until
 from tests.webhooks.conftest import is_signed
 from tollhouse import app
 from tollhouse.config.settings import Settings
+from tollhouse.http.endpoint import endpoints_of
 from tollhouse.http.service import Service
 from tollhouse.services import EVERY_SERVICE
 from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
@@ -28,7 +29,7 @@ async def test_server_tells_by_itself_once_whoever_leads(tmp_path, database_url,
     async def opened(context) -> Service:
         open_context.append(context)
         watch = AlertMonitor(context.database, recorded=None, plans=["enterprise"])
-        operations = AlertEndpoints(context).endpoints()
+        operations = endpoints_of(AlertEndpoints(context))
         return Service("defense", "", "2.0", "", operations, _health, {"type": "object"}, leader_tasks=[watch.run])
 
     monkeypatch.setitem(EVERY_SERVICE, "defense", opened)

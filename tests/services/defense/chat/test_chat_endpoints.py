@@ -21,7 +21,7 @@ from tollhouse.admission.context import open_context
 from tollhouse.caller import KeyCaller, WalletCaller
 from tollhouse.config.settings import PlanSettings, SettingError, Settings
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import Request
+from tollhouse.http.endpoint import Request, endpoints_of
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
@@ -74,7 +74,7 @@ async def serving(folder: Path, **values: object):
             context, Snapshots(context.database, events, news, BriefFeed(context.database, events, news))
         )
         router = Router()
-        router.mount(Service("defense", "", "", "", [desk.endpoint()], None, {}), "")
+        router.mount(Service("defense", "", "", "", endpoints_of(desk), None, {}), "")
         gate = Server(settings, Admission(context), router, {})
         tiers = ("free", "pro", "enterprise")
         keys = {tier: (await context.keys.create(f"{tier}@example.org", tier)).text for tier in tiers}

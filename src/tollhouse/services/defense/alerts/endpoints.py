@@ -1,7 +1,6 @@
 """Endpoints under /api/alerts: create, list, preview, change, delete and test alerts; list and replay deliveries."""
 
 import secrets
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,7 @@ from tollhouse.accounts import store as access_store
 from tollhouse.admission.context import AppContext
 from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
+from tollhouse.http.endpoint import Example, Request, endpoint
 from tollhouse.http.terms import key_with
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store
@@ -48,7 +47,7 @@ from tollhouse.webhooks.webhooks import Delivery
 
 MOST_ALERTS_PER_KEY = 100
 
-_EXAMPLE_ID = "alert_3f2a9c0d1b4e5f607182"
+_ALERT_ID = id_parameter("alert", "alert_3f2a9c0d1b4e5f607182", digits=20)
 _EXAMPLE_BODY = {
     "name": "Fighting in Ethiopia",
     "metric": "event_count",
@@ -61,6 +60,11 @@ _EXAMPLE_BODY = {
 }
 _EXAMPLE_RULE = {name: value for name, value in _EXAMPLE_BODY.items() if name not in {"name", "url"}}
 
+_endpoint = partial(endpoint, terms=key_with("alerts"), tag="alerts")
+_endpoint_of_one = partial(
+    _endpoint, path_parameters=_ALERT_ID, problems=("not-found",), sample=Example(path={"id": "$ALERT_ID"})
+)
+
 
 class AlertEndpoints:
     """The endpoints under `/api/alerts`. A key sees only its own alerts."""
@@ -71,8 +75,20 @@ class AlertEndpoints:
         self._deliveries = context.webhooks.deliveries
         self._backtester = Backtester(context.database, recorded=context.settings.recorded)
 
+    @_endpoint(
+        "POST",
+        "/api/alerts",
+        id="createAlert",
+        problems=("invalid-request",),
+        examples={"body": _EXAMPLE_BODY},
+        sample=Example(body={**_EXAMPLE_BODY, "url": "$HOOK_URL"}),
+    )
     async def create(self, request: Request[None, AlertRequest]) -> AlertCreated:
-        """Create an alert. Raises Problem `invalid-body` or `invalid-request`."""
+        """Create an alert.
+
+        The rule is evaluated immediately and after every change of the data. `secret` verifies deliveries
+        (Standard Webhooks) and is shown only in this response.
+        """
         key_id, body = _key_id(request), request.body
         rule = build_rule(body)
         url = await self._validate_url(body.url)
@@ -99,21 +115,48 @@ class AlertEndpoints:
             alert = alert_from_row(await _row(transaction, key_id, alert_id), 0)
         return AlertCreated(**asdict(alert), secret=subscription.secret)
 
+    @_endpoint("GET", "/api/alerts", id="listAlerts")
     async def list(self, request: Request[None, None]) -> AlertsList:
-        """All alerts of the key."""
+        """List the key's alerts.
+
+        Each with its last result and the state of its endpoint.
+        """
         async with self._database.reading() as connection:
             rows = await store.alerts_of_key(connection, _key_id(request))
             parked = await store.parked_counts(connection, [row.endpoint_id for row in rows])
         alerts = [alert_from_row(row, parked.get(row.endpoint_id, 0)) for row in rows]
         return AlertsList(alerts, len(alerts), MOST_ALERTS_PER_KEY)
 
+    @_endpoint(
+        "POST",
+        "/api/alerts/preview",
+        id="previewAlert",
+        problems=("upstream-unavailable",),
+        examples={"body": {**_EXAMPLE_RULE, "hours": 72}},
+    )
+    async def preview(self, request: Request[None, PreviewRequest]) -> AlertPreview:
+        """Preview when a rule would have fired.
+
+        Runs a rule over stored history, one window per slot, and sends nothing.
+        """
+        rule = build_rule(request.body)
+        if rule.filters.source is not None:
+            raise invalid_member("filters.source", "A preview has no history of single sources. Remove `source`.")
+        return await self._backtester.preview(rule, request.body.hours)
+
+    @_endpoint_of_one("GET", "/api/alerts/{id}", id="getAlert")
     async def one(self, request: Request[None, None]) -> Alert:
-        """One alert. Raises Problem `not-found`."""
+        """Get one alert."""
         async with self._database.reading() as connection:
             return await _alert(connection, request)
 
+    @_endpoint_of_one("PATCH", "/api/alerts/{id}", id="changeAlert", examples={"body": {"threshold": 25}})
     async def change(self, request: Request[None, AlertPatch]) -> Alert:
-        """Change the given members. Raises Problem `not-found` or `invalid-body`."""
+        """Change an alert.
+
+        Changes the given members and increases `version`. A rule with another condition starts anew. Setting
+        `url` enables an endpoint that was disabled.
+        """
         patch, key_id, alert_id = request.body, _key_id(request), request.path["id"]
         async with self._database.reading() as connection:
             patch_rule(rule_from_row(await _row(connection, key_id, alert_id)), patch)
@@ -131,16 +174,24 @@ class AlertEndpoints:
                 await store.change_alert(transaction, alert_id, **values)
             return await _alert(transaction, request)
 
+    @_endpoint_of_one("DELETE", "/api/alerts/{id}", id="deleteAlert")
     async def delete(self, request: Request[None, None]) -> AlertDeleted:
-        """Delete an alert and its endpoint. Raises Problem `not-found`."""
+        """Delete an alert.
+
+        Pending deliveries are cancelled.
+        """
         async with self._database.writing(lock="alerts") as transaction:
             row = await _row(transaction, _key_id(request), request.path["id"])
             await self._subscriptions.remove(transaction, row.endpoint_id)
             await store.delete_alert(transaction, row.id)
         return AlertDeleted(deleted=True, id=row.id)
 
+    @_endpoint_of_one("POST", "/api/alerts/{id}/test", id="testAlert")
     async def test(self, request: Request[None, None]) -> Delivery:
-        """Send a delivery of type `alert.test`, whatever the rule's result. Raises Problem `not-found`."""
+        """Send a test delivery.
+
+        A delivery of type `alert.test` with the rule's last value.
+        """
         async with self._database.writing() as transaction:
             row = await _row(transaction, _key_id(request), request.path["id"])
             data = notification(active_alert(row), row.value, clock.seconds())
@@ -149,15 +200,27 @@ class AlertEndpoints:
         newest = await self._deliveries.newest(row.endpoint_id)
         return next(delivery for delivery in newest if delivery.event_id == event_id)
 
+    @_endpoint_of_one("GET", "/api/alerts/{id}/deliveries", id="listAlertDeliveries")
     async def deliveries(self, request: Request[DeliveriesQuery, None]) -> DeliveriesList:
-        """The deliveries to the alert's endpoint. Raises Problem `not-found`."""
+        """List an alert's deliveries."""
         async with self._database.reading() as connection:
             row = await _row(connection, _key_id(request), request.path["id"])
         deliveries = await self._deliveries.newest(row.endpoint_id, request.query.state, request.query.limit)
         return DeliveriesList(deliveries, len(deliveries))
 
+    @_endpoint_of_one(
+        "POST",
+        "/api/alerts/{id}/deliveries/{delivery_id}/replay",
+        id="replayAlertDelivery",
+        path_parameters=_ALERT_ID | id_parameter("dlv", "dlv_9a8b7c6d5e4f30211203", digits=20, name="delivery_id"),
+        problems=("not-found", "invalid-request"),
+        sample=Example(path={"id": "$ALERT_ID", "delivery_id": "$DELIVERY_ID"}),
+    )
     async def replay(self, request: Request[None, None]) -> Delivery:
-        """Send a delivery again from its first attempt. Raises Problem `not-found` or `invalid-request`."""
+        """Replay a delivery.
+
+        Sends it again from the first attempt. A delivery in progress is left unchanged.
+        """
         async with self._database.writing() as transaction:
             row = await _row(transaction, _key_id(request), request.path["id"])
             if row.disabled_at is not None:
@@ -167,127 +230,11 @@ class AlertEndpoints:
             except ValueError:
                 raise Problem("not-found", "This alert has no delivery with this id.") from None
 
-    async def preview(self, request: Request[None, PreviewRequest]) -> AlertPreview:
-        """Run a rule over stored history without sending anything. Raises Problem `invalid-body`."""
-        rule = build_rule(request.body)
-        if rule.filters.source is not None:
-            raise invalid_member("filters.source", "A preview has no history of single sources. Remove `source`.")
-        return await self._backtester.preview(rule, request.body.hours)
-
     async def _validate_url(self, url: str) -> str:
         try:
             return await self._subscriptions.validate(url)
         except TargetRefused as error:
             raise invalid_member("url", f"`url` must not be called: {error}.") from None
-
-    def endpoints(self) -> Sequence[Endpoint]:
-        """The endpoints under `/api/alerts`."""
-        build: Callable[..., Endpoint] = partial(Endpoint, terms=key_with("alerts"), tag="alerts")
-        build_for_one: Callable[..., Endpoint] = partial(
-            build,
-            path_parameters=id_parameter("alert", _EXAMPLE_ID, digits=20),
-            problems=("not-found",),
-            sample=Example(path={"id": "$ALERT_ID"}),
-        )
-        return [
-            build(
-                id="createAlert",
-                method="POST",
-                path="/api/alerts",
-                summary="Create an alert",
-                description="The rule is evaluated immediately and after every change of the data. `secret` verifies "
-                "deliveries (Standard Webhooks) and is shown only in this response.",
-                handler=self.create,
-                body=AlertRequest,
-                responses={JSON: AlertCreated},
-                problems=("invalid-request",),
-                examples={"body": _EXAMPLE_BODY},
-                sample=Example(body={**_EXAMPLE_BODY, "url": "$HOOK_URL"}),
-            ),
-            build(
-                id="listAlerts",
-                method="GET",
-                path="/api/alerts",
-                summary="List the key's alerts",
-                description="Each with its last result and the state of its endpoint.",
-                handler=self.list,
-                responses={JSON: AlertsList},
-            ),
-            build(
-                id="previewAlert",
-                method="POST",
-                path="/api/alerts/preview",
-                summary="Preview when a rule would have fired",
-                description="Runs a rule over stored history, one window per slot, and sends nothing.",
-                handler=self.preview,
-                body=PreviewRequest,
-                responses={JSON: AlertPreview},
-                problems=("upstream-unavailable",),
-                examples={"body": {**_EXAMPLE_RULE, "hours": 72}},
-            ),
-            build_for_one(
-                id="getAlert",
-                method="GET",
-                path="/api/alerts/{id}",
-                summary="Get one alert",
-                handler=self.one,
-                responses={JSON: Alert},
-            ),
-            build_for_one(
-                id="changeAlert",
-                method="PATCH",
-                path="/api/alerts/{id}",
-                summary="Change an alert",
-                description="Changes the given members and increases `version`. A rule with another condition starts "
-                "anew. Setting `url` enables an endpoint that was disabled.",
-                handler=self.change,
-                body=AlertPatch,
-                responses={JSON: Alert},
-                examples={"body": {"threshold": 25}},
-            ),
-            build_for_one(
-                id="deleteAlert",
-                method="DELETE",
-                path="/api/alerts/{id}",
-                summary="Delete an alert",
-                description="Pending deliveries are cancelled.",
-                handler=self.delete,
-                responses={JSON: AlertDeleted},
-            ),
-            build_for_one(
-                id="testAlert",
-                method="POST",
-                path="/api/alerts/{id}/test",
-                summary="Send a test delivery",
-                description="A delivery of type `alert.test` with the rule's last value.",
-                handler=self.test,
-                responses={JSON: Delivery},
-            ),
-            build_for_one(
-                id="listAlertDeliveries",
-                method="GET",
-                path="/api/alerts/{id}/deliveries",
-                summary="List an alert's deliveries",
-                handler=self.deliveries,
-                query=DeliveriesQuery,
-                responses={JSON: DeliveriesList},
-            ),
-            build_for_one(
-                id="replayAlertDelivery",
-                method="POST",
-                path="/api/alerts/{id}/deliveries/{delivery_id}/replay",
-                summary="Replay a delivery",
-                description="Sends it again from the first attempt. A delivery in progress is left unchanged.",
-                handler=self.replay,
-                path_parameters={
-                    **id_parameter("alert", _EXAMPLE_ID, digits=20),
-                    **id_parameter("dlv", "dlv_9a8b7c6d5e4f30211203", digits=20, name="delivery_id"),
-                },
-                responses={JSON: Delivery},
-                problems=("not-found", "invalid-request"),
-                sample=Example(path={"id": "$ALERT_ID", "delivery_id": "$DELIVERY_ID"}),
-            ),
-        ]
 
 
 def _key_id(request: Request[Any, Any]) -> str:

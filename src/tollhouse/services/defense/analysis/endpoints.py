@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from tollhouse.admission.context import AppContext
 from tollhouse.caller import KeyCaller
 from tollhouse.csv_text import write_rows
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response
+from tollhouse.http.endpoint import JSON, Example, Request, Response, endpoint
 from tollhouse.http.terms import key_with
 from tollhouse.services.defense.analysis import store
 from tollhouse.services.defense.analysis.queries import (
@@ -50,6 +50,9 @@ CONCURRENT_ANALYSES = 2
 MOST_CACHED_RESULTS = 64
 
 _EXAMPLE = {"group_by": ["country", "category"], "filters": {"severity_tier": "high"}, "hours": 24, "limit": 20}
+_QUERY_ID = id_parameter("query", "query_3f2a9c0d1b4e5f607182", digits=20)
+
+_endpoint = partial(endpoint, terms=key_with("analysis"), tag="analysis")
 
 
 class AnalysisResult(Struct, frozen=True):
@@ -67,6 +70,13 @@ class AnalysisResult(Struct, frozen=True):
     is_truncated: bool
     applied_filters: dict[str, Any]
     groups: list[dict[str, Any]]
+
+
+_RESULT: dict[str, Any] = {
+    "responses": {JSON: AnalysisResult, CSV: {"type": "string"}},
+    "formats": FORMATS,
+    "problems": ("upstream-unavailable",),
+}
 
 
 class SavedQuery(Struct, frozen=True):
@@ -108,20 +118,23 @@ class AnalysisEndpoints:
         self._slots = asyncio.Semaphore(CONCURRENT_ANALYSES)
         self._cache: dict[tuple[bytes, tuple[int, ...]], AnalysisResult] = {}
 
+    @_endpoint("POST", "/api/analysis", id="analyse", **_RESULT, examples={"body": _EXAMPLE})
     async def analyse(self, request: Request[AnalysisQuery, AnalysisRequest]) -> Response:
-        """`POST /api/analysis`. Raises Problem `invalid-body`, or `upstream-unavailable` when nothing is stored."""
+        """Count events by group.
+
+        Groups events by one or two of country, category, day and entity, with counts, deaths and significance.
+        Takes the filters of the events feed.
+        """
         return _encode(await self._result(request.body), request.media_type)
 
-    async def run(self, request: Request[RunQuery, None]) -> Response:
-        """Run a saved query. Raises Problem `not-found`."""
-        async with self._database.reading() as connection:
-            row = await store.query_by_id(connection, _key_id(request), request.path["id"])
-        if row is None:
-            raise _not_found()
-        return _encode(await self._result(_saved(row).query), request.media_type)
-
+    @_endpoint(
+        "POST",
+        "/api/analysis/queries",
+        id="saveAnalysisQuery",
+        examples={"body": {"name": "Most severe by country", "query": _EXAMPLE}},
+    )
     async def save(self, request: Request[None, SavedRequest]) -> SavedQuery:
-        """Save a query. Raises Problem `invalid-body` or `invalid-request`."""
+        """Save a query."""
         check_request(request.body.query)
         key_id, query_id = _key_id(request), f"query_{secrets.token_hex(10)}"
         async with self._database.writing(lock="analysis") as transaction:
@@ -138,14 +151,38 @@ class AnalysisEndpoints:
             )
             return _saved(await store.query_by_id(transaction, key_id, query_id))
 
+    @_endpoint("GET", "/api/analysis/queries", id="listAnalysisQueries")
     async def list(self, request: Request[None, None]) -> SavedQueries:
-        """All saved queries of the key."""
+        """List the key's saved queries."""
         async with self._database.reading() as connection:
             queries = [_saved(row) for row in await store.queries_of_key(connection, _key_id(request))]
         return SavedQueries(queries, len(queries), MOST_QUERIES_PER_KEY)
 
+    @_endpoint(
+        "POST",
+        "/api/analysis/queries/{id}/run",
+        id="runAnalysisQuery",
+        path_parameters=_QUERY_ID,
+        **_RESULT,
+        sample=Example(path={"id": "$QUERY_ID"}),
+    )
+    async def run(self, request: Request[RunQuery, None]) -> Response:
+        """Run a saved query."""
+        async with self._database.reading() as connection:
+            row = await store.query_by_id(connection, _key_id(request), request.path["id"])
+        if row is None:
+            raise _not_found()
+        return _encode(await self._result(_saved(row).query), request.media_type)
+
+    @_endpoint(
+        "DELETE",
+        "/api/analysis/queries/{id}",
+        id="deleteAnalysisQuery",
+        path_parameters=_QUERY_ID,
+        sample=Example(path={"id": "$QUERY_ID"}),
+    )
     async def delete(self, request: Request[None, None]) -> QueryDeleted:
-        """Delete a saved query. Raises Problem `not-found`."""
+        """Delete a saved query."""
         async with self._database.writing() as transaction:
             if not await store.delete_query(transaction, _key_id(request), request.path["id"]):
                 raise _not_found()
@@ -165,70 +202,6 @@ class AnalysisEndpoints:
                     self._cache.clear()
                 self._cache[key] = result
             return self._cache[key]
-
-    def endpoints(self) -> Sequence[Endpoint]:
-        """The endpoints of the analysis."""
-        path_parameters = id_parameter("query", "query_3f2a9c0d1b4e5f607182", digits=20)
-        result: dict[str, Any] = {JSON: AnalysisResult, CSV: {"type": "string"}}
-        build: Callable[..., Endpoint] = partial(Endpoint, terms=key_with("analysis"), tag="analysis")
-        return [
-            build(
-                id="analyse",
-                method="POST",
-                path="/api/analysis",
-                summary="Count events by group",
-                description="Groups events by one or two of country, category, day and entity, with counts, deaths "
-                "and significance. Takes the filters of the events feed.",
-                handler=self.analyse,
-                query=AnalysisQuery,
-                body=AnalysisRequest,
-                responses=result,
-                formats=FORMATS,
-                problems=("upstream-unavailable",),
-                examples={"body": _EXAMPLE},
-            ),
-            build(
-                id="saveAnalysisQuery",
-                method="POST",
-                path="/api/analysis/queries",
-                summary="Save a query",
-                handler=self.save,
-                body=SavedRequest,
-                responses={JSON: SavedQuery},
-                examples={"body": {"name": "Most severe by country", "query": _EXAMPLE}},
-            ),
-            build(
-                id="listAnalysisQueries",
-                method="GET",
-                path="/api/analysis/queries",
-                summary="List the key's saved queries",
-                handler=self.list,
-                responses={JSON: SavedQueries},
-            ),
-            build(
-                id="runAnalysisQuery",
-                method="POST",
-                path="/api/analysis/queries/{id}/run",
-                summary="Run a saved query",
-                handler=self.run,
-                query=RunQuery,
-                path_parameters=path_parameters,
-                responses=result,
-                formats=FORMATS,
-                problems=("upstream-unavailable",),
-                sample=Example(path={"id": "$QUERY_ID"}),
-            ),
-            build(
-                id="deleteAnalysisQuery",
-                method="DELETE",
-                path="/api/analysis/queries/{id}",
-                summary="Delete a saved query",
-                handler=self.delete,
-                path_parameters=path_parameters,
-                responses={JSON: QueryDeleted},
-                sample=Example(path={"id": "$QUERY_ID"}),
-            ),
-        ]
 
 
 async def _analyse(connection: Transaction, served: ServedPool, query: AnalysisRequest) -> AnalysisResult:

@@ -9,16 +9,15 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse import clock
-from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
+from tollhouse.http.endpoint import JSON, Request, Response
 from tollhouse.http.response import compute_etag
-from tollhouse.http.terms import KEY_OR_AGENT
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.capability import CapabilityGap, capability_gaps
 from tollhouse.services.defense.brief.live_events import WHOLE, Coverage, EventsLive, events_live
 from tollhouse.services.defense.brief.production import Line, ProductionSummary, bundled_lines, production_summary
 from tollhouse.services.defense.events.event import Event
 from tollhouse.services.defense.events.feed import LICENCE, PROVIDER, EventsFeed
-from tollhouse.services.defense.examples import example
+from tollhouse.services.defense.examples import example, feed_endpoint
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.storage.database import Database
 
@@ -106,8 +105,14 @@ class BriefFeed:
         self._built_from: tuple[object, object] = (None, None)
         self._response: Response | None = None
 
+    @feed_endpoint(
+        "GET", "/feeds/defense-brief", id="getDefenseBrief", responses={JSON: Brief}, examples={JSON: example("brief")}
+    )
     async def brief(self, _request: Request[Any, Any]) -> Response:
-        """The brief of the current windows."""
+        """Get production, live events and capability gaps on one page.
+
+        Every figure has a citation. docs/defense-brief.md states what each figure covers.
+        """
         events, news = self._events.window.events, self._news.window
         if self._response is None or self._built_from[0] is not events or self._built_from[1] is not news:
             async with self._database.reading() as connection:
@@ -131,19 +136,3 @@ class BriefFeed:
         )
         body = msgspec.json.encode(build_brief(day, lines, clock.now()))
         return Response(body, etag=compute_etag(body), cache_control="private, no-cache")
-
-    def endpoint(self) -> Endpoint:
-        """The endpoint of the brief."""
-        return Endpoint(
-            id="getDefenseBrief",
-            method="GET",
-            path="/feeds/defense-brief",
-            summary="Get production, live events and capability gaps on one page",
-            description="Every figure has a citation. docs/defense-brief.md states what each figure covers.",
-            handler=self.brief,
-            terms=KEY_OR_AGENT,
-            responses={JSON: Brief},
-            tag="feeds",
-            is_tool=True,
-            examples={JSON: example("brief")},
-        )

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from tollhouse.admission.context import AppContext
 from tollhouse.caller import KeyCaller, WalletCaller
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
+from tollhouse.http.endpoint import JSON, Request, Response, endpoint
 from tollhouse.http.terms import AGENT_CALL_MICROS, key_with
 from tollhouse.logs import logger
 from tollhouse.metering.meter import Windows
@@ -136,10 +136,25 @@ class ChatEndpoints:
         self._answerer = answerer
         self._plans = context.plans
 
+    @endpoint(
+        "POST",
+        "/chat",
+        id="chat",
+        terms=key_with("chat", agent_price_micros=AGENT_CALL_MICROS),
+        body=ChatRequest,
+        responses={JSON: ChatReply, EVENT_STREAM: _EVENTS},
+        problems=("upstream-unavailable", "quota-exceeded"),
+        tag="chat",
+        is_tool=True,
+        examples={"body": _EXAMPLE_REQUEST, JSON: _EXAMPLE_REPLY},
+    )
     async def chat(self, request: ChatCall) -> ChatReply | Response:
-        """Answer one question.
+        """Ask a question about the last 24 hours in plain English.
 
-        Raises Problem `invalid-body` for another model's name, `quota-exceeded`, `upstream-unavailable`.
+        Every figure comes from a query over the feeds, and every claim cites its stories or events: `[1]`
+        refers to the first of `citations`. `x-plans` lists the questions a day of each plan. A question that
+        the feeds cannot answer is refused with the reason. With `stream`, the answer is sent as server-sent
+        events.
         """
         if request.body.stream or request.media_type == EVENT_STREAM:
             # A wallet pays for a complete answer, so it is built before any of it is sent.
@@ -231,29 +246,6 @@ class ChatEndpoints:
         except Exception:
             await self._meter.release(reservation)
             raise
-
-    def endpoint(self) -> Endpoint:
-        """The endpoint of the chat."""
-        return Endpoint(
-            id="chat",
-            method="POST",
-            path="/chat",
-            summary="Ask a question about the last 24 hours in plain English",
-            description=(
-                "Every figure comes from a query over the feeds, and every claim cites its stories or events: `[1]` "
-                "refers to the first of `citations`. `x-plans` lists the questions a day of each plan. A "
-                "question that the feeds cannot answer is refused with the reason. With `stream`, the answer is sent "
-                "as server-sent events."
-            ),
-            handler=self.chat,
-            terms=key_with("chat", agent_price_micros=AGENT_CALL_MICROS),
-            body=ChatRequest,
-            responses={JSON: ChatReply, EVENT_STREAM: _EVENTS},
-            problems=("upstream-unavailable", "quota-exceeded"),
-            tag="chat",
-            is_tool=True,
-            examples={"body": _EXAMPLE_REQUEST, JSON: _EXAMPLE_REPLY},
-        )
 
 
 async def _begun(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

@@ -11,9 +11,8 @@ from msgspec.structs import asdict
 
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import Endpoint, Example, Request, Response
+from tollhouse.http.endpoint import Example, Request, Response
 from tollhouse.http.response import compute_etag
-from tollhouse.http.terms import KEY_OR_AGENT
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.live_events import WHOLE, Coverage
@@ -42,7 +41,7 @@ from tollhouse.services.defense.events.pages import (
     EventWindow,
     encode_page,
 )
-from tollhouse.services.defense.examples import example, id_parameter
+from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
 from tollhouse.services.defense.ingest.batches import SourceMode, slot_before
 from tollhouse.services.defense.ingest.scores import reasons
 from tollhouse.services.defense.news import store as news
@@ -105,8 +104,31 @@ class EventsFeed:
         self.previous: Sequence[Event] = []
         self.coverage = WHOLE
 
+    @feed_endpoint(
+        "GET",
+        "/feeds/events",
+        id="listEvents",
+        responses={
+            JSON: EventsPage,
+            GEOJSON: _FEATURE_COLLECTION,
+            CSV: {"type": "string"},
+            NDJSON: {"type": "string", "description": "One event per line"},
+        },
+        formats=FORMATS,
+        problems=("upstream-unavailable",),
+        examples={
+            JSON: example("events_page"),
+            CSV: example("csv"),
+            NDJSON: json.dumps(example("event")) + "\n",
+        },
+        sample=Example(query={"country": "Ethiopia", "severity_tier": "high", "limit": 5}),
+    )
     async def page(self, request: Request[EventsQuery, None]) -> Response:
-        """`GET /feeds/events`. Pages are cached until the events change."""
+        """List the events of the past 24 hours.
+
+        World events from The GDELT Project, one per source article, most significant first. Filters combine: an
+        event must meet all of them. `next_cursor` leads to the next page and is null on the last one.
+        """
         key, pages = (request.query, request.media_type, self.is_stale()), self._pages
         response = pages.get(key)
         if response is None:
@@ -147,8 +169,19 @@ class EventsFeed:
         charset = "; charset=utf-8" if media_type == "text/csv" else ""
         return Response(body, media_type + charset, compute_etag(body), links, cache_control="private, no-cache")
 
+    @feed_endpoint(
+        "GET",
+        "/feeds/events/{id}",
+        id="getEvent",
+        path_parameters=id_parameter("conflict", example("event_detail")["id"]),
+        examples={JSON: example("event_detail")},
+        sample=Example(path={"id": "$EVENT_ID"}),
+    )
     async def one(self, request: Request[None, None]) -> EventDetail:
-        """`GET /feeds/events/{id}`. Raises Problem `not-found`."""
+        """Get one event with its provenance.
+
+        The provider's row ids, the source URLs, and the reason for the value of each score.
+        """
         event_id = request.path["id"]
         async with self._database.reading() as connection:
             packed = await store.event_record(connection, self.pool, event_id)
@@ -230,51 +263,3 @@ class EventsFeed:
         if self.window.source == "recorded" or self.window.as_of is None:
             return False
         return clock.now() - self.window.as_of > STALE_AFTER
-
-    def endpoints(self) -> list[Endpoint]:
-        """The endpoints of the events feed."""
-        return [
-            Endpoint(
-                id="listEvents",
-                method="GET",
-                path="/feeds/events",
-                summary="List the events of the past 24 hours",
-                description="World events from The GDELT Project, one per source article, most significant first. "
-                "Filters combine: an event must meet all of them. `next_cursor` leads to the next page and is null on "
-                "the last one.",
-                handler=self.page,
-                terms=KEY_OR_AGENT,
-                query=EventsQuery,
-                responses={
-                    JSON: EventsPage,
-                    GEOJSON: _FEATURE_COLLECTION,
-                    CSV: {"type": "string"},
-                    NDJSON: {"type": "string", "description": "One event per line"},
-                },
-                formats=FORMATS,
-                problems=("upstream-unavailable",),
-                tag="feeds",
-                is_tool=True,
-                examples={
-                    JSON: example("events_page"),
-                    CSV: example("csv"),
-                    NDJSON: json.dumps(example("event")) + "\n",
-                },
-                sample=Example(query={"country": "Ethiopia", "severity_tier": "high", "limit": 5}),
-            ),
-            Endpoint(
-                id="getEvent",
-                method="GET",
-                path="/feeds/events/{id}",
-                summary="Get one event with its provenance",
-                description="The provider's row ids, the source URLs, and the reason for the value of each score.",
-                handler=self.one,
-                terms=KEY_OR_AGENT,
-                path_parameters=id_parameter("conflict", example("event_detail")["id"]),
-                responses={JSON: EventDetail},
-                tag="feeds",
-                is_tool=True,
-                examples={JSON: example("event_detail")},
-                sample=Example(path={"id": "$EVENT_ID"}),
-            ),
-        ]

@@ -12,15 +12,14 @@ from msgspec.structs import asdict
 
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
-from tollhouse.http.terms import KEY_OR_AGENT
+from tollhouse.http.endpoint import JSON, Example, Request
 from tollhouse.logs import logger
 from tollhouse.services.defense.entities.mention import EntityType
 from tollhouse.services.defense.events.event import WINDOW_HOURS, Category, FeedSource
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.filter import ABOUT_COUNTRY, CountryText, ShortText, require_country
 from tollhouse.services.defense.events.sync import SyncedRows
-from tollhouse.services.defense.examples import example, id_parameter
+from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
 from tollhouse.services.defense.ingest.batches import SourceMode, compact
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.entity import Entity
@@ -174,23 +173,65 @@ class NewsFeeds:
         self._entities: SyncedRows[Entity] = SyncedRows(store.PUBLISHED["entity"], msgspec.json.Decoder(Entity).decode)
         self.window = NewsWindow((), (), None)
 
+    @feed_endpoint(
+        "GET",
+        "/feeds/stories",
+        id="listStories",
+        problems=("upstream-unavailable",),
+        examples={JSON: example("stories_page")},
+        sample=Example(query={"q": "peace", "limit": 5}),
+    )
     async def stories(self, request: Request[StoriesQuery, None]) -> StoriesPage:
-        """`GET /feeds/stories`."""
+        """List the stories of the past 24 hours.
+
+        Groups of articles about the same event, most significant first. A story keeps its id while it grows.
+        `source_count` counts independent publishers: ten copies of one agency report count once.
+        """
         page = self.window.stories_page(request.query)
         return StoriesPage(stories=page.items, **self._about(request.query, page))
 
-    async def entities(self, request: Request[EntitiesQuery, None]) -> EntitiesPage:
-        """`GET /feeds/entities`."""
-        page = self.window.entities_page(request.query)
-        return EntitiesPage(entities=page.items, **self._about(request.query, page))
-
+    @feed_endpoint(
+        "GET",
+        "/feeds/stories/{id}",
+        id="getStory",
+        path_parameters=id_parameter("story", example("story_detail")["id"]),
+        examples={JSON: example("story_detail")},
+        sample=Example(path={"id": "$STORY_ID"}),
+    )
     async def story(self, request: Request[None, None]) -> StoryDetail:
-        """`GET /feeds/stories/{id}`. Raises Problem `not-found`."""
+        """Get one story.
+
+        The id of a story that was merged into another returns its successor, with `succeeds` set.
+        """
         packed, succeeds = await self._load("story", request.path["id"])
         return StoryDetail(**asdict(msgspec.json.decode(packed, type=Story)), succeeds=succeeds)
 
+    @feed_endpoint(
+        "GET",
+        "/feeds/entities",
+        id="listEntities",
+        problems=("upstream-unavailable",),
+        examples={JSON: example("entities_page")},
+        sample=Example(query={"type": "person", "limit": 5}),
+    )
+    async def entities(self, request: Request[EntitiesQuery, None]) -> EntitiesPage:
+        """List the people, organizations, locations and platforms of the past 24 hours.
+
+        Names in the articles, most mentioned first.
+        """
+        page = self.window.entities_page(request.query)
+        return EntitiesPage(entities=page.items, **self._about(request.query, page))
+
+    @feed_endpoint(
+        "GET",
+        "/feeds/entities/{id}",
+        id="getEntity",
+        path_parameters=id_parameter("entity", example("entity_detail")["id"]),
+        examples={JSON: example("entity_detail")},
+        sample=Example(path={"id": "$ENTITY_ID"}),
+    )
     async def entity(self, request: Request[None, None]) -> EntityDetail:
-        """`GET /feeds/entities/{id}`. Raises Problem `not-found`."""
+        """Get one entity."""
         packed, succeeds = await self._load("entity", request.path["id"])
         return EntityDetail(**asdict(msgspec.json.decode(packed, type=Entity)), succeeds=succeeds)
 
@@ -258,72 +299,3 @@ class NewsFeeds:
             "next_cursor": page.next_cursor,
             "applied_filters": filters(query),
         }
-
-    def endpoints(self) -> list[Endpoint]:
-        """The endpoints of the stories and entities feeds."""
-        return [
-            Endpoint(
-                id="listStories",
-                method="GET",
-                path="/feeds/stories",
-                summary="List the stories of the past 24 hours",
-                description="Groups of articles about the same event, most significant first. A story keeps its id "
-                "while it grows. `source_count` counts independent publishers: ten copies of one agency report count "
-                "once.",
-                handler=self.stories,
-                terms=KEY_OR_AGENT,
-                query=StoriesQuery,
-                responses={JSON: StoriesPage},
-                problems=("upstream-unavailable",),
-                tag="feeds",
-                is_tool=True,
-                examples={JSON: example("stories_page")},
-                sample=Example(query={"q": "peace", "limit": 5}),
-            ),
-            Endpoint(
-                id="getStory",
-                method="GET",
-                path="/feeds/stories/{id}",
-                summary="Get one story",
-                description="The id of a story that was merged into another returns its successor, with `succeeds` "
-                "set.",
-                handler=self.story,
-                terms=KEY_OR_AGENT,
-                path_parameters=id_parameter("story", example("story_detail")["id"]),
-                responses={JSON: StoryDetail},
-                tag="feeds",
-                is_tool=True,
-                examples={JSON: example("story_detail")},
-                sample=Example(path={"id": "$STORY_ID"}),
-            ),
-            Endpoint(
-                id="listEntities",
-                method="GET",
-                path="/feeds/entities",
-                summary="List the people, organizations, locations and platforms of the past 24 hours",
-                description="Names in the articles, most mentioned first.",
-                handler=self.entities,
-                terms=KEY_OR_AGENT,
-                query=EntitiesQuery,
-                responses={JSON: EntitiesPage},
-                problems=("upstream-unavailable",),
-                tag="feeds",
-                is_tool=True,
-                examples={JSON: example("entities_page")},
-                sample=Example(query={"type": "person", "limit": 5}),
-            ),
-            Endpoint(
-                id="getEntity",
-                method="GET",
-                path="/feeds/entities/{id}",
-                summary="Get one entity",
-                handler=self.entity,
-                terms=KEY_OR_AGENT,
-                path_parameters=id_parameter("entity", example("entity_detail")["id"]),
-                responses={JSON: EntityDetail},
-                tag="feeds",
-                is_tool=True,
-                examples={JSON: example("entity_detail")},
-                sample=Example(path={"id": "$ENTITY_ID"}),
-            ),
-        ]

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from tollhouse.http.endpoint import JSON, Endpoint, Request
+from tollhouse.http.endpoint import Request, endpoint
 from tollhouse.http.terms import FREE
 from tollhouse.metering.meter import Meter, Windows, count_or_refuse
 from tollhouse.questions.conversation import Conversations
@@ -182,33 +182,26 @@ class AssistantEndpoints:
         self._meter = meter
         self._per_address = Windows(None, per_minute, 60)
 
+    @endpoint(
+        "POST",
+        "/api/infra/chat",
+        id="askConcierge",
+        terms=FREE,
+        problems=("rate-limited",),
+        tag="assistant",
+        is_tool=True,
+        examples={"body": {"message": "Who supplies HBM to NVIDIA?"}},
+    )
     async def chat(self, request: Request[None, ChatRequest]) -> ChatReply:
-        """`POST /api/infra/chat`. Raises Problem `rate-limited`."""
+        """Ask a question in plain words.
+
+        Answers from the graph: suppliers, customers, paths, exposure, chokepoints, comparisons and lists. For a
+        follow-up question, send the newest `conversation_id`; it is valid for an hour. The number of messages
+        per minute and client address is limited.
+        """
         given = request.body.conversation_id
         memory = self._conversations.decode(given) if given else None
         await count_or_refuse(self._meter, f"infra-chat:{request.address}", self._per_address, "messages")
         reply, focus = self._assistant.reply(request.body.message, memory.focus if memory else None)
         conversation_id = self._conversations.encode(AssistantMemory(focus))
         return ChatReply(**msgspec.structs.asdict(reply), model=MODEL, conversation_id=conversation_id)
-
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        """The declaration."""
-        return (
-            Endpoint(
-                id="askConcierge",
-                method="POST",
-                path="/api/infra/chat",
-                summary="Ask a question in plain words",
-                description="Answers from the graph: suppliers, customers, paths, exposure, chokepoints, comparisons "
-                "and lists. For a follow-up question, send the newest `conversation_id`; it is valid for an hour. "
-                "The number of messages per minute and client address is limited.",
-                handler=self.chat,
-                terms=FREE,
-                body=ChatRequest,
-                responses={JSON: ChatReply},
-                problems=("rate-limited",),
-                tag="assistant",
-                is_tool=True,
-                examples={"body": {"message": "Who supplies HBM to NVIDIA?"}},
-            ),
-        )
