@@ -15,6 +15,7 @@ pytest_plugins = [
     "tests.servers.redis",
     "tests.servers.chain",
     "tests.console.browser",
+    "tests.attacks.summary",
 ]
 
 
