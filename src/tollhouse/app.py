@@ -22,6 +22,7 @@ from tollhouse.admission.context import AppContext, open_context
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.console.discovery import discovery_pages
 from tollhouse.console.root_routes import api_docs_pages, front_service
+from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint
 from tollhouse.http.mcp.endpoint import McpEndpoint
 from tollhouse.http.router import Router
@@ -118,10 +119,13 @@ async def lead(context: AppContext, services: Sequence[Service]) -> None:
     if context.per_request.x402 is not None:
         tasks.append(context.per_request.x402.run_recovery)
     while True:
-        async with context.database.leading("background-work", folder) as leads:
-            if leads:
-                log.info("running the background tasks")
-                await asyncio.gather(*map(_run_forever, tasks))
+        try:
+            async with context.database.leading("background-work", folder) as leads:
+                if leads:
+                    log.info("running the background tasks")
+                    await asyncio.gather(*map(_run_forever, tasks))
+        except Problem as problem:
+            log.warning("not running the background tasks", error=problem.detail)
         await asyncio.sleep(RETRY_LEADING_SECONDS)
 
 

@@ -10,13 +10,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.servers.shared import START_SECONDS, port_of
+from tests.servers.shared import FOLDER_VARIABLE, START_SECONDS, STOP_SECONDS, free_port, port_of
 
 # Its data are gone when the run ends: no reason to wait for the disk. A commit still survives the server's own crash.
 OPTIONS = {
@@ -64,27 +63,75 @@ def drop(url: str) -> None:
 
 
 def _start(home: Path, port: int) -> subprocess.Popen[bytes]:
-    run_as: dict[str, Any] = {}
-    programs = installed()
-    if os.geteuid() == 0:
-        # PostgreSQL refuses to run as root, and nobody may not be able to reach a package below root's home.
-        nobody = pwd.getpwnam("nobody")
-        run_as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        programs = _copy_of(programs, home)
+    # PostgreSQL refuses to run as root, and nobody may not be able to reach a package below root's home.
+    programs = _copy_of(installed(), home) if os.geteuid() == 0 else installed()
+    _initialize(home, programs)
+    return _serve(home, programs, port)
+
+
+def _initialize(home: Path, programs: Path) -> None:
     data = home / "data"
     data.mkdir(mode=0o700)
-    if run_as:
-        os.chown(data, run_as["user"], run_as["group"])
+    if account := _account():
+        os.chown(data, account["user"], account["group"])
+    make_data = ["-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "--no-sync", "-D", str(data)]
+    assert _run(home, [programs / "initdb", *make_data]).wait() == 0, (home / "server.log").read_text()
+
+
+def _serve(home: Path, programs: Path, port: int) -> subprocess.Popen[bytes]:
+    options = [part for name, value in OPTIONS.items() for part in ("-c", f"{name}={value}")]
+    return _run(home, [programs / "postgres", "-D", str(home / "data"), "-p", str(port), *options])
+
+
+def _run(home: Path, command: list[Any]) -> subprocess.Popen[bytes]:
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
-    start = partial(subprocess.Popen, cwd=data, env=environment, stdin=subprocess.DEVNULL, **run_as)
     with (home / "server.log").open("ab") as log:
-        make_data = ["-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "--no-sync", "-D", str(data)]
-        initdb = start([programs / "initdb", *make_data], stdout=log, stderr=log)
-        assert initdb.wait() == 0, (home / "server.log").read_text()
-        options = [part for name, value in OPTIONS.items() for part in ("-c", f"{name}={value}")]
-        command = [programs / "postgres", "-D", str(data), "-p", str(port), *options]
-        server: subprocess.Popen[bytes] = start(command, stdout=log, stderr=log, start_new_session=True)
-    return server
+        return subprocess.Popen(
+            command, cwd=home / "data", env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True, **_account(),
+        )  # fmt: skip
+
+
+def _account() -> dict[str, Any]:
+    """Who runs it in root's place."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+class OwnPostgres:
+    """A server of one test's own, which may crash."""
+
+    def __init__(self) -> None:
+        # The shared server's copy of the programs is where everyone can read it.
+        port_of("postgres", _start, signal.SIGQUIT)
+        shared = Path(os.environ[FOLDER_VARIABLE])
+        copies = list((shared / "postgres").glob("*/pginstall18/bin"))
+        self._programs = copies[0] if copies else installed()
+        self._home = shared / f"postgres-{uuid.uuid4().hex}"
+        self._home.mkdir(mode=0o711)
+        self.port = free_port()
+        _initialize(self._home, self._programs)
+        self.start()
+        self.wait_until_ready()
+
+    @property
+    def url(self) -> str:
+        """Its database."""
+        return f"postgresql+asyncpg://postgres@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        """Start it, without waiting until it answers."""
+        self._server = _serve(self._home, self._programs, self.port)
+
+    def wait_until_ready(self) -> None:
+        _wait_until_ready(self.port)
+
+    def crash(self) -> None:
+        """End every connection at once."""
+        self._server.send_signal(signal.SIGQUIT)
+        self._server.wait(STOP_SECONDS)
 
 
 def installed() -> Path:

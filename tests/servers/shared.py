@@ -58,7 +58,7 @@ def port_of(name: str, start: Callable[[Path, int], subprocess.Popen[bytes]], st
             return int(json.loads(record.read_text())["port"])
         home = folder / name
         home.mkdir(mode=0o711)
-        port = _free_port()
+        port = free_port()
         server = start(home, port)
         record.write_text(json.dumps({"pid": server.pid, "port": port, "stop_signal": int(stop_signal)}))
         _wait_until_listening(server, port, home)
@@ -86,7 +86,7 @@ def _only_one(lock: Path) -> Iterator[None]:
         yield
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -22,7 +22,10 @@ HOLDER = """
 import asyncio, sys
 from pathlib import Path
 from tollhouse.config.settings import Settings
+from tollhouse.storage import leases
 from tollhouse.storage.database import open_database
+
+leases.LEASE_SECONDS, leases.RENEW_SECONDS, leases.SAFETY_SECONDS = 2.0, 0.3, 0.5
 
 async def main():
     database = open_database(Settings(database_url=sys.argv[1]))
@@ -178,7 +181,7 @@ async def test_role_is_held_by_one_process_and_released_by_kill_9(database, data
         await asyncio.sleep(0.3)
         assert not waiting.done()
         os.kill(process.pid, signal.SIGKILL)
-        assert await asyncio.wait_for(waiting, 10) == "mine"
+        assert await asyncio.wait_for(waiting, 20) == "mine"
     finally:
         process.kill()
         process.communicate()

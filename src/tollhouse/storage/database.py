@@ -11,14 +11,15 @@ from typing import Any
 
 from sqlalchemy import MetaData, Table, event, text
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
+from tollhouse.storage.leases import file_lease, lock_leases, row_lease
+from tollhouse.storage.outages import is_connection_lost, is_outage
+from tollhouse.storage.postgres import CONNECT_SECONDS, prepare
 
 log = logger("storage")
 
@@ -29,6 +30,8 @@ Transaction = AsyncConnection
 BUSY_TIMEOUT_SECONDS = 10
 RETRY_LOCK_SECONDS = 0.05
 RETRY_BEGIN_SECONDS = 0.0005
+IDLE_IN_TRANSACTION_SECONDS = 120.0
+"""A process that is frozen within a transaction holds its locks for so long."""
 
 
 class Database:
@@ -54,8 +57,10 @@ class Database:
         async with _as_problem(), self._write_turn(), self._engine.connect() as plain:
             connection = await plain.execution_options(tollhouse_writes=True)
             async with connection.begin():
-                if lock and not self.is_sqlite:
-                    await connection.execute(text("SELECT pg_advisory_xact_lock(:name)"), {"name": _number(lock)})
+                if not self.is_sqlite:
+                    await lock_leases(connection)
+                    if lock:
+                        await connection.execute(text("SELECT pg_advisory_xact_lock(:name)"), {"name": _number(lock)})
                 yield connection
 
     @asynccontextmanager
@@ -73,24 +78,17 @@ class Database:
 
     @asynccontextmanager
     async def leading(self, role: str, lock_dir: Path) -> AsyncIterator[bool]:
-        """Whether this process holds the lock `role` while the block runs.
+        """Whether this process holds the lease `role` while the block runs: a file in `lock_dir` beside SQLite.
 
-        The lock ends with its process: a file lock beside SQLite, a session's advisory lock on PostgreSQL.
+        Raises Problem `storage-unavailable`, also from within the block when the lease is lost: see leases.
         """
-        if self.is_sqlite:
-            async with _file_lock(lock_dir / f"{role}.lock") as held:
-                yield held
-            return
-        async with self._engine.connect() as connection:
-            await connection.execution_options(isolation_level="AUTOCOMMIT")
-            held = await connection.scalar(text("SELECT pg_try_advisory_lock(:name)"), {"name": _number(role)})
-            yield bool(held)
-            if held:
-                await connection.execute(text("SELECT pg_advisory_unlock(:name)"), {"name": _number(role)})
+        lease = file_lease(lock_dir / f"{role}.lock") if self.is_sqlite else row_lease(self._engine, role)
+        async with _as_problem(), lease as held:
+            yield held
 
     @asynccontextmanager
     async def turn(self, role: str, lock_dir: Path) -> AsyncIterator[None]:
-        """Wait for the lock `role` and hold it while the block runs."""
+        """Wait for the lease `role` and hold it while the block runs."""
         while True:
             async with self.leading(role, lock_dir) as held:
                 if held:
@@ -144,9 +142,18 @@ def open_database(settings: Settings) -> Database:
     if url.get_backend_name() == "sqlite":
         return Database(_sqlite(url))
     try:
-        engine = create_async_engine(url, pool_size=10, max_overflow=10, pool_timeout=5, pool_pre_ping=True)
+        engine = create_async_engine(
+            url,
+            connect_args={"timeout": CONNECT_SECONDS},
+            pool_size=10,
+            max_overflow=10,
+            pool_timeout=5,
+            pool_pre_ping=True,
+        )
     except ModuleNotFoundError:
         raise SettingError("database_url: needs the extra: pip install 'tollhouse[postgres]'") from None
+    event.listen(engine.sync_engine, "connect", _prepare_postgres)
+    event.listen(engine.sync_engine, "handle_error", _drop_lost_connections)
     return Database(engine)
 
 
@@ -174,6 +181,16 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
     cursor.close()
 
 
+def _prepare_postgres(connection: Any, _record: Any) -> None:
+    connection.run_async(lambda driver: prepare(driver, IDLE_IN_TRANSACTION_SECONDS))
+
+
+def _drop_lost_connections(context: ExceptionContext) -> None:
+    """Let the pool replace its connections: the dialect recognises few of the errors that end one."""
+    if is_connection_lost(context.original_exception):
+        context.is_disconnect = True
+
+
 def _begin_sqlite(connection: Any) -> None:
     writes = connection.get_execution_options().get("tollhouse_writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
@@ -184,11 +201,10 @@ async def _as_problem() -> AsyncIterator[None]:
     """Turn errors of the database into a Problem; the cause goes to the log."""
     try:
         yield
-    except (OperationalError, PoolTimeout, OSError) as error:
-        raise _unavailable(error) from error
-    except DBAPIError as error:
-        # For a damaged file SQLite raises DatabaseError itself, not a subclass.
-        if error.connection_invalidated or type(error) is DatabaseError:
+    except Problem:
+        raise
+    except Exception as error:
+        if is_outage(error):
             raise _unavailable(error) from error
         raise
 
@@ -206,17 +222,3 @@ def _unavailable(error: Exception) -> Problem:
 
 def _number(name: str) -> int:
     return zlib.crc32(name.encode())
-
-
-@asynccontextmanager
-async def _file_lock(path: Path) -> AsyncIterator[bool]:
-    import fcntl
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        try:
-            await asyncio.to_thread(fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True

@@ -254,7 +254,17 @@ async def test_every_batch_is_durable_although_the_server_would_not_wait_for_the
     await connection.close()
     async with opened(postgres_url) as ledger:
         assert await ledger._store._writer.fetchval("SHOW synchronous_commit") == "on"
-        assert await ledger._store._writer.fetchval("SHOW idle_in_transaction_session_timeout") == "10s"
+
+
+async def test_process_that_is_frozen_or_vanishes_is_noticed_within_seconds(postgres_url):
+    async with opened(postgres_url) as ledger:
+        shown = {
+            name: await ledger._store._writer.fetchval(f"SHOW {name}")
+            for name in ("idle_in_transaction_session_timeout", "tcp_user_timeout", "tcp_keepalives_idle")
+        }
+    assert shown == {
+        "idle_in_transaction_session_timeout": "2s", "tcp_user_timeout": "20000", "tcp_keepalives_idle": "10"
+    }  # fmt: skip
 
 
 async def test_process_that_lost_its_connection_posts_what_nobody_released(through_proxy, proxy):

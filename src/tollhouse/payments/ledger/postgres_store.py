@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import secrets
 import zlib
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]  # it ships no types
@@ -31,6 +32,8 @@ from tollhouse.payments.ledger.store import (
     unavailable,
 )
 from tollhouse.payments.ledger.types import AccountState, BatchChanges, BatchState, LedgerCommand, LedgerReport, Result
+from tollhouse.storage.outages import is_connection_lost, is_outage
+from tollhouse.storage.postgres import CONNECT_SECONDS, prepare
 
 log = logger("ledger")
 
@@ -38,37 +41,19 @@ RETRY_SECONDS = 8.0
 """How long a batch is retried while the database is unreachable, or the outcome of its commit is unknown."""
 RETRY_EVERY_SECONDS = 0.1
 COMMAND_SECONDS = 10.0
+FROZEN_SECONDS = 2.0
+"""A process that is frozen within a batch holds up all the others for so long. Its batch is applied again later."""
 AUDIT_SECONDS = 3_600.0
 CLOSE_SECONDS = 5.0
 OLD_LOCK_SECONDS = 1.0
 """How long a new connection waits for the server to notice that the old one is closed."""
+_LIMITS = {"timeout": CONNECT_SECONDS, "command_timeout": COMMAND_SECONDS}
 
 _BATCH_LOCK = zlib.crc32(b"ledger")
 _OWNERS = zlib.crc32(b"ledger-owners") >> 1
 BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({_BATCH_LOCK})"
-# Durable whatever the server's default is. A process that hangs in a batch must not block the others.
-_SESSION = f"""SET idle_in_transaction_session_timeout = {int(COMMAND_SECONDS * 1_000)};
-    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"""
-
-# Closed, closing, starting or busy: the same batch may succeed on another connection.
-_CONNECTION_LOST = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.TransactionRollbackError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    OSError,
-    TimeoutError,
-)
-# Errors of ours: a retry does not help.
-_CALLER_ERRORS = (
-    asyncpg.IntegrityConstraintViolationError,
-    asyncpg.SyntaxOrAccessError,
-    asyncpg.DataError,
-    asyncpg.PLPGSQLError,
-    ValueError,
-)
+# Durable whatever the server's default is.
+_DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
 
 class PostgresStore(Store):
@@ -78,7 +63,9 @@ class PostgresStore(Store):
         _, self._options = url.get_dialect()().create_connect_args(url)
         self.owner = secrets.randbits(31)
         self._writer: asyncpg.Connection | None = None
-        self._readers = asyncpg.create_pool(min_size=0, max_size=4, **self._options, command_timeout=COMMAND_SECONDS)
+        self._readers = asyncpg.create_pool(
+            min_size=0, max_size=4, **{**_LIMITS, **self._options}, init=partial(prepare, idle_in_transaction_seconds=0)
+        )
 
     async def open(self) -> None:
         """Connect, and acquire the process lease."""
@@ -98,11 +85,8 @@ class PostgresStore(Store):
             while True:
                 try:
                     return await self._apply(commands)
-                except _CALLER_ERRORS:
-                    raise
-                except _CONNECTION_LOST as error:
-                    self._drop()
-                    if elapsed() > deadline:
+                except Exception as error:
+                    if not is_connection_lost(error) or elapsed() > deadline:
                         raise
                     log.warning("ledger connection lost, retrying", error=repr(error))
                     await asyncio.sleep(RETRY_EVERY_SECONDS)
@@ -124,17 +108,19 @@ class PostgresStore(Store):
 
     async def close(self) -> None:
         """See Store."""
-        with contextlib.suppress(*_CONNECTION_LOST):
+        with _ignored_outage():
             await asyncio.wait_for(self._readers.close(), CLOSE_SECONDS)
         if self._writer:
-            with contextlib.suppress(*_CONNECTION_LOST):
+            with _ignored_outage():
                 await self._writer.close(timeout=CLOSE_SECONDS)
 
     async def _read(self, query: str, *values: object) -> list[asyncpg.Record]:
         async with _as_problem():
             try:
                 rows: list[asyncpg.Record] = await self._readers.fetch(query, *values)
-            except _CONNECTION_LOST:
+            except Exception as error:
+                if not is_connection_lost(error):
+                    raise
                 # An idle connection may have been closed: a new one shows whether the server is available.
                 rows = await self._readers.fetch(query, *values)
         return rows
@@ -156,10 +142,10 @@ class PostgresStore(Store):
 
     async def _connect_writer(self) -> asyncpg.Connection:
         if self._writer is None or self._writer.is_closed():
-            limits = {"timeout": COMMAND_SECONDS, "command_timeout": COMMAND_SECONDS}
-            connection = await asyncpg.connect(**self._options, **limits)
+            connection = await asyncpg.connect(**{**_LIMITS, **self._options})
             try:
-                await connection.execute(_SESSION)
+                await prepare(connection, FROZEN_SECONDS)
+                await connection.execute(_DURABLE)
                 await self._acquire_owner(connection)
             except BaseException:
                 connection.terminate()
@@ -211,10 +197,19 @@ _DELETE_UNUSED_BODIES = "DELETE FROM kept_body b WHERE NOT EXISTS (SELECT FROM k
 async def _as_problem() -> AsyncIterator[None]:
     try:
         yield
-    except _CALLER_ERRORS:
+    except Exception as error:
+        if is_outage(error):
+            raise unavailable(error) from error
         raise
-    except (*_CONNECTION_LOST, asyncpg.PostgresError) as error:
-        raise unavailable(error) from error
+
+
+@contextlib.contextmanager
+def _ignored_outage() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if not is_outage(error):
+            raise
 
 
 async def _is_alive(connection: asyncpg.Connection, owner: int) -> bool:

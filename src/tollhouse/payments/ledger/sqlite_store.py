@@ -30,6 +30,7 @@ from tollhouse.payments.ledger.store import (
 )
 from tollhouse.payments.ledger.types import AccountState, BatchChanges, BatchState, LedgerCommand, LedgerReport, Result
 from tollhouse.storage.database import begin_immediate
+from tollhouse.storage.outages import is_outage
 
 T = TypeVar("T")
 
@@ -96,11 +97,8 @@ async def _in(thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
 def _with_problems(work: Callable[[], T]) -> T:
     try:
         return work()
-    except sqlite3.OperationalError as error:
-        raise unavailable(error) from error
-    except sqlite3.DatabaseError as error:
-        # SQLite raises a plain DatabaseError for a file that is damaged or is no database.
-        if type(error) is sqlite3.DatabaseError:
+    except sqlite3.Error as error:
+        if is_outage(error):
             raise unavailable(error) from error
         raise
 
