@@ -1,6 +1,6 @@
 # Everything happens in .venv, from hashed requirements; nothing is installed twice (GNU make 3.81 or newer).
 #   make serve [ARGS=…]   make demo [ARGS=…]   make test [ARGS=…]   make check   make bench   make contracts
-#   make lock [ARGS=--upgrade]   make clean
+#   make lock [ARGS=--upgrade]   make sbom   make clean
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 ARGS ?=
 # More than there are processors: tests wait for servers, chains and deliveries most of the time.
@@ -12,7 +12,7 @@ TOOL := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 COMPILE := $(TOOL) pyproject.toml
 CHAIN := src/tollhouse/payments/chain
 
-.PHONY: serve demo test check check-format check-lint check-types check-arrows check-unused check-language bench contracts lock clean
+.PHONY: serve demo test check check-format check-lint check-types check-arrows check-unused check-language bench contracts lock sbom clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -67,6 +67,16 @@ lock: .venv/lock.stamp
 	$(COMPILE) --group build --all-extras --group check -c requirements/test.txt -o requirements/check.txt >/dev/null
 	$(TOOL) --group redis-server --no-deps -o requirements/redis-server.txt >/dev/null
 	$(TOOL) --group lock -o requirements/lock.txt >/dev/null
+	$(TOOL) --group sbom -c requirements/check.txt -o requirements/sbom.txt >/dev/null
+
+# Everything that is installed or shipped, with its hashes, in CycloneDX. The same locks give the same file.
+sbom: .venv/sbom.stamp
+	@mkdir -p build
+	@$(BIN)/cyclonedx-py requirements requirements/serve.txt --pyproject pyproject.toml --mc-type application \
+		--output-reproducible --spec-version 1.6 --output-format JSON 2>.venv/sbom.log >.venv/sbom.json \
+		|| { cat .venv/sbom.log >&2; exit 1; }
+	@$(BIN)/python tools/sbom.py < .venv/sbom.json > build/sbom.cdx.json
+	@echo "tollhouse: wrote build/sbom.cdx.json"
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -99,6 +109,11 @@ clean:
 .venv/check.stamp: .venv/serve.stamp requirements/check.txt
 	@echo "tollhouse: installing the checkers into .venv"
 	@$(PIP) --require-hashes --requirement requirements/check.txt
+	@touch $@
+
+.venv/sbom.stamp: .venv/serve.stamp requirements/sbom.txt
+	@echo "tollhouse: installing cyclonedx-bom into .venv"
+	@$(PIP) --require-hashes --requirement requirements/sbom.txt
 	@touch $@
 
 .venv/lock.stamp: .venv/made-in requirements/lock.txt

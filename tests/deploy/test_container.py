@@ -1,8 +1,11 @@
 """The image and the composition: what they copy exists, what they run is ours, what they set is a setting."""
 
 import fnmatch
+import os
 import re
 import shlex
+import shutil
+import subprocess
 
 import msgspec
 import pytest
@@ -81,7 +84,26 @@ def test_health_is_asked_of_an_address_that_the_server_has(tmp_path):
 
 
 def test_both_stages_are_the_same_python():
-    assert {step.split()[0] for step in steps("FROM")} == {"python:3.12-slim"}
+    assert {step.split()[0] for step in steps("FROM")} == {"${PYTHON_IMAGE}"}
+    assert "PYTHON_IMAGE=python:3.12-slim" in steps("ARG")
+
+
+def test_images_can_be_pinned_by_digest(tmp_path):
+    """The script asks a registry; here a program of the same name answers for it."""
+    for name in ("pin_images", "compose.yaml"):
+        shutil.copy(DEPLOY / name, tmp_path)
+    registry = tmp_path / "docker"
+    registry.write_text(
+        '#!/bin/sh\nfor image; do :; done\nprintf "sha256:%s" "$(printf %s "$image" | sha256sum | cut -c1-64)"\n'
+    )
+    registry.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run([tmp_path / "pin_images"], env={"PATH": path}, check=True, capture_output=True)
+    pinned = dict(line.split("=") for line in (tmp_path / ".env").read_text("utf-8").splitlines())
+    compose = (DEPLOY / "compose.yaml").read_text("utf-8")
+    defaults = dict(re.findall(r"\$\{(\w+_IMAGE):-([^}]+)\}", compose))
+    assert set(defaults) == set(pinned)
+    assert all(re.fullmatch(rf"{image}@sha256:[0-9a-f]{{64}}", pinned[name]) for name, image in defaults.items())
 
 
 @pytest.mark.parametrize("name", OURS)
