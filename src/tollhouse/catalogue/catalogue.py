@@ -69,7 +69,6 @@ class StoredItem(Struct, frozen=True):
 
     @classmethod
     def from_row(cls, row: Any) -> "StoredItem":
-        """From a database row."""
         return cls(row.id, row.removed, row.created_at, row.updated_at, bytes(row.body))
 
     def item(self, schema: Schema) -> Item:
@@ -166,7 +165,6 @@ class Catalogue:
         return self._engine.items(query)
 
     def get(self, identity: str) -> Item | None:
-        """The item with this id, or None."""
         return self._engine.get(identity)
 
     def similar(self, identity: str, limit: int = 10) -> list[Item]:
@@ -174,7 +172,6 @@ class Catalogue:
         return self._engine.similar(identity, limit)
 
     def suggest(self, text: str, limit: int = 10) -> list[Suggestion]:
-        """Completions of the text."""
         return self._engine.suggest(text, limit)
 
     async def apply(

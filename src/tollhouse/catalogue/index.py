@@ -75,7 +75,6 @@ def order_column(name: str, *, is_descending: bool) -> str:
 
 
 def build_index_schema(schema: Schema) -> IndexSchema:
-    """The tantivy schema for a catalogue's schema."""
     builder = SchemaBuilder()
     builder.add_text_field("id", fast=True, tokenizer_name="raw", index_option="basic")
     builder.add_bytes_field(BODY, stored=True)
@@ -104,7 +103,6 @@ def index_row(schema: Schema, item: Item) -> dict[str, Any]:
 
 
 def equal(schema: IndexSchema, kind: FieldType, column: str, value: Comparable) -> IndexQuery:
-    """Rows with this value in a column."""
     if isinstance(value, str):
         return IndexQuery.term_query(schema, column, value, index_option="basic")
     return between(schema, kind, column, value, value)
@@ -199,7 +197,6 @@ class CatalogueIndex:
             self._writer.add_document(Document.from_dict(row, self.columns))
 
     def clear(self) -> None:
-        """Remove everything."""
         self._writer.delete_all_documents()
         self._first = set()
 
@@ -244,7 +241,6 @@ class View:
         return self.row_count(ROWS, ANY_ROW)
 
     def count(self, query: IndexQuery) -> int:
-        """The number of matching rows."""
         return int(self.aggregate(query, COUNT)[TOTAL]["value"])
 
     def best(self, query: IndexQuery, limit: int) -> tuple[int, list[Hit]]:

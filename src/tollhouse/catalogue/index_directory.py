@@ -57,7 +57,6 @@ class IndexDirectory:
             return TantivyEngine(schema, self._path / "index")
 
     def read_revision(self) -> IndexRevision:
-        """The last saved revision."""
         with suppress(OSError, msgspec.MsgspecError):
             return msgspec.json.decode(self._revision_file.read_bytes(), type=IndexRevision)
         return IndexRevision()
@@ -69,7 +68,6 @@ class IndexDirectory:
         temporary.replace(self._revision_file)
 
     def close(self) -> None:
-        """Unlock the directory."""
         self._lock.close()
 
 

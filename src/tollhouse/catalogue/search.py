@@ -55,7 +55,6 @@ class Conditions(Struct, frozen=True):
 
     @property
     def is_none(self) -> bool:
-        """Whether every item matches."""
         return self.matches is EVERYTHING and not self.filters
 
     def count(self) -> int:
@@ -242,7 +241,6 @@ def _any_of(view: View, field: Field, values: Sequence[Value]) -> IndexQuery:
 
 
 def get_item(view: View, identity: str) -> Item | None:
-    """The item with this id, or None."""
     _, hits = view.best(_this(view, identity), 1)
     return view.item(hits[0][1]) if hits else None
 

@@ -40,15 +40,12 @@ class TantivyEngine:
         self._snapshot = self._take_snapshot()
 
     def put(self, upserts: Iterable[Item], removals: Iterable[str] = ()) -> None:
-        """Insert items, replacing those with the same id, and remove others."""
         self._index.put(upserts, removals)
 
     def clear(self) -> None:
-        """Remove everything."""
         self._index.clear()
 
     def publish(self) -> None:
-        """Make all changes visible at once."""
         self._index.publish()
         self._snapshot = self._take_snapshot()
 
@@ -75,7 +72,6 @@ class TantivyEngine:
         return (visible_members(self._schema, item, query.fields) for item in matches)
 
     def get(self, identity: str) -> Item | None:
-        """The item with this id, or None."""
         return search.get_item(self._snapshot.view, identity)
 
     def similar(self, identity: str, limit: int = 10) -> list[Item]:
@@ -83,7 +79,6 @@ class TantivyEngine:
         return search.find_similar(self._snapshot.view, self._snapshot.matcher, identity, limit)
 
     def suggest(self, text: str, limit: int = 10) -> list[Suggestion]:
-        """Completions of the text."""
         return self._snapshot.suggester.suggestions(text, limit)
 
     def __len__(self) -> int:

@@ -77,7 +77,6 @@ async def locked_revision(connection: Transaction, name: str) -> int:
 
 
 async def set_revision(connection: Transaction, name: str, revision: int) -> None:
-    """Set the catalogue's revision."""
     await connection.execute(update_rows(catalogue).where(catalogue.c.name == name).values(revision=revision))
 
 
@@ -97,7 +96,6 @@ async def write_items(connection: Transaction, name: str, rows: Sequence[dict[st
 
 
 async def write_prices(connection: Transaction, name: str, rows: Sequence[dict[str, object]]) -> None:
-    """Insert prices."""
     for chunk in _chunks(rows):
         await connection.execute(catalogue_price.insert(), [{"catalogue": name, **row} for row in chunk])
 

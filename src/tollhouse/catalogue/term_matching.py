@@ -44,7 +44,6 @@ class Spelling:
         self._view = view
 
     def is_known(self, stemmed: str) -> bool:
-        """Whether an item has a word with this stem."""
         rows = self._view.row_count(STEMS, stemmed)
         if rows > FEW:
             return True

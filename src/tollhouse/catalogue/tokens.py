@@ -34,7 +34,6 @@ def stemming_analyzer() -> TextAnalyzer:
 
 
 def plain_analyzer() -> TextAnalyzer:
-    """Words without stemming."""
     return _plain_builder().build()
 
 
@@ -56,5 +55,4 @@ def query_words(text: str) -> list[Word]:
 
 
 def text_words(text: str) -> list[str]:
-    """Every word of a text."""
     return _RAW.analyze(text)

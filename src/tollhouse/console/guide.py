@@ -55,7 +55,6 @@ def page_groups() -> tuple[PageGroup, ...]:
 
 
 def page_names() -> list[str]:
-    """The names of all pages, in order."""
     return [name for group in page_groups() for name in group.pages]
 
 
@@ -66,12 +65,10 @@ def read_page(name: str) -> str:
 
 @cache
 def page_title(name: str) -> str:
-    """The first heading of a page."""
     return read_page(name).partition("\n")[0].removeprefix("# ").strip()
 
 
 def page_path(name: str) -> str:
-    """The path at which a page is served."""
     return f"/guide/{name}"
 
 

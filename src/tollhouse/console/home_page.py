@@ -17,7 +17,6 @@ MAX_PRICES = 3
 
 
 def home_page(settings: Settings, services: Sequence[Service], shell: PageShell) -> Response:
-    """The page at `/`."""
     entries = [(service, service.front_page) for service in services if service.front_page]
     articles = "".join(_article(service, entry, settings, shell) for service, entry in entries)
     main = (

@@ -94,7 +94,6 @@ class DeliveriesQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def operator_endpoints(context: AppContext, services: Sequence[Service]) -> list[Endpoint]:
-    """The endpoints under /operator/api."""
     handlers = OperatorEndpoints(context, services)
     return [
         _endpoint("GET", "/operator/api/revenue", handlers.revenue),

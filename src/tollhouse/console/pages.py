@@ -163,8 +163,6 @@ def _endpoint(page: Page, response: Response) -> Endpoint:
 
 
 def serve(response: Response) -> Callable[[Request[Any, Any]], Any]:
-    """A handler that always returns this response."""
-
     async def handle(_request: Request[Any, Any]) -> Response:
         return response
 

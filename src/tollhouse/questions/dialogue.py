@@ -196,5 +196,4 @@ def _as_message(turn: Turn) -> Message:
 
 
 def encode_json(shown: Any) -> str:
-    """A result as JSON text for a model."""
     return msgspec.json.encode(shown).decode()

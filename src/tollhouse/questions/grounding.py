@@ -153,7 +153,6 @@ class Evidence:
 
 
 def without_names(text: str) -> str:
-    """The text without the exhibits' names."""
     return re.sub(r"\s+", " ", _NAMES.sub("", text)).replace(" .", ".").replace(" ,", ",").strip()
 
 

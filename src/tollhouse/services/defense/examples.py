@@ -14,7 +14,6 @@ feed_endpoint = partial(endpoint, terms=KEY_OR_AGENT, tag="feeds", is_tool=True)
 
 @cache
 def example(name: str) -> Any:
-    """The example of this name in data/examples.json."""
     raw = files("tollhouse.services.defense").joinpath("data", "examples.json").read_bytes()
     return msgspec.json.decode(raw, type=dict[str, Any])[name]
 

@@ -105,7 +105,6 @@ def agency_in_byline(byline: str) -> str:
 
 
 def is_agency(family: str) -> bool:
-    """Whether the family is a news agency."""
     return family in _AGENCIES
 
 

@@ -94,7 +94,6 @@ def rows_changed_since(connection: Transaction, source: Source, pool: str, numbe
 
 
 async def rows_by_id(connection: Transaction, source: Source, pool: str, ids: Sequence[str]) -> AsyncIterator[Rows]:
-    """The rows with these ids."""
     for start in range(0, len(ids), CHUNK):
         query = _rows(source, pool).where(source.table.c.id.in_(ids[start : start + CHUNK]))
         yield _plain((await connection.execute(query)).all())
@@ -266,7 +265,6 @@ async def event_record(connection: AsyncConnection, pool: str, event_id: str) ->
 
 
 async def list_health(connection: AsyncConnection) -> list[Any]:
-    """The health of all sources, by name."""
     return list(await connection.execute(select(source_health).order_by(source_health.c.source)))
 
 

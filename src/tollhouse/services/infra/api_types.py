@@ -56,20 +56,14 @@ class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CompaniesQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of `GET /api/products`."""
-
     q: Words | None = None
 
 
 class SearchQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of `GET /api/search`."""
-
     q: Words
 
 
 class NeighboursQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters of `GET /api/companies/{id}/neighbours`."""
-
     direction: Annotated[Direction, Meta(description="Suppliers (upstream), customers (downstream), or both")] = "both"
     kind: Annotated[list[Kind], Meta(description="Only edges of these kinds; all stored kinds by default")] = []
     depth: Annotated[int, Meta(ge=1, le=4, description="Maximum number of edges away", examples=[1])] = 1
@@ -77,8 +71,6 @@ class NeighboursQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PathsQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters of `GET /api/paths`."""
-
     source: Who = field(name="from")
     target: Who = field(name="to")
     max_length: Annotated[int, Meta(ge=1, le=10, description="Maximum number of edges in a path", examples=[6])] = 6
@@ -86,16 +78,12 @@ class PathsQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ExposureQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters of `GET /api/exposure`."""
-
     company: Who
     depth: Annotated[int, Meta(ge=1, le=20, description="Maximum number of edges away", examples=[3])] = 20
     limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of companies on each side")] = 250
 
 
 class ChokepointsQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters of `GET /api/chokepoints`."""
-
     company: Annotated[Who | None, Meta(description="List what fails without this company")] = None
     country: Annotated[Country, Meta(description="List what fails without every company of this country")] = None
     limit: Annotated[int, Meta(ge=1, le=250, description="Maximum number of chokepoints", examples=[10])] = 20

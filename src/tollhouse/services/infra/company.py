@@ -85,10 +85,8 @@ class Edge(Struct, frozen=True):
 
     @property
     def is_supply(self) -> bool:
-        """Whether it is a supply relation."""
         return self.kind in SUPPLY_KINDS
 
 
 def edge_id(source: str, kind: str, target: str) -> str:
-    """The stable id of an edge."""
     return f"{source}.{kind}.{target}"

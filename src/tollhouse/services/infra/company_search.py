@@ -71,7 +71,6 @@ def nearest(word: str, among: Iterable[str]) -> str | None:
 
 
 def _allowed_typos(word: str) -> int:
-    """How many typos a word of this length may have."""
     return 2 if len(word) >= _TWO_TYPOS_FROM else 1
 
 
@@ -83,8 +82,6 @@ def _near(text: str, index: dict[str, Company] | dict[str, Category], limit: int
 
 
 class CompanySearch:
-    """Search over the words of all companies."""
-
     def __init__(self, companies: Sequence[Company], categories: Sequence[Category], names: CompanyNames) -> None:
         by_id = {category.id: category for category in categories}
         self._companies = companies

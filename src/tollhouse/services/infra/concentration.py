@@ -86,7 +86,6 @@ def measure_concentration(graph: SupplyGraph) -> Concentration:
 
 
 def measure_coverage(graph: SupplyGraph) -> Coverage:
-    """The coverage of the catalogue."""
     companies, edges = graph.companies, graph.edges
     return Coverage(
         companies=len(companies),

@@ -41,7 +41,6 @@ def near_countries(text: str, limit: int = 5) -> list[str]:
 
 @cache
 def countries() -> dict[str, Country]:
-    """Every country by its alpha-2 code."""
     table = files("tollhouse.services.infra").joinpath("data", "countries.csv").read_text("utf-8")
     rows = csv.DictReader(table.splitlines())
     return {

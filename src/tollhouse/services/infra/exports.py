@@ -70,7 +70,6 @@ def _cached_export(graph: SupplyGraph, media_type: str, write: Callable[[SupplyG
 
 
 def as_json(graph: SupplyGraph) -> bytes:
-    """The whole catalogue as an `InfraCatalogue`."""
     catalogue = InfraCatalogue(f"{graph.revised}T00:00:00Z", graph.categories, graph.companies, graph.edges)
     return msgspec.json.encode(catalogue)
 
@@ -115,7 +114,6 @@ def as_cytoscape(graph: SupplyGraph) -> bytes:
 
 
 def as_csv(graph: SupplyGraph) -> bytes:
-    """One row per edge."""
     header = ("source", "target", "kind", "product", "confidence", "evidence_class")
     rows = [
         (edge.source, edge.target, edge.kind, edge.product, edge.confidence, edge.evidence[0].evidence_class)

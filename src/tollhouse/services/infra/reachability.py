@@ -35,11 +35,9 @@ class SupplyNetwork:
         self._graph = graph
 
     def suppliers(self, node: int) -> Sequence[int]:
-        """The nodes that supply this one directly."""
         return self._graph.predecessor_indices(node)
 
     def customers(self, node: int) -> Sequence[int]:
-        """The nodes this one supplies directly."""
         return self._graph.successor_indices(node)
 
     def walk(self, start: int, *, upstream: bool, depth: int, limit: int) -> Walk:

@@ -76,7 +76,6 @@ class Records(Struct, frozen=True):
 
 
 def bundled() -> Traversable:
-    """The folder of the bundled catalogue."""
     return files("tollhouse.services.infra").joinpath("data")
 
 

@@ -61,23 +61,18 @@ class SupplyGraph:
         return self._category[category_id]
 
     def node(self, company_id: str) -> int:
-        """The node number of a company."""
         return self._node[company_id]
 
     def ids(self, nodes: Iterable[int]) -> list[str]:
-        """The ids of the companies with these node numbers."""
         return [self.companies[node].id for node in nodes]
 
     def into(self, company_id: str) -> Sequence[Edge]:
-        """The edges that end at this company."""
         return self._into.get(company_id, ())
 
     def out_of(self, company_id: str) -> Sequence[Edge]:
-        """The edges that start at this company."""
         return self._out_of.get(company_id, ())
 
     def supply_between(self, source: str, target: str) -> list[Edge]:
-        """The supply edges from one company to another."""
         return [edge for edge in self.out_of(source) if edge.target == target and edge.is_supply]
 
     def supply_along(self, ids: Iterable[str]) -> tuple[Edge, ...]:

@@ -125,14 +125,10 @@ class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
 
 
 class ProductsQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The parameters of `GET /api/products`."""
-
     q: Annotated[Words | None, Meta(description="Words in title, brand and description", examples=["latex"])] = None
 
 
 class SearchQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The parameters of `GET /api/search`."""
-
     q: Annotated[
         Words,
         Meta(
@@ -143,14 +139,10 @@ class SearchQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class SimilarQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters of `GET /api/products/{id}/similar`."""
-
     limit: Annotated[int, Meta(ge=1, le=50, description="Maximum number of results", examples=[5])] = 10
 
 
 class SuggestQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters of `GET /api/suggest`."""
-
     q: Annotated[Words, Meta(description="The text typed so far", examples=["wat"])]
     limit: Annotated[int, Meta(ge=1, le=20, description="Maximum number of results", examples=[5])] = 10
 

@@ -44,11 +44,9 @@ class CatalogueView:
         return item
 
     def retailer_name(self, identity: str) -> str:
-        """The display name of a retailer."""
         return self._retailers.get(identity).display_name
 
     async def counts(self) -> CatalogueCounts:
-        """The counts of the current revision."""
         revision = self.catalogue.revision
         if self._cached is None or self._cached.revision != revision:
             result = await self.catalogue.search(CatalogueQuery(limit=0, facets=("brand", "retailer", "tags")))

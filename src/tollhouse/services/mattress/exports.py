@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 from xml.sax.saxutils import escape
@@ -12,9 +13,8 @@ import msgspec
 from tollhouse.catalogue.exports import CSV, NDJSON, csv_rows, ndjson_rows
 from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.catalogue.response_cache import ResponseCache
-from tollhouse.http.endpoint import JSON, Endpoint, Handler, Request, Response
+from tollhouse.http.endpoint import JSON, Request, Response, endpoint
 from tollhouse.http.response import compute_etag
-from tollhouse.http.terms import Terms
 from tollhouse.services.mattress.catalogue_view import CatalogueView
 from tollhouse.services.mattress.product import COOLING, CURRENCY, FIRMNESS, MATTRESSES
 
@@ -52,6 +52,11 @@ MERCHANT_AVAILABILITY = {
     "discontinued": "out_of_stock",
 }
 
+_ITEM_LIST_SCHEMA = {"type": "object", "description": "A schema.org ItemList of every product"}
+_TEXT_SCHEMA = {"type": "string"}
+
+_endpoint = partial(endpoint, "GET", tag="exports")
+
 
 class ExportEndpoints:
     """Handlers for the exports: every product, ordered by id. Each file is cached until the catalogue changes."""
@@ -61,27 +66,33 @@ class ExportEndpoints:
         self._cache = ResponseCache(view.catalogue)
         self._is_demo = False
 
+    @_endpoint(
+        "/api/products.jsonld", id="exportJsonLd", responses={LD_JSON: _ITEM_LIST_SCHEMA, JSON: _ITEM_LIST_SCHEMA}
+    )
     async def json_ld(self, request: Request[None, None]) -> Response:
-        """`GET /api/products.jsonld`."""
+        """Export every product as a schema.org ItemList."""
         return await self._export(
             request.media_type,
             lambda: msgspec.json.encode(item_list(list(self._products_with_retailers()), TITLE, self._about())),
         )
 
+    @_endpoint("/api/products.csv", id="exportCsv", responses={CSV: _TEXT_SCHEMA})
+    async def csv(self, _request: Request[None, None]) -> Response:
+        """Export every product as CSV, one row each."""
+        return await self._export(CSV, lambda: b"".join(csv_rows(MATTRESSES, self._products())))
+
+    @_endpoint("/api/products.ndjson", id="exportNdjson", responses={NDJSON: _TEXT_SCHEMA})
+    async def ndjson(self, _request: Request[None, None]) -> Response:
+        """Export every product as JSON, one line each."""
+        return await self._export(NDJSON, lambda: b"".join(ndjson_rows(self._products())))
+
+    @_endpoint("/api/products.merchant.xml", id="exportMerchant", responses={XML: _TEXT_SCHEMA})
     async def merchant(self, _request: Request[None, None]) -> Response:
-        """`GET /api/products.merchant.xml`."""
+        """Export a Google Merchant feed."""
         link = self._view.storefront.base_url or "/"
         return await self._export(
             XML, lambda: merchant_feed(self._products_with_retailers(), TITLE, link, self._about())
         )
-
-    async def csv(self, _request: Request[None, None]) -> Response:
-        """`GET /api/products.csv`."""
-        return await self._export(CSV, lambda: b"".join(csv_rows(MATTRESSES, self._products())))
-
-    async def ndjson(self, _request: Request[None, None]) -> Response:
-        """`GET /api/products.ndjson`."""
-        return await self._export(NDJSON, lambda: b"".join(ndjson_rows(self._products())))
 
     async def _export(self, media_type: str, write: Callable[[], bytes]) -> Response:
         async def make() -> Response:
@@ -103,36 +114,6 @@ class ExportEndpoints:
     def _about(self) -> str:
         demo = " Demonstration data: its retailers, brands and products are made up." if self._is_demo else ""
         return f"Prices in Australian dollars, links with affiliate references.{demo}"
-
-    def endpoints(self, metered: Terms) -> tuple[Endpoint, ...]:
-        """The declarations, all under the terms `metered`."""
-
-        def export(name: str, ending: str, summary: str, handler: Handler, responses: Json) -> Endpoint:
-            return Endpoint(
-                id=f"export{name}",
-                method="GET",
-                path=f"/api/products.{ending}",
-                summary=summary,
-                handler=handler,
-                terms=metered,
-                responses=responses,
-                tag="exports",
-            )
-
-        item_list_schema = {"type": "object", "description": "A schema.org ItemList of every product"}
-        text = {"type": "string"}
-        return (
-            export(
-                "JsonLd",
-                "jsonld",
-                "Export every product as a schema.org ItemList",
-                self.json_ld,
-                {LD_JSON: item_list_schema, JSON: item_list_schema},
-            ),
-            export("Csv", "csv", "Export every product as CSV, one row each", self.csv, {CSV: text}),
-            export("Ndjson", "ndjson", "Export every product as JSON, one line each", self.ndjson, {NDJSON: text}),
-            export("Merchant", "merchant.xml", "Export a Google Merchant feed", self.merchant, {XML: text}),
-        )
 
 
 def xml_text(text: str) -> str:

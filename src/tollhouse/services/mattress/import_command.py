@@ -30,8 +30,6 @@ Progress = Callable[[str], None]
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
-    """The options of the command."""
-
     format_name: Annotated[str, Parameter(name="--format", help=f"Format of the feed: {', '.join(FORMATS)}")]
     retailer_id: Annotated[str, Parameter(name="--retailer", help="Id of the retailer that sells the products")]
     is_partial: Annotated[

@@ -115,7 +115,6 @@ def _size_heading(items: list[FeedItem]) -> str:
 
 
 def _attribute(heading: str) -> str:
-    """The attribute that a heading names, or ""."""
     return _ATTRIBUTE_BY_HEADING.get(_NOT_IN_SLUGS.sub(" ", heading.lower()).strip(), "")
 
 
@@ -239,7 +238,6 @@ def _plain(finding: DerivedAttribute) -> Any:
 
 
 def _size_label(item: FeedItem) -> str | None:
-    """The feed's label of the size, None without one."""
     label = " ".join(item.size.split())
     return None if label.lower() in _NO_SIZE else label
 

@@ -62,7 +62,6 @@ class AffiliateProgramme(Struct, frozen=True, forbid_unknown_fields=True):
         return self.host or _HOSTS.get(self.network, "")
 
     def link(self, page: str) -> str:
-        """The affiliate link to a product's page."""
         if self.network == "none":
             return page
         if self.network == "tag":
@@ -103,7 +102,6 @@ class Retailer(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def affiliate_domains(self) -> list[str]:
-        """Every domain that its affiliate links use."""
         return sorted({domain for domain in (self.affiliate.link_host, *self.domains) if domain})
 
 

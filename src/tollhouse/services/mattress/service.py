@@ -57,9 +57,9 @@ async def open_mattress(context: AppContext) -> Service:
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
         endpoints=[
-            *endpoints_of(ProductEndpoints(view), terms=metered),
-            *ExportEndpoints(view).endpoints(metered),
-            *UcpEndpoints(view).endpoints(metered),
+            one
+            for handlers in (ProductEndpoints(view), ExportEndpoints(view), UcpEndpoints(view))
+            for one in endpoints_of(handlers, terms=metered)
         ],
         health=partial(_health, context, view),
         health_schema=_HEALTH_SCHEMA,

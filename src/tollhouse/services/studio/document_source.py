@@ -70,11 +70,9 @@ class DocumentSource:
 
     @property
     def response(self) -> Response:
-        """The document as a response."""
         return self._response
 
     def status(self) -> DocumentStatus:
-        """The status for `/health`."""
         return DocumentStatus(self._file.name, self._version, self._served_from, self._loaded_at, self._problem)
 
     async def watch(self) -> None:

@@ -47,7 +47,6 @@ async def open_studio(context: AppContext) -> Service:
 
 
 def bundled() -> Path:
-    """The bundled document of a fictional studio."""
     with as_file(files("tollhouse.services.studio").joinpath("data", "demo-studio.yaml")) as path:
         return path
 

@@ -25,14 +25,10 @@ _PAGE = ("q", "sort", "facets", "fields", "limit", "offset")
 
 
 class SimilarQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters of `GET /api/items/{id}/similar`."""
-
     limit: Annotated[int, Meta(ge=1, le=50, description="The largest number of results", examples=[5])] = 10
 
 
 class SuggestQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters of `GET /api/suggest`."""
-
     q: Annotated[Words, Meta(description="The words typed so far")]
     limit: Annotated[int, Meta(ge=1, le=20, description="The largest number of results", examples=[5])] = 10
 
@@ -184,8 +180,6 @@ class Suggestions(Struct, frozen=True):
 
 
 class ResponseTypes:
-    """The response types of one table."""
-
     def __init__(self, declaration: Declaration) -> None:
         members = [(name, *_member(name, field)) for name, field in declaration.fields.items() if field.exported]
         item: Any = _response_struct("Item", [("id", str), *members])

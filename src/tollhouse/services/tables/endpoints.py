@@ -31,8 +31,6 @@ _NO_ITEM = "no-item-yet"
 
 
 class TableEndpoints:
-    """The endpoints of one table."""
-
     def __init__(self, declaration: Declaration, catalogue: Catalogue) -> None:
         self._declaration = declaration
         self._catalogue = catalogue
@@ -221,7 +219,6 @@ class TableEndpoints:
 
 
 def _searchable_words(declaration: Declaration, sample: Item) -> str:
-    """Words that match the sample item."""
     searched = [name for name, field in declaration.fields.items() if field.searched and field.exported]
     for name in [declaration.table.title, *searched]:
         value = sample.get(name)

@@ -59,7 +59,6 @@ class Column:
 
     @cached_property
     def present(self) -> list[Any]:
-        """The cells that are not empty."""
         return [cell for cell in self.cells if not values.is_empty(cell)]
 
     @cached_property
@@ -77,7 +76,6 @@ class Column:
 
     @cached_property
     def distinct(self) -> int:
-        """The number of different values, in any case."""
         return len(set(map(key, set(self.texts))))
 
     @property
@@ -87,7 +85,6 @@ class Column:
 
     @property
     def sample(self) -> str:
-        """The first text."""
         return self.texts[0] if self.texts else ""
 
 

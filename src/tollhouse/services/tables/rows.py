@@ -37,7 +37,6 @@ _MAX_SIMILARITY_FIELDS = 8
 
 
 def build_schema(declaration: Declaration) -> Schema:
-    """The schema of the table's catalogue."""
     alike = [name for name, field in declaration.fields.items() if field.filtered and field.faceted]
     return Schema(
         fields=tuple(_field(name, field) for name, field in declaration.fields.items()),

@@ -46,5 +46,4 @@ async def read_status(connection: Transaction, name: str) -> LoadStatus | None:
 
 
 async def save_status(connection: Transaction, status: LoadStatus) -> None:
-    """Replace the status of a table."""
     await upsert(connection, table_load, [{name: getattr(status, name) for name in status.__struct_fields__}])

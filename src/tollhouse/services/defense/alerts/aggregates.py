@@ -43,7 +43,6 @@ SampleTest = Callable[[EventSample], bool]
 
 
 def build_sample(entry: EventEntry, *, keep_entry: bool = False) -> EventSample:
-    """The sample of a served event."""
     event = entry.event
     return EventSample(
         category=event.category,
@@ -152,6 +151,5 @@ def _add_to(sums: _Sums, sample: EventSample, number: int) -> None:
 
 
 def keys_of_cell(cell: Cell) -> Iterator[Key]:
-    """Every key that selects a cell."""
     category, country, tier = cell
     return product((category, None), (country, None), (tier, None))

@@ -88,7 +88,6 @@ class DeliveriesList(Struct, frozen=True):
 
 
 def rule_from_row(row: Any) -> Rule:
-    """The rule of a stored alert."""
     return msgspec.json.decode(row.rule, type=Rule)
 
 

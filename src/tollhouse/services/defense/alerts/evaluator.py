@@ -92,7 +92,6 @@ class Evaluator:
         self._figures: BriefFigures | None = None
 
     def set_alert(self, alert: ActiveAlert) -> None:
-        """Add or replace an alert."""
         self.drop_alert(alert.id)
         self.alerts[alert.id] = alert
         self.affected.add(alert.id)
@@ -110,7 +109,6 @@ class Evaluator:
             self.by_kind[kind].add(alert.id)
 
     def drop_alert(self, alert_id: str) -> None:
-        """Remove an alert."""
         self.affected.discard(alert_id)
         alert = self.alerts.pop(alert_id, None)
         if alert is None:

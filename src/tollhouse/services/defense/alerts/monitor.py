@@ -105,7 +105,6 @@ class AlertMonitor:
         self._not_before: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Evaluate alerts until cancelled."""
         while True:
             try:
                 await self.run_once()
@@ -292,7 +291,6 @@ class AlertMonitor:
 
 
 def active_alert(row: Any) -> ActiveAlert:
-    """The alert of a stored row."""
     rule = msgspec.json.decode(row.rule, type=Rule)
     return ActiveAlert(row.id, row.version, row.name, row.endpoint_id, rule, row.stated_at)
 

@@ -94,7 +94,6 @@ class Rule(Struct, frozen=True):
 
 
 def metrics() -> list[str]:
-    """The names of all metrics."""
     figures = ("total_market_value_b", *COUNTED_FIGURES, *(f"gap_score.{area}" for area in area_words()))
     return [*COUNTED_METRICS, STALENESS, *(BRIEF + figure for figure in figures)]
 
@@ -168,8 +167,6 @@ class PreviewRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeliveriesQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters of `GET /api/alerts/{id}/deliveries`."""
-
     limit: Annotated[int, Meta(ge=1, le=100, description="The maximum number, newest first", examples=[20])] = 20
     state: Annotated[State | None, Meta(description="Only deliveries in this state")] = None
 

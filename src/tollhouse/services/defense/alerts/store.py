@@ -54,19 +54,16 @@ _ENDPOINT = [
 
 
 async def insert_alert(transaction: Transaction, **values: object) -> None:
-    """Insert an alert."""
     number = await bump_revision(transaction, ALERTS)
     await transaction.execute(alert.insert().values(is_met=False, revision=number, **values))
 
 
 async def change_alert(transaction: Transaction, alert_id: str, **values: object) -> None:
-    """Update an alert."""
     number = await bump_revision(transaction, ALERTS)
     await transaction.execute(update(alert).where(alert.c.id == alert_id).values(revision=number, **values))
 
 
 async def delete_alert(transaction: Transaction, alert_id: str) -> None:
-    """Delete an alert."""
     await mark_removed(transaction, ALERTS, await bump_revision(transaction, ALERTS))
     await transaction.execute(delete(alert).where(alert.c.id == alert_id))
 
@@ -95,7 +92,6 @@ async def parked_counts(connection: Transaction, endpoint_ids: Collection[str]) 
 
 
 async def count_alerts(connection: Transaction, key_id: str) -> int:
-    """The number of alerts of the key."""
     query = select(func.count()).where(alert.c.key_id == key_id)
     return int((await connection.execute(query)).scalar_one())
 

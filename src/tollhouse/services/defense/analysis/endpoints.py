@@ -104,8 +104,6 @@ class QueryDeleted(Struct, frozen=True):
 
 
 class _EntityName(Struct, frozen=True):
-    """The name of a stored entity."""
-
     name: str
 
 

@@ -47,8 +47,6 @@ class SavedRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AnalysisQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters of `POST /api/analysis`."""
-
     format: Annotated[Literal["json", "csv"] | None, Meta(description="The representation; overrides `Accept`")] = None
 
 

@@ -21,7 +21,6 @@ analysis_query = Table(
 
 
 async def insert_query(transaction: Transaction, **values: object) -> None:
-    """Insert a saved query."""
     await transaction.execute(analysis_query.insert().values(**values))
 
 
@@ -32,13 +31,11 @@ async def queries_of_key(connection: Transaction, key_id: str) -> list[Any]:
 
 
 async def query_by_id(connection: Transaction, key_id: str, query_id: str) -> Any:
-    """The key's query of this id, or None."""
     query = select(analysis_query).where(analysis_query.c.key_id == key_id, analysis_query.c.id == query_id)
     return (await connection.execute(query)).one_or_none()
 
 
 async def count_queries(connection: Transaction, key_id: str) -> int:
-    """The number of queries that the key has saved."""
     query = select(func.count()).where(analysis_query.c.key_id == key_id)
     return int((await connection.execute(query)).scalar_one())
 

@@ -122,11 +122,9 @@ class FeedTools:
 
     @property
     def described(self) -> Sequence[dict[str, Any]]:
-        """See Tools."""
         return _described()
 
     def run(self, name: str, arguments: str, evidence: Evidence) -> str:
-        """See Tools."""
         if name not in _SHAPES:
             return encode_json({"error": f"There is no tool of that name; there are {', '.join(_SHAPES)}."})
         try:
@@ -242,7 +240,6 @@ class ChatAnswer(Struct, frozen=True):
 
 
 def answer_without_model(snapshot: Snapshot, question: Question) -> ChatAnswer:
-    """The answer without a model."""
     reply = answer(snapshot, question.prompt, question.memory.query)
     return ChatAnswer(FinishedAnswer(reply.text, reply.citations, 0, 0), reply.result.query if reply.result else None)
 

@@ -79,7 +79,6 @@ DUPLICATES = "Reports are not added up, because several may count the same death
 
 
 def run_query(snapshot: Snapshot, query: Query) -> QueryResult:
-    """Run a query."""
     return _QUERIES[query.operation](snapshot, query)
 
 
@@ -238,7 +237,6 @@ _PARTS: dict[str, Callable[[Event], str]] = {
 
 
 def _production(snapshot: Snapshot, query: Query) -> QueryResult:
-    """The procurement total, and the largest programmes in it."""
     summary = snapshot.holdings.brief.production_summary
     references = (_of_brief(snapshot, "production_summary"),)
     total = Figure(f"total of {summary.fiscal_year}", summary.total_market_value_b, "billion_usd", references)
@@ -247,7 +245,6 @@ def _production(snapshot: Snapshot, query: Query) -> QueryResult:
 
 
 def _program(snapshot: Snapshot, query: Query) -> QueryResult:
-    """The lines of one programme."""
     summary = snapshot.holdings.brief.production_summary
     name = plain(query.about or "")
     references = (_of_brief(snapshot, "production_summary"),)

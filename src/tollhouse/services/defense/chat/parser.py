@@ -202,7 +202,6 @@ class Sentence:
         return frozenset(token.meaning.value for token in self.tokens if token.kind == "idea")
 
     def has(self, *ideas: str) -> bool:
-        """Whether any of these ideas is in it."""
         return not self.ideas.isdisjoint(ideas)
 
     def values(self, kind: Kind) -> list[str]:

@@ -70,7 +70,6 @@ class StoryIndex:
                 self._postings.setdefault(word, []).append(place)
 
     def knows(self, word: str) -> bool:
-        """Whether any text holds the word."""
         return stem(plain(word)) in self._postings
 
     def containing_all(self, words: Sequence[str]) -> list[str]:
@@ -152,7 +151,6 @@ class Snapshot:
 
     @cached_property
     def subcategories(self) -> tuple[str, ...]:
-        """The subcategories that occur."""
         return tuple(sorted({event.subcategory for event in self.events if event.subcategory}))
 
     def entity_named(self, name: str) -> Entity | None:

@@ -48,7 +48,6 @@ def sentences(text: str) -> Iterator[list[Token]]:
 
 
 def _breaks(text: str, sentence: list[Token], token: Token) -> bool:
-    """Whether a sentence ends before this token."""
     gap = text[sentence[-1].end : token.start]
     if gap.count("\n") > 1:
         return True

@@ -45,8 +45,6 @@ StoryByEvent = Mapping[str, EventStory]
 
 
 class _EntityNames(Struct, frozen=True, gc=False):
-    """The id and names of a stored entity."""
-
     id: str
     name: str
     aliases: list[str] = []
@@ -88,7 +86,6 @@ class SyncedEvents(Generic[Item]):
         self.clear()
 
     def clear(self) -> None:
-        """Drop everything."""
         self._stories.clear()
         self._events.clear()
         self._story_by_event: dict[str, EventStory] = {}
@@ -97,12 +94,10 @@ class SyncedEvents(Generic[Item]):
 
     @property
     def items(self) -> Mapping[str, Item]:
-        """The events by id."""
         return self._events.items
 
     @property
     def stories(self) -> Collection[EventStory]:
-        """The stories of the events."""
         return self._stories.items.values()
 
     def slot(self, event_id: str) -> str:
@@ -200,7 +195,6 @@ async def _entity_ids_by_name(connection: Transaction, pool: SourceMode, texts: 
 
 
 def read_story(packed: bytes) -> EventStory:
-    """Decode a stored story."""
     return msgspec.json.decode(packed, type=EventStory)
 
 

@@ -36,8 +36,6 @@ _DIGITS_ONLY = str.maketrans("", "", "-:TZ")
 
 
 class EventsQuery(EventFilter, frozen=True, kw_only=True):
-    """The parameters of `GET /feeds/events`."""
-
     limit: Annotated[int, Meta(ge=1, le=100, description="Events per page", examples=[20])] = 20
     cursor: Annotated[Cursor | None, ABOUT_CURSOR] = None
     sort: Annotated[Sort, Meta(description="Largest or latest first; ties are ordered by id")] = "significance"

@@ -33,7 +33,6 @@ class SyncedRows(Generic[Item]):
         self.clear()
 
     def clear(self) -> None:
-        """Drop all rows."""
         self._position: tuple[str, str, int] | None = None
         self.items: dict[str, Item] = {}
         self._moments: dict[str, str] = {}

@@ -26,12 +26,10 @@ LEVEL = 19
 
 
 def packed(rows_by_table: Tables) -> bytes:
-    """Pack tables into one file."""
     return zstandard.compress(msgspec.msgpack.encode(rows_by_table), LEVEL)
 
 
 def unpacked(raw: bytes) -> Tables:
-    """Unpack tables from a file."""
     return msgspec.msgpack.decode(zstandard.decompress(raw), type=dict[str, list[list[Any]]])
 
 
@@ -76,7 +74,6 @@ def recorded_exports() -> list[Traversable]:
 
 
 def recording_folder() -> Traversable:
-    """The folder of the recording."""
     return files("tollhouse.services.defense").joinpath("data", "recording")
 
 

@@ -27,7 +27,6 @@ class SourceHealth(Struct, frozen=True):
 
 
 async def succeeded(database: Database, source: str) -> None:
-    """Record a success of a source."""
     async with database.writing() as connection:
         await store.write_health(connection, source=source, last_success_at=clock.iso(clock.now()), failures=0)
 

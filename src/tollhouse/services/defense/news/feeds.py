@@ -32,8 +32,6 @@ Limit = Annotated[int, Meta(ge=1, le=100, description="Items per page", examples
 
 
 class StoriesQuery(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The parameters of `GET /feeds/stories`."""
-
     limit: Limit = 20
     category: Annotated[Category | None, Meta(description="Only this category")] = None
     country: Annotated[CountryText | None, ABOUT_COUNTRY] = None
@@ -48,8 +46,6 @@ class StoriesQuery(Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
 
 class EntitiesQuery(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The parameters of `GET /feeds/entities`."""
-
     limit: Limit = 20
     type: Annotated[EntityType | None, Meta(description="Only this type")] = None
     q: Annotated[
@@ -59,7 +55,6 @@ class EntitiesQuery(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 def filters(query: Struct) -> dict[str, Any]:
-    """The filters of a query, for `applied_filters`."""
     given = msgspec.to_builtins(query)
     return {name: value for name, value in given.items() if name not in ("limit", "cursor")}
 

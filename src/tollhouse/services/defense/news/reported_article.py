@@ -71,7 +71,6 @@ class ReportedArticle(Struct, frozen=True, gc=False):
     has_headline: bool = True
 
     def linked_to(self, event_id: str) -> "ReportedArticle":
-        """The report, linked to an event."""
         return replace(self, event_id=event_id)
 
 

@@ -80,7 +80,6 @@ PUBLISHED: dict[Kind, Source] = {
 
 
 async def articles_by_id(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
-    """The packed articles with these ids."""
     articles: dict[str, bytes] = {}
     for start in range(0, len(ids), CHUNK):
         chosen = article.c.id.in_(ids[start : start + CHUNK])
@@ -96,13 +95,11 @@ async def published_by_id(connection: Transaction, kind: Kind, pool: str, identi
 
 
 async def write_stories_of_events(connection: Transaction, pool: str, pairs: Mapping[str, str]) -> None:
-    """Write the story of each event."""
     rows = [{"pool": pool, "event_id": event_id, "story_id": story_id} for event_id, story_id in pairs.items()]
     await upsert(connection, event_story, rows)
 
 
 async def story_by_event(connection: Transaction, pool: str, event_id: str) -> bytes | None:
-    """The packed story of an event."""
     story_id = select(event_story.c.story_id).where(event_story.c.pool == pool, event_story.c.event_id == event_id)
     query = select(story.c.body).where(story.c.pool == pool, story.c.id == story_id.scalar_subquery())
     return (await connection.execute(query)).scalar()

@@ -341,7 +341,6 @@ class ParseFailure(Struct, frozen=True):
 
 
 def parse_message(linker: EntityLinker, message: str, focus: ConversationFocus | None) -> GraphQuery | ParseFailure:
-    """The query of a message in its context."""
     sentence = Sentence(linker.tokenize(message))
     if sentence.is_out_of_scope:
         return ParseFailure("not-here")

@@ -35,12 +35,10 @@ _EVIDENCE = {
 
 
 def render_answer(graph: SupplyGraph, result: QueryResult) -> str:
-    """The answer as text."""
     return _RENDERERS[result.query.operation](graph, result)
 
 
 def render_citation(graph: SupplyGraph, edge: Edge) -> str:
-    """An edge as a sentence."""
     about = f": {edge.product}" if edge.product else ""
     ends = graph.company(edge.source).name, graph.company(edge.target).name
     return f"{ends[0]} {_VERBS[edge.kind]} {ends[1]}{about} ({_EVIDENCE[edge.evidence[0].evidence_class]})"

@@ -62,7 +62,6 @@ def concept(word: str) -> str | None:
 
 @lru_cache(maxsize=8192)
 def correct_concept(word: str) -> str | None:
-    """The concept of a misspelt word, or None."""
     if len(word) < _CORRECTED_FROM or is_ordinary(word):
         return None
     match = nearest(word, _key_words())
@@ -169,7 +168,6 @@ class Token(Struct, frozen=True):
 
     @property
     def is_name(self) -> bool:
-        """Whether it is capitalized."""
         return self.text[:1].isupper()
 
 
@@ -184,7 +182,6 @@ class EntityLinker:
         self._name_words = frozenset(word for name in named for word in name.split())
 
     def tokenize(self, message: str) -> list[Token]:
-        """The tokens of a message, in order."""
         pieces = [self._corrected(key, raw, place) for place, (key, raw) in enumerate(_pieces(message))]
         tokens: list[Token] = []
         place = 0
@@ -314,11 +311,9 @@ class Sentence:
         return [int(number) for number in self._values(NUMBER) if len(number) < 4]
 
     def concepts(self) -> set[str]:
-        """The concepts of its words."""
         return {token.value for token in self.tokens if token.kind == WORD and token.value}
 
     def has(self, *concepts: str) -> bool:
-        """Whether it has any of these concepts."""
         return not self.concepts().isdisjoint(concepts)
 
     def matches(self, pattern: str) -> bool:
@@ -330,7 +325,6 @@ class Sentence:
         return any(token.text.casefold() in words for token in self.tokens)
 
     def category(self) -> str | None:
-        """The first category."""
         return next(iter(self._values(CATEGORY)), None)
 
     def kinds(self) -> tuple[Kind, ...]:

@@ -287,7 +287,6 @@ class Derived(Struct, frozen=True):
 
 
 def derive(texts: ProductTexts) -> Derived:
-    """Derive all attributes."""
     declared = tuple(sorted((name, said) for name, said in texts.declared.items() if name != "size"))
     shared = _derive_shared(texts.title, texts.tags, texts.description, declared)
     size = derive_size(texts)

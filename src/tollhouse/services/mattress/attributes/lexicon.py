@@ -125,7 +125,6 @@ class PhraseMatch(Struct, Generic[Value], frozen=True):
 
 @cache
 def words() -> Words:
-    """The contents of words.toml."""
     text = files(__package__).joinpath("words.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text), Words)
 
@@ -146,7 +145,6 @@ def pattern(phrases: tuple[str, ...]) -> str:
 
 @cache
 def compiled(phrases: tuple[str, ...]) -> re.Pattern[str]:
-    """`pattern`, compiled."""
     return re.compile(pattern(phrases))
 
 

@@ -3,16 +3,16 @@
 import base64
 import binascii
 import re
+from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from tollhouse.catalogue.query import SearchResult
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import JSON, Endpoint, Example, Handler, ProblemForm, Request, Response
+from tollhouse.http.endpoint import JSON, Example, ProblemForm, Request, Response, endpoint
 from tollhouse.http.response import compute_etag, problem_headers
-from tollhouse.http.terms import FREE, Terms
+from tollhouse.http.terms import FREE
 from tollhouse.services.mattress.api_types import Filters, SearchQuery, catalogue_query
 from tollhouse.services.mattress.catalogue_view import CatalogueView
 from tollhouse.services.mattress.product import CURRENCY
@@ -24,14 +24,9 @@ from tollhouse.services.mattress.ucp.requests import (
     Context,
     GetProduct,
     Lookup,
-    LookupBody,
     Paging,
-    ProductBody,
     Search,
-    SearchBody,
     SearchFilters,
-    Typed,
-    parse_strictly,
 )
 
 VERSION = "2026-04-08"
@@ -87,6 +82,9 @@ FORM = ProblemForm(
     failure, JSON, {"type": "object", "description": "A UCP error response: https://ucp.dev/schemas/common/types/"}
 )
 
+_OWN = PRODUCT_ID["id"]["example"]
+_catalog_endpoint = partial(endpoint, "POST", responses={JSON: _BODY}, tag="ucp", problem_form=FORM)
+
 
 class UcpEndpoints:
     """Handlers for UCP. Responses and errors have the protocol's own form."""
@@ -96,13 +94,19 @@ class UcpEndpoints:
         body = msgspec.json.encode(_profile(view.storefront.base_url))
         self._profile = Response(body, etag=compute_etag(body), cache_control="public, max-age=3600")
 
+    @endpoint("GET", "/.well-known/ucp", id="getUcpProfile", terms=FREE, responses={JSON: _BODY}, tag="ucp")
     async def profile(self, _request: Request[None, None]) -> Response:
-        """`GET /.well-known/ucp`."""
+        """Get the UCP profile: version, endpoint and capabilities."""
         return self._profile
 
-    async def search(self, request: Request[None, SearchBody]) -> Response:
-        """`POST /catalog/search`."""
-        search = _parse(request, SearchBody, Search)
+    @_catalog_endpoint(
+        "/catalog/search",
+        id="search_catalog",
+        sample=Example(body={"query": "latex queen", "pagination": {"limit": 3}}),
+    )
+    async def search(self, request: Request[None, Search]) -> Response:
+        """Search the catalogue (UCP)."""
+        search = request.body
         offset = _offset(search.pagination)
         limit = min(search.pagination.limit, MAX_LIMIT, _LAST_OFFSET)
         filters, messages = _filters(search.filters, search.context)
@@ -116,9 +120,10 @@ class UcpEndpoints:
         products = [self._as_ucp(item) for item in result.items]
         return _success(messages, products=products, pagination=_pagination(result, offset, limit))
 
-    async def lookup(self, request: Request[None, LookupBody]) -> Response:
-        """`POST /catalog/lookup`."""
-        lookup = _parse(request, LookupBody, Lookup)
+    @_catalog_endpoint("/catalog/lookup", id="lookup_catalog", sample=Example(body={"ids": [_OWN]}))
+    async def lookup(self, request: Request[None, Lookup]) -> Response:
+        """Look up products by id (UCP)."""
+        lookup = request.body
         filters, messages = _filters(lookup.filters, lookup.context)
         inputs_by_product: dict[str, list[str]] = {}
         for identity in dict.fromkeys(lookup.ids):
@@ -129,9 +134,10 @@ class UcpEndpoints:
         messages += [_info("not_found", f"No product has this id: {each}") for each in missing]
         return _success(messages, products=products)
 
-    async def product(self, request: Request[None, ProductBody]) -> Response:
-        """`POST /catalog/product`."""
-        body = _parse(request, ProductBody, GetProduct)
+    @_catalog_endpoint("/catalog/product", id="get_product", sample=Example(body={"id": _OWN}))
+    async def product(self, request: Request[None, GetProduct]) -> Response:
+        """Get one product in full (UCP)."""
+        body = request.body
         filters, messages = _filters(body.filters, body.context)
         own = product_id_of(body.id)
         item = (await self._matching(filters, [own])).get(own)
@@ -153,45 +159,6 @@ class UcpEndpoints:
         product = self._view.storefront.product(item)
         return as_ucp(product, self._view.retailer_name(product["retailer"]), inputs or ())
 
-    def endpoints(self, metered: Terms) -> tuple[Endpoint, ...]:
-        """The declarations; `metered` are the terms of the catalogue endpoints."""
-        own = PRODUCT_ID["id"]["example"]
-        search = {"query": "latex queen", "pagination": {"limit": 3}}
-        catalogue: list[tuple[str, str, str, Handler, type[Struct], Json]] = [
-            ("search_catalog", "/catalog/search", "Search the catalogue (UCP)", self.search, Search, search),
-            ("lookup_catalog", "/catalog/lookup", "Look up products by id (UCP)", self.lookup, Lookup, {"ids": [own]}),
-            ("get_product", "/catalog/product", "Get one product in full (UCP)", self.product, GetProduct, {"id": own}),
-        ]
-        return (
-            Endpoint(
-                id="getUcpProfile",
-                method="GET",
-                path="/.well-known/ucp",
-                summary="Get the UCP profile: version, endpoint and capabilities",
-                handler=self.profile,
-                terms=FREE,
-                responses={JSON: _BODY},
-                tag="ucp",
-            ),
-            *(
-                Endpoint(
-                    id=name,
-                    method="POST",
-                    path=path,
-                    summary=summary,
-                    handler=handler,
-                    terms=metered,
-                    body=body,
-                    takes_bytes=True,
-                    responses={JSON: _BODY},
-                    tag="ucp",
-                    problem_form=FORM,
-                    sample=Example(body=example),
-                )
-                for name, path, summary, handler, body, example in catalogue
-            ),
-        )
-
 
 def _success(messages: list[Json], **members: Any) -> Response:
     body = {"ucp": _SUCCESS, **members, **({"messages": messages} if messages else {})}
@@ -200,11 +167,6 @@ def _success(messages: list[Json], **members: Any) -> Response:
 
 def _info(code: str, content: str, path: str = "") -> Json:
     return {"type": "info", "code": code, "content": content, **({"path": path} if path else {})}
-
-
-def _parse(request: Request[None, Any], loose: type[Struct], shape: type[Typed]) -> Typed:
-    content_type = request.http.header(b"content-type") if request.http else "application/json"
-    return parse_strictly(request.body, content_type, loose, shape)
 
 
 def _filters(ucp: SearchFilters, context: Context) -> tuple[Filters, list[Json]]:

@@ -49,7 +49,6 @@ def build_page(declaration: Declaration) -> Page:
 
 
 def build_front_page(declaration: Declaration) -> FrontPageEntry:
-    """The entry of a table on the front page."""
     summary = declaration.description or f"A table of {len(declaration.fields)} columns to search and filter"
     return FrontPageEntry(
         title=declaration.title,
