@@ -76,7 +76,8 @@ def test_exported_settings_are_the_same_in_a_worker(monkeypatch):
         recorded=True,
         hosts={"a.org": "defense"},
         trusted_proxies="10.0.0.0/8, ::1",
-        admin_token="x",
+        operator_token="x" * 20,
+        allowed_hosts=("a.org:8000", "b.org"),
         sections=tuple(section() for section in SECTIONS),
     )
     monkeypatch.setattr(loader.os, "environ", {})
@@ -94,7 +95,9 @@ def test_exported_settings_are_the_same_in_a_worker(monkeypatch):
         ("request_deadline_seconds", "0"), ("request_deadline_seconds", "nan"), ("body_limit_bytes", "0"),
         ("keys_per_address_per_hour", "0"), ("recorded", "maybe"), ("log_level", "loud"), ("trusted_proxies", "evil"),
         ("trusted_proxies", "10.0.0.0/99"), ("database_url", "mysql://x"), ("redis_url", "http://x"),
-        ("public_url", "example.org"), ("gdelt_url", "ftp://x"),
+        ("operator_token", "x"), ("operator_token", "x" * 19), ("operator_token", "with a space" * 2),
+        ("operator_token", "é" * 20), ("allowed_hosts", "http://a.org"), ("operator_listen", "9000"),
+        ("operator_listen", "localhost"), ("public_url", "example.org"), ("gdelt_url", "ftp://x"),
     ],
 )  # fmt: skip
 def test_wrong_setting_is_one_line_that_names_it(monkeypatch, name, text):
@@ -122,14 +125,14 @@ def test_file_that_is_not_there_is_named_only_when_asked_for():
 
 def test_secrets_are_masked():
     settings = Settings(
-        admin_token="hunter2",
+        operator_token="hunter2",
         key_hash_secret="hunter2",
         database_url="postgresql://me:hunter2@localhost/x",
         redis_url="redis://:hunter2@localhost/1",
     )
     output = masked(settings)
     assert "hunter2" not in json.dumps(output)
-    assert output["admin_token"] == output["key_hash_secret"] == "***"
+    assert output["operator_token"] == output["key_hash_secret"] == "***"
     assert output["database_url"] == "postgresql://me:***@localhost/x"
 
 
@@ -143,7 +146,7 @@ def test_password_of_any_shape_is_masked(url):
 
 
 def test_unset_secret_is_shown_as_unset():
-    assert masked(Settings())["admin_token"] == ""
+    assert masked(Settings())["operator_token"] == ""
 
 
 def test_refusal_of_a_secret_does_not_show_it(monkeypatch):
@@ -162,6 +165,18 @@ def test_refusal_says_what_the_value_must_be(monkeypatch):
     monkeypatch.delenv("TOLLHOUSE_TREASURY_ADDRESS")
     monkeypatch.setenv("TOLLHOUSE_FEEDS", "https://a.example/feed,ftp://b.example")
     assert refused().startswith("feeds: must be a list; each must be an http:// or https:// URL")
+
+
+def test_operators_token_is_still_read_under_its_former_name(bare, monkeypatch):
+    (bare / "tollhouse.toml").write_text('admin_token = "a-token-of-the-operator"\n')
+    assert load().operator_token == "a-token-of-the-operator"
+    monkeypatch.setenv("TOLLHOUSE_OPERATOR_TOKEN", "another-token-of-the-operator")
+    assert load().operator_token == "another-token-of-the-operator"
+    monkeypatch.setenv("TOLLHOUSE_ADMIN_TOKEN", "a-token-of-the-operator")
+    assert refused() == "admin_token: is the former name of operator_token; set only operator_token"
+    monkeypatch.delenv("TOLLHOUSE_OPERATOR_TOKEN")
+    monkeypatch.setenv("TOLLHOUSE_ADMIN_TOKEN", "short")
+    assert "`admin_token`" in refused()
 
 
 def test_settings_of_a_service_come_from_the_same_file(bare):

@@ -22,6 +22,7 @@ from playwright.async_api import Browser, Page, async_playwright
 from rich.console import Console
 
 from tollhouse import logs
+from tollhouse.admission.operator_access import OperatorAccess
 from tollhouse.demo.environment import Environment, start_environment
 from tollhouse.demo.printer import Printer
 from tollhouse.demo.tour import run_tour
@@ -134,6 +135,8 @@ async def _take(browser: Browser, stage: Environment, key: str, shot: Shot, file
     page = await context.new_page()
     if shot.has_key:
         await page.add_init_script(f"sessionStorage.setItem('tollhouse-key', '{key}')")
+    if shot.path == "/operator":
+        await page.goto(OperatorAccess(stage.settings).new_login_link())
     await page.goto(stage.root + shot.path.format(wallet=stage.agent.address))
     await page.wait_for_load_state("networkidle")
     await shot.act(page)

@@ -21,7 +21,7 @@ from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext, open_context
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.console.discovery import discovery_pages
-from tollhouse.console.root_routes import api_docs_pages, front_service
+from tollhouse.console.root_routes import api_docs_pages, front_service, operator_service
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint
 from tollhouse.http.mcp.endpoint import McpEndpoint
@@ -55,7 +55,7 @@ def create() -> Application:
     settings = load_settings()
     logs.configure(settings.log_level)
     failpoints.arm(settings.failpoint)
-    return Application(lambda: serving(settings))
+    return Application(lambda: serving(settings), settings.operator_listen)
 
 
 @contextlib.asynccontextmanager
@@ -64,6 +64,8 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
     async with open_context(settings) as context:
         services = await _open_services(context)
         accounts = _accounts(context)
+        # The token exists before the first request, and a damaged one stops the start.
+        await asyncio.to_thread(lambda: context.operator.token)
         server = _server(context, services, accounts)
         per_process: list[Work] = [partial(_recover_ledger, context)]
         per_process += [task for service in services for task in service.per_process_tasks]
@@ -212,7 +214,15 @@ def _server(context: AppContext, services: Sequence[Service], accounts: Service)
     hosts = {
         host.lower(): _root_router(own, admission, by_name[name], accounts) for host, name in settings.hosts.items()
     }
-    return Server(settings, admission, router, hosts)
+    return Server(settings, admission, router, hosts, _operator_router(context, services))
+
+
+def _operator_router(context: AppContext, services: Sequence[Service]) -> Router:
+    """What answers on `operator_listen`, and nowhere else."""
+    router = Router()
+    if context.settings.operator_listen:
+        router.mount(operator_service(context, services), "")
+    return router
 
 
 def _root_router(context: AppContext, admission: Admission, service: Service, accounts: Service) -> Router:

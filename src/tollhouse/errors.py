@@ -18,6 +18,7 @@ CODES: dict[str, tuple[int, str]] = {
     "invalid-signature": (401, "Invalid signature"),
     "nonce-reused": (401, "Nonce reused"),
     "tier-required": (403, "Plan does not include this"),
+    "origin-not-allowed": (403, "Host or origin not allowed"),
     "not-found": (404, "Not found"),
     "method-not-allowed": (405, "Method not allowed"),
     "not-acceptable": (406, "Not acceptable"),

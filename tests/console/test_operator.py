@@ -1,19 +1,30 @@
 """The operator's operations: closed to everybody else, and true to the books, deliveries and sources."""
 
+import asyncio
+import re
+import stat
+import time
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import httpx2
 import pytest
+import pytest_asyncio
 
 from tests.http.conftest import asgi_client
-from tollhouse import app
+from tollhouse import app, clock
 from tollhouse.admission.context import open_context
-from tollhouse.config.settings import Settings
+from tollhouse.admission.operator_access import CODE_SECONDS, SESSION_SECONDS, TOKEN_FILE, OperatorAccess
+from tollhouse.config.settings import SettingError, Settings
 from tollhouse.payments.ledger.types import REVENUE, TREASURY, Reserved, Transfer
 from tollhouse.webhooks import outbox
 
-TOKEN = {"Authorization": "Bearer the-operators-own"}
+OWN = "http://127.0.0.1:8000"
+SET = {"operator_token": "the-operators-own-token"}
+TOKEN = {"Authorization": "Bearer the-operators-own-token"}
+# These tests only read, so they share one server and its event loop.
+SHARED = pytest.mark.asyncio(loop_scope="module")
 READS = ("revenue", "transfers", "audit", "deliveries", "sources")
 
 
@@ -27,31 +38,225 @@ async def served(tmp_path, **options: Any):
         yield client
 
 
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer guessed"}, {"Authorization": "Basic dG8="}])
-async def test_whoever_lacks_the_token_is_refused(tmp_path, headers):
-    async with served(tmp_path, admin_token="the-operators-own") as client:
-        for path in READS:
-            answer = await client.get(f"/operator/api/{path}", headers=headers)
-            assert (answer.status_code, answer.json()["code"]) == (401, "missing-credentials")
-        assert (await client.post("/operator/api/deliveries/x/replay", headers=headers)).status_code == 401
-        assert (await client.get("/operator")).status_code == 200
+@asynccontextmanager
+async def browser_of(gate, *, peer="127.0.0.1", listening="127.0.0.1"):
+    """A client that keeps cookies, of a server that listens on this address."""
+
+    async def handle(scope, receive, send) -> None:
+        await gate.handle({**scope, "server": (listening, "8000")}, receive, send)
+
+    transport = httpx2.ASGITransport(app=handle, client=(peer, 1))
+    async with httpx2.AsyncClient(transport=transport, base_url=OWN) as client:
+        yield client
 
 
-async def test_without_a_token_only_this_machine_is_let_in(tmp_path):
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_gate(tmp_path_factory):
+    """A server that tests only read."""
+    own = {"public_url": "https://api.example.org", "allowed_hosts": ("books.example.org:444",), **SET}
+    async with app.serving(settings_of(tmp_path_factory.mktemp("served"), **own)) as gate:
+        yield gate
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def open_browser(shared_gate):
+    """A browser with a session."""
+    async with browser_of(shared_gate) as browser:
+        await browser.post("/operator/api/session", headers=TOKEN)
+        yield browser
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer guessed"}, {"Authorization": "Basic dG8="},
+                                     {"Cookie": "tollhouse_operator=9999999999.aa.bb"}])  # fmt: skip
+async def test_whoever_lacks_the_token_is_refused_wherever_he_is(tmp_path, headers):
     async with app.serving(settings_of(tmp_path)) as gate:
-        for peer, status in (("127.0.0.1", 200), ("::1", 200), ("198.51.100.7", 404)):
-            transport = httpx2.ASGITransport(app=gate.handle, client=(peer, 1))
-            async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
-                assert (await client.get("/operator/api/revenue")).status_code == status
+        for peer in ("127.0.0.1", "::1", "198.51.100.7"):
+            async with browser_of(gate, peer=peer) as client:
+                for path in (*(f"/operator/api/{name}" for name in READS), "/metrics"):
+                    answer = await client.get(path, headers=headers)
+                    assert (answer.status_code, answer.json()["code"]) == (401, "missing-credentials"), path
+                for method, path in (("POST", "deliveries/x/replay"), ("POST", "session"), ("DELETE", "session")):
+                    answer = await client.request(method, f"/operator/api/{path}", headers=headers)
+                    assert answer.status_code == 401, path
+                assert (await client.get("/operator")).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("site", "status"), [("cross-site", 404), ("same-site", 404), ("same-origin", 200), ("none", 200)]
-)
-async def test_strangers_page_in_the_operators_browser_reads_nothing(tmp_path, site, status):
+async def test_first_start_makes_a_token_that_only_its_owner_can_read(tmp_path):
     async with served(tmp_path) as client:
-        answer = await client.get("/operator/api/revenue", headers={"Sec-Fetch-Site": site})
-        assert answer.status_code == status
+        file = tmp_path / TOKEN_FILE
+        token = file.read_text()
+        assert len(token) >= 20
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert (await client.get("/metrics", headers={"Authorization": f"Bearer {token}"})).status_code == 200
+    async with served(tmp_path) as client:
+        assert file.read_text() == token
+        assert (await client.get("/metrics", headers={"Authorization": f"Bearer {token}"})).status_code == 200
+
+
+@pytest.mark.parametrize("text", ["", "short", "a token with spaces in it", "é" * 30])
+async def test_damaged_token_file_stops_the_start(tmp_path, text):
+    (tmp_path / TOKEN_FILE).write_text(text)
+    with pytest.raises(SettingError, match=r"operator_token: .*at least 20 characters"):
+        async with served(tmp_path):
+            pass
+
+
+async def test_processes_that_start_together_agree_on_one_token(tmp_path):
+    processes = [OperatorAccess(settings_of(tmp_path)) for _ in range(16)]
+    made = await asyncio.gather(*(asyncio.to_thread(lambda each=each: each.token) for each in processes))
+    assert len(set(made)) == 1
+    assert [file.name for file in tmp_path.iterdir()] == [TOKEN_FILE]
+
+
+async def test_login_link_opens_one_session_once(tmp_path):
+    access = OperatorAccess(settings_of(tmp_path, public_url=OWN))
+    link = access.new_login_link()
+    async with app.serving(settings_of(tmp_path, public_url=OWN)) as gate:
+        async with browser_of(gate) as browser:
+            assert (await browser.head(link)).status_code == 303
+            opened = await browser.get(link)
+            assert (opened.status_code, opened.headers["location"]) == (303, "/operator")
+            cookie = opened.headers["set-cookie"]
+            assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+            assert re.search(r"Max-Age=\d+", cookie)
+            for path in READS:
+                assert (await browser.get(f"/operator/api/{path}")).status_code == 200
+            assert (await browser.get("/metrics")).status_code == 200
+            assert (await browser.get("/operator/api/session")).json()["expires_at"] is not None
+        async with browser_of(gate) as other:
+            again = await other.get(link)
+            assert (again.status_code, again.json()["code"]) == (401, "missing-credentials")
+            assert "set-cookie" not in again.headers
+            assert (await other.get("/operator/api/revenue")).status_code == 401
+            assert (await other.get("/operator/api/session")).json() == {"expires_at": None}
+
+
+async def test_login_link_raced_by_many_opens_one_session(tmp_path):
+    link = OperatorAccess(settings_of(tmp_path, public_url=OWN)).new_login_link()
+    async with app.serving(settings_of(tmp_path, public_url=OWN)) as gate, browser_of(gate) as browser:
+        opened = await asyncio.gather(*(browser.get(link) for _ in range(20)))
+        assert sorted(answer.status_code for answer in opened) == [303, *[401] * 19]
+
+
+async def test_link_and_session_expire(tmp_path, monkeypatch):
+    now = time.time()
+    link = OperatorAccess(settings_of(tmp_path, public_url=OWN)).new_login_link()
+    used = OperatorAccess(settings_of(tmp_path, public_url=OWN)).new_login_link()
+    async with app.serving(settings_of(tmp_path, public_url=OWN)) as gate, browser_of(gate) as browser:
+        assert (await browser.get(used)).status_code == 303
+        monkeypatch.setattr(clock, "seconds", lambda: now + CODE_SECONDS + 1)
+        assert (await browser.get("/operator/api/revenue")).status_code == 200
+        assert (await browser.get(link)).status_code == 401
+        monkeypatch.setattr(clock, "seconds", lambda: now + SESSION_SECONDS + 1)
+        assert (await browser.get("/operator/api/revenue")).status_code == 401
+
+
+async def test_session_holds_in_every_worker_until_the_token_is_another(tmp_path):
+    async with app.serving(settings_of(tmp_path, **SET)) as gate, browser_of(gate) as browser:
+        cookie = (await browser.post("/operator/api/session", headers=TOKEN)).headers["set-cookie"].partition(";")[0]
+    async with app.serving(settings_of(tmp_path, **SET)) as gate, browser_of(gate) as browser:
+        assert (await browser.get("/operator/api/revenue", headers={"Cookie": cookie})).status_code == 200
+        longer = cookie.replace("=", "=9", 1)
+        assert (await browser.get("/operator/api/revenue", headers={"Cookie": longer})).status_code == 401
+        both = f"tollhouse_operator=of-another-server; {cookie}"
+        assert (await browser.get("/operator/api/revenue", headers={"Cookie": both})).status_code == 200
+    other = settings_of(tmp_path, operator_token="another-token-of-the-operator")
+    async with app.serving(other) as gate, browser_of(gate) as browser:
+        assert (await browser.get("/operator/api/revenue", headers={"Cookie": cookie})).status_code == 401
+
+
+async def test_log_out_ends_the_session_of_the_browser(tmp_path):
+    async with app.serving(settings_of(tmp_path, **SET)) as gate, browser_of(gate) as browser:
+        await browser.post("/operator/api/session", headers=TOKEN)
+        assert (await browser.get("/operator/api/revenue")).status_code == 200
+        assert (await browser.delete("/operator/api/session")).status_code == 200
+        assert (await browser.get("/operator/api/revenue")).status_code == 401
+
+
+@SHARED
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-Fetch-Site": "cross-site"}, 403), ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200), ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Origin": OWN}, 200), ({"Origin": "http://127.0.0.1:9999"}, 403), ({"Origin": "null"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        # A name of another site that its owner pointed at this machine: the browser thinks it is one origin.
+        ({"Origin": "http://evil.example", "Host": "evil.example"}, 403), ({"Host": "evil.example:8000"}, 403),
+        ({"Host": "127.0.0.1.evil.example"}, 403), ({"Host": "localhost:8000"}, 200), ({"Host": "[::1]:8000"}, 200),
+        ({"Host": "192.0.2.1"}, 403), ({"Host": "LOCALHOST.:8000"}, 200),
+    ],
+)  # fmt: skip
+async def test_session_counts_only_at_a_host_of_this_server_and_for_its_own_pages(open_browser, headers, status):
+    for method, path in (("GET", "revenue"), ("POST", "deliveries/none/replay")):
+        answer = await open_browser.request(method, f"/operator/api/{path}", headers=headers)
+        assert answer.status_code == (status if method == "GET" or status == 403 else 404)
+        assert status != 403 or answer.json()["code"] == "origin-not-allowed"
+
+
+@SHARED
+@pytest.mark.parametrize(("listening", "host", "status"), [
+    ("127.0.0.1", "evil.example", 403), ("127.0.0.1", "10.0.0.5", 403), ("0.0.0.0", "10.0.0.5:8000", 200),  # noqa: S104
+    ("0.0.0.0", "evil.example", 403), ("::", "[2001:db8::1]", 200), ("10.0.0.5", "10.0.0.5", 200),  # noqa: S104
+    ("10.0.0.5", "127.0.0.1", 403), ("127.0.0.1", "api.example.org", 200), ("127.0.0.1", "books.example.org:444", 200),
+    ("127.0.0.1", "books.example.org", 403), ("127.0.0.1", "", 400),
+])  # fmt: skip
+async def test_operators_page_is_shown_at_hosts_of_this_server(shared_gate, listening, host, status):
+    async with browser_of(shared_gate, listening=listening) as browser:
+        assert (await browser.get("/operator", headers={"Host": host})).status_code == status
+
+
+@SHARED
+async def test_cookie_is_secure_where_the_public_url_is_https(shared_gate):
+    headers = {**TOKEN, "Host": "api.example.org", "Origin": "https://api.example.org"}
+    async with browser_of(shared_gate) as browser:
+        secure = await browser.post("/operator/api/session", headers=headers)
+        assert secure.headers["set-cookie"].endswith("; Secure")
+        assert "Secure" not in (await browser.post("/operator/api/session", headers=TOKEN)).headers["set-cookie"]
+        plain = await browser.post("/operator/api/session", headers={**headers, "Origin": "http://api.example.org"})
+        assert plain.status_code == 403
+
+
+@SHARED
+async def test_program_with_the_token_may_use_any_name_of_the_server(shared_gate):
+    async with browser_of(shared_gate) as client:
+        answer = await client.get("/metrics", headers={**TOKEN, "Host": "tollhouse-1.internal:8000"})
+        assert answer.status_code == 200
+
+
+@SHARED
+async def test_page_of_another_origin_may_not_even_ask_for_an_operators_path(shared_gate):
+    asks = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization"}  # fmt: skip
+    async with browser_of(shared_gate) as client:
+        answer = await client.options("/operator/api/revenue", headers=asks)
+        assert (answer.status_code, answer.headers["allow"]) == (200, "GET, HEAD, OPTIONS")
+        assert "access-control-allow-headers" not in answer.headers
+
+
+async def test_metrics_are_open_where_the_settings_say_so(tmp_path):
+    async with served(tmp_path, metrics_open=True) as client:
+        assert "tollhouse_requests_in_flight" in (await client.get("/metrics")).text
+        assert (await client.get("/operator/api/revenue")).status_code == 401
+
+
+async def test_operators_listener_is_the_only_one_that_has_the_operators_paths(tmp_path):
+    settings = settings_of(tmp_path, operator_listen="127.0.0.1:9000", **SET)
+    paths = ("/operator", "/operator/login?code=x", "/operator/api/session", "/operator/api/revenue", "/metrics")
+    async with app.serving(settings) as gate:
+        async with browser_of(gate) as public:
+            for path in paths:
+                assert (await public.get(path, headers=TOKEN)).status_code == 404, path
+            assert "/operator" not in (await public.get("/keys")).text
+        own = partial(gate.handle, is_for_operator=True)
+        async with asgi_client(own, "http://127.0.0.1:9000") as operator:
+            expected = (200, 401, 200, 200, 200)
+            answers = [await operator.get(path, headers=TOKEN if "login" not in path else {}) for path in paths]
+            assert tuple(answer.status_code for answer in answers) == expected
+            page = (await operator.get("/")).text
+            for address in re.findall(r'(?:href|src)="(/[^"#]*)"', page):
+                assert (await operator.get(address)).status_code == 200, address
+            assert (await operator.get("/api/catalogue")).status_code == 404
 
 
 async def test_figures_are_those_of_the_ledger(tmp_path):
@@ -64,7 +269,7 @@ async def test_figures_are_those_of_the_ledger(tmp_path):
         await context.ledger.move(Transfer("x402-1", "x402", REVENUE, 1_000, "x402"))
         await context.ledger.reserve("open", "agent:a", REVENUE, 10_000, "call", b"print")
         await context.ledger.void("open")
-    async with served(tmp_path, admin_token="the-operators-own") as client:
+    async with served(tmp_path, **SET) as client:
         revenue = (await client.get("/operator/api/revenue", headers=TOKEN)).json()
         assert (revenue["revenue_usd"], revenue["by_agents_usd"], revenue["per_request_usd"]) == (
             "0.031",
@@ -91,7 +296,7 @@ async def test_parked_delivery_is_sent_again_and_an_unknown_one_is_404(tmp_path)
             await webhooks.subscriptions.add(transaction, "studio", vetted, "ada@example.org")
             await outbox.put(transaction, "studio", "product.created", {"number": 1}, "prod_1")
         await webhooks.deliver_due()
-    async with served(tmp_path, admin_token="the-operators-own", webhook_allow_loopback=True) as client:
+    async with served(tmp_path, **SET, webhook_allow_loopback=True) as client:
         listed = (await client.get("/operator/api/deliveries", headers=TOKEN)).json()
         (endpoint,), (delivery,) = listed["endpoints"], listed["deliveries"]
         assert endpoint["url"] == "http://127.0.0.1:65009/hook"
@@ -107,7 +312,7 @@ async def test_parked_delivery_is_sent_again_and_an_unknown_one_is_404(tmp_path)
 
 
 async def test_sources_are_the_health_of_every_service(tmp_path):
-    async with served(tmp_path) as client:
-        services = (await client.get("/operator/api/sources")).json()["services"]
+    async with served(tmp_path, **SET) as client:
+        services = (await client.get("/operator/api/sources", headers=TOKEN)).json()["services"]
         assert set(services) == {"studio"}
         assert services["studio"]["document"]["served_from"] == "file"

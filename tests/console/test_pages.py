@@ -125,14 +125,6 @@ def test_console_names_no_service():
     assert {path.name: names.findall(text) for path, text in texts.items() if names.search(text)} == {}
 
 
-@pytest.mark.parametrize(("token", "asks"), [("", "false"), ("the-operators-own", "true")])
-async def test_operators_page_asks_for_a_token_where_there_is_one(tmp_path, token, asks):
-    async with served(tmp_path, admin_token=token) as client:
-        page = await client.get("/operator", headers=HTML)
-        assert f"needs_token&quot;: {asks}" in page.text
-        assert token == "" or token not in page.text
-
-
 async def test_configured_plan_is_on_the_front_page_and_the_keys_page(tmp_path):
     team = PlanSettings(
         requests_per_day=500, requests_per_minute=20, price_usd_month=Decimal(9), entitlements=("chat",)

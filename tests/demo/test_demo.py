@@ -41,10 +41,13 @@ def test_tour_shows_every_service_and_every_way_to_pay_and_the_ledger_agrees(dem
     assert "✗" not in told
 
 
-def test_console_of_the_tour_is_open_to_this_machine_with_its_free_requests_unused(demo):
+def test_tour_gives_the_operators_login_and_leaves_the_free_requests_unused(demo):
     (root,) = set(re.findall(r"console +(http://127\.0\.0\.1:\d+)/", demo.told()))
-    revenue = httpx2.get(f"{root}/operator/api/revenue").json()
-    assert revenue["revenue_usd"] == "0.021"
+    (link,) = re.findall(rf"{root}/operator/login\?code=[\w-]+", demo.told())
+    with httpx2.Client() as browser:
+        assert browser.get(f"{root}/operator/api/revenue").status_code == 401
+        assert browser.get(link, follow_redirects=True).status_code == 200
+        assert browser.get(f"{root}/operator/api/revenue").json()["revenue_usd"] == "0.021"
     left = httpx2.get(f"{root}/mattress/api/products?limit=1").headers["x-ratelimit-remaining"]
     assert left == "99"
     (key,) = re.findall(r"th_live_\w+(?= *\n)", demo.told())

@@ -129,7 +129,7 @@ async def test_operator_serves_gives_keys_watches_and_stops(recorded_data, tmp_p
     shutil.copytree(recorded_data, tmp_path / "data")
     place = f"127.0.0.1:{free_port()}"
     decided, serving, health, keys, measured, books, _ = await gone_through("start-operator", tmp_path, place)
-    assert "choose-a-long-one" not in decided
+    assert "choose-a-long-and-random-one" not in decided
     assert '{"status":"ok"' in serving
     assert json.loads(health)["version"]
     assert '"enterprise"' in keys

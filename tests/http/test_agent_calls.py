@@ -252,7 +252,7 @@ async def leaves(house, headers, path="/page"):
         "path": f"/mounted{path}",
         "raw_path": f"/mounted{path}".encode(),
         "query_string": b"",
-        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "headers": [(b"host", b"test")] + [(name.lower().encode(), value.encode()) for name, value in headers.items()],
         "client": ("127.0.0.1", 1),
     }
     task = asyncio.create_task(house.gate.handle(scope, receive, send))

@@ -100,7 +100,7 @@ async def test_no_byte_of_a_body_is_sent_for_head(gate):
         async def send(message, sent=sent) -> None:
             sent.append(message)
 
-        scope = {"type": "http", "method": "HEAD", "path": path, "query_string": b"", "headers": []}
+        scope = {"type": "http", "method": "HEAD", "path": path, "query_string": b"", "headers": [(b"host", b"test")]}
         await gate.handle(scope, receive, send)
         assert b"".join(message.get("body", b"") for message in sent) == b""
         assert int(dict(sent[0]["headers"])[b"content-length"]) > 0

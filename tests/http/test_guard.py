@@ -14,7 +14,8 @@ class Conversation:
         self.gate = gate
         self.scope = {
             "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query,
-            "headers": [(b"content-type", b"application/json"), *headers], "client": ("198.51.100.1", 5),
+            "headers": [(b"host", b"test"), (b"content-type", b"application/json"), *headers],
+            "client": ("198.51.100.1", 5),
         }  # fmt: skip
         self.sent = []
 

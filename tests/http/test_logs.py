@@ -80,7 +80,7 @@ from tollhouse import app, logs
 from tollhouse.config.settings import Settings
 
 async def main():
-    settings = Settings(data_dir=sys.argv[1], recorded=False, background_work=False, admin_token="hunter2-token")
+    settings = Settings(data_dir=sys.argv[1], recorded=False, background_work=False, operator_token="hunter2-token")
     logs.configure("debug")
     async with app.serving(settings) as gate:
         transport = httpx2.ASGITransport(app=gate.handle)

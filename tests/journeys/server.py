@@ -14,6 +14,7 @@ from typing import Any
 import httpx2
 
 from tests.journeys.command import ended
+from tollhouse.admission.operator_access import TOKEN_FILE
 from tollhouse.services import EVERY_SERVICE
 
 PROGRAM = Path(sys.executable).parent / "tollhouse"
@@ -147,6 +148,13 @@ class Server(Program):
         assert answer.status_code == 200, answer.text
         usage: dict[str, dict[str, Any]] = answer.json()["usage"]
         return usage
+
+    def operators_header(self) -> dict[str, str]:
+        """The header with the token that the server made at its first start."""
+        return {"Authorization": f"Bearer {(self.data_dir / TOKEN_FILE).read_text()}"}
+
+    def metrics(self) -> str:
+        return httpx2.get(f"{self.root}/metrics", headers=self.operators_header()).text
 
     def health(self) -> dict[str, Any]:
         facts: dict[str, Any] = httpx2.get(f"{self.base}/health", timeout=5).json()

@@ -141,13 +141,13 @@ def test_file_that_is_not_there_is_refused(tollhouse):
 
 
 def test_settings_are_shown_without_their_secrets(tollhouse):
-    secrets = {"admin_token": "hunter2-token", "key_hash_secret": "hunter2-hash"}
+    secrets = {"admin_token": "hunter2-token-of-the-operator", "key_hash_secret": "hunter2-hash"}
     urls = {"redis_url": "redis://me:hunter2@localhost/1", "database_url": "postgresql://me:hunter2@localhost/x"}
     shown = tollhouse("settings", **secrets, **urls)
     assert shown.returncode == 0, shown.stderr
     assert "hunter2" not in shown.stdout
     settings = json.loads(shown.stdout)
-    assert settings["admin_token"] == "***"
+    assert settings["operator_token"] == "***"
     assert settings["redis_url"] == "redis://me:***@localhost/1"
     assert settings["retention_days"] == 8
 

@@ -182,16 +182,16 @@ def test_caller_who_hangs_up_leaves_no_trace_of_failure(server):
             connection.sendall(b"GET /defense/api/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n")
     assert server.health()["status"] == "ok"
     assert "Traceback" not in server.told()
-    metrics = httpx2.get(f"{server.root}/metrics").text
+    metrics = server.metrics()
     assert 'status="500"' not in metrics
-    poll(lambda: "tollhouse_requests_in_flight 1.0" in httpx2.get(f"{server.root}/metrics").text)
+    poll(lambda: "tollhouse_requests_in_flight 1.0" in server.metrics())
 
 
 def test_stop_finishes_the_request_in_flight(start_server):
     server = start_server()
     with connect(server) as connection:
         connection.sendall(post_head("/defense/api/keys/create", len(KEY_REQUEST)) + KEY_REQUEST[:10])
-        poll(lambda: "tollhouse_requests_in_flight 2.0" in httpx2.get(f"{server.root}/metrics").text)
+        poll(lambda: "tollhouse_requests_in_flight 2.0" in server.metrics())
         server.terminate()
         poll(lambda: is_refused(server))
         connection.sendall(KEY_REQUEST[10:])

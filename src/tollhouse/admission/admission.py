@@ -1,6 +1,5 @@
 """Admission: authenticate, check limits, handle, then settle or release. The only module that knows the sequence."""
 
-import hmac
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from math import ceil
@@ -13,7 +12,7 @@ from tollhouse.admission.context import AppContext
 from tollhouse.admission.payment import fingerprint, from_stored, to_stored
 from tollhouse.caller import AddressCaller, Caller, KeyCaller, WalletCaller
 from tollhouse.errors import Problem
-from tollhouse.http.client_address import client_address, is_loopback
+from tollhouse.http.client_address import client_address
 from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.response import is_not_modified
@@ -129,7 +128,7 @@ class Admission:
         terms, request = call.endpoint.terms, call.request
         address = self._address(request.peer, request.header(b"x-forwarded-for"))
         if terms.opens_to == "operator":
-            self._check_operator(terms, request, address)
+            self._context.operator.check(request, terms.operator_setting)
         if terms.opens_to == "anyone" and terms.is_metered:
             return await self._on_allowance(call, address)
         if terms.opens_to != "key":
@@ -241,22 +240,6 @@ class Admission:
             return await self._context.keys.holder(key)
         except Problem as problem:
             raise invalid_key(problem.detail) if problem.code == "invalid-key" else problem from None
-
-    def _check_operator(self, terms: Terms, request: HttpRequest, address: str) -> None:
-        """Require the operator's token where it is set, else a request from this machine.
-
-        A request that a page of another site makes in the operator's browser is refused.
-        """
-        if request.header(b"sec-fetch-site") not in {"", "same-origin", "none"}:
-            raise Problem("not-found", "No endpoint at this path.")
-        token = getattr(self._context.settings, terms.operator_token)
-        if token:
-            if not hmac.compare_digest(bearer(request).encode(), token.encode()):
-                raise missing_credentials(
-                    f"This endpoint is for the operator: send `{terms.operator_token}` as a Bearer token."
-                )
-        elif not is_loopback(address):
-            raise Problem("not-found", "No endpoint at this path.")
 
     def _check_plan(self, terms: Terms, caller: KeyCaller) -> None:
         entitlement = terms.entitlement

@@ -10,6 +10,7 @@ from tollhouse.accounts.keys import KeyRing, open_key_ring
 from tollhouse.accounts.plans import Plans, open_plans
 from tollhouse.accounts.subscriptions.stripe_client import StripeApi, open_stripe
 from tollhouse.accounts.wallets import WalletRegistry
+from tollhouse.admission.operator_access import OperatorAccess
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.metering.meter import CounterMeter, Meter
 from tollhouse.payments.deposits.deposits import Deposits, open_deposits
@@ -35,6 +36,7 @@ class AppContext:
     ledger: Ledger
     deposits: Deposits | None
     webhooks: Webhooks
+    operator: OperatorAccess
     per_request: PayPerRequest
     stripe: StripeApi | None
     started_at: float
@@ -69,6 +71,7 @@ async def open_context(settings: Settings, *, answers_calls: bool = True) -> Asy
             ledger=ledger,
             deposits=deposits,
             webhooks=webhooks,
+            operator=OperatorAccess(settings),
             per_request=await stack.enter_async_context(open_pay_per_request(settings, database, ledger)),
             stripe=await stack.enter_async_context(open_stripe(settings)),
             started_at=clock.seconds(),

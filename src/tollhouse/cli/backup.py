@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from msgspec import Struct
 
 from tollhouse import __version__, clock
+from tollhouse.admission.operator_access import TOKEN_FILE
 from tollhouse.cli.options import DEFAULTS, CommonOptions
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import ledger_file
@@ -26,8 +27,8 @@ CONTENTS = "backup.json"
 MAIN_FILE = "tollhouse.db"
 LEDGER_FILE = "ledger.db"
 CHAINS = {MAIN_FILE: MAIN, LEDGER_FILE: LEDGER}
-NOT_COPIED = (".lock", ".partial")
-"""Endings of files that mean nothing in another directory."""
+NOT_COPIED = (".lock", ".partial", TOKEN_FILE)
+"""Endings of files that mean nothing in another directory; a restored server makes its own token of the operator."""
 
 
 class Contents(Struct, frozen=True):

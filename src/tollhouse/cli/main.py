@@ -21,6 +21,7 @@ _COMMANDS = (
     ("ledger", "ledger", "Verify the ledger and list its entries."),
     ("evaluate", "evaluate", "Measure the serving code against labelled files."),
     ("webhooks", "webhooks", "Manage webhook endpoints and deliveries."),
+    ("operator", "operator", "Print a link that logs the operator in once."),
     ("settings", "settings", "Print the effective settings, with secrets masked."),
     ("backup", "backup", "Back up all SQLite data while the server runs."),
     ("restore", "backup", "Restore a backup into an empty data directory."),

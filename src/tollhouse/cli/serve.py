@@ -11,6 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tollhouse import app, logs
+from tollhouse.admission.operator_access import OperatorAccess, operator_root
 from tollhouse.cli.options import DEFAULTS, CommonOptions
 from tollhouse.config.loader import export, share_metrics
 from tollhouse.config.settings import Settings
@@ -33,6 +34,9 @@ def serve(
     from granian.constants import Interfaces, Loops
     from granian.log import LogLevels
 
+    from tollhouse.http.listener import BACKLOG, READING, raise_descriptor_limit, split_address
+
+    raise_descriptor_limit()
     chosen = common.settings(
         service=service or None,
         recorded=recorded,
@@ -43,6 +47,8 @@ def serve(
     logs.configure(chosen.log_level)
     asyncio.run(app.check(chosen))
     _check_port(host, port)
+    if chosen.operator_listen:
+        _check_port(*split_address(chosen.operator_listen))
     export(chosen)
     _share_metrics(chosen)
     _print_addresses(chosen)
@@ -54,11 +60,11 @@ def serve(
         interface=Interfaces.ASGI,
         loop=Loops.uvloop,
         workers=chosen.workers,
-        websockets=False,
         log_level=LogLevels.warning,
         respawn_failed_workers=True,
         workers_kill_timeout=STOP_WITHIN_SECONDS,
-        backlog=2048,
+        backlog=BACKLOG,
+        **READING,
     ).serve()
 
 
@@ -104,9 +110,14 @@ def _address(host: str, port: int) -> str:
 
 
 def _print_addresses(chosen: Settings) -> None:
+    access = OperatorAccess(chosen)
+    is_new = access.make_token()
     base = chosen.served_at
     names = app.chosen(chosen)
     print(f"Tollhouse on {base} (stop with Ctrl-C)", file=sys.stderr)
     for name in names:
         prefix = "" if chosen.service else f"/{name}"
         print(f"  {name}: {base}{prefix}/docs", file=sys.stderr)
+    print(f"  operator: {operator_root(chosen)}/operator", file=sys.stderr)
+    if is_new:
+        print(f"The operator's login, once, within the hour: {access.new_login_link()}", file=sys.stderr)

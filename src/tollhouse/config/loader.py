@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 PREFIX = "TOLLHOUSE_"
 DEFAULT_FILE = "tollhouse.toml"
+_FORMER_NAMES = {"admin_token": "operator_token"}
 _METRICS_DIR = "PROMETHEUS_MULTIPROC_DIR"
 
 
@@ -27,7 +28,7 @@ def load(config: str | None = None, sections: Sequence[type[Section]] = (), **ov
     `sections` are those that services declare.
     """
     declared = declarations([*SECTIONS, *sections])
-    values = {**_from_file(config), **from_environment(os.environ, declared)}
+    values = {**_renamed(_from_file(config)), **_renamed(from_environment(os.environ, declared))}
     values |= {name: value for name, value in overrides.items() if value is not None}
     for name in values:
         if name not in declared:
@@ -110,6 +111,14 @@ def _from_file(config: str | None) -> dict[str, Any]:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingError(f"the settings file {path} cannot be read: {error}") from None
+
+
+def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of one source, with former names replaced by those of today."""
+    for former, name in _FORMER_NAMES.items():
+        if former in values and name in values:
+            raise SettingError(f"{former}: is the former name of {name}; set only {name}")
+    return {_FORMER_NAMES.get(name, name): value for name, value in values.items()}
 
 
 def _from_text(text: str, annotation: Any) -> Any:

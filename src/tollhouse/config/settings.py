@@ -43,6 +43,17 @@ Contact = Annotated[
     str,
     Meta(pattern="^((mailto:|https://|tel:).*)?$", description="a URL that starts with mailto:, https:// or tel:"),
 ]
+OperatorToken = Annotated[
+    str,
+    Meta(pattern="^([!-~]{20,})?$", description="at least 20 characters, ASCII without spaces (`admin_token` before)"),
+]
+HostName = Annotated[
+    str,
+    Meta(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?$", description="a host, `name` or `name:port`"),
+]
+ListenAddress = Annotated[
+    str, Meta(pattern=r"^((\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5})?$", description="an address, `host:port`")
+]
 PrivateKey = Annotated[
     str, Meta(pattern="^((0x)?[0-9a-fA-F]{64})?$", description="a private key, 64 hexadecimal digits")
 ]
@@ -71,6 +82,9 @@ class ServerSettings(Section):
     services_dir: str = setting("services", "Directory of service definitions, one `NAME.toml` each")
     hosts: dict[str, str] = setting({}, "Table host name → service: the host serves that service at its root")
     public_url: HttpUrl = setting("", "Public URL of the server's root, used in links and descriptions")
+    allowed_hosts: tuple[HostName, ...] = setting(
+        (), "More hosts that open the operator's pages: `name` or `name:port`"
+    )
     served_at: str = setting("", "Local URL of the server, used in links without `public_url`; `serve` sets it")
     trusted_proxies: str = setting("", "Networks whose `X-Forwarded-For` is trusted, separated by commas")
     workers: PositiveInt = setting(1, "Number of processes that handle requests")
@@ -78,7 +92,9 @@ class ServerSettings(Section):
     recorded: bool | None = setting(None, "`true`: recorded data only; `false`: live data only; unset: both")
     request_deadline_seconds: PositiveFloat = setting(10.0, "Time limit for receiving a request body")
     body_limit_bytes: PositiveInt = setting(1_048_576, "Maximum size of a request body")
-    admin_token: str = setting("", "Bearer token that opens `/metrics`; empty: this machine only", "secret")
+    operator_token: OperatorToken = setting("", "Token of the operator; empty: made at the first start", "secret")
+    operator_listen: ListenAddress = setting("", "`host:port` where alone the operator's pages and `/metrics` are")
+    metrics_open: bool = setting(False, "Show `/metrics` without the operator's token")
     contact: Contact = setting("", "Where to report security problems; empty: derived from `public_url`")
     log_level: LogLevel = setting("info", "`debug` (every request), `info`, `warning` or `error`")
     failpoint: Failpoint = setting("", "For crash tests: the place at which the process exits")

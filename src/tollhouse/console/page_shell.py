@@ -76,12 +76,14 @@ class PageFiles:
 class PageShell(Struct, frozen=True):
     """What the pages of one host share: where its services are mounted, its navigation, and its files.
 
-    `keyed_call` is the path of an example call that needs a key, empty where the host has none.
+    `footer` are the links at the foot of every page. `keyed_call` is the path of an example call that needs a key,
+    empty where the host has none.
     """
 
     prefixes: dict[str, str]
     keyed_call: str
     links: tuple[Link, ...]
+    footer: tuple[Link, ...]
     files: PageFiles
 
     def page(self, path: str, title: str, main: str, scripts: Sequence[str] = (), facts: Any = None) -> Response:
@@ -97,6 +99,7 @@ class PageShell(Struct, frozen=True):
             title=html.escape(title),
             files=address,
             navigation="".join(_entry(link, path) for link in self.links),
+            footer=" · ".join(f'<a href="{link.path}">{html.escape(link.text)}</a>' for link in self.footer),
             services=html.escape(json.dumps(self.prefixes)),
             keyed_call=html.escape(self.keyed_call),
             facts=html.escape(json.dumps(facts)),

@@ -1,4 +1,4 @@
-"""The pages of a host: those its services declare, those of accounts and the operator, and lists of page groups."""
+"""The pages of a host: those its services declare, those of accounts, and lists of page groups."""
 
 import html
 import re
@@ -38,12 +38,14 @@ def build_page_shell(settings: Settings, services: Sequence[Service], prefixes: 
     mounted = dict(zip((service.name for service in services), prefixes, strict=True))
     calls = [(one, call) for one in services if one.front_page for call in one.front_page.example_calls]
     keyed_call = next((f"{mounted[one.name]}{call}" for one, call in calls if needs_key(one, call)), "")
-    return PageShell(mounted, keyed_call, tuple(links), PageFiles(page.file.parent for page in pages))
+    footer = [Link("/llms.txt", "llms.txt"), *([] if settings.operator_listen else [Link("/operator", "Operator")])]
+    files = PageFiles(page.file.parent for page in pages)
+    return PageShell(mounted, keyed_call, tuple(links), tuple(footer), files)
 
 
 def console_pages(settings: Settings, services: Sequence[Service], shell: PageShell) -> list[Endpoint]:
     """Every page except the front page and the guide, and the files they load."""
-    own = [*account_pages(settings, services), operator_page(settings)]
+    own = account_pages(settings, services)
     groups: dict[PageGroup, list[tuple[Service, Page]]] = {}
     declared = [(service, page) for service in services for page in service.pages]
     for service, page in declared:
@@ -69,15 +71,6 @@ def account_pages(settings: Settings, services: Sequence[Service]) -> list[Page]
             facts={**_wallet_facts(settings), "service": sold[0] if sold else ""},
         ),
     ]  # fmt: skip
-
-
-def operator_page(settings: Settings) -> Page:
-    """The operator's page. It is served everywhere; its data needs the operator's token."""
-    facts = {"needs_token": bool(settings.admin_token)}
-    parameters = ("account", "state")
-    return Page(
-        "/operator", "Operator", "Operator", _FILES / "operator.html", ("operator.js",), (), parameters, facts=facts
-    )
 
 
 def client_samples(prefix: str) -> list[dict[str, str]]:

@@ -71,7 +71,7 @@ def _section(endpoint: Endpoint, document: Json) -> str:
 
 def _access(terms: Terms) -> str:
     if terms.opens_to == "operator":
-        return f"Access: the operator, with the token in the setting `{terms.operator_token}`."
+        return f"Access: the operator, with the token in the setting `{terms.operator_setting}`."
     if terms.opens_to == "anyone":
         return "Access: anyone."
     tier = f"whose plan includes `{terms.entitlement}`" if terms.entitlement else "of any plan"

@@ -1,6 +1,7 @@
-"""The endpoints at the root of a host: the list of services, the console, metrics, and the operator's API."""
+"""The endpoints at the root of a host: the list of services, the console, and what only the operator opens."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,16 +12,13 @@ from tollhouse.config.settings import Settings
 from tollhouse.console.guide import Guide
 from tollhouse.console.home_page import home_page
 from tollhouse.console.operator import operator_endpoints
-from tollhouse.console.page_shell import HERE, PageShell
+from tollhouse.console.page_shell import HERE, Link, PageFiles, PageShell
 from tollhouse.console.pages import build_page_shell, console_pages
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.response import compute_etag
-from tollhouse.http.server import exposition
 from tollhouse.http.service import Service
 from tollhouse.http.service_endpoints import file_operation
-from tollhouse.http.terms import FREE, OPERATOR
-
-METRICS = "text/plain; version=0.0.4; charset=utf-8"
+from tollhouse.http.terms import FREE
 
 _SWAGGER_ALLOWED = (
     b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -39,21 +37,29 @@ def front_service(
     """The endpoints at the root, beside those of the services under `prefixes` and of `accounts` at the root."""
     shell = build_page_shell(settings, services, prefixes)
 
-    async def metrics(_request: Request[None, None]) -> Response:
-        return Response(exposition(), METRICS, cache_control="no-store")
-
     async def status() -> dict[str, Any]:
         return {"status": "ok"}
 
     endpoints = [
         _index(settings, services, shell),
-        Endpoint("getMetrics", "GET", "/metrics", "Metrics", metrics, OPERATOR,
-                 responses={"text/plain": {}}, is_described=False),
         *console_pages(settings, services, shell),
         *Guide(settings, [*services, *([accounts] if accounts else [])], shell).endpoints(),
-        *operator_endpoints(context, services),
-    ]  # fmt: skip
+        *([] if settings.operator_listen else operator_endpoints(context, services, shell)),
+    ]
     return Service("front", "Tollhouse", __version__, "", endpoints, status, {"type": "object"})
+
+
+def operator_service(context: AppContext, services: Sequence[Service]) -> Service:
+    """The endpoints of the operator's own listener; its page stands at the root as well."""
+    shell = PageShell({}, "", (Link("/operator", "Operator"),), (), PageFiles([]))
+    endpoints = operator_endpoints(context, services, shell)
+    root = [replace(each, id="page /", path="/") for each in endpoints if each.path == "/operator"]
+
+    async def status() -> dict[str, Any]:
+        return {"status": "ok"}
+
+    endpoints += [*root, *shell.files.endpoints()]
+    return Service("operator", "Tollhouse: operator", __version__, "", endpoints, status, {"type": "object"})
 
 
 def api_docs_pages() -> list[Endpoint]:

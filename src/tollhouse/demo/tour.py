@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from tollhouse.admission.context import open_context
+from tollhouse.admission.operator_access import OperatorAccess
 from tollhouse.client import Agent, Payer
 from tollhouse.demo.environment import EMAIL, OPERATOR, Environment
 from tollhouse.demo.printer import Printer, shortened
@@ -209,6 +210,6 @@ async def addresses(environment: Environment) -> list[tuple[str, str]]:
         ("chat, alerts", f"{environment.root}/ask  {environment.root}/alerts"),
         ("enterprise key", await environment.enterprise_key()),
         ("wallet", f"{environment.root}/wallet?address={environment.agent.address}"),
-        ("operator", f"{environment.root}/operator  (open to this machine, for no admin_token is set)"),
+        ("operator", OperatorAccess(environment.settings).new_login_link()),
         ("reference", f"{environment.root}/defense/docs  and under each service"),
     ]

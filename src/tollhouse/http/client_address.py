@@ -23,12 +23,6 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[IPv4Network 
     return str(IPv6Network((current, 64), strict=False)) if isinstance(current, IPv6Address) else str(current)
 
 
-def is_loopback(address: str) -> bool:
-    """Whether the address is a loopback address."""
-    parsed = _parsed(address.partition("/")[0])
-    return parsed is not None and (parsed.is_loopback or address == "::/64")
-
-
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> IPv4Address | IPv6Address | None:
     try:

@@ -95,7 +95,7 @@ def _credentials(operation: Endpoint) -> dict[str, str]:
         return {"Authorization": f"Bearer ${KEY}"}
     if operation.terms.opens_to == "operator":
         # The variable that the server itself is started with.
-        return {"Authorization": f"Bearer $TOLLHOUSE_{operation.terms.operator_token.upper()}"}
+        return {"Authorization": f"Bearer $TOLLHOUSE_{operation.terms.operator_setting.upper()}"}
     return {}
 
 

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
+from ipaddress import IPv6Address
 from random import getrandbits
 from typing import Any
 from urllib.parse import unquote
@@ -15,6 +17,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._~-]{1,128}")
+_HOST = re.compile(r"(?:[A-Za-z0-9._~-]+|\[([0-9A-Fa-f:.]+)\])(?::([0-9]{0,5}))?")
 
 
 class HttpRequest:
@@ -23,9 +26,11 @@ class HttpRequest:
     __slots__ = (
         "_disconnect",
         "has_reader",
+        "has_version_1_0",
         "headers",
         "headers_bytes",
         "id",
+        "listening",
         "method",
         "path",
         "peer",
@@ -38,6 +43,8 @@ class HttpRequest:
         self.query: bytes = scope["query_string"]
         self.path: str = _path(scope)
         self.peer: str = scope["client"][0] if scope.get("client") else ""
+        self.listening: str = scope["server"][0] if scope.get("server") else ""
+        self.has_version_1_0: bool = scope.get("http_version", "") in {"1", "1.0"}
         self.receive = receive
         self.has_reader = False
         self._disconnect: asyncio.Task[None] | None = None
@@ -94,6 +101,7 @@ def _path(scope: Scope) -> str:
 
 HEADERS_LIMIT_BYTES = 16_384
 ADDRESS_LIMIT_BYTES = 8_192
+LAST_PORT = 65_535
 DRAINED_BYTES = 1_048_576
 DRAIN_SECONDS = 1.0
 
@@ -104,6 +112,25 @@ def check_head(request: HttpRequest) -> None:
         raise Problem("uri-too-long", f"The path and query may have at most {ADDRESS_LIMIT_BYTES} bytes.")
     if request.headers_bytes > HEADERS_LIMIT_BYTES:
         raise Problem("headers-too-large", f"The headers may have at most {HEADERS_LIMIT_BYTES} bytes together.")
+
+
+def check_host(request: HttpRequest) -> None:
+    """Raises Problem `invalid-request` unless there is exactly one valid `Host`, which HTTP/1.0 may leave out."""
+    host = request.header(b"host")
+    # Two headers were joined with a comma, which no host contains.
+    if not _is_host(host) and (host or not request.has_version_1_0):
+        raise Problem("invalid-request", "Send exactly one valid `Host` header (RFC 9112, section 3.2).")
+
+
+@lru_cache(maxsize=256)
+def _is_host(text: str) -> bool:
+    match = _HOST.fullmatch(text)
+    if match is None or int(match[2] or 0) > LAST_PORT:
+        return False
+    try:
+        return match[1] is None or IPv6Address(match[1]) is not None
+    except ValueError:
+        return False
 
 
 def check_content_encoding(request: HttpRequest) -> None:

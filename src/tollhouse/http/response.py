@@ -125,8 +125,9 @@ _COMPRESSIBLE = (
 _CODINGS = ("zstd", "br", "gzip")
 
 _READABLE_BY_PAGES = (
-    b"ETag, Link, Location, RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-Credits-Tier, "
-    b"X-RateLimit-Limit, X-RateLimit-Remaining, X-Request-Id, Payment-Required, Payment-Response, X-Payment-Response"
+    b"Content-Disposition, ETag, Link, Location, Mcp-Session-Id, PAYMENT-REQUIRED, PAYMENT-RESPONSE, RateLimit, "
+    b"RateLimit-Policy, Retry-After, WWW-Authenticate, X-Credits-Tier, X-PAYMENT-RESPONSE, X-RateLimit-Limit, "
+    b"X-RateLimit-Remaining, X-Request-Id"
 )
 _ALWAYS = (
     (b"vary", b"Accept, Accept-Encoding"),

@@ -1,7 +1,7 @@
 """Routing: finds the endpoint of a path and method, and calls its handler."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -63,9 +63,9 @@ class Router:
             )
         return route, parameters
 
-    def allowed(self, path: str) -> list[str]:
-        """The methods of a path. Raises Problem `not-found`."""
-        return allowed_methods(self._at(path)[0])
+    def routes(self, path: str) -> Mapping[str, Route]:
+        """The routes of a path by method. Raises Problem `not-found`."""
+        return self._at(path)[0]
 
     def _methods(self, template: str) -> Methods:
         if "{" not in template:
@@ -90,7 +90,7 @@ class Router:
         raise Problem("not-found", "No endpoint at this path.")
 
 
-def allowed_methods(methods: Methods) -> list[str]:
+def allowed_methods(methods: Mapping[str, Route]) -> list[str]:
     """The value of `Allow`: GET implies HEAD, and OPTIONS always works."""
     return sorted({*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])})
 

@@ -1,8 +1,10 @@
 """The ASGI application: one request in, one response out; start-up, shutdown, metrics and request logs."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from time import perf_counter
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
@@ -13,9 +15,9 @@ from tollhouse.config.loader import shares_metrics
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Response
-from tollhouse.http.request import HttpRequest, Receive, Scope, Send, check_head, drain_body
+from tollhouse.http.request import HttpRequest, Receive, Scope, Send, check_head, check_host, drain_body
 from tollhouse.http.response import render_problem, send_response
-from tollhouse.http.router import Admission, Admitted, Call, Route, Router
+from tollhouse.http.router import Admission, Admitted, Call, Route, Router, allowed_methods
 from tollhouse.logs import logger
 
 log = logger("http")
@@ -68,37 +70,42 @@ def exposition() -> bytes:
     return generate_latest(registry)
 
 
-_SENT_BY_PAGES = (
-    b"Accept, Authorization, Content-Type, If-None-Match, X-Agent-Address, X-Agent-Nonce, X-Agent-Signature, "
-    b"X-Payment, Payment-Signature, X-Request-Id"
-)
-_PREFLIGHT = (
-    (b"access-control-allow-headers", _SENT_BY_PAGES),
-    (b"access-control-max-age", b"86400"),
-)  # fmt: skip
+_HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+(?:[ \t]*,[ \t]*[A-Za-z0-9!#$%&'*+.^_`|~-]+)*")
 
 
 class Server:
-    """Handles every request. `hosts` gives a host name its own router; any other host gets `router`."""
+    """Handles every request. `hosts` gives a host name its own router; any other host gets `router`.
 
-    def __init__(self, settings: Settings, admission: Admission, router: Router, hosts: Mapping[str, Router]) -> None:
+    `operator_router` answers the requests on the listener of the operator.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        admission: Admission,
+        router: Router,
+        hosts: Mapping[str, Router],
+        operator_router: Router | None = None,
+    ) -> None:
         self._settings = settings
         self._admission = admission
         self._router = router
         self._hosts = hosts
+        self._operator_router = operator_router or Router()
         self._logs_all = settings.log_level == "debug"
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send, *, is_for_operator: bool = False) -> None:
         """Handle one HTTP request; never raises for anything a client can send."""
         begun = perf_counter()
         request = HttpRequest(scope, receive)
         route: Route | None = None
         try:
+            check_host(request)
             check_head(request)
             host = request.header(b"host").partition(":")[0].lower() if self._hosts else ""
-            router = self._hosts.get(host, self._router)
+            router = self._operator_router if is_for_operator else self._hosts.get(host, self._router)
             if request.method == "OPTIONS":
-                admitted = Admitted(_options(router.allowed(request.path)))
+                admitted = Admitted(_options(router.routes(request.path), request))
             else:
                 route, parameters = router.find(request)
                 admitted = await self._admission.admit(Call(self._settings, request, route, parameters))
@@ -134,11 +141,19 @@ async def _send_paid(admitted: Admitted, request: HttpRequest, send: Send) -> in
     return status
 
 
-def _options(allowed: Sequence[str]) -> Response:
-    methods = ", ".join(allowed).encode()
-    return Response(
-        b"", "text/plain", headers=((b"allow", methods), (b"access-control-allow-methods", methods), *_PREFLIGHT)
-    )
+def _options(routes: Mapping[str, Route], request: HttpRequest) -> Response:
+    """The methods of a path, and what a page of another origin may send: everything, except to the operator."""
+    methods = ", ".join(allowed_methods(routes)).encode()
+    headers = [(b"allow", methods)]
+    if not any(route.endpoint.terms.opens_to == "operator" for route in routes.values()):
+        requested = request.header(b"access-control-request-headers").strip()
+        sent = requested if _HEADER_NAMES.fullmatch(requested) else "*, Authorization"
+        headers += [
+            (b"access-control-allow-methods", methods),
+            (b"access-control-allow-headers", sent.encode()),
+            (b"access-control-max-age", b"86400"),
+        ]
+    return Response(b"", "text/plain", headers=tuple(headers))
 
 
 DRAIN_SECONDS = 30.0
@@ -147,10 +162,14 @@ Serving = Callable[[], AbstractAsyncContextManager[Server]]
 
 
 class Application:
-    """The ASGI application. `serving` builds the server and closes it."""
+    """The ASGI application. `serving` builds the server and closes it.
 
-    def __init__(self, serving: Serving) -> None:
+    With `operator_listen` (`host:port`) it listens there as well, for the operator.
+    """
+
+    def __init__(self, serving: Serving, operator_listen: str = "") -> None:
         self._serving = serving
+        self._operator_listen = operator_listen
         self._server: Server | None = None
         self._in_flight = 0
         self._idle = asyncio.Event()
@@ -160,22 +179,31 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI 3."""
         if scope["type"] == "http":
-            assert self._server is not None, "the server sent a request before start-up was complete"
-            self._in_flight += 1
-            try:
-                await self._server.handle(scope, receive, send)
-            finally:
-                self._in_flight -= 1
-                if not self._in_flight:
-                    self._idle.set()
+            await self._handle(scope, receive, send, is_for_operator=False)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send, *, is_for_operator: bool) -> None:
+        assert self._server is not None, "the server sent a request before start-up was complete"
+        self._in_flight += 1
+        try:
+            await self._server.handle(scope, receive, send, is_for_operator=is_for_operator)
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.set()
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         async with AsyncExitStack() as stack:
             try:
                 self._server = await stack.enter_async_context(self._serving())
+                if self._operator_listen:
+                    # Commands that serve nothing import this module, too.
+                    from tollhouse.http.listener import listening
+
+                    handle = partial(self._handle, is_for_operator=True)
+                    await stack.enter_async_context(listening(self._operator_listen, handle))
             except Exception as error:
                 log.exception("start-up failed")
                 await send({"type": "lifespan.startup.failed", "message": str(error)})

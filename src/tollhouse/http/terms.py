@@ -7,6 +7,8 @@ from msgspec import Struct
 # The price of a call signed by a registered wallet (document 1, section 8).
 AGENT_CALL_MICROS = 10_000
 
+OperatorSetting = Literal["operator_token", "x402_facilitator_auth"]
+
 
 class Terms(Struct, frozen=True):
     """`opens_to` the holder of an API key, the operator, or anyone.
@@ -17,8 +19,8 @@ class Terms(Struct, frozen=True):
     where no key is needed. `agent_price_micros`: the price in micro-USD for a registered wallet that signs the call;
     None where wallets may not call. `request_price_micros`: the price of each request beyond the allowance (x402).
     With `allowance` named, that is an allowance of its own, of `free_per_day` requests, instead of the server's.
-    `operator_token` names the setting whose Bearer token the operator sends; while it is empty, only this machine may
-    call.
+    `operator_setting` names the setting whose Bearer token the operator sends; while it is empty, the operator's token
+    is sent.
     """
 
     opens_to: Literal["anyone", "key", "operator"]
@@ -29,7 +31,7 @@ class Terms(Struct, frozen=True):
     request_price_micros: int | None = None
     allowance: str = ""
     free_per_day: int = 0
-    operator_token: Literal["admin_token", "x402_facilitator_auth"] = "admin_token"  # noqa: S105 - a setting's name
+    operator_setting: OperatorSetting = "operator_token"
 
     @property
     def credit_price_micros(self) -> int | None:

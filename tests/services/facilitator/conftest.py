@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import httpx2
 import pytest
 
-from tests.http.conftest import asgi_client
 from tests.payments.x402.paying import PAYER
 from tollhouse import app
 from tollhouse.config.settings import Settings
@@ -20,6 +20,7 @@ from tollhouse.services.facilitator.service import open_facilitator
 from tollhouse.storage.database import open_database
 
 SETTLING = ACCOUNTS[4]
+OPERATORS_TOKEN = "the-operators-own-token"
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def serve(data_dir, monkeypatch, chain):
 
     @asynccontextmanager
     async def served(node: ChainClient | None = None, **told: object) -> AsyncIterator[Server]:
-        whole = {"x402_facilitator_key": SETTLING.private_key} | told
+        whole = {"x402_facilitator_key": SETTLING.private_key, "operator_token": OPERATORS_TOKEN} | told
         settings = Settings(
             data_dir=str(data_dir), service="facilitator", background_work=False, evm_rpc_url=chain.url, **whole
         )
@@ -53,13 +54,16 @@ def serve(data_dir, monkeypatch, chain):
 
 @pytest.fixture
 async def client(serve):
-    async with serve() as gate, asgi_client(gate.handle) as client:
+    async with serve() as gate, operators(gate) as client:
         yield client
 
 
-@asynccontextmanager
-async def from_afar(gate):
-    """A client at an address that is not this machine's."""
-    transport = httpx2.ASGITransport(app=gate.handle, client=("203.0.113.9", 4711))
-    async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
-        yield client
+def operators(gate: Server) -> httpx2.AsyncClient:
+    """A client that sends the operator's token."""
+    return stranger(gate, headers={"Authorization": f"Bearer {OPERATORS_TOKEN}"})
+
+
+def stranger(gate: Server, address: str = "127.0.0.1", **options: Any) -> httpx2.AsyncClient:
+    """A client at this address that sends no token."""
+    transport = httpx2.ASGITransport(app=gate.handle, client=(address, 4711))
+    return httpx2.AsyncClient(transport=transport, base_url="http://test", **options)

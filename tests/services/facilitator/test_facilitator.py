@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from tests.http.conftest import asgi_client
 from tests.payments.settlement.looking import reverted, seller_holds, sent
 from tests.payments.x402.paying import (
     FACTORY,
@@ -21,7 +20,7 @@ from tests.payments.x402.paying import (
     v1,
     v2,
 )
-from tests.services.facilitator.conftest import SETTLING, from_afar
+from tests.services.facilitator.conftest import OPERATORS_TOKEN, SETTLING, operators, stranger
 from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.x402.settlement.remote import RemoteFacilitator
@@ -65,10 +64,10 @@ async def test_payment_is_verified_and_then_settled(chain, client, make, network
 async def test_wallet_that_is_not_there_yet_pays_where_its_factory_is_named(chain, serve):
     payment = from_unmade_wallet()
     await chain.fund_usdc(read(payment).payer, PRICE)
-    async with serve() as gate, asgi_client(gate.handle) as client:
+    async with serve() as gate, operators(gate) as client:
         for path in ("/verify", "/settle"):
             assert "eip6492_factory_not_allowed" in str(await asked(client, path, payment))
-    async with serve(x402_6492_factories=(FACTORY,)) as gate, asgi_client(gate.handle) as client:
+    async with serve(x402_6492_factories=(FACTORY,)) as gate, operators(gate) as client:
         assert (await asked(client, "/verify", payment))[1]["isValid"] is True
         assert (await asked(client, "/settle", payment))[1]["success"] is True
     assert await seller_holds(chain) == PRICE
@@ -223,7 +222,7 @@ async def test_supported_says_what_is_settled_and_by_whom(client):
 
 async def test_node_out_of_reach_is_told_in_the_standards_form_and_sends_nothing(serve):
     node = ChainClient("http://127.0.0.1:1/", Limits(deadline_seconds=0.5))
-    async with serve(node=node) as gate, asgi_client(gate.handle) as client:
+    async with serve(node=node) as gate, operators(gate) as client:
         status, told = await asked(client, "/verify", v1())
         assert (status, told["isValid"], told["invalidReason"]) == (502, False, "unexpected_verify_error")
         status, told = await asked(client, "/settle", v1())
@@ -232,7 +231,7 @@ async def test_node_out_of_reach_is_told_in_the_standards_form_and_sends_nothing
 
 
 async def test_server_without_a_key_settles_nothing_and_says_so(serve):
-    async with serve(x402_facilitator_key="") as gate, asgi_client(gate.handle) as client:
+    async with serve(x402_facilitator_key="") as gate, operators(gate) as client:
         answer = await client.post("/settle", json=body(v1()))
         assert (answer.status_code, answer.json()["code"]) == (503, "not-configured")
         assert (await client.get("/supported")).json() == {"kinds": [], "extensions": [], "signers": {}}
@@ -240,16 +239,19 @@ async def test_server_without_a_key_settles_nothing_and_says_so(serve):
 
 
 async def test_strangers_spend_none_of_the_operators_gas(chain, serve):
-    async with serve() as gate, from_afar(gate) as client:
-        for path in ("/verify", "/settle"):
-            answer = await client.post(path, json=body(v1()))
-            assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
-        assert (await client.get("/supported")).status_code == 200
+    async with serve() as gate:
+        # A proxy on the server's own machine calls from the first address whoever asks it.
+        for address in ("127.0.0.1", "::1", "203.0.113.9"):
+            async with stranger(gate, address) as client:
+                for path in ("/verify", "/settle"):
+                    answer = await client.post(path, json=body(v1()))
+                    assert (answer.status_code, answer.json()["code"]) == (401, "missing-credentials")
+                assert (await client.get("/supported")).status_code == 200
     assert await seller_holds(chain) == 0
 
 
 async def test_token_lets_in_whoever_sends_it_and_nobody_else(chain, serve):
-    async with serve(x402_facilitator_auth="open-sesame") as gate, from_afar(gate) as client:
+    async with serve(x402_facilitator_auth="open-sesame") as gate, stranger(gate) as client:
         for sent_token in ("", "Bearer wrong", "Bearer "):
             headers = {"Authorization": sent_token} if sent_token else {}
             answer = await client.post("/settle", json=body(v1()), headers=headers)
@@ -270,8 +272,8 @@ async def test_address_is_limited(client, monkeypatch):
 
 
 async def test_our_own_client_of_a_facilitator_settles_through_it(chain, serve):
-    async with serve() as gate, asgi_client(gate.handle) as client:
-        remote = RemoteFacilitator("http://test/", "", chain.client, RESOURCE.url)
+    async with serve() as gate, operators(gate) as client:
+        remote = RemoteFacilitator("http://test/", OPERATORS_TOKEN, chain.client, RESOURCE.url)
         await remote._client.aclose()
         remote._client = client
         assert await remote.unsupported_versions(REQUIREMENT) == []

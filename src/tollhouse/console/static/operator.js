@@ -1,30 +1,33 @@
-// The operator's page. The token stays in this tab.
+// The operator's page. The session is a cookie that no script can read; the token is not kept.
 import { bars, byId, el, facts, fill, announce } from "./dom.js";
-import { call, facts as known, query, token } from "./server.js";
+import { call, query } from "./server.js";
 import { counted, day, lasted, moment, number, errorNotice } from "./format.js";
 
-const fetchPart = async (path, options = {}) => (await call("", `/operator/api/${path}`, { bearer: token.get(), ...options })).members;
+const fetchPart = async (path, options = {}) => (await call("", `/operator/api/${path}`, options)).members;
 
-byId("token").value = token.get();
-byId("open").hidden = !known.needs_token;
-byId("open").addEventListener("submit", (event) => {
+byId("open").addEventListener("submit", async (event) => {
   event.preventDefault();
-  token.set(byId("token").value.trim());
+  const bearer = byId("token").value.trim();
+  byId("token").value = "";
+  try {
+    await fetchPart("session", { method: "POST", bearer });
+  } catch (error) {
+    return fill(byId("trouble"), errorNotice(error));
+  }
   open();
 });
-if (token.get() || !known.needs_token) open();
+byId("leave").addEventListener("click", async () => {
+  await fetchPart("session", { method: "DELETE" });
+  location.reload();
+});
+open();
 
 async function open() {
-  try {
-    showRevenue(await fetchPart("revenue"));
-  } catch (error) {
-    byId("figures").hidden = true;
-    const text = error.status === 404 ? el("p", { class: "notice" }, "Without a token, these figures are shown only on the server's own machine. Set admin_token, restart the server, and enter the token here.") : errorNotice(error);
-    return fill(byId("trouble"), text);
-  }
+  const isOpen = Boolean((await fetchPart("session")).expires_at);
+  byId("open").hidden = isOpen;
+  byId("figures").hidden = !isOpen;
   fill(byId("trouble"));
-  byId("figures").hidden = false;
-  await Promise.all([part("sources", showSources), part("deliveries", () => showDeliveries("")), part("ledger", () => showLedger(""))]);
+  if (isOpen) await Promise.all([part("revenue", async () => showRevenue(await fetchPart("revenue"))), part("sources", showSources), part("deliveries", () => showDeliveries("")), part("ledger", () => showLedger(""))]);
 }
 
 async function part(id, show) {

@@ -4,7 +4,6 @@ const root = document.documentElement;
 // The root, "", has the endpoints of accounts: keys, wallets, checkout.
 const BASES = { "": "", ...JSON.parse(root.dataset.services) };
 const KEY = "tollhouse-key";
-const TOKEN = "tollhouse-operator";
 const responses = new Map();
 
 export const facts = JSON.parse(root.dataset.facts);
@@ -20,10 +19,6 @@ export const key = {
   get: () => sessionStorage.getItem(KEY) || "",
   set: (text) => { responses.clear(); sessionStorage.setItem(KEY, text); },
   forget: () => { responses.clear(); sessionStorage.removeItem(KEY); },
-};
-export const token = {
-  get: () => sessionStorage.getItem(TOKEN) || "",
-  set: (text) => sessionStorage.setItem(TOKEN, text),
 };
 
 /** An error response. `problem` is its body (RFC 9457). */

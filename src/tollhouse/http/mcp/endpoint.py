@@ -17,6 +17,7 @@ from tollhouse import __version__
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Request, Response
+from tollhouse.http.hosts import OwnHosts
 from tollhouse.http.mcp import tools
 from tollhouse.http.request import HttpRequest, check_head
 from tollhouse.http.response import render_problem
@@ -72,6 +73,7 @@ class McpEndpoint:
 
     def __init__(self, settings: Settings, admission: Admission, service: Service, prefix: str) -> None:
         self._settings = settings
+        self._hosts = OwnHosts(settings)
         self._admission = admission
         self._service = service
         self._routes = {each.id: Route(service, each, prefix) for each in service.endpoints if each.is_tool}
@@ -86,6 +88,7 @@ class McpEndpoint:
         """Answer one message."""
         request = rpc_request.http
         assert request is not None, "a request over HTTP"
+        self._hosts.check_browser(request)
         identity: int | str | None = None
         try:
             message = _message(rpc_request.body)

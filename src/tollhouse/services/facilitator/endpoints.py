@@ -41,7 +41,7 @@ from tollhouse.services.facilitator.types import (
 
 log = logger("services.facilitator")
 
-OPERATOR_ONLY = Terms("operator", operator_token="x402_facilitator_auth")  # noqa: S106 - a setting's name
+OPERATOR_ONLY = Terms("operator", operator_setting="x402_facilitator_auth")
 """The token is the one that a server with `x402_facilitator_url` sends: the same setting on both sides."""
 PER_MINUTE = 6_000
 """Requests of each kind from one address: enough for a busy resource server, and a limit on calls to the node."""
