@@ -101,9 +101,13 @@ def signed_headers(account, message, nonce=NONCE):
     return AgentHeaders(account.address, nonce, signature)
 
 
+async def caller_of(ring, path, headers):
+    return await ring.caller(ring.signed_by(path, "", headers))
+
+
 async def test_signed_call_of_a_registered_wallet_is_its_agents(ring):
     made = await ring.register(ACCOUNT.address)
-    caller = await ring.signer("/feeds/stories", "", signed_headers(ACCOUNT, f"service:/feeds/stories:{NONCE}"))
+    caller = await caller_of(ring, "/feeds/stories", signed_headers(ACCOUNT, f"service:/feeds/stories:{NONCE}"))
     assert caller == WalletCaller(made.agent_id, ACCOUNT.address)
     assert caller.subject == made.agent_id
 
@@ -111,15 +115,15 @@ async def test_signed_call_of_a_registered_wallet_is_its_agents(ring):
 async def test_prefix_is_the_operators(database):
     ring = WalletRegistry(database, "acme")
     await ring.register(ACCOUNT.address)
-    assert await ring.signer("/chat", "", signed_headers(ACCOUNT, f"acme:/chat:{NONCE}"))
+    assert await caller_of(ring, "/chat", signed_headers(ACCOUNT, f"acme:/chat:{NONCE}"))
     with pytest.raises(Problem, match="did not sign"):
-        await ring.signer("/chat", "", signed_headers(ACCOUNT, f"service:/chat:{NONCE}"))
+        await caller_of(ring, "/chat", signed_headers(ACCOUNT, f"service:/chat:{NONCE}"))
 
 
 async def test_good_signature_of_an_unregistered_wallet_says_where_to_register(ring):
     await ring.register(ACCOUNT.address)
     with pytest.raises(Problem, match=r"not registered\. Register it with POST /api/agent/register") as raised:
-        await ring.signer("/feeds/stories", "", signed_headers(OTHER, f"service:/feeds/stories:{NONCE}"))
+        await caller_of(ring, "/feeds/stories", signed_headers(OTHER, f"service:/feeds/stories:{NONCE}"))
     assert (raised.value.status, raised.value.code) == (401, "invalid-signature")
     assert OTHER.address in raised.value.detail
     assert raised.value.headers["WWW-Authenticate"].startswith("Agent ")

@@ -9,8 +9,10 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 
 from tests.http.conftest import ThingBody, asgi_client
+from tollhouse.accounts.keys import new_key
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
+from tollhouse.caller import WalletCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
@@ -22,6 +24,7 @@ from tollhouse.http.terms import KEY_OR_AGENT, KEY_UNMETERED
 from tollhouse.payments.ledger.types import TREASURY, Transfer, agent_account
 
 PRICE = 10_000
+FAILURES = 40
 WALLET = Account.from_key(b"\x07" * 32)
 
 
@@ -78,7 +81,8 @@ class House:
 @pytest.fixture
 async def house(database_url, tmp_path):
     desk = Desk()
-    settings = Settings(data_dir=str(tmp_path), database_url=database_url.replace("+aiosqlite", ""))
+    url = database_url.replace("+aiosqlite", "")
+    settings = Settings(data_dir=str(tmp_path), database_url=url, failed_attempts_per_minute=FAILURES)
     async with open_context(settings) as context:
         router = Router()
         router.mount(Service("desk", "Desk", "1", "", desk.operations(), _health, {}), "/mounted")
@@ -166,15 +170,18 @@ async def test_unregistered_wallet_is_told_to_register(house):
     assert "/api/agent/register" in answer.json()["detail"]
 
 
-async def test_small_balance_is_told_and_the_nonce_is_used_up(house):
+async def test_wallet_without_money_is_refused_leaves_no_row_and_keeps_its_nonce(house):
     await house.deposit(PRICE - 1)
+    rows = (await house.context.ledger.verify()).transfers
     headers = signed("/page")
-    answer = await house.call(headers=headers)
-    assert code_of(answer, 402) == "insufficient-balance"
-    assert (answer.json()["balance_usd"], answer.json()["price_usd"]) == ("0.009999", "0.01")
+    for _ in range(3):
+        answer = await house.call(headers=headers)
+        assert code_of(answer, 402) == "insufficient-balance"
+        assert (answer.json()["balance_usd"], answer.json()["price_usd"]) == ("0.009999", "0.01")
+    assert (await house.context.ledger.verify()).transfers == rows
     await house.deposit(PRICE)
-    assert code_of(await house.call(headers=headers), 401) == "nonce-reused"
-    assert await house.balance() == 2 * PRICE - 1
+    assert (await house.call(headers=headers)).status_code == 200
+    assert await house.balance() == PRICE - 1
 
 
 async def test_refused_call_takes_nothing_of_the_minute(house):
@@ -183,17 +190,74 @@ async def test_refused_call_takes_nothing_of_the_minute(house):
     assert (await house.call()).headers["x-ratelimit-remaining"] == "999"
 
 
-@pytest.mark.parametrize(
-    "failure", [Problem("not-found", "No."), Problem("upstream-unavailable", "No.", upstream="x"), ZeroDivisionError()]
-)
-async def test_failed_call_costs_nothing_and_uses_its_nonce(house, failure):
+async def test_call_refused_by_its_handler_costs_nothing_and_uses_its_nonce(house):
     await house.deposit(PRICE)
-    house.desk.raises = failure
+    house.desk.raises = Problem("not-found", "No.")
     headers = signed("/page")
-    assert (await house.call(headers=headers)).status_code >= 400
+    assert (await house.call(headers=headers)).status_code == 404
     house.desk.raises = None
     assert code_of(await house.call(headers=headers), 401) == "nonce-reused"
     assert await house.balance() == PRICE
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [Problem("upstream-unavailable", "No.", upstream="x"), Problem("rate-limited", "Later."), ZeroDivisionError()],
+)
+async def test_call_that_failed_before_an_answer_may_be_sent_again(house, failure):
+    await house.deposit(PRICE)
+    house.desk.raises = failure
+    headers = signed("/page")
+    assert (await house.call(headers=headers)).status_code in {429, 500, 502}
+    assert await house.balance() == PRICE
+    house.desk.raises = None
+    assert (await house.call(headers=headers)).status_code == 200
+    assert await house.balance() == 0
+    assert code_of(await house.call(headers=headers), 401) == "nonce-reused"
+
+
+async def test_call_over_the_minute_is_refused_before_anything_is_stored(house):
+    await house.deposit(3 * PRICE)
+    windows = house.context.plans.windows_of(WalletCaller(house.agent.agent_id, WALLET.address))
+    reserved = [await house.context.meter.reserve(house.agent.agent_id, windows) for _ in range(windows.per_sliding)]
+    rows = (await house.context.ledger.verify()).transfers
+    headers = signed("/page")
+    answer = await house.call(headers=headers)
+    assert code_of(answer, 429) == "rate-limited"
+    assert int(answer.headers["retry-after"]) > 0
+    assert (await house.context.ledger.verify()).transfers == rows
+    await house.context.meter.release(reserved[0])
+    assert (await house.call(headers=headers)).status_code == 200
+
+
+async def test_unfunded_wallet_meets_429_and_leaves_no_rows(house):
+    rows = (await house.context.ledger.verify()).transfers
+    answers = [await house.call() for _ in range(FAILURES + 5)]
+    assert [answer.status_code for answer in answers] == [402] * FAILURES + [429] * 5
+    assert int(answers[-1].headers["retry-after"]) >= 1
+    assert (await house.context.ledger.verify()).transfers == rows
+
+
+async def test_wrong_signatures_meet_429_and_a_wallet_that_pays_does_not(house):
+    await house.deposit(3 * PRICE)
+    assert (await house.call()).status_code == 200
+    statuses = [(await house.call("/page", signed("/other"))).status_code for _ in range(FAILURES + 5)]
+    assert statuses == [401] * FAILURES + [429] * 5
+    assert (await house.call()).status_code == 200
+
+
+async def test_unregistered_wallets_meet_429(house):
+    statuses = [(await house.call(headers=signed("/page", Account.create()))).status_code for _ in range(FAILURES + 2)]
+    assert statuses == [401] * FAILURES + [429] * 2
+
+
+async def test_wrong_keys_meet_429_and_a_key_that_worked_does_not(house):
+    key = {"Authorization": f"Bearer {(await house.context.keys.create('ada@example.org', 'pro')).text}"}
+    assert (await house.call(headers=key)).status_code == 200
+    wrong = [{"Authorization": f"Bearer {new_key()}"} for _ in range(FAILURES + 5)]
+    statuses = [(await house.call(headers=headers)).status_code for headers in wrong]
+    assert statuses == [401] * FAILURES + [429] * 5
+    assert (await house.call(headers=key)).status_code == 200
 
 
 async def test_unchanged_answer_costs_nothing(house):
@@ -292,3 +356,16 @@ async def test_call_broken_off_by_the_server_costs_nothing(house):
     with contextlib.suppress(asyncio.CancelledError):
         await task
     assert await house.balance() == PRICE
+
+
+async def test_call_broken_off_by_the_server_may_be_sent_again(house):
+    await house.deposit(PRICE)
+    house.desk.hold = asyncio.Event()
+    headers = signed("/page")
+    task = asyncio.create_task(house.call(headers=headers))
+    await house.desk.begun.wait()
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    house.desk.hold = None
+    assert (await house.call(headers=headers)).status_code == 200

@@ -116,6 +116,22 @@ async def test_each_address_has_its_own_allowance_and_ipv6_shares_it_by_network(
     assert (await get(client, address="198.51.100.8")).status_code == 200
 
 
+async def test_networks_of_a_56_share_four_allowances_and_those_of_a_48_sixteen(client):
+    statuses = [
+        (await get(client, address=f"2001:db8:1:{number:x}::1")).status_code for number in range(5) for _ in range(4)
+    ]
+    assert statuses == [200, 200, 200, 402] * 4 + [402] * 4
+    assert (await get(client, address="2001:db8:1:100::1")).status_code == 200
+    # The /48 is used up after 16 times 3, of which 13 are used.
+    wide = [
+        (await get(client, address=f"2001:db8:1:{number:x}00::1")).status_code
+        for number in range(2, 20)
+        for _ in range(3)
+    ]
+    assert wide == [200] * 35 + [402] * 19
+    assert (await get(client, address="2001:db8:2::1")).status_code == 200
+
+
 async def test_unchanged_answer_uses_one_and_is_a_challenge_past_the_allowance(client):
     etag = (await get(client)).headers["etag"]
     answer = await get(client, **{"If-None-Match": etag})

@@ -22,6 +22,7 @@ from tollhouse.http.terms import free_then_paid
 from tollhouse.payments.chain.contracts import token_balance
 
 URL = "/desk/page"
+FAILURES = 40
 
 
 class Desk:
@@ -69,6 +70,7 @@ async def house(database_url, tmp_path, local_chain):
         data_dir=str(tmp_path),
         database_url=database_url.replace("+aiosqlite", ""),
         free_per_ip_per_day=1,
+        failed_attempts_per_minute=FAILURES,
         evm_rpc_url=local_chain.url,
         x402_pay_to=SELLER.address,
         trusted_proxies="127.0.0.0/8",
@@ -214,3 +216,24 @@ async def test_books_and_chain_agree_on_what_was_earned(house):
     for _ in range(3):
         assert (await house.get(**first())).status_code == 200
     assert (await house.context.ledger.account("revenue")).balance_micros == 3 * PRICE == await house.earned()
+
+
+async def test_unpaid_payments_meet_429_before_they_reach_the_chain(house, monkeypatch):
+    batches = 0
+    batch = house.context.per_request.x402._chain.rpc.batch
+
+    async def counted(calls) -> list:
+        nonlocal batches
+        batches += 1
+        return await batch(calls)
+
+    monkeypatch.setattr(house.context.per_request.x402._chain.rpc, "batch", counted)
+    unpaid = [
+        first(told, signature(told, OTHER.private_key)) for told in (authorization() for _ in range(FAILURES + 20))
+    ]
+    answers = await asyncio.gather(*(house.get(**headers) for headers in unpaid))
+    assert sorted(answer.status_code for answer in answers) == [402] * FAILURES + [429] * 20
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers if answer.status_code == 429)
+    assert batches <= FAILURES
+    elsewhere = await house.get(**first(), **{"X-Forwarded-For": "198.51.100.9"})
+    assert elsewhere.status_code == 200

@@ -14,7 +14,8 @@ from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.evm.address import Address, parse_address
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
 from tollhouse.http.terms import AGENT_CALL_MICROS, FREE
-from tollhouse.metering.meter import Meter, Windows, count_or_refuse
+from tollhouse.metering.address_budget import count_or_refuse
+from tollhouse.metering.meter import Meter, Windows
 from tollhouse.money import usd
 from tollhouse.payments import credit
 from tollhouse.payments.deposits.deposits import Deposits
@@ -145,7 +146,7 @@ class AgentEndpoints:
         wallet = _body_address(body.wallet_address)
         agent = await self._wallets.agent_of(wallet.raw)
         if agent is None:
-            await count_or_refuse(self._meter, f"agents:{request.address}", self._registrations, "registrations")
+            await count_or_refuse(self._meter, "agents", request.address, self._registrations, "registrations")
             agent = await self._wallets.register(wallet.text, body.label, body.email)
         return self._registered(agent)
 
@@ -159,7 +160,7 @@ class AgentEndpoints:
                 "This server does not accept deposits: `evm_rpc_url` and `treasury_address` are not configured.",
                 setting="evm_rpc_url, treasury_address",
             )
-        await count_or_refuse(self._meter, f"deposits:{request.address}", self._reports, "deposits")
+        await count_or_refuse(self._meter, "deposits", request.address, self._reports, "deposits")
         credited = await self._deposits.credit(agent.agent_id, agent.wallet_address, request.body.tx_hash)
         return DepositCredited(
             credited_usd=usd(credited.credited_micros),

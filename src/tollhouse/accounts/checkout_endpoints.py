@@ -17,7 +17,8 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
 from tollhouse.http.terms import FREE, KEY_UNMETERED
-from tollhouse.metering.meter import Meter, Windows, count_or_refuse
+from tollhouse.metering.address_budget import count_or_refuse
+from tollhouse.metering.meter import Meter, Windows
 from tollhouse.storage.database import Database
 
 SECONDS_PER_MINUTE = 60
@@ -123,7 +124,7 @@ class CheckoutEndpoints:
         return self._api
 
     async def _count(self, address: str) -> None:
-        await count_or_refuse(self._meter, f"checkout:{address}", self._per_address, "checkouts")
+        await count_or_refuse(self._meter, "checkout", address, self._per_address, "checkouts")
 
     def endpoints(self) -> Sequence[Endpoint]:
         """Two endpoints for holders of keys, and the one that Stripe calls."""

@@ -76,11 +76,17 @@ class KeyRing:
         self._cached: dict[str, tuple[float, KeyCaller]] = {}
         self._queries: dict[str, asyncio.Future[KeyCaller]] = {}
 
+    def cached(self, key: str) -> KeyCaller | None:
+        """The holder of a key that was verified within the last CACHE_SECONDS."""
+        known = self._cached.get(key)
+        # The upper bound matters when the clock was set back.
+        return known[1] if known and 0 < known[0] - clock.seconds() <= CACHE_SECONDS else None
+
     async def holder(self, key: str) -> KeyCaller:
         """The holder of a key. Raises Problem `invalid-key` when it is malformed, unknown or revoked."""
-        known = self._cached.get(key)
-        if known and known[0] > clock.seconds():
-            return known[1]
+        known = self.cached(key)
+        if known:
+            return known
         if not is_well_formed(key):
             raise _invalid()
         # Concurrent calls with the same key share one query.

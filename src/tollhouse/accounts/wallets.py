@@ -70,9 +70,12 @@ class WalletRegistry:
             row = await store.agent_by_wallet(connection, checksummed(address))
         return None if row is None else self._cache(address, _agent(row))
 
-    async def signer(self, path: str, query: str, sent: AgentHeaders) -> WalletCaller:
-        """The registered wallet that signed this call. Raises Problem `invalid-signature`, as `signed_by` does."""
-        signer = signed_by(self._prefix, path, query, sent)
+    def signed_by(self, path: str, query: str, sent: AgentHeaders) -> bytes:
+        """The address that signed this call, of 20 bytes. Raises Problem `invalid-signature`."""
+        return signed_by(self._prefix, path, query, sent)
+
+    async def caller(self, signer: bytes) -> WalletCaller:
+        """The registered wallet of an address. Raises Problem `invalid-signature`."""
         agent = await self.agent_of(signer)
         if agent is None:
             raise _invalid(

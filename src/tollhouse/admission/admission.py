@@ -18,6 +18,8 @@ from tollhouse.http.request import HttpRequest
 from tollhouse.http.response import is_not_modified
 from tollhouse.http.router import Admitted, Call
 from tollhouse.http.terms import Terms
+from tollhouse.metering.address_budget import release, reserve_for_address
+from tollhouse.metering.attempts import Attempts
 from tollhouse.metering.meter import SECONDS_PER_DAY, Level, Reservation, Verdict, Windows
 from tollhouse.payments import credit
 from tollhouse.payments.credit import Claim
@@ -115,6 +117,7 @@ class Admission:
         settings = context.settings
         self._context = context
         self._meter = context.meter
+        self._attempts = Attempts(context.meter, settings.failed_attempts_per_minute)
         self._windows_of = context.plans.windows_of
         # The allowance has no sliding window.
         self._allowance = Windows(settings.free_per_ip_per_day, None)
@@ -137,7 +140,7 @@ class Admission:
         signed = signed_call(request)
         if signed is not None:
             return await self._on_credit(call, signed, address)
-        return await self._on_plan(call, await self._holder(request), address)
+        return await self._on_plan(call, await self._holder(request, address), address)
 
     async def _on_plan(self, call: Call, caller: KeyCaller, address: str) -> Admitted:
         """A call with a key counts against its plan."""
@@ -156,7 +159,7 @@ class Admission:
         if signed is not None:
             return await self._on_credit(call, signed, address)
         if b"authorization" in call.request.headers:
-            caller = await self._holder(call.request)
+            caller = await self._holder(call.request, address)
             if not self._is_on_free_plan(caller):
                 return await self._on_plan(call, caller, address)
             # A free plan adds nothing to the allowance: keys cost nothing, so each caller could have many.
@@ -167,10 +170,10 @@ class Admission:
     async def _from_address(self, call: Call, address: str) -> Admitted:
         """A call counts against the address's allowance; beyond it, it is paid for."""
         visitor = AddressCaller(address)
-        terms, subject, windows = call.endpoint.terms, visitor.subject, self._allowance
+        terms, name, windows = call.endpoint.terms, "address", self._allowance
         if terms.allowance:
-            subject, windows = f"{subject} {terms.allowance}", Windows(terms.free_per_day, None)
-        reservation = await self._meter.reserve(subject, windows)
+            name, windows = f"address {terms.allowance}", Windows(terms.free_per_day, None)
+        reservation = await reserve_for_address(self._meter, name, address, windows)
         usage = self._usage(visitor, reservation.verdict)
         if reservation.verdict.refused_by is None:
             answer = await self._counted(reservation, visitor, lambda: call.handle(visitor, address))
@@ -183,7 +186,7 @@ class Admission:
 
     async def _per_request(self, call: Call, visitor: AddressCaller, usage: Headers) -> Admitted:
         """One payment buys one response: claimed before the handler runs, settled before the response is sent."""
-        claimed = await payment.claim(self._context, call)
+        claimed = await payment.claim(self._context, call, self._attempts, visitor.address)
         x402 = self._context.per_request.x402
         assert x402 is not None, "a payment was claimed"
         delivered = partial(x402.delivered, claimed.payment)
@@ -200,6 +203,7 @@ class Admission:
             await x402.release(claimed)
             raise
         if isinstance(settled, VerificationFailure):
+            await self._attempts.count(visitor.address, payment.party(claimed.payment))
             raise payment.refused(self._context, x402, call, settled)
         return Admitted(_with_headers(answer, settled), usage, delivered)
 
@@ -208,36 +212,52 @@ class Admission:
         price = call.endpoint.terms.credit_price_micros
         if price is None:
             raise missing_credentials("This endpoint requires an API key. Create one with POST /api/keys/create.")
-        query = call.request.query.decode("latin-1")
-        caller = await self._context.wallets.signer(call.path, query, signed)
+        wallets, query = self._context.wallets, call.request.query.decode("latin-1")
+        try:
+            signer = wallets.signed_by(call.path, query, signed)
+        except Problem:
+            async with self._attempts.attempt(address):
+                raise
         nonce = nonce_of(signed.nonce).hex()
         print_of_call = fingerprint(call.request, await call.body())
-        claim = await credit.claim(self._context.ledger, caller.agent_id, nonce, price, print_of_call)
-        if claim.stored is not None:
-            verdict = await self._meter.peek(caller.subject, self._windows_of(caller))
-            return Admitted(from_stored(claim.stored), self._usage(caller, verdict), claim.delivered)
-        call.request.watch_disconnect()
-        try:
+        async with self._attempts.attempt(address, f"wallet:{signer.hex()}", is_partys_fault=_is_unfunded):
+            caller = await wallets.caller(signer)
             reservation = await self._reserve(caller)
-            answer = await self._counted(reservation, caller, lambda: self._charged(claim, call, caller, address))
-        except BaseException:
-            await claim.release()
-            raise
+            claiming = partial(credit.claim, self._context.ledger, caller.agent_id, nonce, price, print_of_call)
+            claim = await self._counted(reservation, caller, claiming)
+        if claim.stored is not None:
+            usage = self._usage(caller, await self._uncount(reservation))
+            return Admitted(from_stored(claim.stored), usage, claim.delivered)
+        call.request.watch_disconnect()
+        answer = await self._counted(reservation, caller, lambda: self._charged(claim, call, caller, address))
         return Admitted(answer, self._usage(caller, reservation.verdict), claim.delivered)
 
     async def _charged(self, claim: Claim, call: Call, caller: WalletCaller, address: str) -> Response:
-        """The response, charged; a 304 costs nothing."""
-        answer = await call.handle(caller, address)
-        if is_not_modified(answer, call.request):
+        """The response, charged; a 304 costs nothing. What fails before there is a response gives the nonce back."""
+        try:
+            answer = await call.handle(caller, address)
+            if is_not_modified(answer, call.request):
+                await claim.void()
+            else:
+                await claim.charge(to_stored(answer))
+        except Problem as problem:
+            is_refused = problem.status < 500 and problem.status not in {402, 429}
+            await (claim.void() if is_refused else claim.release())
+            raise
+        except BaseException:
             await claim.release()
-        else:
-            await claim.charge(to_stored(answer))
+            raise
         return answer
 
-    async def _holder(self, request: HttpRequest) -> KeyCaller:
+    async def _holder(self, request: HttpRequest, address: str) -> KeyCaller:
+        """The holder of the key that was sent. Raises Problem `invalid-key`, `rate-limited`."""
         key = presented_key(request)
+        known = self._context.keys.cached(key)
+        if known is not None:
+            return known
         try:
-            return await self._context.keys.holder(key)
+            async with self._attempts.attempt(address, f"key:{key}"):
+                return await self._context.keys.holder(key)
         except Problem as problem:
             raise invalid_key(problem.detail) if problem.code == "invalid-key" else problem from None
 
@@ -278,11 +298,22 @@ class Admission:
         except Problem as problem:
             problem.usage = self._usage(caller, reservation.verdict)
             if problem.status >= 500 or problem.status in _UNCOUNTED:
-                problem.usage = self._usage(caller, await self._meter.release(reservation))
+                problem.usage = self._usage(caller, await self._uncount(reservation))
             raise
         except BaseException:
-            await self._meter.release(reservation)
+            await self._uncount(reservation)
             raise
+
+    async def _uncount(self, reservation: Reservation) -> Verdict:
+        """Release a counted call. A meter that cannot be reached leaves it counted."""
+        try:
+            return await release(self._meter, reservation)
+        except Problem:
+            return reservation.verdict
+
+
+def _is_unfunded(problem: Problem) -> bool:
+    return problem.code == "insufficient-balance"
 
 
 def _with_headers(answer: Response, headers: PaymentHeaders) -> Response:

@@ -7,11 +7,16 @@ from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.router import Call
+from tollhouse.metering.attempts import Attempts
 from tollhouse.payments.stored_response import StoredResponse
 from tollhouse.payments.x402.claims import Claimed, PaidResponse
 from tollhouse.payments.x402.headers import PAYMENT_NOT_CONFIGURED, challenge, payment_invalid, read_payment
 from tollhouse.payments.x402.payments import X402
-from tollhouse.payments.x402.types import Resource, VerificationFailure
+from tollhouse.payments.x402.types import InvalidReason, Payment, Requirement, Resource, VerificationFailure
+from tollhouse.payments.x402.verification import match_requirement, recover_eoa_signature
+
+# A stranger can send a copy of a payer's authorization, but not one that the payer cannot cover.
+_PAYERS_FAULT = frozenset({InvalidReason.INSUFFICIENT_FUNDS})
 
 
 def to_stored(answer: Response) -> StoredResponse:
@@ -36,10 +41,10 @@ def fingerprint(request: HttpRequest, body: bytes) -> bytes:
     return digest.digest()
 
 
-async def claim(context: AppContext, call: Call) -> Claimed | PaidResponse:
+async def claim(context: AppContext, call: Call, attempts: Attempts, address: str) -> Claimed | PaidResponse:
     """Verify and claim the payment of this call, before the handler runs.
 
-    Raises Problem `payment-required` where there is none, `payment-invalid`, and those of X402.
+    Raises Problem `payment-required` where there is none, `payment-invalid`, `rate-limited`, and those of X402.
     """
     request = call.request
     payment = read_payment(request.header(b"x-payment"), request.header(b"payment-signature"))
@@ -48,10 +53,26 @@ async def claim(context: AppContext, call: Call) -> Claimed | PaidResponse:
     resource = _resource(context, call)
     accepts = context.per_request.x402.accepts(_price(call))
     print_of_call = fingerprint(request, await call.body())
-    outcome = await context.per_request.x402.claim(payment, accepts, print_of_call, resource.url)
-    if isinstance(outcome, VerificationFailure):
-        raise payment_invalid(outcome, challenge(resource, accepts, outcome.reason))
+
+    def is_authentic() -> bool:
+        requirement = match_requirement(accepts, payment)
+        return isinstance(requirement, Requirement) and recover_eoa_signature(payment, requirement) is not None
+
+    budget = attempts.attempt(
+        address, party(payment), is_authentic=is_authentic, is_partys_fault=lambda _: reason in _PAYERS_FAULT
+    )
+    reason = ""
+    async with budget:
+        outcome = await context.per_request.x402.claim(payment, accepts, print_of_call, resource.url)
+        if isinstance(outcome, VerificationFailure):
+            reason = outcome.reason
+            raise payment_invalid(outcome, challenge(resource, accepts, reason))
     return outcome
+
+
+def party(payment: Payment) -> str:
+    """The name under which a payer's failed attempts are counted."""
+    return f"payer:{payment.payer.lower()}"
 
 
 def refused(context: AppContext, x402: X402, call: Call, outcome: VerificationFailure) -> Problem:

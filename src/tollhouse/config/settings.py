@@ -117,6 +117,9 @@ class AccountSettings(Section):
     default_plan: str = setting("free", "Plan of a new key; its price must be 0")
     keys_per_address_per_hour: PositiveInt = setting(60, "Free keys one client address can create in an hour")
     free_per_ip_per_day: Count = setting(100, "Free requests per client address and UTC day, without a key; `0`: none")
+    failed_attempts_per_minute: PositiveInt = setting(
+        120, "Refused keys, signatures and payments per minute and client address, wallet or payer"
+    )
     key_hash_secret: str = setting("", "Secret of the key hashes; empty: generated, kept in the database", "secret")
     agent_prefix: str = setting("service", "First word of the message that an agent signs")
 

@@ -6,7 +6,6 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from tollhouse import clock
-from tollhouse.errors import Problem
 from tollhouse.storage.counters import Counters, Tally
 
 SECONDS_PER_DAY = 86_400
@@ -116,12 +115,16 @@ def _frees_at(tally: Tally, windows: Windows, now: float) -> float:
 
 
 class Reservation(Struct, frozen=True):
-    """One call's place in a subject's windows. `at` is in seconds since 1970."""
+    """One call's place in a subject's windows. `at` is in seconds since 1970.
+
+    `wider` are the places of the same call in the networks around its address.
+    """
 
     subject: str
     windows: Windows
     at: float
     verdict: Verdict
+    wider: tuple["Reservation", ...] = ()
 
 
 class Meter(Protocol):
@@ -166,20 +169,3 @@ class CounterMeter:
     async def close(self) -> None:
         """See Meter."""
         await self._counters.close()
-
-
-async def count_or_refuse(meter: Meter, subject: str, windows: Windows, what: str) -> None:
-    """Count one of `what` (a plural, such as `payments`) for the subject. Raises Problem `rate-limited`."""
-    verdict = (await meter.reserve(subject, windows)).verdict
-    full = verdict.refused_by
-    if full is None:
-        return
-    wait = verdict.retry_after_seconds(clock.seconds())
-    raise Problem(
-        "rate-limited",
-        f"Rate limit exceeded: {full.limit} {what} per {full.window} and address. Retry after {wait} s.",
-        headers={"Retry-After": str(wait)},
-        retry_after_seconds=wait,
-        window=full.window,
-        limit=full.limit,
-    )

@@ -1,6 +1,5 @@
 """Agents' credit: a signed call reserves its price with its nonce, then is charged once or released."""
 
-import contextlib
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -44,13 +43,27 @@ class Claim:
     stored: StoredResponse | None = None
 
     async def charge(self, response: StoredResponse) -> None:
-        """Charge the price and store the response in one transaction: a response that was sent is always paid."""
-        await self.ledger.post(self.id, response)
+        """Charge the price and store the response in one transaction: a response that was sent is always paid.
+
+        Raises Problem `storage-unavailable` if the reservation is gone: then send nothing.
+        """
+        try:
+            await self.ledger.post(self.id, response)
+        except ReservationGoneError:
+            raise Problem(
+                "storage-unavailable",
+                "The reservation for this call was lost. Send the same signed request again.",
+                headers={"Retry-After": "1"},
+                retry_after_seconds=1,
+            ) from None
 
     async def release(self) -> None:
-        """Release the price, unless it was charged already. The nonce stays used."""
-        with contextlib.suppress(ReservationGoneError):
-            await self.ledger.void(self.id)
+        """Give the price and the nonce back, unless the price was charged: the same request may be sent again."""
+        await self.ledger.release(self.id)
+
+    async def void(self) -> None:
+        """Give the price back; the nonce stays used."""
+        await self.ledger.void(self.id)
 
     def delivered(self) -> None:
         """The response was completely sent: the same call does not get it again."""

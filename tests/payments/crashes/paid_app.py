@@ -66,10 +66,11 @@ def create_mutant():
         return await reserve(self, f"{transfer_id}:{secrets.token_hex(4)}", *rest)
 
     Ledger.reserve = forgetful
-    post, void = Ledger.post, Ledger.void
+    post, void, release = Ledger.post, Ledger.void, Ledger.release
     # What was reserved under a longer id is settled under it too: the newest of that call.
     Ledger.post = lambda self, transfer_id, kept: _of_newest(self, post, transfer_id, kept)
     Ledger.void = lambda self, transfer_id: _of_newest(self, void, transfer_id)
+    Ledger.release = lambda self, transfer_id: _of_newest(self, release, transfer_id)
     return create()
 
 

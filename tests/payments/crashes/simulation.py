@@ -42,6 +42,8 @@ PLACES = (
     "ledger.post.after-commit",
     "ledger.void.before-commit",
     "ledger.void.after-commit",
+    "ledger.release.before-commit",
+    "ledger.release.after-commit",
     "paid-answer.before-send",
     "paid-answer.after-send",
 )
@@ -145,7 +147,7 @@ class Simulation:
 
     def _born(self, place: str) -> BaseProcess:
         settings = {"data_dir": self.settings.data_dir, "database_url": self.settings.database_url,
-                    "log_level": "error", "failpoint": place}  # fmt: skip
+                    "log_level": "error", "failpoint": place, "failed_attempts_per_minute": "100000"}  # fmt: skip
         return born(self.factory, self.port, environment(**settings), self._log)
 
     @property

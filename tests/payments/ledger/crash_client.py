@@ -52,6 +52,9 @@ class ForgetfulLedger(Ledger):
     async def void(self, transfer_id):
         await super().void(self._newest[_asker(), transfer_id])
 
+    async def release(self, transfer_id):
+        await super().release(self._newest[_asker(), transfer_id])
+
     def delivered(self, transfer_id):
         super().delivered(self._newest[_asker(), transfer_id])
 
@@ -107,7 +110,7 @@ class Clients:
         self._journal.write(Call(call, "tried"))
         outcome = await self._ledger.reserve(transfer_id, agent, "revenue", PRICE, "call", b"same request")
         if isinstance(outcome, Insufficient):
-            self._journal.write(Call(call, "refused"))
+            self._journal.write(Call(call, "returned"))
         elif isinstance(outcome, Reserved):
             await self._answer(call, transfer_id, fails=fails)
         elif outcome.response:
@@ -118,14 +121,16 @@ class Clients:
     async def _answer(self, call: str, transfer_id: str, *, fails: bool) -> None:
         await asyncio.sleep(self._moments.random() * 0.002)
         if fails:
-            await self._ledger.void(transfer_id)
-            self._journal.write(Call(call, "refused"))
+            # Some calls fail on the caller's side and use their nonce; the others may be sent again.
+            is_refused = self._moments.random() < 0.5
+            await (self._ledger.void if is_refused else self._ledger.release)(transfer_id)
+            self._journal.write(Call(call, "refused" if is_refused else "returned"))
             return
         answer = StoredResponse(200, "text/plain", uuid.uuid4().hex.encode())
         try:
             await self._ledger.post(transfer_id, answer)
         except ReservationGoneError:
-            self._journal.write(Call(call, "refused"))
+            self._journal.write(Call(call, "returned"))
             return
         self._send(call, transfer_id, answer)
 

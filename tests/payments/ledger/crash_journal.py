@@ -16,11 +16,15 @@ import msgspec
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import Transfer
 
-Outcome = Literal["tried", "answered", "refused", "reused"]
+Outcome = Literal["tried", "answered", "refused", "returned", "reused"]
 
 
 class Call(msgspec.Struct, frozen=True, tag=True):
-    """One event of one signed call. `refused` means any answer that must cost nothing; `reused` is the 401."""
+    """One event of one signed call.
+
+    `refused` means any answer that must cost nothing, for good; `returned` is one that gave the nonce back; `reused` is
+    the 401.
+    """
 
     call: str
     outcome: Outcome
@@ -62,6 +66,7 @@ class Seen:
     def __init__(self, journal: Journal) -> None:
         self.tried: set[str] = set()
         self.refused: set[str] = set()
+        self.returned: set[str] = set()
         self.reused: set[str] = set()
         self.bodies: dict[str, set[str]] = defaultdict(set)
         self.money: dict[str, Money] = {}
@@ -73,16 +78,19 @@ class Seen:
 
     def _see(self, event: Call) -> None:
         self.tried.add(event.call)
+        self.returned.discard(event.call)
         if event.outcome == "answered":
             self.bodies[event.call].add(event.body)
         elif event.outcome == "refused":
             self.refused.add(event.call)
+        elif event.outcome == "returned":
+            self.returned.add(event.call)
         elif event.outcome == "reused":
             self.reused.add(event.call)
 
     def open(self) -> list[str]:
         """Calls whose client still wants an answer: it saw none, and was not told that it gets none."""
-        return sorted(self.tried - self.refused - set(self.bodies))
+        return sorted(self.tried - self.refused - self.returned - set(self.bodies))
 
 
 async def complaints(ledger: Ledger, seen: Seen, price_micros: int) -> list[str]:
@@ -119,7 +127,7 @@ async def _about_money(ledger: Ledger, seen: Seen) -> AsyncIterator[str]:
 
 
 def _is_priced(transfer: Transfer, price_micros: int) -> bool:
-    return transfer.amount_micros == price_micros or (transfer.state == "voided" and not transfer.amount_micros)
+    return transfer.amount_micros == price_micros
 
 
 def _call_of(transfer: Transfer) -> str:

@@ -147,12 +147,58 @@ async def test_settled_transfer_is_no_reservation(ledger):
     assert await ledger.reserve("deposit:1", "treasury", "agent:a", PRICE, "deposit", b"") == Used("posted")
 
 
-async def test_price_above_the_balance_reserves_nothing_and_burns_the_nonce(ledger):
+async def test_price_above_the_balance_reserves_nothing_and_leaves_no_row(ledger):
     await ledger.move(deposit("1", PRICE - 1))
-    assert await reserve(ledger, "1") == Insufficient(PRICE - 1)
-    await ledger.move(deposit("2", PRICE))
-    assert await reserve(ledger, "1") == Used("voided")
-    assert (await ledger.account("agent:a")).reserved_micros == 0
+    for _ in range(3):
+        assert await reserve(ledger, "1") == Insufficient(PRICE - 1)
+    assert await ledger.find("call:agent:a:1") is None
+    await ledger.move(deposit("2", 1))
+    assert isinstance(await reserve(ledger, "1"), Reserved)
+    assert (await ledger.verify()).balanced
+
+
+async def test_released_reservation_costs_nothing_and_its_id_is_free(open_another):
+    ledger, other = await open_another(), await open_another()
+    await ledger.move(deposit("1", PRICE))
+    for holder in (ledger, other, ledger):
+        assert isinstance(await reserve(holder, "1"), Reserved)
+        await holder.release("call:agent:a:1")
+        await holder.release("call:agent:a:1")
+        assert await ledger.find("call:agent:a:1") is None
+        with pytest.raises(ReservationGoneError):
+            await holder.post("call:agent:a:1", ANSWER)
+        assert (await ledger.account("agent:a")).available_micros == PRICE
+    await charge(ledger, "1")
+    await ledger.release("call:agent:a:1")
+    assert await reserve(other, "1") == Used("posted", ANSWER)
+    assert (await ledger.verify()).balanced
+
+
+async def test_reservation_that_another_made_meanwhile_is_not_posted_for_the_first(open_another):
+    """The first one's process was taken for dead: its reservation was released, and the client sent its call again."""
+    first, second = await open_another(), await open_another()
+    await first.move(deposit("1", 2 * PRICE))
+    await reserve(first, "1")
+    await second.release("call:agent:a:1")
+    assert isinstance(await reserve(second, "1"), Reserved)
+    with pytest.raises(ReservationGoneError):
+        await first.post("call:agent:a:1", ANSWER)
+    await second.post("call:agent:a:1", ANSWER)
+    assert (await first.account("agent:a")).posted_count == 1
+
+
+async def test_id_released_and_taken_again_in_one_batch_is_taken_once(ledger, hold_the_ledger):
+    await ledger.move(deposit("1", PRICE))
+    await reserve(ledger, "1")
+    async with hold_the_ledger():
+        blocking = asyncio.create_task(ledger.move(deposit("2", PRICE)))
+        await asyncio.sleep(0.05)
+        waiting = [asyncio.create_task(ledger.release("call:agent:a:1")), asyncio.create_task(reserve(ledger, "1"))]
+        await asyncio.sleep(0.05)
+    await asyncio.gather(blocking, *waiting)
+    await ledger.post("call:agent:a:1", ANSWER)
+    account = await ledger.account("agent:a")
+    assert (account.balance_micros, account.reserved_micros, account.posted_count) == (PRICE, 0, 1)
     assert (await ledger.verify()).balanced
 
 

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 
 from tests.payments.ledger.asking import ANSWER, deposit, reversal
@@ -16,6 +18,7 @@ from tollhouse.payments.ledger.types import (
     Overdrawn,
     Post,
     PostedResponse,
+    Release,
     Reserve,
     Reserved,
     Sweep,
@@ -89,11 +92,16 @@ def test_reservation_needs_the_whole_price(available, outcome):
     assert only(Reserve(CALL, b"f", 1, 1), known(accounts=[rich(available + 4, reserved=4)]))[0] == outcome
 
 
-def test_insufficient_balance_burns_the_id_with_a_voided_claim_of_nothing():
-    _, changes = only(Reserve(CALL, b"f", 1, 1), known())
-    assert [(entry.transfer.amount_micros, entry.transfer.state) for entry in changes.added] == [(0, "voided")]
-    assert changes.resolved == [(100, "voided", NOW)]
-    assert (changes.opened, changes.closed, changes.accounts) == ([], [], [])
+def test_insufficient_balance_changes_nothing():
+    result, changes = only(Reserve(CALL, b"f", 1, 1), known())
+    assert result == Insufficient(0)
+    assert (changes.added, changes.resolved, changes.accounts) == ([], [], [])
+    assert (changes.opened, changes.closed, changes.deleted) == ([], [], [])
+
+
+def test_reservation_of_0_that_an_earlier_version_stored_keeps_its_id_taken():
+    taken = standing("voided", owner=7, amount=0)
+    assert only(Reserve(CALL, b"f", 1, 1), known(taken, accounts=[rich()]))[0] == Used("voided")
 
 
 def test_same_operation_tried_again_has_the_same_result():
@@ -156,10 +164,21 @@ def test_what_is_resolved_stays_as_it_is(state, post, void):
         assert (changes.resolved, changes.accounts, changes.responses) == ([], [], {})
 
 
-def test_void_meant_for_one_operation_spares_another_with_the_same_id():
+@pytest.mark.parametrize("command", [Release, partial(Post, response=None)])
+def test_command_meant_for_one_reservation_spares_another_with_the_same_id(command):
     state = known(standing("pending", owner=7, number=3), accounts=[rich(50, reserved=10)])
-    assert only(Void("call", (7, 4)), state)[0] == Gone(None)
-    assert only(Void("call", (7, 3)), state)[0] == Done()
+    assert only(command("call", origin=(7, 4)), state)[0] == Gone(None)
+    assert only(command("call", origin=(7, 3)), state)[0] == Done()
+
+
+def test_release_deletes_what_is_pending_and_nothing_else():
+    _, changes = only(Release("call"), known(standing("pending"), accounts=[rich(50, reserved=10)]))
+    assert (changes.deleted, changes.closed, changes.resolved) == ([1], [1], [])
+    assert [account.reserved_micros for account in changes.accounts] == [0]
+    for state in ("posted", "voided", "settled"):
+        result, changes = only(Release("call"), known(standing(state), accounts=[rich(50)]))
+        assert (result, changes.deleted, changes.accounts) == (Gone(state), [], [])
+    assert only(Release("call"), known())[0] == Gone(None)
 
 
 def test_operations_of_one_batch_see_each_other():
@@ -184,7 +203,7 @@ def test_operations_of_one_batch_see_each_other():
         Used("posted"),
     ]
     assert (changes.opened, changes.closed, changes.responses, changes.forgotten) == ([], [], {}, [])
-    assert changes.resolved == [(102, "voided", NOW), (101, "posted", NOW)]
+    assert changes.resolved == [(101, "posted", NOW)]
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,6 @@ class Machine(RuleBasedStateMachine):
             assert outcome == Used(state, ANSWER if is_kept else None)
         elif model.available(agent) < amount:
             assert outcome == Insufficient(model.available(agent))
-            model.calls[number] = (agent, 0, "voided")
         else:
             assert isinstance(outcome, Reserved)
             model.calls[number] = (agent, amount, "pending")
@@ -129,6 +128,12 @@ class Machine(RuleBasedStateMachine):
             return
         self.run(voiding)
         self.model.calls[number] = (agent, amount, "voided")
+
+    @rule(number=IDS)
+    def release(self, number):
+        self.run(self.ledger.release(self.id("call", number)))
+        if self.model.calls.get(number, ("", 0, ""))[2] == "pending":
+            del self.model.calls[number]
 
     @rule(number=IDS)
     def deliver(self, number):

@@ -31,6 +31,7 @@ from tollhouse.payments.ledger.types import (
     Overdrawn,
     OverdrawnError,
     Post,
+    Release,
     ReservationGoneError,
     Reserve,
     Reserved,
@@ -200,8 +201,7 @@ class Ledger:
     ) -> Reserved | Insufficient | Used:
         """Take the id and reserve the price in one step. `fingerprint` identifies the request.
 
-        An agent with too little pays nothing, and the id is taken all the same. Raises ValueError for an invalid
-        transfer.
+        An agent with too little pays nothing, and nothing is stored. Raises ValueError for an invalid transfer.
         """
         transfer = Transfer(transfer_id, debit, credit, amount_micros, kind)
         _check(transfer)
@@ -213,7 +213,7 @@ class Ledger:
                 self._reservations[transfer_id] = origin
         except asyncio.CancelledError:
             # The caller is gone and will not release it.
-            self._batcher.submit_nowait(Void(transfer_id, origin))
+            self._batcher.submit_nowait(Release(transfer_id, origin))
             raise
         finally:
             self._reserving.discard(origin)
@@ -225,28 +225,32 @@ class Ledger:
     async def post(self, transfer_id: str, response: StoredResponse | None) -> None:
         """Charge a reservation and store its response. Raises ReservationGoneError: then send nothing."""
         try:
-            result = await self._batcher.submit(Post(transfer_id, response))
+            result = await self._batcher.submit(Post(transfer_id, response, self._reservations.get(transfer_id)))
         finally:
             self._reservations.pop(transfer_id, None)
         _require_reservation(transfer_id, result)
 
     async def void(self, transfer_id: str) -> None:
-        """Release a reservation; its id stays taken. Raises ReservationGoneError if it was posted."""
+        """Give the money of a reservation back; its id stays taken. Raises ReservationGoneError if it was posted."""
         self._reservations.pop(transfer_id, None)
         _require_reservation(transfer_id, await self._batcher.submit(Void(transfer_id)))
+
+    async def release(self, transfer_id: str) -> None:
+        """Delete a reservation: its id is free again. Does nothing if it was posted, voided or released before."""
+        await self._batcher.submit(Release(transfer_id, self._reservations.pop(transfer_id, None)))
 
     def delivered(self, transfer_id: str) -> None:
         """The response was completely sent: refuse the id from now on, and delete the response after a grace period."""
         self._grace.add(transfer_id)
 
     async def recover(self) -> int:
-        """Void the reservations of processes that are gone; their number. Never one of a live process."""
+        """Release the reservations of processes that are gone; their number. Never one of a live process."""
         pending = await self._store.pending()
         others = {entry.owner for entry in pending} - {self._store.owner}
         dead = others - await self._store.alive(others)
         orphans = [entry for entry in pending if entry.owner in dead or self._is_abandoned(entry)]
-        voids = [self._batcher.submit(Void(entry.transfer.id, (entry.owner, entry.number))) for entry in orphans]
-        return sum(isinstance(result, Done) for result in await asyncio.gather(*voids))
+        releases = [self._batcher.submit(Release(entry.transfer.id, (entry.owner, entry.number))) for entry in orphans]
+        return sum(isinstance(result, Done) for result in await asyncio.gather(*releases))
 
     async def sweep(self) -> None:
         """Delete the stored responses that are older than ten minutes."""

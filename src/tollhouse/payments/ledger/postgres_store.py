@@ -232,6 +232,9 @@ async def _fetch_state(connection: asyncpg.Connection, commands: Sequence[Ledger
 
 
 async def _write(connection: asyncpg.Connection, changes: BatchChanges) -> None:
+    if changes.deleted:
+        # First: an id that was released may be taken again in the same batch.
+        await connection.execute("DELETE FROM transfer WHERE seq = ANY($1::bigint[])", changes.deleted)
     await connection.execute(
         _WRITE,
         *_columns(11, [entry_row(entry) for entry in changes.added]),

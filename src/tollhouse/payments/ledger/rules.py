@@ -22,6 +22,7 @@ from tollhouse.payments.ledger.types import (
     Overdrawn,
     Post,
     PostedResponse,
+    Release,
     Reserve,
     Reserved,
     Result,
@@ -31,7 +32,7 @@ from tollhouse.payments.ledger.types import (
     Used,
     Void,
 )
-from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, StoredResponse
+from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS
 
 
 def apply(commands: Sequence[LedgerCommand], known: BatchState, now: float) -> BatchChanges:
@@ -74,21 +75,24 @@ class _Batch:
         self._next_seq = self._first_seq = known.next_seq
         self._added: dict[int, str] = {}
         self._resolved: list[tuple[int, State, float]] = []
+        self._deleted: list[int] = []
         self._new_responses: dict[int, PostedResponse] = {}
         self._forgotten: list[int] = []
         self._touched: set[str] = set()
         self._forget_before: float | None = None
 
-    def write(self, command: LedgerCommand) -> Result:
+    def write(self, command: LedgerCommand) -> Result:  # noqa: PLR0911 - one per command
         match command:
             case Move():
                 return self._move(command)
             case Reserve():
                 return self._reserve(command)
             case Post():
-                return self._post(command.id, command.response)
+                return self._post(command)
             case Void():
-                return self._void(command)
+                return self._void(command.id)
+            case Release():
+                return self._release(command)
             case Delivered():
                 return self._forget(command.id)
             case Sweep():
@@ -102,7 +106,8 @@ class _Batch:
             added=added,
             resolved=self._resolved,
             opened=[entry for entry in added if entry.transfer.state == "pending"],
-            closed=[seq for seq, _, _ in self._resolved if seq < self._first_seq],
+            closed=[seq for seq, _, _ in self._resolved if seq < self._first_seq] + self._deleted,
+            deleted=self._deleted,
             responses=self._new_responses,
             forgotten=self._forgotten,
             accounts=[self._accounts[name] for name in sorted(self._touched)],
@@ -123,26 +128,18 @@ class _Batch:
         return Moved(is_new=True, transfer=entry.transfer)
 
     def _reserve(self, command: Reserve) -> Result:
-        requested, owner, number = command.transfer, command.owner, command.number
+        requested = command.transfer
         existing = self._entries.get(requested.id)
-        if existing and not _is_origin(existing, owner, number):
-            return self._used(existing, command.fingerprint)
-        if existing and existing.transfer.amount_micros:
-            # The same command, retried because the outcome of its first commit is unknown.
-            return Reserved(requested.id)
-        if existing or not self._can_spend(requested.debit, requested.amount_micros):
-            return self._take_id(requested, owner, number, existing)
-        entry = self._add(replace(requested, state="pending"), owner, number, command.fingerprint)
+        if existing:
+            # A command may be retried because the outcome of its first commit is unknown.
+            is_retry = _is_origin(existing, command.owner, command.number)
+            return Reserved(requested.id) if is_retry else self._used(existing, command.fingerprint)
         debit = self._account(requested.debit)
-        self._put(replace(debit, reserved_micros=debit.reserved_micros + entry.transfer.amount_micros))
+        if not self._can_spend(requested.debit, requested.amount_micros):
+            return Insufficient(debit.available_micros)
+        self._add(replace(requested, state="pending"), command.owner, command.number, command.fingerprint)
+        self._put(replace(debit, reserved_micros=debit.reserved_micros + requested.amount_micros))
         return Reserved(requested.id)
-
-    def _take_id(self, requested: Transfer, owner: int, number: int, existing: LedgerEntry | None) -> Insufficient:
-        """The id is taken although nothing is reserved: a reservation of 0 that counts as voided."""
-        if not existing:
-            entry = self._add(replace(requested, amount_micros=0, state="voided"), owner, number)
-            self._resolved.append((entry.seq, "voided", self._now))
-        return Insufficient(self._account(requested.debit).available_micros)
 
     def _used(self, existing: LedgerEntry, fingerprint: bytes) -> Used:
         state = existing.transfer.state
@@ -153,8 +150,10 @@ class _Batch:
             return Used(state)
         return Used(state, stored.response)
 
-    def _post(self, transfer_id: str, response: StoredResponse | None) -> Result:
-        existing = self._entries.get(transfer_id)
+    def _post(self, command: Post) -> Result:
+        existing = self._entries.get(command.id)
+        if existing and command.origin and not _is_origin(existing, *command.origin):
+            return Gone(None)
         if not existing or existing.transfer.state not in {"pending", "posted"}:
             return Gone(existing.transfer.state if existing else None)
         if existing.transfer.state == "posted":
@@ -166,21 +165,33 @@ class _Batch:
             side = self._account(name)
             last_at = self._now if side.last_at is None else max(side.last_at, self._now)
             self._put(replace(side, posted_count=side.posted_count + 1, last_at=last_at))
-        if response:
+        if command.response:
             self._responses[existing.seq] = self._new_responses[existing.seq] = PostedResponse(
-                response, existing.fingerprint, self._now
+                command.response, existing.fingerprint, self._now
             )
         return Done()
 
-    def _void(self, command: Void) -> Result:
-        existing = self._entries.get(command.id)
-        if not existing or (command.origin and not _is_origin(existing, *command.origin)):
+    def _void(self, transfer_id: str) -> Result:
+        existing = self._entries.get(transfer_id)
+        if not existing:
             return Gone(None)
         state = existing.transfer.state
         if state != "pending":
             return Done() if state == "voided" else Gone(state)
         self._resolve(existing, "voided")
         self._unreserve(existing.transfer)
+        return Done()
+
+    def _release(self, command: Release) -> Result:
+        existing = self._entries.get(command.id)
+        if not existing or (command.origin and not _is_origin(existing, *command.origin)):
+            return Gone(None)
+        if existing.transfer.state != "pending":
+            return Gone(existing.transfer.state)
+        self._unreserve(existing.transfer)
+        del self._entries[command.id]
+        if not self._added.pop(existing.seq, None):
+            self._deleted.append(existing.seq)
         return Done()
 
     def _forget(self, transfer_id: str) -> Done:

@@ -53,7 +53,7 @@ class Reserved(Struct, frozen=True):
 
 
 class Insufficient(Struct, frozen=True):
-    """Nothing is reserved, but the id is taken. `balance_micros` is what the account can still spend."""
+    """Nothing is reserved and nothing is stored. `balance_micros` is what the account can still spend."""
 
     balance_micros: int
 
@@ -137,14 +137,21 @@ class Reserve(Struct, frozen=True):
 
 
 class Post(Struct, frozen=True):
-    """Charge a reservation, and store its response."""
+    """Charge a reservation, and store its response; with an origin (owner, number) only if that command made it."""
 
     id: str
     response: StoredResponse | None
+    origin: tuple[int, int] | None = None
 
 
 class Void(Struct, frozen=True):
-    """Release a reservation; with an origin (owner, number) only if that command made it."""
+    """Give the money of a reservation back; its id stays taken."""
+
+    id: str
+
+
+class Release(Struct, frozen=True):
+    """Delete a reservation: its id is free again. With an origin (owner, number) only if that command made it."""
 
     id: str
     origin: tuple[int, int] | None = None
@@ -162,7 +169,7 @@ class Sweep(Struct, frozen=True):
     before: float
 
 
-LedgerCommand = Move | Reserve | Post | Void | Delivered | Sweep
+LedgerCommand = Move | Reserve | Post | Void | Release | Delivered | Sweep
 
 # For the names of failpoints.
 NAMES: dict[type[LedgerCommand], str] = {
@@ -170,6 +177,7 @@ NAMES: dict[type[LedgerCommand], str] = {
     Reserve: "reserve",
     Post: "post",
     Void: "void",
+    Release: "release",
     Delivered: "delivered",
     Sweep: "sweep",
 }
@@ -235,7 +243,7 @@ class BatchChanges(Struct, frozen=True):
     """What a batch changes: one result per command, and the rows.
 
     `resolved` are (seq, state, at) of reservations that were open before or are added here; `opened` the added ones
-    that stay pending; `closed` and `forgotten` are seqs.
+    that stay pending; `closed`, `deleted` and `forgotten` are seqs.
     """
 
     results: list[Result]
@@ -243,6 +251,7 @@ class BatchChanges(Struct, frozen=True):
     resolved: list[tuple[int, State, float]]
     opened: list[LedgerEntry]
     closed: list[int]
+    deleted: list[int]
     responses: dict[int, PostedResponse]
     forgotten: list[int]
     accounts: list[AccountState]

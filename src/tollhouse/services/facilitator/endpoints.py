@@ -12,7 +12,8 @@ from tollhouse.evm.address import parse_address
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response
 from tollhouse.http.terms import FREE, Terms
 from tollhouse.logs import logger
-from tollhouse.metering.meter import Meter, Reservation, Windows, count_or_refuse
+from tollhouse.metering.address_budget import count_or_refuse
+from tollhouse.metering.meter import Meter, Reservation, Windows
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
@@ -267,7 +268,7 @@ class FacilitatorEndpoints:
                 headers={"Retry-After": "3600"},
                 setting="x402_facilitator_key, evm_rpc_url",
             )
-        await count_or_refuse(self._meter, f"facilitator-{kind}:{address}", Windows(None, PER_MINUTE), "payments")
+        await count_or_refuse(self._meter, f"facilitator-{kind}", address, Windows(None, PER_MINUTE), "payments")
         return self._settling
 
 

@@ -7,7 +7,8 @@ from msgspec import Meta, Struct
 
 from tollhouse.http.endpoint import Request, endpoint
 from tollhouse.http.terms import FREE
-from tollhouse.metering.meter import Meter, Windows, count_or_refuse
+from tollhouse.metering.address_budget import count_or_refuse
+from tollhouse.metering.meter import Meter, Windows
 from tollhouse.questions.conversation import Conversations
 from tollhouse.services.infra.assistant.executor import QueryResult, ShownQuery, execute, show_query
 from tollhouse.services.infra.assistant.query_parser import ConversationFocus, ParseFailure, parse_message
@@ -201,7 +202,7 @@ class AssistantEndpoints:
         """
         given = request.body.conversation_id
         memory = self._conversations.decode(given) if given else None
-        await count_or_refuse(self._meter, f"infra-chat:{request.address}", self._per_address, "messages")
+        await count_or_refuse(self._meter, "infra-chat", request.address, self._per_address, "messages")
         reply, focus = self._assistant.reply(request.body.message, memory.focus if memory else None)
         conversation_id = self._conversations.encode(AssistantMemory(focus))
         return ChatReply(**msgspec.structs.asdict(reply), model=MODEL, conversation_id=conversation_id)
