@@ -5,9 +5,17 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
+from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    CDPSession,
+    ConsoleMessage,
+    Page,
+    Request,
+    sync_playwright,
+)
 
 from tests.servers.npm import node_modules_of
 
@@ -23,27 +31,33 @@ FLAGS = (
     "--disable-component-update",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
+Scheme = Literal["light", "dark"]
 SERIOUS = ("serious", "critical")
 QUIET_FRAMES = 4
+HEIGHT = 844
+LAYOUTS: tuple[tuple[int, Scheme], ...] = ((1280, "light"), (390, "dark"))
 LONGEST_WAIT_SECONDS = 30
 
 
 class Visitor:
-    """A tab on one server. Keeps console messages (`complaints`) and requests to other hosts (`strangers`)."""
+    """A tab on one server. Keeps what the console says (`console_messages`) and `foreign_requests` to other hosts."""
 
     def __init__(self, page: Page, root: str, axe: str) -> None:
         self.page = page
         self.root = root
-        self.complaints: list[str] = []
-        self.strangers: list[str] = []
+        self.console_messages: list[str] = []
+        self.foreign_requests: list[str] = []
         self._axe = axe
         self._in_flight: set[Request] = set()
-        self._seen = 0
-        page.on("console", lambda message: self._on_message(message.type, message.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", self._on_request)
-        page.on("requestfinished", self._on_end)
-        page.on("requestfailed", self._on_end)
+        self._request_count = 0
+        self._listeners: list[tuple[str, Callable[[Any], None]]] = []
+        self._cdp: CDPSession | None = None
+        self._key_script = ""
+        self._listen("console", self._on_message)
+        self._listen("pageerror", lambda error: self.console_messages.append(str(error)))
+        self._listen("request", self._on_request)
+        self._listen("requestfinished", self._on_end)
+        self._listen("requestfailed", self._on_end)
 
     def open(self, path: str) -> None:
         self._in_flight.clear()
@@ -55,20 +69,25 @@ class Visitor:
         quiet_frames, deadline = 0, monotonic() + LONGEST_WAIT_SECONDS
         while quiet_frames < QUIET_FRAMES:
             assert monotonic() < deadline, [request.url for request in self._in_flight]
-            seen = self._seen
+            count = self._request_count
             self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
-            quiet_frames = quiet_frames + 1 if not self._in_flight and self._seen == seen else 0
+            quiet_frames = quiet_frames + 1 if not self._in_flight and self._request_count == count else 0
 
     def key(self, text: str) -> None:
         """Store this key in the tab, as if it had been created there."""
-        self.page.add_init_script(f"sessionStorage.setItem('tollhouse-key', '{text}')")
+        self._cdp = self.page.context.new_cdp_session(self.page)
+        self._cdp.send("Page.enable")
+        source = f"sessionStorage.setItem('tollhouse-key', '{text}')"
+        self._key_script = self._cdp.send("Page.addScriptToEvaluateOnNewDocument", {"source": source})["identifier"]
 
-    def barriers(self, *rules: str) -> list[str]:
-        """Violations that axe-core rates serious or worse, by all of its rules or by these."""
+    def accept_dialogs(self) -> None:
+        self._listen("dialog", lambda dialog: dialog.accept())
+
+    def violations(self) -> list[str]:
+        """What axe-core rates serious or worse."""
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(self._axe)
-        options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
-        result = self.page.evaluate("options => axe.run(document, options)", options)
+        result = self.page.evaluate("axe.run(document, { resultTypes: ['violations'], preload: false })")
         return [
             f"{rule['id']}: {rule['nodes'][0]['html'][:200]}"
             for rule in result["violations"]
@@ -79,43 +98,50 @@ class Visitor:
         """How many pixels the page is wider than the window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
-    def check_in_both_schemes(self) -> None:
-        """The page in light colours, then in dark ones, where only the contrast can differ."""
-        self.page.emulate_media(color_scheme="light")
-        self.check()
-        self.page.emulate_media(color_scheme="dark")
-        # Scripts get the event in the next frame.
-        self.page.evaluate("() => new Promise(requestAnimationFrame)")
-        assert self.barriers("color-contrast") == []
-        assert self.complaints == []
-        assert self.strangers == []
-
-    def check_at_every_width(self) -> None:
-        """The page in both schemes on a desktop, and after the window shrinks to a phone's width."""
-        for width in (1280, 390):
-            self.page.set_viewport_size({"width": width, "height": 844})
+    def check_both_layouts(self) -> None:
+        """The page on a desktop in light colours, then, after the window shrinks, on a phone in dark ones."""
+        for width, scheme in LAYOUTS:
+            self.page.set_viewport_size({"width": width, "height": HEIGHT})
+            self.page.emulate_media(color_scheme=scheme)
             self.settle()
-            self.check_in_both_schemes()
+            self.check()
 
     def check(self) -> None:
         """No serious accessibility violation, nothing in the console, no other host, no horizontal overflow."""
-        assert self.barriers() == []
-        assert self.complaints == []
-        assert self.strangers == []
+        assert self.violations() == []
+        assert self.console_messages == []
+        assert self.foreign_requests == []
         assert self.overflow() <= 0
 
-    def _on_message(self, kind: str, text: str) -> None:
-        if kind in ("error", "warning"):
-            self.complaints.append(text)
+    def leave(self) -> None:
+        """Take everything back that this visitor did to the tab, so that another can use it."""
+        for event, handler in self._listeners:
+            self.page.remove_listener(event, handler)
+        self.page.unroute_all()
+        if self._cdp:
+            self._cdp.send("Page.removeScriptToEvaluateOnNewDocument", {"identifier": self._key_script})
+            self._cdp.detach()
+        self.page.evaluate("() => { sessionStorage.clear(); localStorage.clear(); }")
+        self.page.context.clear_permissions()
+        self.page.context.clear_cookies()
+        self.page.goto("about:blank")
+
+    def _listen(self, event: str, handler: Callable[[Any], None]) -> None:
+        self.page.on(event, handler)  # type: ignore[call-overload]  # one overload per event
+        self._listeners.append((event, handler))
+
+    def _on_message(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.console_messages.append(message.text)
 
     def _on_end(self, request: Request) -> None:
         self._in_flight.discard(request)
 
     def _on_request(self, request: Request) -> None:
         self._in_flight.add(request)
-        self._seen += 1
+        self._request_count += 1
         if not request.url.startswith((self.root, "data:")):
-            self.strangers.append(request.url)
+            self.foreign_requests.append(request.url)
 
 
 Visit = Callable[..., Visitor]
@@ -147,19 +173,33 @@ def axe() -> str:
     return (node_modules_of(LISTED, "console") / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
-@pytest.fixture
-def visit(browser: Browser, axe: str, server) -> Iterator[Visit]:
-    """A function that opens a tab with a width and a color scheme."""
-    contexts: list[BrowserContext] = []
+@pytest.fixture(scope="module")
+def tabs(browser: Browser) -> list[Page]:
+    """Empty tabs that no test uses at the moment: a new one costs more than the pages a test loads."""
+    return []
 
-    def start(*, width: int = 1280, scheme: str = "light", root: str = "") -> Visitor:
-        context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
-        contexts.append(context)
-        return Visitor(context.new_page(), root or server.root, axe)
+
+@pytest.fixture
+def visit(browser: Browser, tabs: list[Page], axe: str, server) -> Iterator[Visit]:
+    """A function that opens an empty tab with a width and a color scheme, without cookies or storage."""
+    visitors: list[Visitor] = []
+
+    def start(*, width: int = 1280, scheme: Scheme = "light", root: str = "") -> Visitor:
+        page = tabs.pop() if tabs else browser.new_context().new_page()
+        page.set_viewport_size({"width": width, "height": HEIGHT})
+        page.emulate_media(color_scheme=scheme)
+        visitor = Visitor(page, root or server.root, axe)
+        visitors.append(visitor)
+        return visitor
 
     yield start
-    for context in contexts:
-        context.close()
+    for visitor in visitors:
+        if visitor.page.url.startswith(server.root):
+            visitor.leave()
+            tabs.append(visitor.page)
+        else:
+            # What it stored for another address cannot be cleared from here.
+            visitor.page.context.close()
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)

@@ -90,7 +90,7 @@ def test_free_key_is_upgraded_at_the_checkout_and_comes_back_as_pro(visit, serve
     assert "49 USD a month" in page.locator("#plans").inner_text()
     page.get_by_label("The key's email").fill("buyer@example.org")
     page.get_by_label("Plan", exact=True).select_option("price_pro")
-    assert visitor.barriers() == []
+    assert visitor.violations() == []
     page.get_by_role("button", name="Go to checkout").click()
     page.wait_for_url(f"{checkout.stripe.url}/pay/**")
     assert made not in page.url
@@ -170,7 +170,7 @@ def test_key_without_the_entitlement_sees_which_plans_include_it(visit, server, 
 def test_alert_is_previewed_created_triggered_tested_changed_and_deleted(visit, key):
     visitor = visit()
     visitor.key(key)
-    visitor.page.on("dialog", lambda dialog: dialog.accept())
+    visitor.accept_dialogs()
     with receiver() as hook:
         visitor.open("/alerts")
         page = visitor.page
@@ -197,7 +197,7 @@ def test_alert_is_previewed_created_triggered_tested_changed_and_deleted(visit, 
         dialog = page.get_by_role("dialog")
         dialog.locator("#sent li", has_text="alert.test").first.wait_for()
         assert "alert=alert_" in page.url
-        assert visitor.barriers() == []
+        assert visitor.violations() == []
         before = len(hook.taken)
         dialog.get_by_role("button", name="Send again").first.click()
         poll(lambda: len(hook.taken) > before)
@@ -222,7 +222,7 @@ def test_rejected_rule_focuses_its_field(visit, key):
     page.get_by_role("button", name="Create the alert").click()
     assert "no country" in page.get_by_role("alert").inner_text()
     assert page.evaluate("document.activeElement.id") == "country"
-    assert visitor.barriers() == []
+    assert visitor.violations() == []
 
 
 def test_wallet_registers_deposits_and_sees_what_its_calls_cost(visit, server, deposit):
@@ -237,7 +237,7 @@ def test_wallet_registers_deposits_and_sees_what_its_calls_cost(visit, server, d
     page.get_by_role("button", name="Credit deposit").click()
     page.get_by_text("2.00 USD credited").wait_for()
     page.get_by_text("enough for 200 more calls").wait_for()
-    assert (visitor.barriers(), visitor.strangers, visitor.overflow()) == ([], [], 0)
+    assert (visitor.violations(), visitor.foreign_requests, visitor.overflow()) == ([], [], 0)
     headers = Agent(WALLET.private_key).headers(BRIEF)
     assert httpx2.get(f"{server.base}{BRIEF}", headers=headers).status_code == 200
     page.get_by_role("button", name="Refresh").click()

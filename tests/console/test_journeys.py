@@ -50,7 +50,7 @@ def test_invalid_email_shows_the_servers_error(visit):
     visitor.page.get_by_label("Email", exact=True).fill("ada@example")
     visitor.page.get_by_role("button", name="Create a free key").click()
     assert "email" in visitor.page.get_by_role("alert").inner_text().lower()
-    assert visitor.barriers() == []
+    assert visitor.violations() == []
 
 
 def test_dashboard_creates_a_key_and_leads_from_a_story_to_its_event(visit):
@@ -68,7 +68,7 @@ def test_dashboard_creates_a_key_and_leads_from_a_story_to_its_event(visit):
     article = dialog.locator("ul a").first
     assert set(article.get_attribute("rel").split()) == {"noopener", "noreferrer", "nofollow"}
     assert "story=story_" in page.url
-    assert visitor.barriers() == []
+    assert visitor.violations() == []
     dialog.get_by_text(re.compile(r"^\d+ events?$")).click()
     dialog.get_by_role("link", name="Event 1", exact=True).click()
     page.get_by_role("dialog").locator("h3", has_text="Why these figures").wait_for()
@@ -126,7 +126,7 @@ def test_map_is_zoomed_and_a_place_opened_by_keyboard(visit, key):
     place.focus()
     page.keyboard.press("Enter")
     page.get_by_role("dialog").locator("a.title").first.wait_for()
-    assert visitor.barriers() == []
+    assert visitor.violations() == []
 
 
 def test_entity_leads_to_its_stories_and_to_others(visit, key):
@@ -168,7 +168,7 @@ def test_search_narrows_by_facet_and_opens_a_product_with_its_prices(visit):
     page.locator("#goods h3 a").first.click()
     page.get_by_role("dialog").locator("h3", has_text="Price history").wait_for()
     assert "fictional" in page.get_by_role("dialog").locator(".notice").inner_text()
-    assert visitor.barriers() == []
+    assert visitor.violations() == []
     assert "product=" in page.url
     page.get_by_role("button", name="Close").click()
     expect(page).not_to_have_url(re.compile("product="))
@@ -182,7 +182,7 @@ def test_used_up_allowance_is_explained(visit, start_server):
     assert visitor.page.locator("#goods li").count() > 0
     visitor.open("/mattresses?q=latex")
     assert "midnight" in visitor.page.get_by_role("alert").inner_text()
-    assert visitor.barriers() == []
+    assert visitor.violations() == []
     server.stop()
 
 

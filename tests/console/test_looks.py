@@ -68,8 +68,9 @@ def test_page_is_accessible_and_loads_nothing_from_another_host(visit, key, path
     visitor = visit()
     visitor.key(key)
     visitor.open(path)
+    assert visitor.page.evaluate("sessionStorage.getItem('tollhouse-key')") == key
     assert visitor.page.locator("main h1").count() == 1
-    visitor.check_at_every_width()
+    visitor.check_both_layouts()
 
 
 @pytest.mark.parametrize("path", KEYED_PAGES)
@@ -77,7 +78,7 @@ def test_page_without_a_key_is_accessible(visit, path):
     visitor = visit(width=390)
     visitor.open(path)
     visitor.page.get_by_label("Existing key").wait_for()
-    visitor.check_in_both_schemes()
+    visitor.check_both_layouts()
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -87,7 +88,7 @@ def test_dialogs_and_results_are_accessible(visit, key, state):
     visitor.key(key)
     visitor.open(path)
     act(visitor.page)
-    visitor.check_at_every_width()
+    visitor.check_both_layouts()
 
 
 def test_api_docs_are_accessible_with_an_operation_open(visit):
@@ -96,7 +97,7 @@ def test_api_docs_are_accessible_with_an_operation_open(visit):
     page = visitor.page
     page.locator(".opblock-summary-control").first.click()
     page.locator(".opblock-body").first.wait_for()
-    visitor.check_at_every_width()
+    visitor.check_both_layouts()
 
 
 def test_api_docs_use_the_chosen_theme(visit):

@@ -35,12 +35,12 @@ def test_person_narrows_the_table_down_opens_an_item_and_takes_the_rest_along(vi
     dialog = page.get_by_role("dialog")
     dialog.get_by_text("Similar items").wait_for()
     assert dialog.locator("h2").inner_text() == dearest
-    assert visitor.barriers() == []
+    assert visitor.violations() == []
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Clear filters").click()
     page.get_by_text("300 items", exact=False).first.wait_for()
-    assert visitor.complaints == []
-    assert visitor.strangers == []
+    assert visitor.console_messages == []
+    assert visitor.foreign_requests == []
 
 
 def test_price_of_a_table_is_on_every_page_that_lists_it(server):

@@ -7,7 +7,7 @@ import pytest
 def test_page_of_the_guide_is_accessible(visit, path):
     visitor = visit()
     visitor.open(path)
-    visitor.check_at_every_width()
+    visitor.check_both_layouts()
 
 
 def test_reader_goes_from_the_front_page_to_an_operation_and_copies_its_sample(visit):
