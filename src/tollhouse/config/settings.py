@@ -129,10 +129,12 @@ class PaymentSettings(Section):
     """Chain and deposits."""
 
     evm_rpc_url: HttpUrl = setting("", "JSON-RPC URL of a node of the chain", "secret")
+    evm_rpc_urls: tuple[HttpUrl, ...] = setting((), "More nodes of the chain, asked after `evm_rpc_url`", "secret")
     evm_chain_id: PositiveInt = setting(8453, "Chain id; 8453 is Base")
     usdc_address: Address = setting("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "Address of the USDC contract")
     treasury_address: Address = setting("", "Address that receives the deposits of agents")
     deposit_confirmations: PositiveInt = setting(10, "Blocks before a deposit is credited, its own included")
+    deposit_second_source_usd: Decimal = setting(Decimal(100), "With several nodes, two must agree on larger deposits")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +218,11 @@ class Settings(
     def root_url(self) -> str:
         """The URL of the server's root without a slash at the end: the public one, else the local one."""
         return self.public_url.rstrip("/") or self.served_at or "http://127.0.0.1:8000"
+
+    @property
+    def rpc_urls(self) -> tuple[str, ...]:
+        """The URLs of the chain's nodes, each once, the first one first; empty if none is set."""
+        return tuple(dict.fromkeys(url for url in (self.evm_rpc_url, *self.evm_rpc_urls) if url))
 
     def trusted_networks(self) -> list[IPv4Network | IPv6Network]:
         """The networks whose `X-Forwarded-For` is trusted."""

@@ -101,7 +101,7 @@ def _wallet_facts(settings: Settings) -> dict[str, Any]:
     """Where a wallet deposits, what a signed call costs, and programs that sign one."""
     chain_id = settings.evm_chain_id
     return {
-        "treasury_address": settings.treasury_address if settings.evm_rpc_url else "",
+        "treasury_address": settings.treasury_address if settings.rpc_urls else "",
         "chain": f"{_CHAINS.get(chain_id, 'chain')} ({chain_id})",
         "usdc_address": settings.usdc_address,
         "confirmations": settings.deposit_confirmations,

@@ -104,7 +104,7 @@ class PayPerRequest:
 async def open_pay_per_request(settings: Settings, database: Database, ledger: Ledger) -> AsyncIterator[PayPerRequest]:
     """The payments per request that the settings configure. Raises SettingError."""
     async with AsyncExitStack() as stack:
-        chain = ChainClient(settings.evm_rpc_url) if settings.evm_rpc_url else None
+        chain = ChainClient(settings.rpc_urls[0]) if settings.rpc_urls else None
         if chain is not None:
             stack.push_async_callback(chain.close)
         settler = await stack.enter_async_context(open_settler(settings, database, chain))

@@ -9,6 +9,7 @@ from tests.waiting import until
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
+from tollhouse.payments.chain.nodes import Nodes
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.deposits.deposits import Deposits
 from tollhouse.payments.deposits.ledger import DepositTerms
@@ -52,14 +53,14 @@ async def ids(ledger, kind: str) -> list[str]:
 
 async def test_deposit_that_stands_is_left_alone(chain, ledger):
     await credited(chain, ledger)
-    await rounds(DepositMonitor(chain.client, ledger, TERMS), 4)
+    await rounds(DepositMonitor(Nodes(chain.client), ledger, TERMS), 4)
     assert await balance(ledger) == 2_500_000
     assert await ids(ledger, "reversal") == []
 
 
 async def test_removed_deposit_is_taken_back_and_credited_again_when_mined_again(chain, ledger):
     tx_hash, raw = await credited(chain, ledger)
-    monitor = DepositMonitor(chain.client, ledger, TERMS)
+    monitor = DepositMonitor(Nodes(chain.client), ledger, TERMS)
     await monitor.poll()
     await chain.request("anvil_reorg", 4, [])
     await rounds(monitor)
@@ -84,7 +85,7 @@ async def test_removed_deposit_is_taken_back_and_credited_again_when_mined_again
 
 async def test_deposit_removed_twice_is_taken_back_twice(chain, ledger):
     tx_hash, raw = await credited(chain, ledger)
-    monitor = DepositMonitor(chain.client, ledger, TERMS)
+    monitor = DepositMonitor(Nodes(chain.client), ledger, TERMS)
     for turn in (0, 1):
         await chain.request("anvil_reorg", CONFIRMATIONS, [])
         await rounds(monitor)
@@ -100,7 +101,7 @@ async def test_deposit_removed_twice_is_taken_back_twice(chain, ledger):
 async def test_deposit_moved_to_another_block_is_credited_from_there(chain, ledger):
     tx_hash, raw = await credited(chain, ledger)
     before = await chain.client.receipt(tx_hash)
-    monitor = DepositMonitor(chain.client, ledger, TERMS)
+    monitor = DepositMonitor(Nodes(chain.client), ledger, TERMS)
     await monitor.poll()
     await chain.request("anvil_reorg", 4, [[raw, 0]])
     after = await chain.client.receipt(tx_hash)
@@ -116,14 +117,14 @@ async def test_spent_deposit_that_is_removed_leaves_a_debt(chain, ledger):
     await credited(chain, ledger)
     await ledger.move(Transfer("call:1", ACCOUNT, "revenue", PRICE, "call"))
     await chain.request("anvil_reorg", CONFIRMATIONS, [])
-    await rounds(DepositMonitor(chain.client, ledger, TERMS))
+    await rounds(DepositMonitor(Nodes(chain.client), ledger, TERMS))
     assert await balance(ledger) == 500_000 - 2_500_000
     assert (await ledger.verify()).balanced
 
 
 async def test_owner_asks_for_the_removed_deposit_before_the_watch_sees_it(chain, sqlite_ledger):
     tx_hash, raw = await credited(chain, sqlite_ledger)
-    monitor = DepositMonitor(chain.client, sqlite_ledger, TERMS)
+    monitor = DepositMonitor(Nodes(chain.client), sqlite_ledger, TERMS)
     await chain.request("anvil_reorg", CONFIRMATIONS, [])
     await rounds(monitor)
     with pytest.raises(Problem) as raised:
@@ -141,18 +142,18 @@ async def test_owner_asks_for_the_removed_deposit_before_the_watch_sees_it(chain
 async def test_watch_that_starts_after_the_reorganisation_finds_it(chain, sqlite_ledger):
     tx_hash, raw = await credited(chain, sqlite_ledger)
     await chain.request("anvil_reorg", CONFIRMATIONS, [])
-    await rounds(DepositMonitor(chain.client, sqlite_ledger, TERMS))
+    await rounds(DepositMonitor(Nodes(chain.client), sqlite_ledger, TERMS))
     assert await balance(sqlite_ledger) == 0
     await chain.request("eth_sendRawTransaction", raw)
     await chain.wait_mined(tx_hash)
     await chain.request("anvil_mine", hex(CONFIRMATIONS - 1))
-    await rounds(DepositMonitor(chain.client, sqlite_ledger, TERMS), 1)
+    await rounds(DepositMonitor(Nodes(chain.client), sqlite_ledger, TERMS), 1)
     assert await balance(sqlite_ledger) == 2_500_000
 
 
 async def test_two_watches_at_once_take_back_once(chain, ledger):
     await credited(chain, ledger)
-    monitors = [DepositMonitor(chain.client, ledger, TERMS) for _ in range(4)]
+    monitors = [DepositMonitor(Nodes(chain.client), ledger, TERMS) for _ in range(4)]
     await chain.request("anvil_reorg", CONFIRMATIONS, [])
     await asyncio.gather(*(rounds(monitor) for monitor in monitors))
     assert await balance(ledger) == 0
@@ -163,7 +164,7 @@ async def test_deposit_is_no_longer_asked_about_after_64_blocks(chain, sqlite_le
     await credited(chain, sqlite_ledger)
     async with provider(chain.url) as told:
         client = ChainClient(told.url)
-        monitor = DepositMonitor(client, sqlite_ledger, TERMS)
+        monitor = DepositMonitor(Nodes(client), sqlite_ledger, TERMS)
         await chain.request("anvil_mine", hex(WATCHED_BLOCKS - CONFIRMATIONS))
         await rounds(monitor)
         told.methods.clear()
@@ -179,7 +180,7 @@ async def test_deposit_is_no_longer_asked_about_after_64_blocks(chain, sqlite_le
 
 async def test_one_look_alone_takes_nothing_back(chain, sqlite_ledger):
     await credited(chain, sqlite_ledger)
-    monitor = DepositMonitor(chain.client, sqlite_ledger, TERMS)
+    monitor = DepositMonitor(Nodes(chain.client), sqlite_ledger, TERMS)
     await chain.request("anvil_reorg", CONFIRMATIONS, [])
     await monitor.poll()
     assert await balance(sqlite_ledger) == 2_500_000
@@ -227,7 +228,7 @@ async def test_provider_that_contradicts_itself_takes_nothing_back(chain, sqlite
     await credited(chain, sqlite_ledger)
     async with provider(chain.url) as told:
         client = ChainClient(told.url, QUICK)
-        monitor = DepositMonitor(client, sqlite_ledger, TERMS)
+        monitor = DepositMonitor(Nodes(client), sqlite_ledger, TERMS)
         told.twists = twists
         for _ in range(4):
             with suppress(ChainUnavailable):
@@ -247,11 +248,11 @@ async def test_provider_that_lies_about_the_newest_block_takes_nothing_back(chai
     async with provider(chain.url) as told:
         client = ChainClient(told.url, QUICK)
         told.twists = LIES["no receipt and another hash that nothing follows"]
-        await rounds(DepositMonitor(client, sqlite_ledger, terms), 4)
+        await rounds(DepositMonitor(Nodes(client), sqlite_ledger, terms), 4)
         assert await balance(sqlite_ledger) == PRICE
         await client.close()
     await chain.request("anvil_reorg", 1, [])
-    await rounds(DepositMonitor(chain.client, sqlite_ledger, terms))
+    await rounds(DepositMonitor(Nodes(chain.client), sqlite_ledger, terms))
     assert await balance(sqlite_ledger) == 0
 
 
@@ -264,7 +265,7 @@ async def test_provider_that_is_down_takes_nothing_back_and_forgets_what_was_sus
     await credited(chain, sqlite_ledger)
     async with provider(chain.url) as told:
         client = ChainClient(told.url, QUICK)
-        monitor = DepositMonitor(client, sqlite_ledger, TERMS)
+        monitor = DepositMonitor(Nodes(client), sqlite_ledger, TERMS)
         await chain.request("anvil_reorg", CONFIRMATIONS, [])
         await monitor.poll()
         told.break_with = broken
@@ -283,7 +284,7 @@ async def test_many_deposits_are_watched_together(chain, sqlite_ledger):
     hashes = [(await credited(chain, sqlite_ledger, 1_000_000 + number))[0] for number in range(30)]
     last_block = (await chain.client.receipt(hashes[-1])).block_number
     kept = 20
-    monitor = DepositMonitor(chain.client, sqlite_ledger, TERMS)
+    monitor = DepositMonitor(Nodes(chain.client), sqlite_ledger, TERMS)
     await monitor.poll()
     first_removed = (await chain.client.receipt(hashes[kept])).block_number
     await chain.request("anvil_reorg", await chain.client.block_number() - first_removed + 1, [])

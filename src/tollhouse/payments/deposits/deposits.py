@@ -10,9 +10,10 @@ from msgspec import Struct
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.money import usd
+from tollhouse.money import micros, usd
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import token_balance
+from tollhouse.payments.chain.nodes import Nodes
 from tollhouse.payments.chain.replies import Receipt
 from tollhouse.payments.deposits.ledger import (
     DEPOSIT,
@@ -27,6 +28,7 @@ from tollhouse.payments.deposits.ledger import (
     deposit_id,
     deposits_in,
     fetch_confirmation,
+    is_evident,
     rejection_reason,
 )
 from tollhouse.payments.deposits.monitor import POLL_SECONDS, DepositMonitor
@@ -52,7 +54,7 @@ class Reconciliation(Struct, frozen=True):
 
 
 async def reconcile(chain: ChainClient, ledger: Ledger, terms: DepositTerms) -> Reconciliation:
-    """Compare every credited deposit with the chain. Raises ChainUnavailable."""
+    """Compare every credited deposit with one node of the chain. Raises ChainUnavailable."""
     await check_chain_id(chain, terms.chain_id)
     reversed_ids = {deposit_id(transfer) for transfer in await ledger.transfers(REVERSAL, 0.0)}
     deposits = [one for one in await ledger.transfers(DEPOSIT, 0.0) if one.id not in reversed_ids]
@@ -106,10 +108,13 @@ class Credited(Struct, frozen=True):
 
 
 class Deposits:
-    """The deposits of one treasury on one chain."""
+    """The deposits of one treasury on one chain.
 
-    def __init__(self, chain: ChainClient, ledger: Ledger, terms: DepositTerms) -> None:
-        self._chain = chain
+    The nodes `others` are asked when the first is unavailable, and whether they agree on a large deposit.
+    """
+
+    def __init__(self, chain: ChainClient, ledger: Ledger, terms: DepositTerms, *others: ChainClient) -> None:
+        self._nodes = Nodes(chain, *others)
         self._ledger = ledger
         self._terms = terms
 
@@ -120,10 +125,15 @@ class Deposits:
         """
         if not _TX_HASH.fullmatch(tx_hash):
             raise Problem("invalid-body", "`tx_hash` must be 0x and 64 hex digits.", parameter="tx_hash")
-        confirmation = await fetch_confirmation(self._chain, self._terms, tx_hash.lower())
+        asked, confirmation = await self._nodes.first(
+            lambda chain: fetch_confirmation(chain, self._terms, tx_hash.lower())
+        )
         if confirmation is None or confirmation.confirmations < self._terms.confirmations:
             raise self._pending(confirmation)
         own = await self._own(confirmation.receipt, wallet_address.lower())
+        amount_micros = sum(one.transfer.amount_micros for one in own)
+        if not await is_evident(self._nodes, asked, self._terms, confirmation, amount_micros):
+            raise self._contradicted()
         account = agent_account(agent_id)
         try:
             credited, is_new = await credit_deposits(self._ledger, account, confirmation.receipt, own)
@@ -140,7 +150,7 @@ class Deposits:
 
     async def monitor(self) -> None:
         """Run forever: reverse deposits that reorganisations removed, and credit them again once mined again."""
-        monitor = DepositMonitor(self._chain, self._ledger, self._terms)
+        monitor = DepositMonitor(self._nodes, self._ledger, self._terms)
         while True:
             try:
                 await monitor.poll()
@@ -150,7 +160,8 @@ class Deposits:
 
     async def reconcile(self) -> Reconciliation:
         """Compare the ledger's deposits with the chain. Raises ChainUnavailable."""
-        return await reconcile(self._chain, self._ledger, self._terms)
+        _, result = await self._nodes.first(lambda chain: reconcile(chain, self._ledger, self._terms))
+        return result
 
     async def _own(self, receipt: Receipt, wallet: str) -> Sequence[Deposit]:
         """The deposits of this wallet. Raises Problem `deposit-invalid`, `deposit-conflict`."""
@@ -183,6 +194,14 @@ class Deposits:
             confirmations_required=self._terms.confirmations,
         )
 
+    def _contradicted(self) -> Problem:
+        return Problem(
+            "deposit-pending",
+            "No second node of the chain confirms this transaction yet. Try again shortly.",
+            headers={"Retry-After": str(UNKNOWN_RETRY_SECONDS)},
+            retry_after_seconds=UNKNOWN_RETRY_SECONDS,
+        )
+
     def _invalid(self, reason: str) -> Problem:
         minimum_usd = usd(self._terms.minimum_micros)
         return Problem("deposit-invalid", _REASONS[reason], reason=reason, minimum_usd=minimum_usd)
@@ -199,8 +218,8 @@ _REASONS = {
 
 @asynccontextmanager
 async def open_deposits(settings: Settings, ledger: Ledger) -> AsyncIterator[Deposits | None]:
-    """The deposits the settings configure; None without `evm_rpc_url` and `treasury_address`."""
-    if not settings.evm_rpc_url or not settings.treasury_address:
+    """The deposits the settings configure; None without a node and `treasury_address`."""
+    if not settings.rpc_urls or not settings.treasury_address:
         yield None
         return
     terms = DepositTerms(
@@ -209,9 +228,10 @@ async def open_deposits(settings: Settings, ledger: Ledger) -> AsyncIterator[Dep
         settings.treasury_address,
         settings.deposit_confirmations,
         takes_authorized=settings.x402_pay_to.lower() != settings.treasury_address.lower(),
+        second_source_micros=micros(settings.deposit_second_source_usd),
     )
-    chain = ChainClient(settings.evm_rpc_url)
+    nodes = [ChainClient(url) for url in settings.rpc_urls]
     try:
-        yield Deposits(chain, ledger, terms)
+        yield Deposits(nodes[0], ledger, terms, *nodes[1:])
     finally:
-        await chain.close()
+        await Nodes(*nodes).close()

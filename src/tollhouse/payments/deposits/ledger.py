@@ -4,23 +4,34 @@
 begins when a reorganisation undid the one before. Concurrent calls compute the same id, so that one of them writes.
 """
 
+import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
+from prometheus_client import Counter
 
+from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import USED_TOPIC, TokenTransfer, token_transfer
+from tollhouse.payments.chain.nodes import Nodes
 from tollhouse.payments.chain.replies import ChainUnavailable, Log, Receipt
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import REVERSAL, REVERSALS, TREASURY, Transfer
+
+log = logger("payments.deposits")
+
+_DISAGREEMENTS = Counter(
+    "tollhouse_deposit_disagreements", "Deposits on which another node of the chain contradicted the first"
+)
 
 
 class DepositTerms(Struct, frozen=True):
     """What counts as a deposit. Addresses in any case; amounts in micro-USD, which are USDC's units.
 
     `takes_authorized` is False if x402 payments go to the treasury too: a transfer by authorization (EIP-3009) may then
-    have paid for a call, and must not count as a deposit as well.
+    have paid for a call, and must not count as a deposit as well. With several nodes, two must agree on a deposit
+    above `second_source_micros`.
     """
 
     chain_id: int
@@ -29,6 +40,7 @@ class DepositTerms(Struct, frozen=True):
     confirmations: int
     minimum_micros: int = 1_000_000
     takes_authorized: bool = True
+    second_source_micros: int = 100_000_000
 
 
 class Confirmation(Struct, frozen=True):
@@ -58,6 +70,47 @@ async def fetch_confirmation(chain: ChainClient, terms: DepositTerms, tx_hash: s
     if canonical is None or canonical.hash != receipt.block_hash:
         return None
     return Confirmation(receipt, await chain.block_number() - receipt.block_number + 1)
+
+
+async def is_evident(
+    nodes: Nodes, asked: ChainClient, terms: DepositTerms, seen: Confirmation, amount_micros: int
+) -> bool:
+    """Whether a deposit that the node `asked` confirms may be credited: a large one only if another node agrees.
+
+    Raises ChainUnavailable if no other node answers.
+    """
+    others = nodes.others(asked)
+    if not others or amount_micros <= terms.second_source_micros:
+        return True
+    replies = await asyncio.gather(*(_compare(one, terms, seen) for one in others), return_exceptions=True)
+    failures = [reply for reply in replies if isinstance(reply, BaseException)]
+    for failure in failures:
+        if not isinstance(failure, ChainUnavailable):
+            raise failure
+    if "disagrees" in replies:
+        _DISAGREEMENTS.inc()
+        receipt = seen.receipt
+        log.error("nodes disagree", tx_hash=receipt.tx_hash, block_number=receipt.block_number)
+    if failures and len(failures) == len(others):
+        raise failures[0]
+    return "agrees" in replies
+
+
+async def _compare(
+    chain: ChainClient, terms: DepositTerms, seen: Confirmation
+) -> Literal["agrees", "behind", "disagrees"]:
+    """What another node says of a transaction. Raises ChainUnavailable."""
+    own = await fetch_confirmation(chain, terms, seen.receipt.tx_hash)
+    if own is None:
+        confirmed_at = seen.receipt.block_number + terms.confirmations - 1
+        return "disagrees" if await chain.block_number() >= confirmed_at else "behind"
+    if _evidence(own.receipt) != _evidence(seen.receipt):
+        return "disagrees"
+    return "agrees" if own.confirmations >= terms.confirmations else "behind"
+
+
+def _evidence(receipt: Receipt) -> tuple[object, ...]:
+    return receipt.is_success, receipt.block_number, receipt.block_hash, receipt.logs
 
 
 async def check_chain_id(chain: ChainClient, chain_id: int) -> None:

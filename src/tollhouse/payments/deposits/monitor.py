@@ -8,9 +8,11 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.replies import Block, Receipt
+from tollhouse.payments.chain.nodes import Nodes
+from tollhouse.payments.chain.replies import Block, ChainUnavailable, Receipt
 from tollhouse.payments.deposits.ledger import (
     DEPOSIT,
+    Confirmation,
     Credit,
     DepositTerms,
     check_chain_id,
@@ -18,6 +20,7 @@ from tollhouse.payments.deposits.ledger import (
     credit_from_transfer,
     deposit_id,
     deposits_in,
+    is_evident,
     is_reversed_deposit,
     reverse,
 )
@@ -79,8 +82,8 @@ class DepositMonitor:
     A credit is reversed when two polls in a row see the same other block in the place of its own.
     """
 
-    def __init__(self, chain: ChainClient, ledger: Ledger, terms: DepositTerms) -> None:
-        self._chain = chain
+    def __init__(self, nodes: Nodes, ledger: Ledger, terms: DepositTerms) -> None:
+        self._nodes = nodes
         self._ledger = ledger
         self._terms = terms
         self._since = clock.seconds() - REMEMBERED_SECONDS
@@ -95,14 +98,14 @@ class DepositMonitor:
         if not self._credits and not self._removed:
             return
         try:
-            view = await self._fetch_view()
+            node, view = await self._nodes.first(self._fetch_view)
         except Exception:
             self._suspected.clear()
             raise
         for credit in list(self._credits.values()):
             await self._check(credit, view)
         for credit, _ in list(self._removed.values()):
-            await self._restore(credit, view)
+            await self._restore(credit, view, node)
 
     async def _sync(self) -> None:
         """Read what this and other processes credited and reversed since the last poll."""
@@ -131,17 +134,17 @@ class DepositMonitor:
         if transfer is not None:
             self._removed[reversed_id] = (credit_from_transfer(transfer), at)
 
-    async def _fetch_view(self) -> ChainView:
-        await check_chain_id(self._chain, self._terms.chain_id)
-        head = await self._chain.block_number()
+    async def _fetch_view(self, chain: ChainClient) -> ChainView:
+        await check_chain_id(chain, self._terms.chain_id)
+        head = await chain.block_number()
         watched = [*self._credits.values(), *(credit for credit, _ in self._removed.values())]
         hashes = list(dict.fromkeys(credit.tx_hash for credit in watched))
-        receipts = dict(zip(hashes, await self._chain.receipts(hashes), strict=True))
+        receipts = dict(zip(hashes, await chain.receipts(hashes), strict=True))
         # Each credited block with its neighbours, and each that a receipt names.
         credited = {credit.block_number + step for credit in self._credits.values() for step in (-1, 0, 1)}
         named = {receipt.block_number for receipt in receipts.values() if receipt is not None}
         heights = sorted(height for height in credited | named if 0 <= height <= head)
-        blocks = dict(zip(heights, await self._chain.blocks(heights), strict=True))
+        blocks = dict(zip(heights, await chain.blocks(heights), strict=True))
         return ChainView(head, receipts, blocks)
 
     async def _check(self, credit: Credit, view: ChainView) -> None:
@@ -162,15 +165,22 @@ class DepositMonitor:
         self._credits.pop(credit.id, None)
         self._removed[credit.id] = (credit, clock.seconds())
 
-    async def _restore(self, credit: Credit, view: ChainView) -> None:
+    async def _restore(self, credit: Credit, view: ChainView, node: ChainClient) -> None:
         """Credit the wallet's logs of a transaction that is mined again and confirmed."""
         receipt = view.receipts.get(credit.tx_hash)
         if receipt is None or not view.is_canonical(receipt):
             return
-        if view.head - receipt.block_number + 1 < self._terms.confirmations:
+        confirmation = Confirmation(receipt, view.head - receipt.block_number + 1)
+        if confirmation.confirmations < self._terms.confirmations:
             return
         own = [one for one in deposits_in(receipt, self._terms) if one.transfer.sender == credit.wallet]
-        if sum(one.transfer.amount_micros for one in own) >= self._terms.minimum_micros:
+        amount_micros = sum(one.transfer.amount_micros for one in own)
+        try:
+            if not await is_evident(self._nodes, node, self._terms, confirmation, amount_micros):
+                return
+        except ChainUnavailable:
+            return
+        if amount_micros >= self._terms.minimum_micros:
             try:
                 restored, is_any_new = await credit_deposits(self._ledger, credit.account, receipt, own)
             except IdTakenError:
