@@ -26,6 +26,7 @@ CODES: dict[str, tuple[int, str]] = {
     "deposit-pending": (409, "Deposit pending"),
     "deposit-conflict": (409, "Deposit credited to another wallet"),
     "already-subscribed": (409, "Already subscribed"),
+    "key-rotated": (409, "Key already rotated"),
     "idempotency-conflict": (409, "Idempotency conflict"),
     "payload-too-large": (413, "Payload too large"),
     "uri-too-long": (414, "URI too long"),

@@ -1,5 +1,6 @@
 """Accounts belong to the server: keys, wallet credit and payments work wherever an endpoint asks for them."""
 
+import asyncio
 import json
 import re
 import secrets
@@ -7,6 +8,7 @@ from base64 import b64decode, b64encode
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 from eth_account import Account
 from eth_account.messages import encode_defunct
@@ -15,7 +17,9 @@ from tests.http.conftest import asgi_client
 from tests.payments.x402.paying import PAYER, PRICE, RELAYER, SELLER, authorization, payload
 from tests.services.tables.books import books, declare
 from tollhouse import app
+from tollhouse.accounts.store import agent_by_wallet
 from tollhouse.admission.context import open_context
+from tollhouse.client import Agent
 from tollhouse.config.settings import Settings
 from tollhouse.http.endpoint import Endpoint, Response
 from tollhouse.http.service import Service
@@ -173,3 +177,56 @@ async def test_host_of_a_service_has_accounts_at_its_root(tmp_path):
     async with serving(tmp_path, hosts={"shop.example": "mattress"}) as place:
         created = await place.client.post("http://shop.example/api/keys/create", json={"email": "ada@example.org"})
         assert created.status_code == 200
+
+
+async def test_email_of_a_wallet_needs_the_wallets_signature(tmp_path):
+    async with serving(tmp_path, service="studio") as place:
+
+        async def register(headers=None, **body: str) -> httpx2.Response:
+            sent = {"wallet_address": WALLET.address, **body}
+            return await place.client.post("/api/agent/register", json=sent, headers=headers or {})
+
+        agent_id = (await register()).json()["agent_id"]
+        unsigned = await register(email="eve@example.org")
+        assert (unsigned.status_code, unsigned.json()["code"]) == (401, "missing-credentials")
+        assert "service:/api/agent/register?email=eve@example.org:<nonce>" in unsigned.json()["detail"]
+        assert unsigned.headers["www-authenticate"]
+        path = "/api/agent/register?email="
+        for wrong in (signed(f"{path}ada@example.org"), signed("/api/agent/register")):
+            refused = await register(wrong, email="eve@example.org")
+            assert (refused.status_code, refused.json()["code"]) == (401, "invalid-signature")
+        by_another = Agent(b"\x09" * 32).headers(f"{path}eve@example.org")
+        assert (await register(by_another, email="eve@example.org")).status_code == 401
+        for email in ("ada@example.org", "ada@example.com"):
+            answer = await register(signed(f"{path}{email}"), email=email)
+            assert (answer.status_code, answer.json()["agent_id"]) == (200, agent_id), answer.text
+            async with (
+                open_context(place.settings, answers_calls=False) as context,
+                context.database.reading() as connection,
+            ):
+                assert (await agent_by_wallet(connection, WALLET.address)).email == email
+
+
+async def test_ten_rotations_of_one_key_leave_exactly_one_working_key(tmp_path):
+    async with serving(tmp_path, service="studio") as place:
+        key = await place.key()
+        assert (await place.get("/api/keys/verify", **key)).status_code == 200
+        answers = await asyncio.gather(*(place.client.post("/api/keys/rotate", headers=key) for _ in range(10)))
+        issued = [answer.json()["api_key"] for answer in answers if answer.status_code == 200]
+        assert len(issued) == 1
+        assert {(one.status_code, one.json()["code"]) for one in answers if one.status_code != 200} <= {
+            (409, "key-rotated"), (401, "invalid-key"),
+        }  # fmt: skip
+        assert (await place.get("/api/keys/verify", Authorization=f"Bearer {issued[0]}")).status_code == 200
+
+
+async def test_stranger_locks_nobody_out_of_an_email_address(tmp_path):
+    async with serving(tmp_path, service="studio", trusted_proxies="127.0.0.0/8") as place:
+
+        async def create(address) -> httpx2.Response:
+            headers = {"X-Forwarded-For": address}
+            return await place.client.post("/api/keys/create", json={"email": "ada@example.org"}, headers=headers)
+
+        codes = [(await create("198.51.100.7")).status_code for _ in range(22)]
+        assert codes == [200] * 20 + [429] * 2
+        assert (await create("203.0.113.9")).status_code == 200

@@ -5,10 +5,12 @@ import pytest
 from sqlalchemy import inspect, text
 
 from tollhouse import clock
-from tollhouse.accounts.keys import open_key_ring
+from tollhouse.accounts.keys import new_key, open_key_ring
 from tollhouse.errors import Problem
 
 pytestmark = pytest.mark.both_databases
+
+STRANGER = "198.51.100.7"
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ async def test_unknown_and_mistyped_keys_are_refused(ring, database):
 async def test_rotated_key_keeps_everything_but_its_text(ring):
     made = await ring.create("ada@example.org", "pro", "journal", per_day=5)
     await ring.holder(made.text)
-    rotated = await ring.rotate(made.holder.key_id)
+    rotated = await ring.rotate(made.holder.key_id, made.text)
     assert rotated.holder == made.holder
     assert rotated.text != made.text
     assert await ring.holder(rotated.text) == made.holder
@@ -53,22 +55,20 @@ async def test_rotated_key_is_dead_for_another_process_within_a_second(ring, dat
     other = await open_key_ring(database, "")
     made = await ring.create("ada@example.org", "free")
     await other.holder(made.text)
-    await ring.rotate(made.holder.key_id)
+    await ring.rotate(made.holder.key_id, made.text)
     moment = clock.seconds() + 1.01
     monkeypatch.setattr(clock, "seconds", lambda: moment)
     await refused(other.holder(made.text))
 
 
-async def test_keys_rotated_at_once_leave_one_that_works(ring):
+async def test_ten_rotations_at_once_give_one_key_that_works(ring, database):
+    rings = [ring, await open_key_ring(database, "")]
     made = await ring.create("ada@example.org", "free")
-    rotated = await asyncio.gather(*(ring.rotate(made.holder.key_id) for _ in range(5)))
-    works = []
-    for key in rotated:
-        try:
-            works.append(await ring.holder(key.text))
-        except Problem:
-            continue
-    assert works == [made.holder]
+    rotations = (rings[number % 2].rotate(made.holder.key_id, made.text) for number in range(10))
+    outcomes = await asyncio.gather(*rotations, return_exceptions=True)
+    issued = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+    assert [outcome.code for outcome in outcomes if isinstance(outcome, Problem)] == ["key-rotated"] * 9
+    assert [await ring.holder(key.text) for key in issued] == [made.holder]
 
 
 async def test_revoked_key_is_dead_for_good(ring):
@@ -78,13 +78,13 @@ async def test_revoked_key_is_dead_for_good(ring):
     await refused(ring.holder(made.text))
     assert await ring.revoke(made.holder.key_id) is False
     assert await ring.set_tier(made.holder.key_id, "pro") is False
-    await refused(ring.rotate(made.holder.key_id))
+    await refused(ring.rotate(made.holder.key_id, made.text))
 
 
 async def test_what_was_never_made_cannot_be_changed(ring):
     assert await ring.revoke("key_0000000000000000") is False
     assert await ring.set_tier("key_0000000000000000", "pro") is False
-    await refused(ring.rotate("key_0000000000000000"))
+    await refused(ring.rotate("key_0000000000000000", new_key()))
 
 
 async def test_tier_moves_at_once(ring):
@@ -94,13 +94,13 @@ async def test_tier_moves_at_once(ring):
     assert (await ring.holder(made.text)).tier == "enterprise"
 
 
-async def test_one_email_gets_twenty_keys_however_many_ask_at_once(ring, database):
+async def test_one_client_address_gets_twenty_keys_for_an_email_however_many_ask_at_once(ring, database):
     other = await open_key_ring(database, "")
     spellings = ["ada@example.org", "Ada@Example.org", " ADA@EXAMPLE.ORG "]
 
     async def ask(number) -> bool:
         try:
-            await (ring, other)[number % 2].create(spellings[number % 3], "free")
+            await (ring, other)[number % 2].create(spellings[number % 3], "free", client_address=STRANGER)
         except Problem as problem:
             if problem.code != "too-many-keys":
                 raise
@@ -108,12 +108,24 @@ async def test_one_email_gets_twenty_keys_however_many_ask_at_once(ring, databas
         return True
 
     assert sum(await asyncio.gather(*(ask(number) for number in range(30)))) == 20
-    await ring.create("eve@example.org", "free")
+    await ring.create("eve@example.org", "free", client_address=STRANGER)
     listed = [key for key in await ring.listed() if key["email"] == "ada@example.org"]
     assert len(listed) == 20
     assert await ring.revoke(listed[0]["key_id"])
-    await ring.create("ada@example.org", "free")
-    await refused(ring.create("ada@example.org", "free"), "too-many-keys")
+    await ring.create("ada@example.org", "free", client_address=STRANGER)
+    await refused(ring.create("ada@example.org", "free", client_address=STRANGER), "too-many-keys")
+
+
+async def test_stranger_cannot_use_up_the_keys_of_an_email_address(ring):
+    for _ in range(20):
+        await ring.create("ada@example.org", "free", client_address=STRANGER)
+    for owner in ("203.0.113.9", "2001:db8:1:2::/64", None):
+        assert (await ring.create("ada@example.org", "free", client_address=owner)).holder.tier == "free"
+
+
+async def test_client_addresses_are_not_stored(ring, database, tmp_path):
+    await ring.create("ada@example.org", "free", client_address=STRANGER)
+    assert STRANGER.encode() not in every_file(tmp_path) + await every_row(database)
 
 
 async def test_keys_still_work_after_a_restart(ring, database):
@@ -130,7 +142,7 @@ async def test_rings_opened_at_once_share_one_secret(database):
 
 async def test_issued_key_is_found_nowhere_in_the_store(ring, database, tmp_path):
     made = [await ring.create(f"ada{number}@example.org", "free") for number in range(5)]
-    made.append(await ring.rotate(made[0].holder.key_id))
+    made.append(await ring.rotate(made[0].holder.key_id, made[0].text))
     for key in made[1:]:
         await ring.holder(key.text)
     stored = every_file(tmp_path) + await every_row(database)

@@ -27,7 +27,7 @@ def ring(database):
 
 
 async def test_registered_wallet_is_known_by_its_address(ring, database):
-    made = await ring.register(ACCOUNT.address.lower(), "journal", "ada@example.org")
+    made = await ring.register(ACCOUNT.address.lower(), "journal")
     assert made.agent_id.startswith("agent_")
     assert (made.wallet_address, made.label) == (ACCOUNT.address, "journal")
     assert made.created_at <= clock.iso(clock.now())
@@ -38,10 +38,11 @@ async def test_registered_wallet_is_known_by_its_address(ring, database):
 
 
 async def test_registering_again_changes_nothing(ring, database):
-    made = await ring.register(ACCOUNT.address, "journal", "ada@example.org")
+    made = await ring.register(ACCOUNT.address, "journal")
+    await ring.set_email(made, "ada@example.org")
     for again in (ring, WalletRegistry(database, "service")):
         for spelling in (ACCOUNT.address, ACCOUNT.address.lower(), ACCOUNT.address.upper()):
-            assert await again.register(spelling, "another label", "eve@example.org") == made
+            assert await again.register(spelling, "another label") == made
     assert await stored(database) == [(made.agent_id, ACCOUNT.address, "journal", "ada@example.org", made.created_at)]
 
 

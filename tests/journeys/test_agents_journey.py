@@ -77,7 +77,7 @@ async def funded(start_server, payments, chain) -> Wallet:
 
 async def test_agent_registers_deposits_calls_and_sees_its_balance(paid_server, chain):
     wallet = Wallet(paid_server)
-    registered = wallet.post("register", label="journal", email="ada@example.org").json()
+    registered = wallet.post("register", label="journal").json()
     assert registered["treasury_address"] == TREASURY.address
     assert registered["authentication"]["message_template"] == "service:<path>:<nonce>"
     assert (registered["price_per_call_usd"], registered["minimum_deposit_usd"]) == ("0.01", "1.00")

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from tollhouse import clock
 from tollhouse.accounts.plans import MINIMUM_DEPOSIT_MICROS
-from tollhouse.accounts.wallets import Agent, WalletRegistry
+from tollhouse.accounts.wallets import Agent, AgentHeaders, WalletRegistry
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.evm.address import Address, parse_address
@@ -21,6 +21,7 @@ from tollhouse.payments import credit
 from tollhouse.payments.deposits.deposits import Deposits
 from tollhouse.payments.ledger.ledger import Ledger
 
+REGISTER = "/api/agent/register"
 SECONDS_PER_HOUR = 3_600
 SECONDS_PER_MINUTE = 60
 # Each deposit makes several calls to the node.
@@ -48,7 +49,10 @@ class AgentRequest(Struct, frozen=True, forbid_unknown_fields=True):
     email: Annotated[
         Annotated[str, Meta(max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$")]
         | None,
-        Meta(description="The operator's way to reach you"),
+        Meta(
+            description="The operator's way to reach you. Requires the wallet's signature: the three X-Agent headers, "
+            "over the path `/api/agent/register?email=<email>`"
+        ),
     ] = None
 
 
@@ -141,14 +145,42 @@ class AgentEndpoints:
         self._reports = Windows(None, DEPOSITS_PER_ADDRESS_PER_MINUTE, SECONDS_PER_MINUTE)
 
     async def register(self, request: Request[None, AgentRequest]) -> AgentRegistered:
-        """Register a wallet, or return its registration. Raises Problem `invalid-body`, `rate-limited`."""
+        """Register a wallet, or return its registration. An email address requires the wallet's signature.
+
+        Raises Problem `invalid-body`, `missing-credentials`, `invalid-signature`, `rate-limited`.
+        """
         body = request.body
         wallet = _body_address(body.wallet_address)
         agent = await self._wallets.agent_of(wallet.raw)
-        if agent is None:
+        if agent is None or body.email is not None:
             await count_or_refuse(self._meter, "agents", request.address, self._registrations, "registrations")
-            agent = await self._wallets.register(wallet.text, body.label, body.email)
+        if body.email is not None:
+            self._require_signature(request, wallet, body.email)
+        if agent is None:
+            agent = await self._wallets.register(wallet.text, body.label)
+        if body.email is not None:
+            await self._wallets.set_email(agent, body.email)
         return self._registered(agent)
+
+    def _require_signature(self, request: Request[None, AgentRequest], wallet: Address, email: str) -> None:
+        """Raise Problem unless the wallet signed this email address."""
+        path = f"{REGISTER}?email={email}"
+        headers = request.http.headers if request.http is not None else {}
+        sent = [headers.get(f"x-agent-{name}".encode(), "") for name in ("address", "nonce", "signature")]
+        if not all(sent):
+            message = f"{self._settings.agent_prefix}:{path}:<nonce>"
+            raise Problem(
+                "missing-credentials",
+                f"Registering an email address requires the wallet's signature. Sign `{message}` and send "
+                "X-Agent-Address, X-Agent-Nonce and X-Agent-Signature.",
+                headers={"WWW-Authenticate": "Agent"},
+            )
+        if self._wallets.signed_by(path, "", AgentHeaders(*sent)) != wallet.raw:
+            raise Problem(
+                "invalid-signature",
+                "X-Agent-Address is not the wallet that is registered.",
+                headers={"WWW-Authenticate": 'Agent error="invalid_signature"'},
+            )
 
     async def deposit(self, request: Request[None, DepositRequest]) -> DepositCredited:
         """Credit a confirmed transfer to the treasury. Raises Problem."""
@@ -195,15 +227,16 @@ class AgentEndpoints:
             Endpoint(
                 id="registerAgent",
                 method="POST",
-                path="/api/agent/register",
+                path=REGISTER,
                 summary="Register a wallet as an agent",
                 description="Returns how to sign calls and where to deposit. Registering a wallet again returns the "
-                "same `agent_id`.",
+                "same `agent_id`. An `email` is taken only with the wallet's signature over "
+                "`service:/api/agent/register?email=<email>:<nonce>`, and replaces the one of before.",
                 handler=self.register,
                 terms=FREE,
                 body=AgentRequest,
                 responses={JSON: AgentRegistered},
-                problems=("rate-limited",),
+                problems=("rate-limited", "missing-credentials", "invalid-signature"),
                 tag="agents",
                 examples={"body": {"wallet_address": _WALLET, "label": "my agent"}, JSON: _EXAMPLE_REGISTERED},
                 sample=Example(body={"wallet_address": "$WALLET_ADDRESS", "label": "my agent"}),

@@ -12,6 +12,7 @@ from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Request
 from tollhouse.http.terms import FREE, KEY_UNMETERED
+from tollhouse.metering.address_budget import release, reserve_for_address
 from tollhouse.metering.meter import Level, Meter, Windows
 
 SECONDS_PER_HOUR = 3_600
@@ -25,7 +26,7 @@ class KeyRequest(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$",
             max_length=254,
-            description="The operator's way to reach you. At most 20 active keys per email address",
+            description="The operator's way to reach you. At most 20 active keys per client address and email address",
             examples=["ada@example.org"],
         ),
     ]
@@ -104,9 +105,10 @@ class KeyEndpoints:
                 code = "tier-not-self-service"
                 detail = f"A key starts on the {default} plan. Upgrade it to {tier} with POST /api/stripe/checkout."
             raise Problem(code, detail, parameter="tier", allowed=[default])
-        reservation = await self._meter.reserve(f"keys:{request.address}", self._per_address)
+        reservation = await reserve_for_address(self._meter, "keys", request.address, self._per_address)
         if reservation.verdict.refused_by:
-            wait, limit = reservation.verdict.retry_after_seconds(clock.seconds()), self._per_address.per_sliding
+            wait = reservation.verdict.retry_after_seconds(clock.seconds())
+            limit = reservation.verdict.refused_by.limit
             raise Problem(
                 "too-many-keys",
                 f"Rate limit exceeded: {limit} keys per hour and address. Retry after {wait} s.",
@@ -116,9 +118,11 @@ class KeyEndpoints:
                 limit=limit,
             )
         try:
-            return issued(await self._keys.create(request.body.email, default, request.body.label), self._plans)
+            email, label = request.body.email, request.body.label
+            made = await self._keys.create(email, default, label, client_address=request.address)
+            return issued(made, self._plans)
         except Problem:
-            await self._meter.release(reservation)
+            await release(self._meter, reservation)
             raise
 
     async def verify(self, request: Request[None, None]) -> KeyStatus:
@@ -136,8 +140,10 @@ class KeyEndpoints:
         )
 
     async def rotate(self, request: Request[None, None]) -> KeyIssued:
-        """Replace the key of this request by a new one."""
-        return issued(await self._keys.rotate(_holder(request).key_id), self._plans)
+        """Replace the key of this request by a new one. Raises Problem `key-rotated`."""
+        assert request.http is not None, "a request that came over HTTP"
+        key = request.http.header(b"authorization").partition(" ")[2].strip()
+        return issued(await self._keys.rotate(_holder(request).key_id, key), self._plans)
 
     async def revoke(self, request: Request[None, None]) -> KeyRevoked:
         """Revoke the key of this request."""
@@ -154,7 +160,7 @@ class KeyEndpoints:
                 path="/api/keys/create",
                 summary="Create an API key",
                 description="The key is shown only in this response. Each client address may create a limited number "
-                "of keys an hour, and each email address may have 20 active keys.",
+                "of keys an hour, and have 20 active keys for each email address.",
                 handler=self.create,
                 terms=FREE,
                 body=KeyRequest,
@@ -180,10 +186,12 @@ class KeyEndpoints:
                 method="POST",
                 path="/api/keys/rotate",
                 summary="Rotate an API key",
-                description="Returns a new key and revokes the old one. Id, plan and usage stay.",
+                description="Returns a new key and revokes the old one. Id, plan and usage stay. Of several rotations "
+                "at once one succeeds.",
                 handler=self.rotate,
                 terms=KEY_UNMETERED,
                 responses={JSON: KeyIssued},
+                problems=("key-rotated",),
                 tag="keys",
                 examples={JSON: _EXAMPLE_ISSUED},
             ),

@@ -55,6 +55,7 @@ def _base62(number: int, width: int) -> str:
 
 
 ACTIVE_KEYS_PER_EMAIL = 20
+"""Of one client address: nobody can use up the keys that others may create for an email address."""
 SECRET_BYTES = 32
 CACHE_SECONDS = 1.0
 MOST_CACHED_KEYS = 10_000
@@ -95,7 +96,7 @@ class KeyRing:
             query = self._queries[key] = asyncio.ensure_future(self._query(key))
         return await asyncio.shield(query)
 
-    async def create(
+    async def create(  # noqa: PLR0913 - the fields of a key
         self,
         email: str,
         tier: str,
@@ -103,14 +104,20 @@ class KeyRing:
         *,
         per_day: int | None = None,
         per_minute: int | None = None,
+        client_address: str | None = None,
     ) -> NewKey:
-        """Create a key, with limits of its own where given. Raises Problem `too-many-keys` past 20 of one email."""
+        """Create a key, with limits of its own where given. The operator creates it where no client address is given.
+
+        Raises Problem `too-many-keys` where that address has created 20 active keys for this email address.
+        """
         address = email.strip().casefold()
+        creator = None if client_address is None else key_hash(f"address:{client_address}", self._secret)
         async with self._database.writing(lock=f"email:{address}") as connection:
-            if await store.active_keys_of(connection, address) >= ACTIVE_KEYS_PER_EMAIL:
+            if creator and await store.active_keys_of(connection, address, creator) >= ACTIVE_KEYS_PER_EMAIL:
                 raise Problem(
                     "too-many-keys",
-                    f"This email address has {ACTIVE_KEYS_PER_EMAIL} active keys. Revoke one first.",
+                    f"Your client address has created {ACTIVE_KEYS_PER_EMAIL} active keys for this email address. "
+                    "Revoke one first.",
                     limit=ACTIVE_KEYS_PER_EMAIL,
                 )
             text, created_at = new_key(), clock.iso(clock.now())
@@ -125,18 +132,25 @@ class KeyRing:
                 per_day=per_day,
                 per_minute=per_minute,
                 created_at=created_at,
+                created_by=creator,
             )
             return NewKey(text, holder)
 
-    async def rotate(self, key_id: str) -> NewKey:
-        """Replace the text of a key; the old one stops working. Id, plan and usage stay."""
+    async def rotate(self, key_id: str, key: str) -> NewKey:
+        """Replace `key`, the text of the key with that id, which stops working. Id, plan and usage stay.
+
+        Of several rotations at once one succeeds. Raises Problem `key-rotated` for the others, `invalid-key`.
+        """
         text = new_key()
         async with self._database.writing() as connection:
-            await store.change_key(connection, key_id, hash=key_hash(text, self._secret))
+            old, new = key_hash(key, self._secret), key_hash(text, self._secret)
+            is_replaced = await store.replace_hash(connection, key_id, old, new)
             row = await store.key_by_id(connection, key_id)
         self._forget()
         if row is None or row.revoked_at is not None:
             raise Problem("invalid-key", "This API key was revoked.")
+        if not is_replaced:
+            raise Problem("key-rotated", "Another request has rotated this key. Use the key of its response.")
         return NewKey(text, _caller(row))
 
     async def revoke(self, key_id: str) -> bool:

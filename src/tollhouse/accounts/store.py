@@ -19,6 +19,8 @@ api_key = Table(
     Column("per_minute", Integer),
     Column("created_at", String(20), nullable=False),
     Column("revoked_at", String(20)),
+    # A keyed hash of the client address that created the key; none for the operator's.
+    Column("created_by", LargeBinary),
 )
 
 agent = Table(
@@ -56,9 +58,10 @@ async def key_by_id(connection: AsyncConnection, key_id: str) -> Any:
     return (await connection.execute(select(api_key).where(api_key.c.id == key_id))).one_or_none()
 
 
-async def active_keys_of(connection: AsyncConnection, email: str) -> int:
-    """The number of active keys of this (normalised) email address."""
-    query = select(func.count()).where(api_key.c.email == email, api_key.c.revoked_at.is_(None))
+async def active_keys_of(connection: AsyncConnection, email: str, created_by: bytes) -> int:
+    """The number of active keys of this (normalised) email address that this creator made."""
+    is_active = api_key.c.revoked_at.is_(None)
+    query = select(func.count()).where(api_key.c.email == email, api_key.c.created_by == created_by, is_active)
     return int((await connection.execute(query)).scalar_one())
 
 
@@ -73,9 +76,20 @@ async def change_key(connection: AsyncConnection, key_id: str, **values: object)
     return (await connection.execute(query)).rowcount == 1
 
 
+async def replace_hash(connection: AsyncConnection, key_id: str, old: bytes, new: bytes) -> bool:
+    """Replace the hash of an active key; False when it is not `old` any more."""
+    is_current = (api_key.c.id == key_id) & (api_key.c.hash == old) & api_key.c.revoked_at.is_(None)
+    return (await connection.execute(update(api_key).where(is_current).values(hash=new))).rowcount == 1
+
+
 async def insert_agent(connection: AsyncConnection, **values: object) -> None:
     """Insert an agent."""
     await connection.execute(agent.insert().values(**values))
+
+
+async def set_agent_email(connection: AsyncConnection, agent_id: str, email: str) -> None:
+    """Replace the email address of an agent."""
+    await connection.execute(update(agent).where(agent.c.id == agent_id).values(email=email))
 
 
 async def agent_by_wallet(connection: AsyncConnection, wallet_address: str) -> Any:

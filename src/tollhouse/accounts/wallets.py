@@ -49,8 +49,8 @@ class WalletRegistry:
         self._prefix = prefix
         self._cached: dict[bytes, Agent] = {}
 
-    async def register(self, address_text: str, label: str | None = None, email: str | None = None) -> Agent:
-        """The agent of this wallet, registered if it is new; the first label and email stay.
+    async def register(self, address_text: str, label: str | None = None) -> Agent:
+        """The agent of this wallet, registered if it is new; the first label stays.
 
         Raises Problem `invalid-body` for a text that is no address.
         """
@@ -59,7 +59,12 @@ class WalletRegistry:
         except ValueError as error:
             raise Problem("invalid-body", f"wallet_address: {error}.", parameter="wallet_address") from None
         known = await self.agent_of(address.raw)
-        return known or self._cache(address.raw, await self._registered(address, label, email))
+        return known or self._cache(address.raw, await self._registered(address, label))
+
+    async def set_email(self, agent: Agent, email: str) -> None:
+        """Replace the email address of an agent."""
+        async with self._database.writing() as connection:
+            await store.set_agent_email(connection, agent.agent_id, email)
 
     async def agent_of(self, address: bytes) -> Agent | None:
         """The agent with this address of 20 bytes, or None when the wallet is not registered."""
@@ -83,7 +88,7 @@ class WalletRegistry:
             )
         return WalletCaller(agent.agent_id, agent.wallet_address)
 
-    async def _registered(self, address: Address, label: str | None, email: str | None) -> Agent:
+    async def _registered(self, address: Address, label: str | None) -> Agent:
         async with self._database.writing(lock=f"wallet:{address.text}") as connection:
             row = await store.agent_by_wallet(connection, address.text)
             if row is not None:
@@ -94,7 +99,6 @@ class WalletRegistry:
                 id=made.agent_id,
                 wallet_address=made.wallet_address,
                 label=label,
-                email=email,
                 created_at=made.created_at,
             )
         return made

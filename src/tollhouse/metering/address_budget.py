@@ -19,9 +19,10 @@ def prefixes(address: str) -> tuple[tuple[str, int], ...]:
 
     An IPv6 address is given as its /64, as `client_address` returns it.
     """
-    if ":" not in address:
+    try:
+        network = IPv6Network(address, strict=False)
+    except ValueError:
         return ((address, 1),)
-    network = IPv6Network(address, strict=False)
     return tuple((str(network.supernet(new_prefix=length)), factor) for length, factor in IPV6_PREFIXES)
 
 
