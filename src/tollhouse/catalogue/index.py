@@ -1,4 +1,4 @@
-"""The tantivy index of one catalogue: its columns, a writer, and a view of the last published state.
+"""The tantivy index of one catalogue: its columns, and a view of one publication.
 
 A searched field has its stems, and all searched fields share one more column, in which it is quick to see which rows
 have a word at all. A filtered field has its keys or numbers, a counted one its labels, and a sorted one two columns
@@ -6,24 +6,19 @@ that are never empty, one for each direction, so that items without a value come
 every row as a row, and some rows as a sample.
 """
 
-import ctypes
-from collections.abc import Iterable
-from contextlib import suppress
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import msgspec
-from tantivy import Document, Index, Order, SchemaBuilder, Searcher
 from tantivy import FieldType as ColumnType
+from tantivy import Order, SchemaBuilder, Searcher
 from tantivy import Query as IndexQuery
 from tantivy import Schema as IndexSchema
 
 from tollhouse.catalogue import items
 from tollhouse.catalogue.items import Comparable, Item
 from tollhouse.catalogue.schema import Field, FieldType, Schema
-from tollhouse.catalogue.tokens import plain_analyzer, stemming_analyzer
 
 # Increase when columns change: an index with another number is rebuilt.
 LAYOUT = 3
@@ -41,9 +36,6 @@ SAMPLED = 128
 
 _TEXTUAL = {"keyword", "keywords"}
 _LAST_TEXT, _LAST_WHOLE, _LAST_NUMBER = "\U0010ffff", 2**63 - 1, float("inf")
-
-# Enough for a million products per segment. Memory is allocated as needed; every segment makes each search slower.
-WRITER_BYTES = 900_000_000
 
 Hit = tuple[Any, Any]
 
@@ -160,64 +152,6 @@ def _ordering(field: Field, value: Comparable | None, *, is_descending: bool) ->
 
 def _searched_text(value: Any) -> str:
     return "\n".join(value) if isinstance(value, list) else value or ""
-
-
-class CatalogueIndex:
-    """Rows become visible together at `publish`. One thread may write while others read views.
-
-    In memory, or in `folder`, which is created if missing and must not be shared.
-    """
-
-    def __init__(self, schema: Schema, folder: Path | None = None) -> None:
-        self.schema = schema
-        self.columns = build_index_schema(schema)
-        if folder:
-            folder.mkdir(parents=True, exist_ok=True)
-        # Segments are sorted by id, so that equal rows come in order of id.
-        self._index = Index(self.columns, path=str(folder) if folder else None, sort_by_field="id")
-        self._index.register_tokenizer(STEMMED, stemming_analyzer())
-        self._index.register_tokenizer(UNSTEMMED, plain_analyzer())
-        self._writer = self._index.writer(WRITER_BYTES, 1)
-        self.view = self._newest()
-        # Ids added to an index that was empty, until they are published.
-        self._first: set[str] | None = set() if not len(self.view) else None
-
-    def put(self, upserts: Iterable[Item], removals: Iterable[str] = ()) -> None:
-        """Insert prepared items, replacing those with the same id, and remove others."""
-        for identity in removals:
-            self._writer.delete_documents_by_term("id", identity)
-        for item in upserts:
-            # The writer needs more than a kilobyte of memory per removal until `publish`, so new ids of the first fill
-            # are not removed.
-            if self._first is not None and item["id"] not in self._first:
-                self._first.add(item["id"])
-            else:
-                self._writer.delete_documents_by_term("id", item["id"])
-            row = index_row(self.schema, item)
-            self._writer.add_document(Document.from_dict(row, self.columns))
-
-    def clear(self) -> None:
-        self._writer.delete_all_documents()
-        self._first = set()
-
-    def publish(self) -> None:
-        """Make all changes since the last call visible at once."""
-        self._writer.commit()
-        self._first = None
-        self.view = self._newest()
-
-    def merge_segments(self) -> None:
-        """Wait until segments are merged. Useful after many rows."""
-        self._writer.wait_merging_threads()
-        self._writer = self._index.writer(WRITER_BYTES, 1)
-        self.view = self._newest()
-        # Return freed memory to the system: filling an index needs twice its size, and glibc would keep it.
-        with suppress(AttributeError, OSError):
-            ctypes.CDLL(None).malloc_trim(0)
-
-    def _newest(self) -> "View":
-        self._index.reload()
-        return View(self.schema, self.columns, self._index.searcher())
 
 
 class View:

@@ -1,25 +1,29 @@
 """The search engine of a catalogue, with tantivy."""
 
+import ctypes
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct
-from tantivy import Occur
+from tantivy import Document, Index, Occur
 from tantivy import Query as IndexQuery
 
 from tollhouse.catalogue import facets, index, search
-from tollhouse.catalogue.index import CatalogueIndex, View
+from tollhouse.catalogue.index import View
 from tollhouse.catalogue.items import Item, visible_members
 from tollhouse.catalogue.query import CatalogueQuery, SearchResult, Suggestion, ValueCount
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.search import Conditions
 from tollhouse.catalogue.term_matching import Matcher
-from tollhouse.catalogue.tokens import Word, query_words, text_words
+from tollhouse.catalogue.tokens import Word, plain_analyzer, query_words, stemming_analyzer, text_words
 
 # Equal titles are returned once, so more are read than returned.
 READ_AHEAD = 3
 MAX_SUGGESTIONS = 50
+# Enough for a million products per segment. Memory is allocated as needed; every segment makes each search slower.
+WRITER_BYTES = 900_000_000
 
 
 class _Snapshot(Struct, frozen=True):
@@ -31,28 +35,56 @@ class _Snapshot(Struct, frozen=True):
 class TantivyEngine:
     """Stores prepared items and searches them. Every engine must pass tests/catalogue/test_conformance.py.
 
-    One writer, any number of readers in other threads. A reader sees one publication consistently.
+    One writer, any number of readers in other threads. A reader sees one publication consistently. The index is in
+    memory, or in `folder`, which is created if missing and must not be shared.
     """
 
     def __init__(self, schema: Schema, folder: Path | None = None) -> None:
         self._schema = schema
-        self._index = CatalogueIndex(schema, folder)
+        self._columns = index.build_index_schema(schema)
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
+        # Segments are sorted by id, so that equal rows come in order of id.
+        self._index = Index(self._columns, path=str(folder) if folder else None, sort_by_field="id")
+        self._index.register_tokenizer(index.STEMMED, stemming_analyzer())
+        self._index.register_tokenizer(index.UNSTEMMED, plain_analyzer())
+        self._writer = self._index.writer(WRITER_BYTES, 1)
         self._snapshot = self._take_snapshot()
+        # Ids added to an index that was empty, until they are published.
+        self._first: set[str] | None = None if len(self) else set()
 
     def put(self, upserts: Iterable[Item], removals: Iterable[str] = ()) -> None:
-        self._index.put(upserts, removals)
+        """Insert prepared items, replacing those with the same id, and remove others."""
+        for identity in removals:
+            self._writer.delete_documents_by_term("id", identity)
+        for item in upserts:
+            # The writer needs more than a kilobyte of memory per removal until `publish`, so new ids of the first fill
+            # are not removed.
+            if self._first is not None and item["id"] not in self._first:
+                self._first.add(item["id"])
+            else:
+                self._writer.delete_documents_by_term("id", item["id"])
+            row = index.index_row(self._schema, item)
+            self._writer.add_document(Document.from_dict(row, self._columns))
 
     def clear(self) -> None:
-        self._index.clear()
+        self._writer.delete_all_documents()
+        self._first = set()
 
     def publish(self) -> None:
-        self._index.publish()
+        """Make all changes since the last call visible at once."""
+        self._writer.commit()
+        self._first = None
         self._snapshot = self._take_snapshot()
 
     def merge_segments(self) -> None:
         """Merge index segments for faster searches. Useful after many rows."""
-        self._index.merge_segments()
+        self._writer.wait_merging_threads()
+        self._writer = self._index.writer(WRITER_BYTES, 1)
         self._snapshot = self._take_snapshot()
+        # Return freed memory to the system: filling an index needs twice its size, and glibc would keep it.
+        with suppress(AttributeError, OSError):
+            ctypes.CDLL(None).malloc_trim(0)
 
     def find(self, query: CatalogueQuery) -> SearchResult:
         """One page, the exact total and the facets. Raises Problem `invalid-parameter`."""
@@ -85,7 +117,8 @@ class TantivyEngine:
         return len(self._snapshot.view)
 
     def _take_snapshot(self) -> _Snapshot:
-        view = self._index.view
+        self._index.reload()
+        view = View(self._schema, self._columns, self._index.searcher())
         matcher = Matcher(view)
         return _Snapshot(view, matcher, Suggester(view, matcher))
 

@@ -18,7 +18,7 @@ from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.openapi import price_sentence
 from tollhouse.http.response import compute_etag
 from tollhouse.http.service import Service
-from tollhouse.http.terms import FREE
+from tollhouse.http.service_endpoints import page_endpoint, serve
 
 LINKSET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
 TEXT = "text/plain; charset=utf-8"
@@ -91,7 +91,7 @@ def _card_page(root: str, mounted: Sequence[tuple[Service, str]]) -> Endpoint:
         base = root or f"http://{_requested_host(request)}"
         return Response(_card(base, [(service, f"{base}{prefix}") for service, prefix in mounted]))
 
-    return _endpoint("/.well-known/agent-card.json", card, JSON)
+    return page_endpoint("/.well-known/agent-card.json", card, JSON)
 
 
 def _requested_host(request: Request[None, None]) -> str:
@@ -138,7 +138,7 @@ def _security(settings: Settings) -> Endpoint:
         text = f"Contact: {_contact(settings, request)}\nExpires: {expires}\nPreferred-Languages: en\n"
         return Response(text.encode(), TEXT)
 
-    return _endpoint("/.well-known/security.txt", security, TEXT)
+    return page_endpoint("/.well-known/security.txt", security, TEXT)
 
 
 def _contact(settings: Settings, request: Request[None, None]) -> str:
@@ -154,13 +154,4 @@ def _contact(settings: Settings, request: Request[None, None]) -> str:
 def _page(path: str, body: bytes, media_type: str) -> Endpoint:
     headers = ((b"link", b'</.well-known/api-catalog>; rel="api-catalog"'),) if media_type == LINKSET else ()
     response = Response(body, media_type, compute_etag(body), headers, cache_control="public, max-age=300")
-
-    async def page(_request: Request[None, None]) -> Response:
-        return response
-
-    return _endpoint(path, page, media_type)
-
-
-def _endpoint(path: str, handler: Any, media_type: str) -> Endpoint:
-    responses: dict[str, Any] = {media_type.partition(";")[0]: {}}
-    return Endpoint(f"page {path}", "GET", path, path, handler, FREE, responses=responses, is_described=False)
+    return page_endpoint(path, serve(response), media_type)

@@ -20,8 +20,7 @@ from tollhouse.errors import CODES, Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.response import compute_etag
 from tollhouse.http.service import Service
-from tollhouse.http.service_endpoints import file_operation
-from tollhouse.http.terms import FREE
+from tollhouse.http.service_endpoints import file_operation, page_endpoint
 
 DECISIONS = "decisions"
 SCREENSHOTS = "screenshots/"
@@ -239,5 +238,4 @@ def _endpoint(path: str, handler: Callable[[Request[Any, Any]], Response], media
     async def handle(request: Request[Any, Any]) -> Response:
         return handler(request)
 
-    responses: dict[str, Any] = {media_type.partition(";")[0]: {}}
-    return Endpoint(f"page {path}", "GET", path, path, handle, FREE, responses=responses, is_described=False)
+    return page_endpoint(path, handle, media_type)

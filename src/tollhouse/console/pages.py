@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,9 +12,10 @@ from tollhouse.accounts.plans import MINIMUM_DEPOSIT_MICROS, open_plans
 from tollhouse.config.settings import Settings
 from tollhouse.console.guide import read_page
 from tollhouse.console.page_shell import HERE, HTML, Link, PageFiles, PageShell, fill_template
-from tollhouse.http.endpoint import Endpoint, Request, Response
+from tollhouse.http.endpoint import Endpoint, Response
 from tollhouse.http.pages import Page, PageGroup
 from tollhouse.http.service import Service
+from tollhouse.http.service_endpoints import serve
 from tollhouse.http.terms import AGENT_CALL_MICROS, FREE, Terms
 from tollhouse.money import usd
 
@@ -153,10 +154,3 @@ def _endpoint(page: Page, response: Response) -> Endpoint:
         f"page {page.path}", "GET", page.path, page.title, serve(response), FREE,
         query=query, responses={HTML.partition(";")[0]: {}}, is_described=False,
     )  # fmt: skip
-
-
-def serve(response: Response) -> Callable[[Request[Any, Any]], Any]:
-    async def handle(_request: Request[Any, Any]) -> Response:
-        return response
-
-    return handle

@@ -24,8 +24,10 @@ def with_housekeeping(
     """The service with `/health`, `/api/openapi.yaml`, `/api/openapi.json` and its pages."""
     whole = replace(service, endpoints=[*service.endpoints, *about(service), *pages])
     document = description(whole, base_url, plans)
+    body = msgspec.json.encode(document)
+    as_json = Response(body, etag=compute_etag(body), cache_control="public, max-age=300")
     given = {
-        "getOpenApiJson": _fixed(msgspec.json.encode(document), "application/json"),
+        "getOpenApiJson": serve(as_json),
         # Writing YAML takes longer than the rest of start-up.
         "getOpenApiYaml": _lazy(partial(_as_yaml, document), YAML, cache_control="public, max-age=300"),
     }
@@ -62,21 +64,25 @@ def _as_yaml(document: dict[str, Any]) -> bytes:
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()
 
 
-def _fixed(body: bytes, media_type: str) -> Handler:
-    answer = Response(body, media_type, etag=compute_etag(body), cache_control="public, max-age=300")
+def serve(response: Response) -> Handler:
+    """A handler that always returns this response."""
 
-    async def fixed(_request: Request[Any, Any]) -> Response:
-        return answer
+    async def handle(_request: Request[Any, Any]) -> Response:
+        return response
 
-    return fixed
+    return handle
+
+
+def page_endpoint(path: str, handler: Handler, media_type: str) -> Endpoint:
+    """A free endpoint outside the description."""
+    responses: dict[str, Any] = {media_type.partition(";")[0]: {}}
+    return Endpoint(f"page {path}", "GET", path, path, handler, FREE, responses=responses, is_described=False)
 
 
 def file_operation(path: str, file: Path, media_type: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> Endpoint:
     """An endpoint outside the description that serves one file of the package."""
     handler = _lazy(file.read_bytes, media_type, tuple(headers), cache_control="public, max-age=3600")
-    return Endpoint(
-        f"page {path}", "GET", path, file.name, handler, FREE, responses={media_type: {}}, is_described=False
-    )
+    return page_endpoint(path, handler, media_type)
 
 
 def _lazy(

@@ -35,7 +35,7 @@ from tollhouse.services.defense.news.story_builder import CopyMarker
 from tollhouse.services.defense.news.story_publisher import ClusteringWindow, StoryPublisher
 from tollhouse.services.defense.providers.fatalities import FatalityRecord
 from tollhouse.services.defense.publishers import mark_copies
-from tollhouse.services.defense.store import EVENTS, EVENTS_FEED, FATALITIES_FEED
+from tollhouse.services.defense.store import EVENTS, EVENTS_FEED, FATALITIES_FEED, bodies_by_id
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 
@@ -307,7 +307,7 @@ async def test_page_of_an_event_takes_nothing_from_what_others_say_of_it(databas
         assert await store_reports(connection, "provider", [page]) == (1, 2)
         assert await store_reports(connection, "provider", [page]) == (0, 0)
     async with database.reading() as connection:
-        stored = await news.articles_by_id(connection, "provider", [said.id])
+        stored = await bodies_by_id(connection, news.ARTICLES, "provider", [said.id])
     kept = msgspec.json.decode(stored[said.id], type=ReportedArticle)
     assert (kept.article, kept.event_id) == (said, "conflict_1")
 

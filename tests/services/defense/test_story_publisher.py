@@ -20,7 +20,7 @@ from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.services.defense.news.reported_article import import_items
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
-from tollhouse.services.defense.store import NEWS_FEED
+from tollhouse.services.defense.store import NEWS_FEED, bodies_by_id
 from tollhouse.services.defense.stories.story import Story
 
 pytestmark = pytest.mark.both_databases
@@ -210,8 +210,8 @@ async def test_retention_forgets_articles_stories_and_successors(database, slot,
     assert (await story_of(database, "m0")).article_count == len(MINISTER)
     async with database.reading() as connection:
         assert await store.published_by_id(connection, "story", "provider", old.id) is None
-        assert await store.articles_by_id(connection, "provider", ["article_n0"]) == {}
-        assert await store.successor_of(connection, "provider", f"story_{1:016x}") is None
-        assert await store.articles_by_id(connection, "provider", ["article_m0"])
+        assert await bodies_by_id(connection, store.ARTICLES, "provider", ["article_n0"]) == {}
+        assert await store.successors_of(connection, "provider", [f"story_{1:016x}"]) == {}
+        assert await bodies_by_id(connection, store.ARTICLES, "provider", ["article_m0"])
         oldest = (NEXT_WEEK - timedelta(days=RETENTION_DAYS)).strftime("%Y%m%d%H%M%S")
         assert len(await told(connection, "entity")) == len(await told(connection, "entity", after=oldest))

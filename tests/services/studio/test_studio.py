@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tollhouse.services.studio.document_source import LAST_GOOD, DocumentSource, NoDocumentError
+from tollhouse.services.studio.document import LAST_GOOD, DocumentSource, NoDocumentError
 from tollhouse.services.studio.service import bundled
 
 

@@ -99,6 +99,11 @@ async def rows_by_id(connection: Transaction, source: Source, pool: str, ids: Se
         yield _plain((await connection.execute(query)).all())
 
 
+async def bodies_by_id(connection: Transaction, source: Source, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
+    """The packed bodies with these ids, where they are stored."""
+    return {row_id: body async for rows in rows_by_id(connection, source, pool, ids) for row_id, _, body in rows}
+
+
 async def ids_after(connection: Transaction, source: Source, pool: str, moment: str) -> set[str]:
     """The ids of all rows of a source mode after a time."""
     table = source.table

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from tollhouse.catalogue.query import CatalogueQuery, NumberFacet, Range, Suggestion, ValueCount
-from tollhouse.errors import invalid_parameter
+from tollhouse.catalogue.api_types import Words, known_names
+from tollhouse.catalogue.query import CatalogueQuery, NumberFacet, Range, ValueCount
 from tollhouse.services.mattress.product import (
     COOLING,
     FIRMNESS,
@@ -44,7 +44,6 @@ FACETS = {
 }
 
 Text = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
-Words = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 Firmness = Annotated[int, Meta(ge=FIRMNESS[0], le=FIRMNESS[1])]
 Cooling = Annotated[int, Meta(ge=COOLING[0], le=COOLING[1])]
@@ -116,11 +115,11 @@ class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
 
     def facet_names(self) -> list[str]:
         """The requested facets without repetition. Raises Problem `invalid-parameter` for an unknown facet."""
-        return _names("facets", self.facets, list(FACETS))
+        return known_names("facets", self.facets, list(FACETS))
 
     def field_names(self) -> list[str]:
         """The members to return, `id` first; all if none is named. Raises Problem `invalid-parameter`."""
-        named = _names("fields", self.fields, list(PRODUCT_FIELDS))
+        named = known_names("fields", self.fields, PRODUCT_FIELDS)
         return [name for name in PRODUCT_FIELDS if name in {"id", *named}] if named else list(PRODUCT_FIELDS)
 
 
@@ -136,15 +135,6 @@ class SearchQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True
             examples=["firm queen mattress for hot side sleepers under 1500"],
         ),
     ]
-
-
-class SimilarQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    limit: Annotated[int, Meta(ge=1, le=50, description="Maximum number of results", examples=[5])] = 10
-
-
-class SuggestQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    q: Annotated[Words, Meta(description="The text typed so far", examples=["wat"])]
-    limit: Annotated[int, Meta(ge=1, le=20, description="Maximum number of results", examples=[5])] = 10
 
 
 def catalogue_query(filters: Filters, text: str | None = None) -> CatalogueQuery:
@@ -167,14 +157,6 @@ def catalogue_query(filters: Filters, text: str | None = None) -> CatalogueQuery
         offset=filters.offset,
         limit=filters.limit,
     )
-
-
-def _names(parameter: str, given: list[str], allowed: list[str]) -> list[str]:
-    names = [name.strip() for text in given for name in text.split(",")]
-    for name in names:
-        if name not in allowed:
-            raise invalid_parameter(parameter, f"`{parameter}` does not allow {name[:60]!r}.", allowed)
-    return list(dict.fromkeys(names))
 
 
 class ProductsPage(Struct, frozen=True, kw_only=True):
@@ -226,14 +208,6 @@ class Similar(Struct, frozen=True):
     id: str
     count: int
     products: list[Product]
-
-
-class Suggestions(Struct, frozen=True):
-    """Completions of the text: brands and other values with product counts, then titles."""
-
-    query: str
-    count: int
-    suggestions: list[Suggestion]
 
 
 class RetailerCount(Struct, frozen=True):

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from tollhouse import clock
+from tollhouse.catalogue.api_types import SimilarQuery, Suggestions, SuggestQuery, check_words, json_response
 from tollhouse.catalogue.catalogue import lowest_price
 from tollhouse.catalogue.query import SearchResult
 from tollhouse.catalogue.response_cache import ResponseCache
-from tollhouse.errors import invalid_parameter
 from tollhouse.http.endpoint import JSON, Example, Request, Response, endpoint
 from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import FREE
@@ -25,9 +25,6 @@ from tollhouse.services.mattress.api_types import (
     SearchPage,
     SearchQuery,
     Similar,
-    SimilarQuery,
-    Suggestions,
-    SuggestQuery,
     catalogue_query,
 )
 from tollhouse.services.mattress.catalogue_view import CatalogueView
@@ -71,7 +68,7 @@ class ProductEndpoints:
         """
         query = request.query
         if query.q is not None:
-            _check_text(query.q)
+            check_words(query.q)
         return await self._cache.get(("products", msgspec.json.encode(query)), lambda: self._list_page(query))
 
     @_endpoint(
@@ -89,7 +86,7 @@ class ProductEndpoints:
         them were dropped because no product matched all. Filters given as parameters are never dropped.
         """
         query = request.query
-        _check_text(query.q)
+        check_words(query.q)
         return await self._cache.get(("search", msgspec.json.encode(query)), lambda: self._search_page(query))
 
     @_endpoint(
@@ -101,7 +98,7 @@ class ProductEndpoints:
         now = clock.now()
         async with self._view.database.reading() as connection:
             points = await self._view.catalogue.price_history(connection, item["id"])
-        return _json(
+        return json_response(
             {
                 **self._view.storefront.product(item),
                 "price_history": [PricePoint(point.at, point.price, point.current_price) for point in points],
@@ -123,7 +120,7 @@ class ProductEndpoints:
         item = self._view.item(request.path["id"])
         similar = self._view.catalogue.similar(item["id"], request.query.limit)
         products = [self._view.storefront.product(each) for each in similar]
-        return _json({"id": item["id"], "count": len(products), "products": products})
+        return json_response({"id": item["id"], "count": len(products), "products": products})
 
     @_endpoint("GET", "/api/suggest", id="suggest", sample=Example(query={"q": "wat"}))
     async def suggest(self, request: Request[SuggestQuery, None]) -> Suggestions:
@@ -182,14 +179,4 @@ class ProductEndpoints:
         }
         if filters.facets:
             page["facets"] = {name: result.facets[FACETS[name]] for name in filters.facet_names()}
-        return _json({**page, "applied_filters": applied, **more})
-
-
-def _json(value: Any) -> Response:
-    body = msgspec.json.encode(value)
-    return Response(body, etag=compute_etag(body))
-
-
-def _check_text(text: str) -> None:
-    if not text.strip():
-        raise invalid_parameter("q", "`q` must contain at least one word.")
+        return json_response({**page, "applied_filters": applied, **more})

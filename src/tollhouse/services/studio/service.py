@@ -12,8 +12,7 @@ from tollhouse.admission.context import AppContext
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
-from tollhouse.services.studio.document import StudioCatalogue
-from tollhouse.services.studio.document_source import DocumentSource
+from tollhouse.services.studio.document import DocumentSource, StudioCatalogue
 from tollhouse.services.studio.pages import FRONT_PAGE, PAGES
 from tollhouse.services.studio.settings import StudioSettings
 

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from tollhouse.catalogue.api_types import Words, check_words, known_names
 from tollhouse.catalogue.importers.values import parse_date, parse_moment
-from tollhouse.catalogue.query import CatalogueQuery, NumberFacet, Range, Suggestion, ValueCount
+from tollhouse.catalogue.query import CatalogueQuery, NumberFacet, Range, ValueCount
 from tollhouse.errors import invalid_parameter
 from tollhouse.services.tables.declaration import RANGED, Declaration, Field, Kind
 from tollhouse.services.tables.rows import catalogue_value
@@ -17,20 +18,10 @@ MAX_VALUES = 100
 EXPORTS = ("csv", "ndjson", "json")
 
 _Text = Annotated[str, Meta(min_length=1, max_length=1_000, pattern=r"^[^\x00]*$")]
-Words = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 _Names = Annotated[str, Meta(min_length=1, max_length=4_000, description="Names separated by commas")]
 _VALUES: dict[Kind, Any] = {"integer": int, "number": float, "money": float, "boolean": bool}
 _SEVERAL = "if repeated, any of them"
 _PAGE = ("q", "sort", "facets", "fields", "limit", "offset")
-
-
-class SimilarQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    limit: Annotated[int, Meta(ge=1, le=50, description="The largest number of results", examples=[5])] = 10
-
-
-class SuggestQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    q: Annotated[Words, Meta(description="The words typed so far")]
-    limit: Annotated[int, Meta(ge=1, le=20, description="The largest number of results", examples=[5])] = 10
 
 
 class TableQueries:
@@ -51,8 +42,8 @@ class TableQueries:
 
     def catalogue_query(self, query: Any, *, limit: int = 0, offset: int = 0) -> CatalogueQuery:
         """The catalogue's query. Raises Problem `invalid-parameter`."""
-        if query.q is not None and not query.q.strip():
-            raise invalid_parameter("q", "`q` must contain a word.")
+        if query.q is not None:
+            check_words(query.q)
         any_of: dict[str, tuple[Any, ...]] = {}
         between: dict[str, Range] = {}
         for name, field in self._declaration.fields.items():
@@ -68,7 +59,7 @@ class TableQueries:
             text=query.q,
             any_of=any_of,
             between=between,
-            facets=tuple(_known_names("facets", getattr(query, "facets", ()), self.facets)),
+            facets=tuple(known_names("facets", getattr(query, "facets", ()), self.facets)),
             sort=getattr(query, "sort", None) or "",
             offset=offset,
             limit=limit,
@@ -76,7 +67,7 @@ class TableQueries:
 
     def members(self, query: Any) -> list[str]:
         """The fields of each item to return, `id` first. Raises Problem `invalid-parameter`."""
-        named = _known_names("fields", query.fields, ["id", *self.shown])
+        named = known_names("fields", query.fields, ["id", *self.shown])
         return ["id", *(name for name in self.shown if not named or name in named)]
 
 
@@ -136,14 +127,6 @@ def _names_parameter(summary: str, names: Sequence[str]) -> tuple[Any, Any]:
     return Annotated[list[_Names], Meta(max_length=20, description=description)], msgspec.field(default_factory=list)
 
 
-def _known_names(parameter: str, given: Sequence[str], allowed: list[str]) -> list[str]:
-    names = [name.strip() for text in given for name in text.split(",")]
-    for name in names:
-        if name not in allowed:
-            raise invalid_parameter(parameter, f"`{parameter}` has no {name[:60]!r}.", allowed)
-    return list(dict.fromkeys(names))
-
-
 def _compared(parameter: str, kind: Kind, value: Any) -> Any:
     """A value as the catalogue compares it. Raises Problem `invalid-parameter`."""
     if kind not in ("date", "moment"):
@@ -169,14 +152,6 @@ _TYPES: dict[Kind, Any] = {
 _SHAPES: dict[Kind, str] = {
     "date": "A day, `2026-01-31`", "moment": "RFC 3339 in UTC", "url": "An address", "image": "A picture's address",
 }  # fmt: skip
-
-
-class Suggestions(Struct, frozen=True):
-    """Completions of the typed text: values with their number of items, then titles."""
-
-    query: str
-    count: int
-    suggestions: list[Suggestion]
 
 
 class ResponseTypes:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tollhouse.catalogue.api_types import SimilarQuery, Suggestions, SuggestQuery, json_response
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.exports import CSV, NDJSON, csv_rows, ndjson_rows
 from tollhouse.catalogue.items import Item
@@ -15,14 +16,7 @@ from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Handler, Request, Response
 from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import Terms
-from tollhouse.services.tables.api_types import (
-    ResponseTypes,
-    SimilarQuery,
-    Suggestions,
-    SuggestQuery,
-    TableQueries,
-    applied_filters,
-)
+from tollhouse.services.tables.api_types import ResponseTypes, TableQueries, applied_filters
 from tollhouse.services.tables.declaration import Declaration
 from tollhouse.services.tables.rows import visible_item
 
@@ -137,13 +131,13 @@ class TableEndpoints:
 
     async def one(self, request: Request[None, None]) -> Response:
         """`GET /api/items/{id}`. Raises Problem `not-found`."""
-        return _json_response({"item": self._visible(self._item(request)), **self._rights})
+        return json_response({"item": self._visible(self._item(request)), **self._rights})
 
     async def similar(self, request: Request[SimilarQuery, None]) -> Response:
         """`GET /api/items/{id}/similar`. Raises Problem `not-found`."""
         item = self._item(request)
         similar = [self._visible(each) for each in self._catalogue.similar(item["id"], request.query.limit)]
-        return _json_response({"id": item["id"], "count": len(similar), "items": similar, **self._rights})
+        return json_response({"id": item["id"], "count": len(similar), "items": similar, **self._rights})
 
     async def suggest(self, request: Request[SuggestQuery, None]) -> Suggestions:
         """`GET /api/suggest`."""
@@ -189,7 +183,7 @@ class TableEndpoints:
             **self._rights,
         }
         page |= {} if words is None else {"query": words}
-        return _json_response(page | ({"facets": result.facets} if query.facets else {}))
+        return json_response(page | ({"facets": result.facets} if query.facets else {}))
 
     async def _file(
         self, media_type: str, request: Request[Any, None], encode: Callable[[Iterator[Item]], bytes]
@@ -226,8 +220,3 @@ def _searchable_words(declaration: Declaration, sample: Item) -> str:
         if name in searched and isinstance(text, str) and text.strip():
             return " ".join(text.split()[:2])[:60]
     return "word"
-
-
-def _json_response(members: dict[str, Any]) -> Response:
-    body = msgspec.json.encode(members)
-    return Response(body, etag=compute_etag(body))

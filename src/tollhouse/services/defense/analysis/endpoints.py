@@ -37,7 +37,8 @@ from tollhouse.services.defense.events.history import (
     stories_naming,
 )
 from tollhouse.services.defense.examples import id_parameter
-from tollhouse.services.defense.store import feed_revisions
+from tollhouse.services.defense.news.store import PUBLISHED
+from tollhouse.services.defense.store import bodies_by_id, feed_revisions
 from tollhouse.storage.database import Transaction
 
 CSV = "text/csv"
@@ -238,7 +239,9 @@ async def _rows(
     """The groups as the response has them, with the names of entities."""
     rows: list[dict[str, Any]] = [dict(zip(query.group_by, one.group, strict=True)) for one in shown]
     if "entity" in query.group_by:
-        packed = await store.entities_by_id(connection, served.pool, sorted({row["entity"] for row in rows}))
+        packed = await bodies_by_id(
+            connection, PUBLISHED["entity"], served.pool, sorted({row["entity"] for row in rows})
+        )
         names = {entity_id: msgspec.json.decode(body, type=_EntityName).name for entity_id, body in packed.items()}
         for row in rows:
             row["entity_name"] = names.get(row["entity"])

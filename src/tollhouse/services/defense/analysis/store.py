@@ -1,12 +1,9 @@
-"""Saved analysis queries as rows, and the entities that name groups."""
+"""Saved analysis queries as rows."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Column, Double, LargeBinary, String, Table, delete, func, select
 
-from tollhouse.services.defense.news.store import entity
-from tollhouse.services.defense.store import CHUNK
 from tollhouse.storage.database import Transaction, metadata
 
 analysis_query = Table(
@@ -44,14 +41,3 @@ async def delete_query(transaction: Transaction, key_id: str, query_id: str) -> 
     """Delete a query; False when there was none."""
     query = delete(analysis_query).where(analysis_query.c.key_id == key_id, analysis_query.c.id == query_id)
     return (await transaction.execute(query)).rowcount == 1
-
-
-async def entities_by_id(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
-    """The packed entities with these ids, where they are stored."""
-    entities: dict[str, bytes] = {}
-    for start in range(0, len(ids), CHUNK):
-        query = select(entity.c.id, entity.c.body).where(
-            entity.c.pool == pool, entity.c.id.in_(ids[start : start + CHUNK])
-        )
-        entities |= {row.id: row.body for row in await connection.execute(query)}
-    return entities

@@ -272,7 +272,7 @@ class NewsFeeds:
                 packed = await store.published_by_id(connection, kind, pool, current)
                 if packed is not None:
                     return packed, None if current == identity else identity
-                successor = await store.successor_of(connection, pool, current)
+                successor = (await store.successors_of(connection, pool, [current])).get(current)
                 if successor is None:
                     break
                 current = successor

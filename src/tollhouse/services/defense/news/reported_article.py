@@ -20,7 +20,7 @@ from tollhouse.services.defense.ingest.gkg_parser import Mention as EventMention
 from tollhouse.services.defense.ingest.url_title import title_from_url
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.publishers import find_publisher
-from tollhouse.services.defense.store import ARTICLES_FEED, CHUNK, bump_revision, write_at
+from tollhouse.services.defense.store import ARTICLES_FEED, CHUNK, bodies_by_id, bump_revision, write_at
 from tollhouse.storage.database import Database, Transaction
 
 
@@ -210,7 +210,7 @@ async def store_reports(
 async def _changed(
     connection: Transaction, pool: SourceMode, reports: Sequence[ReportedArticle]
 ) -> list[ReportedArticle]:
-    stored = await store.articles_by_id(connection, pool, [report.article.id for report in reports])
+    stored = await bodies_by_id(connection, store.ARTICLES, pool, [report.article.id for report in reports])
     known = {identity: msgspec.json.decode(packed, type=ReportedArticle) for identity, packed in stored.items()}
     merged = [merged_reports(known[r.article.id], r) if r.article.id in known else r for r in reports]
     return [report for report in merged if known.get(report.article.id) != report]

@@ -14,6 +14,7 @@ from tollhouse.services.defense.store import (
     CHUNK,
     NEWS_FEED,
     Source,
+    bodies_by_id,
     bump_revision,
     event,
     event_rows,
@@ -79,15 +80,6 @@ PUBLISHED: dict[Kind, Source] = {
 }
 
 
-async def articles_by_id(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, bytes]:
-    articles: dict[str, bytes] = {}
-    for start in range(0, len(ids), CHUNK):
-        chosen = article.c.id.in_(ids[start : start + CHUNK])
-        query = select(article.c.id, article.c.body).where(article.c.pool == pool, chosen)
-        articles |= {row.id: row.body for row in await connection.execute(query)}
-    return articles
-
-
 async def published_by_id(connection: Transaction, kind: Kind, pool: str, identity: str) -> bytes | None:
     """A packed story or entity of any age."""
     table = PUBLISHED[kind].table
@@ -111,14 +103,6 @@ async def write_successors(
     """Record the successor of each ended id (`merged`), or the origin of each new id (`split`)."""
     rows = [{"pool": pool, "id": a, "successor": b, "kind": kind, "at": moment} for a, b in pairs.items()]
     await upsert(connection, successor, rows)
-
-
-async def successor_of(connection: Transaction, pool: str, identity: str) -> str | None:
-    """The id that an ended id was merged into."""
-    query = select(successor.c.successor).where(
-        successor.c.pool == pool, successor.c.id == identity, successor.c.kind == "merged"
-    )
-    return (await connection.execute(query)).scalar()
 
 
 async def memory(connection: Transaction, pool: str) -> bytes | None:
@@ -224,6 +208,6 @@ async def headlines(connection: Transaction, pool: str, pages: Sequence[str]) ->
     """The stored headlines of these articles, without those derived from URLs."""
     if not await revision(connection, ARTICLES_FEED):
         return {}
-    articles = await articles_by_id(connection, pool, pages)
+    articles = await bodies_by_id(connection, ARTICLES, pool, pages)
     titled = {identity: msgspec.json.decode(packed, type=_Stored).article for identity, packed in articles.items()}
     return {identity: (it.title, _BASIS[it.source]) for identity, it in titled.items() if it.source in _BASIS}

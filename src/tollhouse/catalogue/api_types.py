@@ -1,0 +1,52 @@
+"""What the endpoints of every catalogue share: parameters, suggestions, and responses in JSON."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from tollhouse.catalogue.query import Suggestion
+from tollhouse.errors import invalid_parameter
+from tollhouse.http.endpoint import Response
+from tollhouse.http.response import compute_etag
+
+Words = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
+
+
+class SimilarQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    limit: Annotated[int, Meta(ge=1, le=50, description="Maximum number of results", examples=[5])] = 10
+
+
+class SuggestQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    q: Annotated[Words, Meta(description="The text typed so far")]
+    limit: Annotated[int, Meta(ge=1, le=20, description="Maximum number of results", examples=[5])] = 10
+
+
+class Suggestions(Struct, frozen=True):
+    """Completions of the text: values with the number of items that have them, then titles."""
+
+    query: str
+    count: int
+    suggestions: list[Suggestion]
+
+
+def check_words(text: str) -> None:
+    """Raises Problem `invalid-parameter` for a `q` without a word."""
+    if not text.strip():
+        raise invalid_parameter("q", "`q` must contain at least one word.")
+
+
+def known_names(parameter: str, given: Sequence[str], allowed: Sequence[str]) -> list[str]:
+    """The names in a repeatable, comma-separated parameter, each once. Raises Problem `invalid-parameter`."""
+    names = [name.strip() for text in given for name in text.split(",")]
+    for name in names:
+        if name not in allowed:
+            raise invalid_parameter(parameter, f"`{parameter}` does not allow {name[:60]!r}.", list(allowed))
+    return list(dict.fromkeys(names))
+
+
+def json_response(value: Any) -> Response:
+    """A value as JSON, with its `ETag`."""
+    body = msgspec.json.encode(value)
+    return Response(body, etag=compute_etag(body))
