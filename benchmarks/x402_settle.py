@@ -35,6 +35,7 @@ from tollhouse.payments.pay_per_request import open_settler
 from tollhouse.payments.x402.headers import decode_payment
 from tollhouse.payments.x402.types import Payment, Requirement, Settled, Settler
 from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import migrate
 
 SELLER, OURS, THEIRS = ACCOUNTS[3], ACCOUNTS[4], ACCOUNTS[5]
 PRICE = 1_000
@@ -151,6 +152,7 @@ class settling:  # noqa: N801 - used as a verb
     async def __aenter__(self) -> Settler:
         settings = Settings(data_dir=self._folder.name, x402_facilitator_key=OURS.private_key)
         self._database = open_database(settings)
+        await migrate(self._database)
         self._settler = open_settler(settings, self._database, self._chain.client)
         settler = await self._settler.__aenter__()
         assert settler is not None

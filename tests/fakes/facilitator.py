@@ -47,6 +47,7 @@ class Facilitator:
     settles_after: float = 0.0
     answer: Callable[[Asked], Reply] | None = None
     verify_answer: Callable[[Asked], Reply] | None = None
+    extensions: list[str] = field(default_factory=list)
     networks: dict[int, str] = field(default_factory=lambda: {1: "base", 2: "eip155:8453"})
     url: str = ""
     asked: list[Asked] = field(default_factory=list)
@@ -65,7 +66,7 @@ class Facilitator:
         kind = asked.path.rpartition("/")[2]
         if kind == "supported":
             kinds = [{"x402Version": v, "scheme": "exact", "network": n} for v, n in self.networks.items()]
-            return told({"kinds": kinds, "extensions": [], "signers": {"eip155:*": [self.account]}})
+            return told({"kinds": kinds, "extensions": self.extensions, "signers": {"eip155:*": [self.account]}})
         return self._verify(asked) if kind == "verify" else self._settle(asked)
 
     def _verify(self, asked: Asked) -> Reply:
@@ -105,6 +106,8 @@ class Facilitator:
 
     def _carry_out(self, body: Json) -> None:
         paid, signature = _authorization(body), body["paymentPayload"]["payload"]["signature"]
+        if paid["nonce"] in self.settled:
+            return
         sent = {"from": self.account, "to": body["paymentRequirements"]["asset"], "gas": hex(300_000),
                 "data": "0x" + _call(paid, bytes.fromhex(signature[2:])).hex()}  # fmt: skip
         asked = {"jsonrpc": "2.0", "id": 1, "method": "eth_sendTransaction", "params": [sent]}

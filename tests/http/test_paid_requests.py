@@ -3,6 +3,8 @@
 import asyncio
 import json
 from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -63,30 +65,41 @@ class House:
 
 
 @pytest.fixture
-async def house(database_url, tmp_path, local_chain):
+def open_house(local_chain):
+    """A function that opens a server with its own database, or with the one that `settings` name."""
+
+    @asynccontextmanager
+    async def opened(**settings: object) -> AsyncIterator[House]:
+        desk = Desk()
+        whole = {
+            "free_per_ip_per_day": 1,
+            "failed_attempts_per_minute": FAILURES,
+            "evm_rpc_url": local_chain.url,
+            "x402_pay_to": SELLER.address,
+            "trusted_proxies": "127.0.0.0/8",
+            "x402_facilitator_key": RELAYER.private_key,
+            "public_url": "https://toll.example",
+        }
+        told = Settings(**(whole | settings))
+        async with open_context(told) as context:
+            operation = Endpoint("page", "GET", "/page", "A page", desk.page, free_then_paid(PRICE),
+                                  responses={"application/json": {}})  # fmt: skip
+            router = Router()
+            router.mount(Service("desk", "Desk", "1", "", [operation], _facts, {}), "/desk")
+            house = House(context, desk, Server(told, Admission(context), router, {}), local_chain)
+            assert (await house.get()).status_code == 200
+            desk.runs = 0
+            yield house
+            assert (await context.ledger.verify()).balanced
+
+    return opened
+
+
+@pytest.fixture
+async def house(open_house, database_url, tmp_path, local_chain):
     await local_chain.fund_usdc(PAYER.address, 100_000)
-    desk = Desk()
-    settings = Settings(
-        data_dir=str(tmp_path),
-        database_url=database_url.replace("+aiosqlite", ""),
-        free_per_ip_per_day=1,
-        failed_attempts_per_minute=FAILURES,
-        evm_rpc_url=local_chain.url,
-        x402_pay_to=SELLER.address,
-        trusted_proxies="127.0.0.0/8",
-        x402_facilitator_key=RELAYER.private_key,
-        public_url="https://toll.example",
-    )
-    async with open_context(settings) as context:
-        operation = Endpoint("page", "GET", "/page", "A page", desk.page, free_then_paid(PRICE),
-                              responses={"application/json": {}})  # fmt: skip
-        router = Router()
-        router.mount(Service("desk", "Desk", "1", "", [operation], _facts, {}), "/desk")
-        house = House(context, desk, Server(settings, Admission(context), router, {}), local_chain)
-        assert (await house.get()).status_code == 200
-        desk.runs = 0
+    async with open_house(data_dir=str(tmp_path), database_url=database_url.replace("+aiosqlite", "")) as house:
         yield house
-        assert (await context.ledger.verify()).balanced
 
 
 def encoded(members):
@@ -237,3 +250,18 @@ async def test_unpaid_payments_meet_429_before_they_reach_the_chain(house, monke
     assert batches <= FAILURES
     elsewhere = await house.get(**first(), **{"X-Forwarded-For": "198.51.100.9"})
     assert elsewhere.status_code == 200
+
+
+@pytest.mark.parametrize("key", [RELAYER.private_key, OTHER.private_key], ids=["same key", "another key"])
+async def test_of_two_servers_with_one_recipient_one_serves_a_payment(house, open_house, tmp_path, key):
+    """They share the recipient and perhaps the facilitator's account, but no database."""
+    async with open_house(data_dir=str(tmp_path / "other"), x402_facilitator_key=key) as other:
+        for _ in range(3):
+            headers = first()
+            answers = await asyncio.gather(*(one.get(**headers) for one in (house, other)))
+            refused, served = sorted(answers, key=lambda answer: answer.status_code == 200)
+            assert served.status_code == 200, served.text
+            assert reason(refused) == "invalid_exact_evm_nonce_already_used"
+        entered = [len(await one.context.ledger.transfers("x402", 0.0)) for one in (house, other)]
+    assert sum(entered) == 3
+    assert await house.earned() == 3 * PRICE

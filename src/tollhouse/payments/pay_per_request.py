@@ -17,6 +17,7 @@ from tollhouse.payments.x402.payments import X402, Terms
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator, FacilitatorTerms
 from tollhouse.payments.x402.settlement.remote import NoReplyError, RemoteFacilitator
 from tollhouse.payments.x402.settlement.transactions import Wallet
+from tollhouse.payments.x402.store import Attempts
 from tollhouse.payments.x402.types import TOKEN_NAME, TOKEN_NAMES, Requirement, Settler
 from tollhouse.storage.database import Database
 
@@ -38,7 +39,7 @@ async def open_settler(
         raise SettingError("x402_facilitator_key: set this or x402_facilitator_url, not both")
     if chain is None:
         raise SettingError("evm_rpc_url: required to settle payments")
-    async with _remote(settings, chain) if url else _built_in(settings, database, chain) as settler:
+    async with _remote(settings, database, chain) if url else _built_in(settings, database, chain) as settler:
         yield settler
 
 
@@ -51,9 +52,13 @@ def wallet_factories(settings: Settings) -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def _remote(settings: Settings, chain: ChainClient) -> AsyncIterator[Settler]:
-    resource_url = settings.public_url or NO_PUBLIC_URL
-    remote = RemoteFacilitator(settings.x402_facilitator_url, settings.x402_facilitator_auth, chain, resource_url)
+async def _remote(settings: Settings, database: Database, chain: ChainClient) -> AsyncIterator[Settler]:
+    url, auth, resource_url = (
+        settings.x402_facilitator_url,
+        settings.x402_facilitator_auth,
+        settings.public_url or NO_PUBLIC_URL,
+    )
+    remote = RemoteFacilitator(url, auth, chain, resource_url, Attempts(database))
     check = asyncio.create_task(_warn_unsupported(remote, settings))
     try:
         yield remote
@@ -73,7 +78,7 @@ async def _built_in(settings: Settings, database: Database, chain: ChainClient) 
     account_lock = partial(database.turn, f"x402-{wallet.address.lower()}", Path(settings.data_dir))
     asset = parse_address(settings.usdc_address).text
     terms = FacilitatorTerms(settings.evm_chain_id, asset, wallet_factories(settings))
-    async with BuiltInFacilitator(chain, wallet, terms, account_lock) as built_in:
+    async with BuiltInFacilitator(chain, wallet, terms, account_lock, Attempts(database)) as built_in:
         log.info("built-in facilitator started", account=wallet.address)
         yield built_in
 

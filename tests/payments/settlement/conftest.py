@@ -13,6 +13,7 @@ from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.payments.pay_per_request import open_settler
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
 from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import migrate
 
 SETTLING = ACCOUNTS[4]
 # A test does not wait for what a node will not say.
@@ -36,6 +37,7 @@ def open_facilitator(data_dir: Path, chain: LocalChain) -> OpenFacilitator:
         whole = Settings(**{"data_dir": str(data_dir), "x402_facilitator_key": SETTLING.private_key, **settings})
         client, database = ChainClient(url or chain.url, IMPATIENT), open_database(whole)
         try:
+            await migrate(database)
             async with open_settler(whole, database, client) as settler:
                 assert isinstance(settler, BuiltInFacilitator)
                 yield settler

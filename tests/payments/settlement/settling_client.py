@@ -13,6 +13,7 @@ from tollhouse.payments.pay_per_request import open_settler
 from tollhouse.payments.x402.headers import decode_payment
 from tollhouse.payments.x402.types import Requirement
 from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import migrate
 
 
 async def main() -> None:
@@ -23,6 +24,7 @@ async def main() -> None:
     requirement = msgspec.convert(told["requirement"], Requirement)
     payments = [decode_payment(json.dumps(sent).encode(), sent["x402Version"]) for sent in told["sent"]]
     database, chain = open_database(settings), ChainClient(told["chain_url"])
+    await migrate(database)
     async with open_settler(settings, database, chain) as settler:
         print("ready", flush=True)  # noqa: T201 - it tells its parent
         # Both begin at once, whichever took longer to start.

@@ -176,63 +176,57 @@ async def cancel_dearly(chain, told):
         chain.send = real
 
 
-async def test_payment_that_somebody_else_carried_out_is_settled(chain, facilitator):
+async def test_payment_that_somebody_else_carried_out_is_refused(chain, facilitator):
     payment = read(v1())
     plan = plan_settlement(payment, REQUIREMENT)
-    theirs = await chain.send(OTHER, plan.transfer.to, plan.transfer.data)
-    settled = await facilitator.settle(payment, REQUIREMENT)
-    assert isinstance(settled, Settled)
-    assert settled.tx_hash == theirs
+    await chain.send(OTHER, plan.transfer.to, plan.transfer.data)
+    assert await facilitator.settle(payment, REQUIREMENT) == Failed(NONCE_USED)
     assert await sent(chain) == []
 
 
-async def test_payment_that_somebody_else_is_carrying_out_is_waited_for(chain, facilitator):
+async def test_payment_that_somebody_else_is_carrying_out_is_refused_once_it_is_mined(chain, facilitator):
     await chain.mine_every(0)
     payment = read(v1())
     plan = plan_settlement(payment, REQUIREMENT)
-    theirs = await chain.send(OTHER, plan.transfer.to, plan.transfer.data, gas=200_000)
+    await chain.send(OTHER, plan.transfer.to, plan.transfer.data, gas=200_000)
     settling = asyncio.create_task(facilitator.settle(payment, REQUIREMENT))
     await asyncio.sleep(1.2)
     assert not settling.done()
     await chain.request("anvil_mine")
-    settled = await settling
-    assert isinstance(settled, Settled)
-    assert settled.tx_hash == theirs
+    assert await settling == Failed(NONCE_USED)
     assert await sent(chain) == []
 
 
-async def test_front_runner_of_a_batch_settles_in_our_place(chain, facilitator):
+async def test_front_runner_of_a_batch_takes_only_its_own_payment(chain, facilitator):
     await chain.mine_every(0)
     payments = [read(v1()) for _ in range(3)]
     first = asyncio.create_task(facilitator.settle(read(v1()), REQUIREMENT))
     await until_sent(chain)
     batch = [asyncio.create_task(facilitator.settle(payment, REQUIREMENT)) for payment in payments]
     await until_sent(chain, 2)
-    theirs = await sent_dearly(chain, plan_settlement(payments[1], REQUIREMENT).transfer.data)
+    await sent_dearly(chain, plan_settlement(payments[1], REQUIREMENT).transfer.data)
     await chain.request("anvil_mine")
     outcomes = await asyncio.gather(*batch)
-    assert [outcome.tx_hash == theirs for outcome in outcomes] == [False, True, False]
+    assert [outcome == Failed(NONCE_USED) for outcome in outcomes] == [False, True, False]
     assert isinstance(await first, Settled)
     assert await seller_holds(chain) == 4 * PRICE
     assert await reverted(chain) == []
 
 
-async def test_front_runner_of_a_single_payment_settles_in_our_place_and_ours_does_not_revert(chain, facilitator):
+async def test_payment_that_a_front_runner_carried_out_is_refused_and_ours_does_not_revert(chain, facilitator):
     await chain.mine_every(0)
     payment = read(v1())
     settling = asyncio.create_task(facilitator.settle(payment, REQUIREMENT))
     await until_sent(chain)
-    theirs = await sent_dearly(chain, plan_settlement(payment, REQUIREMENT).transfer.data)
+    await sent_dearly(chain, plan_settlement(payment, REQUIREMENT).transfer.data)
     await chain.request("anvil_mine")
-    settled = await settling
-    assert isinstance(settled, Settled)
-    assert settled.tx_hash == theirs
+    assert await settling == Failed(NONCE_USED)
     assert len(await sent(chain)) == 1
     assert await reverted(chain) == []
     assert await seller_holds(chain) == PRICE
 
 
-async def test_front_runner_of_a_contract_wallet_settles_in_our_place_and_ours_does_not_revert(chain, facilitator):
+async def test_contract_wallets_payment_that_a_front_runner_carried_out_is_refused(chain, facilitator):
     wallet = await deploy(chain, "ContractWallet", OTHER.address)
     await chain.fund_usdc(wallet, PRICE)
     await chain.mine_every(0)
@@ -240,11 +234,9 @@ async def test_front_runner_of_a_contract_wallet_settles_in_our_place_and_ours_d
     payment = read(v1(told, signature(told, OTHER.private_key)))
     settling = asyncio.create_task(facilitator.settle(payment, REQUIREMENT))
     await until_sent(chain)
-    theirs = await sent_dearly(chain, plan_settlement(payment, REQUIREMENT).transfer.data)
+    await sent_dearly(chain, plan_settlement(payment, REQUIREMENT).transfer.data)
     await chain.request("anvil_mine")
-    settled = await settling
-    assert isinstance(settled, Settled)
-    assert settled.tx_hash == theirs
+    assert await settling == Failed(NONCE_USED)
     assert len(await sent(chain)) == 1
     assert await reverted(chain) == []
 

@@ -87,7 +87,7 @@ async def test_two_processes_with_one_payment_send_it_once(chain, start):
 @pytest.mark.parametrize("place", ["facilitator.before-send", "facilitator.after-send"])
 @pytest.mark.parametrize("is_mined_meanwhile", [True, False])
 async def test_what_a_dead_process_had_under_way_is_settled_once(
-    chain, start, open_facilitator, place, is_mined_meanwhile
+    chain, start, open_facilitator, database_url, place, is_mined_meanwhile
 ):
     await chain.mine_every(0)
     payments = [v1() for _ in range(3)]
@@ -96,7 +96,7 @@ async def test_what_a_dead_process_had_under_way_is_settled_once(
     assert process.returncode == EXIT_STATUS
     if is_mined_meanwhile:
         await chain.request("anvil_mine")
-    async with open_facilitator() as facilitator:
+    async with open_facilitator(database_url=database_url) as facilitator:
         settling = asyncio.gather(*(facilitator.settle(read(one), REQUIREMENT) for one in payments))
         await asyncio.sleep(0.3)
         await chain.mine_every(1)

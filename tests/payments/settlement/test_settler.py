@@ -12,6 +12,7 @@ from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
 from tollhouse.payments.x402.settlement.remote import RemoteFacilitator
 from tollhouse.payments.x402.types import Settled
 from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import migrate
 
 KEY = SETTLING.private_key
 URL = "http://127.0.0.1:1/"
@@ -74,6 +75,7 @@ async def test_remote_facilitator_of_the_settings_settles(chain, tmp_path):
             data_dir=str(tmp_path), x402_facilitator_url=elsewhere.url, x402_facilitator_auth=elsewhere.token
         )
         database = open_database(settings)
+        await migrate(database)
         async with open_settler(settings, database, chain.client) as settler:
             assert isinstance(await settler.settle(read(v1()), REQUIREMENT), Settled)
         await database.close()
@@ -85,6 +87,7 @@ async def test_operator_is_told_what_the_facilitator_does_not_settle(chain, tmp_
             data_dir=str(tmp_path), x402_facilitator_url=elsewhere.url, x402_facilitator_auth=elsewhere.token
         )
         database = open_database(settings)
+        await migrate(database)
         async with open_settler(settings, database, chain.client) as settler:
             await settler.settle(read(v1()), REQUIREMENT)
         await database.close()

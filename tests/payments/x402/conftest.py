@@ -11,6 +11,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.local_chain import LocalChain
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
 from tollhouse.payments.x402.payments import X402, Terms
+from tollhouse.payments.x402.store import Attempts
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 
@@ -66,7 +67,7 @@ async def _context(settings: Settings, chain: LocalChain) -> AsyncIterator[OpenR
         database = open_database(settings)
         await migrate(database)
         ledger = await open_ledger(settings, database)
-        settler = NodeSettler(chain)
+        settler = NodeSettler(chain, Attempts(database))
         whole = {"pay_to": SELLER.address, "receipt_key": KEY} | terms
         x402 = X402(Terms(8453, chain.usdc_address, **whole), database, ledger, chain.client, settler)
         context.append(Room(x402, settler, ledger, database))

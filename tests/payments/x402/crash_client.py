@@ -13,6 +13,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.local_chain import LocalChain
 from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.payments.x402.payments import X402, Terms
+from tollhouse.payments.x402.store import Attempts
 from tollhouse.storage.database import open_database
 
 
@@ -22,7 +23,7 @@ async def main() -> None:
     chain, database = LocalChain(told["chain_url"]), open_database(settings)
     ledger = await open_ledger(settings, database)
     terms = Terms(8453, chain.usdc_address, SELLER.address)
-    x402 = X402(terms, database, ledger, chain.client, NodeSettler(chain))
+    x402 = X402(terms, database, ledger, chain.client, NodeSettler(chain, Attempts(database)))
     failpoints.arm(told["failpoint"])
     claimed = await x402.claim(read(told["sent"]), x402.accepts(PRICE), PRINT, RESOURCE.url)
     await x402.settle(claimed, ANSWER)

@@ -15,6 +15,7 @@ from eth_utils import keccak
 from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain, load_contracts
 from tollhouse.payments.stored_response import StoredResponse
 from tollhouse.payments.x402.headers import decode_payment, read_payment
+from tollhouse.payments.x402.store import THIS_SERVER, Attempts
 from tollhouse.payments.x402.types import Failed, Payment, Requirement, Resource, Settled, Unknown
 from tollhouse.payments.x402.verification import plan_settlement
 
@@ -114,6 +115,7 @@ class NodeSettler:
     """Really submits each payment, from an account the node has the key of; then does as it is told to."""
 
     chain: LocalChain
+    ours: Attempts
     account: Account = RELAYER
     attempts: list[str] = field(default_factory=list)
     sends: bool = True
@@ -127,18 +129,22 @@ class NodeSettler:
         self.attempts.append(payment.nonce)
         if self.gate is not None:
             await self.gate.wait()
-        found = await self._submitted(payment, requirement) if self.sends else Unknown()
+        found = await self.submitted(payment, requirement) if self.sends else Unknown()
         if self.says == "raise":
             raise ConnectionError("the facilitator hung up")
         if self.says == "wrong":
             return Settled("0x" + "ab" * 32, payment.payer, 1)
         return {"unknown": Unknown(), "failed": Failed("insufficient_funds")}.get(self.says, found)
 
-    async def _submitted(self, payment: Payment, requirement: Requirement) -> Settled | Failed:
+    async def has_sent(self, payment: Payment, _requirement: Requirement, tx_hash: str) -> bool:
+        return tx_hash in await self.ours.hashes((payment.payer, payment.nonce))
+
+    async def submitted(self, payment: Payment, requirement: Requirement) -> Settled | Failed:
         plan = plan_settlement(payment, requirement, self.factories)
         if plan.deployment is not None:
             await self.chain.wait_mined(await self.chain.send(self.account, plan.deployment.to, plan.deployment.data))
         tx_hash = await self.chain.send(self.account, plan.transfer.to, plan.transfer.data, gas=300_000)
+        await self.ours.record(tx_hash, [((payment.payer, payment.nonce), THIS_SERVER)])
         receipt = await self.chain.wait_mined(tx_hash)
         if not receipt.is_success:
             return Failed("transaction_failed")

@@ -105,7 +105,7 @@ async def test_failed_settlement_that_the_chain_carried_out_later_is_entered_and
     room.settler.sends, room.settler.says = False, "failed"
     claimed = await claim(room, sent)
     await room.x402.settle(claimed, ANSWER)
-    await room.settler._submitted(claimed.payment, claimed.requirement)
+    await room.settler.submitted(claimed.payment, claimed.requirement)
     await pass_time(chain, monkeypatch)
     await room.x402.recover()
     assert len(await room.ledger.transfers("x402", 0.0)) == 1
@@ -117,7 +117,7 @@ async def test_payer_who_comes_back_after_a_failure_that_was_none_gets_the_answe
     room.settler.sends, room.settler.says = False, "failed"
     claimed = await claim(room, sent)
     await room.x402.settle(claimed, ANSWER)
-    await room.settler._submitted(claimed.payment, claimed.requirement)
+    await room.settler.submitted(claimed.payment, claimed.requirement)
     assert (await kept(room, sent)).response == ANSWER
     assert len(await room.ledger.transfers("x402", 0.0)) == 1
 
@@ -139,7 +139,7 @@ async def test_unknown_outcome_is_resolved_by_the_chain_not_by_another_payment(r
     with pytest.raises(Problem) as pending:
         await room.x402.settle(claimed, ANSWER)
     assert pending.value.code == "payment-pending"
-    await room.settler._submitted(claimed.payment, claimed.requirement)
+    await room.settler.submitted(claimed.payment, claimed.requirement)
     later(monkeypatch, 5)
     await room.x402.recover()
     assert (await claim(room, sent)).response == ANSWER

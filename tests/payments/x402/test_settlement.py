@@ -25,6 +25,7 @@ from tollhouse.errors import Problem
 from tollhouse.payments.x402 import claims
 from tollhouse.payments.x402.reconciliation import reconcile
 from tollhouse.payments.x402.types import VerificationFailure
+from tollhouse.payments.x402.verification import plan_settlement
 
 
 @pytest.fixture
@@ -160,20 +161,22 @@ async def test_nonce_spent_on_another_transfer_buys_nothing(room, chain):
     told = authorization()
     claimed = await claim(room, v1(told))
     elsewhere = told | {"to": OTHER.address}
-    await room.settler._submitted(read(v1(elsewhere)), room.x402.accepts(PRICE)[0])
+    await room.settler.submitted(read(v1(elsewhere)), room.x402.accepts(PRICE)[0])
     refused = await room.x402.settle(claimed, ANSWER)
     assert refused.reason == USED
     assert await seller_holds(chain) == 0
     assert await room.ledger.transfers("x402", 0.0) == []
 
 
-async def test_payment_that_somebody_else_carried_out_counts(room, chain):
-    told = authorization()
-    claimed = await claim(room, v1(told))
-    await room.settler._submitted(claimed.payment, claimed.requirement)
-    assert isinstance(await room.x402.settle(claimed, ANSWER), tuple)
+async def test_payment_that_somebody_else_carried_out_buys_nothing(room, chain):
+    claimed = await claim(room, v1())
+    transfer = plan_settlement(claimed.payment, claimed.requirement).transfer
+    await chain.wait_mined(await chain.send(OTHER, transfer.to, transfer.data, gas=300_000))
+    refused = await room.x402.settle(claimed, ANSWER)
+    assert isinstance(refused, VerificationFailure)
+    assert refused.reason == USED
     assert await seller_holds(chain) == PRICE
-    assert len(await room.ledger.transfers("x402", 0.0)) == 1
+    assert await room.ledger.transfers("x402", 0.0) == []
 
 
 async def test_ledger_is_reconciled_with_the_chain(room, chain):

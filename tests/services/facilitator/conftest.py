@@ -18,6 +18,7 @@ from tollhouse.payments.pay_per_request import PayPerRequest, open_settler
 from tollhouse.services import EVERY_SERVICE
 from tollhouse.services.facilitator.service import open_facilitator
 from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import migrate
 
 SETTLING = ACCOUNTS[4]
 OPERATORS_TOKEN = "the-operators-own-token"
@@ -40,6 +41,7 @@ def serve(data_dir, monkeypatch, chain):
             data_dir=str(data_dir), service="facilitator", background_work=False, evm_rpc_url=chain.url, **whole
         )
         database = open_database(settings)
+        await migrate(database)
         async with open_settler(settings, database, node or chain.client) as settler:
             parts = PayPerRequest(node or chain.client, settler)
             monkeypatch.setitem(

@@ -21,11 +21,15 @@ from tests.payments.x402.paying import (
     v2,
 )
 from tests.services.facilitator.conftest import OPERATORS_TOKEN, SETTLING, operators, stranger
+from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.x402.settlement.remote import RemoteFacilitator
+from tollhouse.payments.x402.store import Attempts
 from tollhouse.payments.x402.types import Failed, Requirement, Settled
 from tollhouse.services.facilitator import endpoints
+from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import migrate
 
 NONCE_USED = "invalid_exact_evm_nonce_already_used"
 REQUIRED = {1: REQUIREMENT.v1(RESOURCE), 2: REQUIREMENT.v2()}
@@ -215,7 +219,7 @@ async def test_supported_says_what_is_settled_and_by_whom(client):
             {"scheme": "exact", "network": "eip155:8453", "x402Version": 2},
             {"scheme": "exact", "network": "base", "x402Version": 1},
         ],
-        "extensions": [],
+        "extensions": ["idempotent-settle"],
         "signers": {"eip155:*": [SETTLING.address]},
     }
 
@@ -271,9 +275,12 @@ async def test_address_is_limited(client, monkeypatch):
     assert int(answers[2].headers["Retry-After"]) >= 1
 
 
-async def test_our_own_client_of_a_facilitator_settles_through_it(chain, serve):
+async def test_our_own_client_of_a_facilitator_settles_through_it(chain, serve, tmp_path):
+    database = open_database(Settings(data_dir=str(tmp_path)))
+    await migrate(database)
+    attempts = Attempts(database)
     async with serve() as gate, operators(gate) as client:
-        remote = RemoteFacilitator("http://test/", OPERATORS_TOKEN, chain.client, RESOURCE.url)
+        remote = RemoteFacilitator("http://test/", OPERATORS_TOKEN, chain.client, RESOURCE.url, attempts)
         await remote._client.aclose()
         remote._client = client
         assert await remote.unsupported_versions(REQUIREMENT) == []
@@ -284,4 +291,16 @@ async def test_our_own_client_of_a_facilitator_settles_through_it(chain, serve):
             assert await remote.settle(payment, REQUIREMENT) == settled
         other = Requirement(1, PRICE, REQUIREMENT.asset, SELLER.address, 60)
         assert isinstance(await remote.settle(read(v1()), other), Failed)
+    await database.close()
     assert await seller_holds(chain) == 2 * PRICE
+
+
+async def test_lost_reply_is_repeated_for_its_caller_and_for_nobody_else(chain, client):
+    sent, mine = body(v1()), {"Idempotency-Key": "3f1b0a"}
+    first = (await client.post("/settle", json=sent, headers=mine)).json()
+    assert first["success"]
+    assert (await client.post("/settle", json=sent, headers=mine)).json() == first
+    for headers in ({"Idempotency-Key": "other"}, {}):
+        again = (await client.post("/settle", json=sent, headers=headers)).json()
+        assert (again["success"], again["errorReason"]) == (False, "invalid_exact_evm_nonce_already_used")
+    assert await seller_holds(chain) == PRICE

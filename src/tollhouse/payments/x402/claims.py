@@ -288,8 +288,10 @@ class Settlement:
 
     async def _outcome(self, claimed: Claimed) -> SettlementOutcome:
         try:
-            return await settlement_outcome(self.chain, claimed.payment, claimed.requirement, claimed.since_block)
-        except ChainUnavailable:
+            return await settlement_outcome(
+                self.chain, claimed.payment, claimed.requirement, claimed.since_block, self.settler.has_sent
+            )
+        except Problem:  # the node or the storage
             return Unknown()
 
     async def _conclude(

@@ -1,10 +1,12 @@
 """The outcome of a payment, read from the chain alone."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
 from tollhouse import clock
+from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import LATEST, ChainClient
 from tollhouse.payments.chain.contracts import (
     CANCELLED_TOPIC,
@@ -36,19 +38,29 @@ class Unrecoverable(Struct, frozen=True):
 
 SettlementOutcome = Settled | Unrecoverable | Unknown | Pending
 
+HasSent = Callable[[Payment, Requirement, str], Awaitable[bool | None]]
+"""Whether a transaction that used the payment's authorization was sent for us; None if that is not known yet."""
+
 
 async def settlement_outcome(
-    chain: ChainClient, payment: Payment, requirement: Requirement, since_block: int
+    chain: ChainClient, payment: Payment, requirement: Requirement, since_block: int, has_sent: HasSent
 ) -> SettlementOutcome:
-    """The outcome of a payment that was unused at `since_block`. Raises ChainUnavailable.
+    """The outcome of a payment that was unused at `since_block`. Raises ChainUnavailable, and what `has_sent` raises.
 
-    A used nonce alone proves nothing: the payer may have cancelled it, or used it for another transfer.
+    A used nonce alone proves nothing: the payer may have cancelled it, or used it for another transfer. Nor does the
+    right transfer: another server, or the payer, may have sent it for something else.
     """
     head = await chain.block(LATEST)
     if head is None:
         raise ChainUnavailable("the node has no newest block")
     if await _is_used(chain, payment, requirement, head):
-        return await _find_use(chain, payment, requirement, max(0, since_block - BLOCKS_BEFORE), head.number)
+        outcome = await _find_use(chain, payment, requirement, max(0, since_block - BLOCKS_BEFORE), head.number)
+        if not isinstance(outcome, Settled):
+            return outcome
+        is_ours = await has_sent(payment, requirement, outcome.tx_hash)
+        if is_ours is None:
+            return Unknown(outcome.tx_hash)
+        return outcome if is_ours else Unrecoverable(InvalidReason.NONCE_USED)
     if head.timestamp >= payment.authorization.valid_before + EXPIRED_MARGIN_SECONDS:
         return Unrecoverable(InvalidReason.VALID_BEFORE)
     return Pending()
@@ -114,21 +126,23 @@ SEARCHED_BLOCKS = 5_000
 RETRY_SECONDS = 0.25
 
 
-async def recent_outcome(chain: ChainClient, payment: Payment, requirement: Requirement) -> SettlementOutcome:
-    """The outcome, from the newest blocks only. Raises ChainUnavailable."""
+async def recent_outcome(
+    chain: ChainClient, payment: Payment, requirement: Requirement, has_sent: HasSent
+) -> SettlementOutcome:
+    """The outcome, from the newest blocks only. Raises as `settlement_outcome`."""
     newest = await chain.block_number()
-    return await settlement_outcome(chain, payment, requirement, max(0, newest - SEARCHED_BLOCKS))
+    return await settlement_outcome(chain, payment, requirement, max(0, newest - SEARCHED_BLOCKS), has_sent)
 
 
 async def wait_for_outcome(
-    chain: ChainClient, payment: Payment, requirement: Requirement, seconds: float
+    chain: ChainClient, payment: Payment, requirement: Requirement, seconds: float, has_sent: HasSent
 ) -> Settled | Failed | Unknown:
     """Query the chain until the outcome is known or time is up: then it is Unknown. Raises nothing."""
     deadline = clock.seconds() + seconds
     while True:
         try:
-            outcome = await recent_outcome(chain, payment, requirement)
-        except ChainUnavailable:
+            outcome = await recent_outcome(chain, payment, requirement, has_sent)
+        except Problem:  # the node or the storage
             outcome = Unknown()
         if isinstance(outcome, Settled):
             return outcome

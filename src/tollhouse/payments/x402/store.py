@@ -6,9 +6,10 @@ that is released, or whose payment can never be settled, has no row.
 
 import asyncio
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -64,6 +65,17 @@ payment = Table(
     Index("x402_payment_id", "payer", "payment_id", unique=True),
     Index("x402_payment_open", "state", "lease_until"),
     Index("x402_payment_settled", "settled_at"),
+)
+
+attempt = Table(
+    "x402_attempt",
+    metadata,
+    Column("payer", String(42), primary_key=True),
+    Column("nonce", String(66), primary_key=True),
+    # Empty for a request to a remote facilitator that has no reply yet.
+    Column("tx_hash", String(66), primary_key=True),
+    Column("requested_by", String(64), nullable=False),
+    Column("sent_at", Double, nullable=False),
 )
 
 Key = tuple[str, str]
@@ -162,6 +174,82 @@ async def settled(connection: AsyncConnection, before: float, limit: int) -> lis
     """The payments settled before that time, newest first."""
     query = select(payment).where(payment.c.settled_at < before)
     return list(await connection.execute(query.order_by(payment.c.settled_at.desc(), payment.c.nonce).limit(limit)))
+
+
+THIS_SERVER = ""
+"""Who requested an attempt: this server for its own payments, or a caller of its facilitator service."""
+
+
+class SettleRequest(Struct, frozen=True):
+    """A request to a remote facilitator, first sent at that time, which has no reply yet."""
+
+    idempotency_key: str
+    at: float
+
+
+class Attempts:
+    """The transactions that may carry out a payment for us, each recorded before it is broadcast.
+
+    They tell our use of an authorization from anybody else's: on the chain, who sent it proves nothing, and two servers
+    may be paid at one address. Every method raises Problem `storage-unavailable`.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def record(self, tx_hash: str, payments: Iterable[tuple[Key, str]]) -> None:
+        """Record the payments that a transaction carries, in one write: each key with who requested it."""
+        now = clock.seconds()
+        rows = [
+            {"payer": key[0], "nonce": key[1], "tx_hash": tx_hash, "requested_by": requested_by, "sent_at": now}
+            for key, requested_by in payments
+        ]
+        if rows:
+            async with self._database.writing() as transaction:
+                await transaction.execute(insert(transaction, attempt).on_conflict_do_nothing(), rows)
+
+    async def hashes(self, key: Key, requested_by: str = THIS_SERVER) -> set[str]:
+        """The transactions recorded for a payment and who requested them."""
+        query = select(attempt.c.tx_hash).where(
+            *_attempt_is(key), attempt.c.requested_by == requested_by, attempt.c.tx_hash != ""
+        )
+        async with self._database.reading() as connection:
+            return set(await connection.scalars(query))
+
+    async def begin_request(self, key: Key) -> tuple[SettleRequest, bool]:
+        """Record a request to a remote facilitator; whether an earlier one has no reply yet, which it repeats."""
+        async with self._database.writing() as transaction:
+            before = await _open_request(transaction, key)
+            if before is not None:
+                return before, True
+            request = SettleRequest(secrets.token_hex(16), clock.seconds())
+            row = {"payer": key[0], "nonce": key[1], "tx_hash": "", "requested_by": request.idempotency_key}
+            await transaction.execute(insert(transaction, attempt).values(**row, sent_at=request.at))
+            return request, False
+
+    async def open_request(self, key: Key) -> SettleRequest | None:
+        """The request to a remote facilitator that has no reply yet."""
+        async with self._database.reading() as connection:
+            return await _open_request(connection, key)
+
+    async def end_request(self, key: Key, tx_hash: str | None) -> None:
+        """The remote facilitator replied: it sent that transaction, or none for us."""
+        async with self._database.writing() as transaction:
+            await transaction.execute(delete(attempt).where(*_attempt_is(key), attempt.c.tx_hash == ""))
+            if tx_hash is not None:
+                row = {"payer": key[0], "nonce": key[1], "tx_hash": tx_hash, "requested_by": THIS_SERVER}
+                sent = insert(transaction, attempt).values(**row, sent_at=clock.seconds())
+                await transaction.execute(sent.on_conflict_do_nothing())
+
+
+async def _open_request(connection: AsyncConnection, key: Key) -> SettleRequest | None:
+    query = select(attempt.c.requested_by, attempt.c.sent_at).where(*_attempt_is(key), attempt.c.tx_hash == "")
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else SettleRequest(row.requested_by, row.sent_at)
+
+
+def _attempt_is(key: Key) -> tuple[Any, ...]:
+    return attempt.c.payer == key[0], attempt.c.nonce == key[1]
 
 
 def _is(key: Key) -> Any:

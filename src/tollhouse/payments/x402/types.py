@@ -156,7 +156,14 @@ class Settler(Protocol):
         """Settle a verified payment, and return its outcome once it is in a block.
 
         It may be called again for the same payment, concurrently or after a crash: the chain executes an authorization
-        once. It raises nothing: any failure after sending is Unknown.
+        once. It raises nothing: any failure after sending is Unknown. Settled means by a transaction that was sent for
+        this server.
+        """
+
+    async def has_sent(self, payment: Payment, requirement: Requirement, tx_hash: str) -> bool | None:
+        """Whether the transaction, which used the payment's authorization, was sent for this server.
+
+        None if that is not known yet. Raises Problem `storage-unavailable`, ChainUnavailable.
         """
 
 

@@ -1,6 +1,8 @@
 """The facilitator's endpoints: verify and settle payments. Each authorization is settled for one caller, once."""
 
 import asyncio
+import secrets
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -17,9 +19,10 @@ from tollhouse.metering.meter import Meter, Reservation, Windows
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
-from tollhouse.payments.x402.settlement.remote import Kind
+from tollhouse.payments.x402.settlement.remote import IDEMPOTENT_SETTLE, Kind
 from tollhouse.payments.x402.types import (
     EXACT,
+    InvalidReason,
     Requirement,
     Settled,
     Unknown,
@@ -103,7 +106,7 @@ SUPPORTED: dict[str, Any] = {
         {"scheme": "exact", "network": _BASE, "x402Version": 2},
         {"scheme": "exact", "network": "base", "x402Version": 1},
     ],
-    "extensions": [],
+    "extensions": [IDEMPOTENT_SETTLE],
     "signers": {"eip155:*": [_ACCOUNT]},
 }
 
@@ -154,7 +157,8 @@ class FacilitatorEndpoints:
                 path="/settle",
                 summary="Settle a payment on the chain",
                 description="Verifies the payment, sends the transaction, and responds once it is in a block. Of two "
-                "calls with the same authorization, at most one reports success. `settlement_pending` means that the "
+                "calls with the same authorization, at most one reports success; a caller that lost the reply repeats "
+                "the call with the same `Idempotency-Key`. `settlement_pending` means that the "
                 "outcome is not known yet: look for the token's `AuthorizationUsed` log before you ask the payer for "
                 "another payment.",
                 handler=self.settle,
@@ -189,7 +193,7 @@ class FacilitatorEndpoints:
         kinds = [Kind(EXACT, settled.network, 2)]
         if settled.network_v1 is not None:
             kinds.append(Kind(EXACT, settled.network_v1, 1))
-        return Supported(kinds, [], {"eip155:*": [self._settling.settler.address]})
+        return Supported(kinds, [IDEMPOTENT_SETTLE], {"eip155:*": [self._settling.settler.address]})
 
     async def verify(self, request: Request[None, FacilitatorRequest]) -> Response:
         """Whether a payment would be settled now."""
@@ -229,34 +233,32 @@ class FacilitatorEndpoints:
             refusal = await _refusal(config, parsed)
         except ChainUnavailable:
             return _response(502, _failed(parsed, SETTLE_ERROR, _NODE))
+        caller = _caller(request)
+        if refusal is not None and refusal.reason == InvalidReason.NONCE_USED:
+            return _response(200, await _settled_before(config, parsed, caller))
         if refusal is not None:
             return _response(200, _failed(parsed, refusal.reason, refusal.detail))
         claim_key = f"facilitator-claim:{parsed.payment.payer}:{parsed.payment.nonce}"
         claim = await self._meter.reserve(claim_key, _ONE)
         if claim.verdict.refused_by:
             return _response(200, _failed(parsed, SETTLEMENT_PENDING, "This payment is being settled by another call."))
-        return _response(200, await self._settled(config, parsed, claim))
+        return _response(200, await self._settled(config, parsed, claim, caller))
 
-    async def _settled(self, config: SettlementConfig, parsed: PaymentRequest, claim: Reservation) -> SettleResult:
+    async def _settled(
+        self, config: SettlementConfig, parsed: PaymentRequest, claim: Reservation, caller: str
+    ) -> SettleResult:
         try:
-            outcome = await asyncio.wait_for(config.settler.settle(parsed.payment, parsed.requirement), SETTLE_SECONDS)
+            settling = config.settler.settle(parsed.payment, parsed.requirement, caller)
+            outcome = await asyncio.wait_for(settling, SETTLE_SECONDS)
         except TimeoutError:
             outcome = Unknown()
-        version, payer = parsed.payment.version, parse_address(parsed.payment.payer).text
         if isinstance(outcome, Settled):
-            network, amount = parsed.requirement.network_for(version), str(parsed.requirement.amount_micros)
-            return SettleResult(
-                success=True,
-                transaction=outcome.tx_hash,
-                network=network,
-                payer=payer,
-                amount=amount if version == 2 else None,
-            )
+            return _succeeded(parsed, outcome)
         if isinstance(outcome, Unknown):
             return _failed(parsed, SETTLEMENT_PENDING, _PENDING, outcome.tx_hash or "")
         # Nothing was settled for this call: the next call may try.
         await self._meter.release(claim)
-        failure = verification_failure(outcome.reason, version)
+        failure = verification_failure(outcome.reason, parsed.payment.version)
         return _failed(parsed, failure.reason, failure.detail)
 
     async def _admit(self, kind: str, address: str) -> SettlementConfig:
@@ -281,6 +283,35 @@ async def _refusal(config: SettlementConfig, parsed: PaymentRequest) -> Verifica
         return untimely
     verified = await verify_on_chain(config.chain, parsed.payment, parsed.requirement, config.factories)
     return verified if isinstance(verified, VerificationFailure) else None
+
+
+def _caller(request: Request[None, FacilitatorRequest]) -> str:
+    """Who requests a settlement: the caller that knows the `Idempotency-Key` of the first call."""
+    sent = request.http.header(b"idempotency-key") if request.http else ""
+    return blake2b((sent or secrets.token_hex(16)).encode(), digest_size=32).hexdigest()
+
+
+async def _settled_before(config: SettlementConfig, parsed: PaymentRequest, caller: str) -> SettleResult:
+    """The result of a used authorization: success again only for the caller it was settled for."""
+    try:
+        outcome = await config.settler.find_outcome(parsed.payment, parsed.requirement, caller)
+    except ChainUnavailable:
+        return _failed(parsed, SETTLEMENT_PENDING, _NODE)
+    if isinstance(outcome, Settled):
+        return _succeeded(parsed, outcome)
+    failure = verification_failure(InvalidReason.NONCE_USED, parsed.payment.version)
+    return _failed(parsed, failure.reason, failure.detail)
+
+
+def _succeeded(parsed: PaymentRequest, settled: Settled) -> SettleResult:
+    version = parsed.payment.version
+    return SettleResult(
+        success=True,
+        transaction=settled.tx_hash,
+        network=parsed.requirement.network_for(version),
+        payer=parse_address(parsed.payment.payer).text,
+        amount=str(parsed.requirement.amount_micros) if version == 2 else None,
+    )
 
 
 def _failed(parsed: PaymentRequest, reason: str, detail: str, tx_hash: str = "") -> SettleResult:

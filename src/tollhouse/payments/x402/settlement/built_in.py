@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from tollhouse.evm.address import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainRefused
-from tollhouse.payments.x402.outcome import Pending, Unrecoverable, recent_outcome
+from tollhouse.payments.x402.outcome import Pending, SettlementOutcome, Unrecoverable, recent_outcome
 from tollhouse.payments.x402.settlement.submission import FAILED, AccountLock, NotAcceptedError, Preflight, Submission
 from tollhouse.payments.x402.settlement.transaction_monitor import (
     NO_NODE_PAUSE_SECONDS,
@@ -27,6 +28,7 @@ from tollhouse.payments.x402.settlement.transactions import (
     Wallet,
     payment_keys,
 )
+from tollhouse.payments.x402.store import THIS_SERVER, Attempts
 from tollhouse.payments.x402.types import Failed, InvalidReason, Payment, Requirement, Settled, Unknown
 from tollhouse.payments.x402.verification import plan_settlement
 
@@ -54,15 +56,23 @@ class BuiltInFacilitator:
     Concurrent payments share transactions.
     """
 
-    def __init__(self, chain: ChainClient, wallet: Wallet, terms: FacilitatorTerms, account_lock: AccountLock) -> None:
+    def __init__(
+        self,
+        chain: ChainClient,
+        wallet: Wallet,
+        terms: FacilitatorTerms,
+        account_lock: AccountLock,
+        attempts: Attempts,
+    ) -> None:
         self._chain = chain
+        self._attempts = attempts
         self._terms = terms
         self._queue = TransactionQueue()
         self.address = wallet.address
         """The account that sends the transactions and pays for their gas."""
         preflight = Preflight(chain, wallet.address, terms.asset, terms.factories)
         self._submission = Submission(
-            chain, terms.chain_id, wallet, preflight, self._queue, account_lock, self._start_resolving
+            chain, terms.chain_id, wallet, preflight, self._queue, account_lock, attempts, self._start_resolving
         )
         self._monitor = TransactionMonitor(
             chain, wallet.address, preflight, self._queue, BlockTicker(), self._submission
@@ -84,8 +94,13 @@ class BuiltInFacilitator:
             slots = [slot for slot in self._queue.slots.values() if pending in slot.payments]
             self._queue.resolve(pending, Unknown(slots[0].latest.signed.hash if slots else None))
 
-    async def settle(self, payment: Payment, requirement: Requirement) -> Settled | Failed | Unknown:
-        """See Settler. The same authorization, concurrently or again later, is settled once."""
+    async def settle(
+        self, payment: Payment, requirement: Requirement, requested_by: str = THIS_SERVER
+    ) -> Settled | Failed | Unknown:
+        """See Settler. The same authorization, concurrently or again later, is settled once, for one of who request it.
+
+        Callers of the facilitator service differ in `requested_by`.
+        """
         if requirement.chain_id != self._terms.chain_id:
             return Failed(InvalidReason.INVALID_NETWORK)
         if parse_address(requirement.asset) != parse_address(self._terms.asset):
@@ -93,17 +108,28 @@ class BuiltInFacilitator:
         key = requirement.asset.lower(), payment.payer, payment.nonce
         while (other := self._queue.payments.get(key)) is not None:
             outcome = await asyncio.shield(other.outcome)
-            if other.is_same_payment(payment, requirement):
+            if other.is_same_payment(payment, requirement, requested_by):
                 return outcome
         if len(self._queue.payments) >= MAX_PENDING:
             return Failed(FAILED)
-        return await asyncio.shield(self._enqueue(payment, requirement).outcome)
+        return await asyncio.shield(self._enqueue(payment, requirement, requested_by).outcome)
 
-    def _enqueue(self, payment: Payment, requirement: Requirement) -> PendingPayment:
+    async def has_sent(
+        self, payment: Payment, _requirement: Requirement, tx_hash: str, requested_by: str = THIS_SERVER
+    ) -> bool:
+        """See Settler. Every transaction was recorded before it was broadcast."""
+        return tx_hash in await self._attempts.hashes((payment.payer, payment.nonce), requested_by)
+
+    async def find_outcome(self, payment: Payment, requirement: Requirement, requested_by: str) -> SettlementOutcome:
+        """What the chain says of a payment that was requested by that caller. Raises as `settlement_outcome`."""
+        has_sent = partial(self.has_sent, requested_by=requested_by)
+        return await recent_outcome(self._chain, payment, requirement, has_sent)
+
+    def _enqueue(self, payment: Payment, requirement: Requirement, requested_by: str) -> PendingPayment:
         plan = plan_settlement(payment, requirement, self._terms.factories)
         outcome = asyncio.get_running_loop().create_future()
         is_isolated = plan.eoa_signature is None
-        pending = PendingPayment(payment, requirement, plan, outcome, monotonic(), is_isolated)
+        pending = PendingPayment(payment, requirement, plan, outcome, monotonic(), is_isolated, requested_by)
         self._queue.enqueue(pending)
         return pending
 
@@ -170,7 +196,7 @@ class BuiltInFacilitator:
         self._spawn(self._resolve_used(pending))
 
     async def _resolve_used(self, pending: PendingPayment) -> None:
-        """Resolve a used authorization: settled by somebody else, by us before, or used otherwise."""
+        """Resolve a used authorization: settled by us before, or used otherwise."""
         outcome: Outcome | Pending = Unknown()
         try:
             outcome = await self._find_use(pending)
@@ -185,7 +211,7 @@ class BuiltInFacilitator:
 
     async def _find_use(self, pending: PendingPayment) -> Outcome | Pending:
         for _ in range(MAX_USE_LOOKUPS):
-            outcome = await recent_outcome(self._chain, pending.payment, pending.requirement)
+            outcome = await self.find_outcome(pending.payment, pending.requirement, pending.requested_by)
             if isinstance(outcome, Unrecoverable):
                 return Failed(outcome.reason)
             if isinstance(outcome, Settled | Pending):

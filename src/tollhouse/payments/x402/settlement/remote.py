@@ -2,16 +2,20 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, TypeVar
 
 import httpx2
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.x402.outcome import proves_payment, wait_for_outcome
+from tollhouse.payments.x402.store import THIS_SERVER, Attempts, Key, SettleRequest
 from tollhouse.payments.x402.types import EXACT, Failed, InvalidReason, Payment, Requirement, Resource, Settled, Unknown
 
 # Reasons given before anything was sent, or after a mined transaction that moved nothing: no money will move.
@@ -60,9 +64,11 @@ class Kind(Struct, frozen=True, rename="camel"):
 
 
 class Supported(Struct, frozen=True):
-    """The response of `/supported`, as far as it is needed here."""
+    """The response of `/supported`, as far as it is needed here. `signers` are its accounts, by family of chains."""
 
     kinds: list[Kind]
+    extensions: list[Any] = []
+    signers: dict[str, list[str]] = {}
 
 
 class _Request(Struct, frozen=True, rename="camel"):
@@ -95,6 +101,12 @@ FAILED = "unexpected_settle_error"
 _NOT_PROCESSED = frozenset({401, 403, 404, 405, 413, 415, 429})
 # Reasons for a payment that it settled already, for us before a crash or for somebody else.
 _MAYBE_SETTLED = frozenset({InvalidReason.NONCE_USED, InvalidReason.INVALID_STATE})
+# A reply with one of these says neither that it was settled for us nor that it was not.
+_UNCLEAR = frozenset({"settlement_pending", "unexpected_settle_error", None})
+
+IDEMPOTENT_SETTLE = "idempotent-settle"
+"""An entry of `extensions`: of the calls for one payment, only those with one `Idempotency-Key` may report success."""
+CLOCK_DIFFERENCE_SECONDS = 15
 
 
 class RemoteLimits(Struct, frozen=True):
@@ -117,11 +129,18 @@ class NoReplyError(Exception):
 class RemoteFacilitator:
     """A Settler over HTTP. `resource_url` is named in version 1's requirements; `chain` proves the outcome."""
 
-    def __init__(
-        self, url: str, token: str, chain: ChainClient, resource_url: str, limits: RemoteLimits | None = None
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a client
+        self,
+        url: str,
+        token: str,
+        chain: ChainClient,
+        resource_url: str,
+        attempts: Attempts,
+        limits: RemoteLimits | None = None,
     ) -> None:
         self._url = url.rstrip("/")
         self._chain = chain
+        self._attempts = attempts
         self._resource_url = resource_url
         self._limits = limits or RemoteLimits()
         self._client = httpx2.AsyncClient(
@@ -133,28 +152,57 @@ class RemoteFacilitator:
 
     async def settle(self, payment: Payment, requirement: Requirement) -> Settled | Failed | Unknown:
         """See Settler. Verifies first: a failure there has certainly moved no money."""
-        body = request_body(payment, requirement, self._resource_url)
+        key, body = (payment.payer, payment.nonce), request_body(payment, requirement, self._resource_url)
         failed = await self._verify(body)
         if failed is not None:
             return await self._wait_for_outcome(payment, requirement) if failed.reason in _MAYBE_SETTLED else failed
+        was_requested = True
         try:
-            reply = await self._request("POST", "/settle", SettleReply, self._limits.settle_seconds, body)
+            request, was_requested = await self._attempts.begin_request(key)
+            reply = await self._send_settle(body, request, self._limits.settle_seconds)
+            await self._record(key, reply, was_requested=was_requested)
         except NoReplyError as failure:
             log.warning("remote facilitator: no reply to settle", failure=str(failure))
-            return Failed(FAILED) if failure.is_before else await self._wait_for_outcome(payment, requirement)
-        if reply.success:
-            # The transaction may not have reached our node yet.
-            try:
-                receipt = await self._chain.receipt(reply.transaction) if reply.transaction else None
-            except ChainUnavailable:
-                receipt = None
-            if receipt is not None and proves_payment(receipt, payment, requirement):
-                return Settled(receipt.tx_hash, payment.payer, receipt.block_number, receipt)
-            return await self._wait_for_outcome(payment, requirement, reply.transaction)
-        if reply.error_reason in _CERTAIN_FAILURES:
-            return Failed(_reason(reply.error_reason))
-        log.warning("remote facilitator: settlement failed", reason=_reason(reply.error_reason))
-        return await self._wait_for_outcome(payment, requirement, reply.transaction)
+            if failure.is_before and not was_requested:
+                with suppress(Problem):
+                    await self._attempts.end_request(key, None)
+                return Failed(FAILED)
+            return await self._wait_for_outcome(payment, requirement)
+        except Problem:  # the storage
+            return Unknown()
+        result = await self._certain_result(reply, payment, requirement)
+        return result or await self._wait_for_outcome(payment, requirement, reply.transaction)
+
+    async def has_sent(self, payment: Payment, requirement: Requirement, tx_hash: str) -> bool | None:
+        """See Settler. The facilitator's word counts: a hash that it gave us, or its reply to a second request.
+
+        One that cannot repeat a lost reply must name the transaction's sender among its signers, and the transaction
+        must be mined after our request.
+        """
+        key = payment.payer, payment.nonce
+        if tx_hash in await self._attempts.hashes(key):
+            return True
+        request = await self._attempts.open_request(key)
+        if request is None:
+            return False
+        try:
+            supported = await self._request("GET", "/supported", Supported, self._limits.verify_seconds)
+        except NoReplyError:
+            return None
+        try:
+            # The authorization is used: nothing can be sent a second time.
+            body = request_body(payment, requirement, self._resource_url)
+            reply = await self._send_settle(body, request, self._limits.verify_seconds)
+        except NoReplyError:
+            reply = None
+        is_ours: bool | None = reply is not None and reply.success and (reply.transaction or "").lower() == tx_hash
+        if not is_ours and IDEMPOTENT_SETTLE in supported.extensions:
+            return None if reply is None or reply.error_reason in _UNCLEAR else False
+        if not is_ours:
+            is_ours = await self._is_signed_by(supported, tx_hash, request.at)
+        if is_ours:
+            await self._attempts.end_request(key, tx_hash)
+        return is_ours
 
     async def unsupported_versions(self, requirement: Requirement) -> list[int]:
         """The protocol versions in which it does not settle this. Raises NoReplyError."""
@@ -178,14 +226,59 @@ class RemoteFacilitator:
     async def _wait_for_outcome(
         self, payment: Payment, requirement: Requirement, tx_hash: str | None = None
     ) -> Settled | Failed | Unknown:
-        outcome = await wait_for_outcome(self._chain, payment, requirement, self._limits.resolve_seconds)
+        outcome = await wait_for_outcome(self._chain, payment, requirement, self._limits.resolve_seconds, self.has_sent)
         return Unknown(tx_hash or None) if isinstance(outcome, Unknown) else outcome
 
-    async def _request(self, method: str, path: str, shape: type[Read], seconds: float, body: bytes = b"") -> Read:
+    async def _send_settle(self, body: bytes, request: SettleRequest, seconds: float) -> SettleReply:
+        headers = {"Idempotency-Key": request.idempotency_key}
+        return await self._request("POST", "/settle", SettleReply, seconds, body, headers)
+
+    async def _record(self, key: Key, reply: SettleReply, *, was_requested: bool) -> None:
+        """Record the hash that the facilitator gave us. A refusal is final, unless an earlier reply was lost."""
+        tx_hash = reply.transaction.lower() if reply.transaction else None
+        if not reply.success and reply.error_reason not in _UNCLEAR and not was_requested:
+            await self._attempts.end_request(key, tx_hash)
+        elif tx_hash is not None:
+            await self._attempts.record(tx_hash, [(key, THIS_SERVER)])
+
+    async def _certain_result(
+        self, reply: SettleReply, payment: Payment, requirement: Requirement
+    ) -> Settled | Failed | None:
+        """What the reply proves. The transaction may not have reached our node yet."""
+        if not reply.success:
+            reason = _reason(reply.error_reason)
+            log.warning("remote facilitator: settlement failed", reason=reason)
+            return Failed(reason) if reason in _CERTAIN_FAILURES else None
+        try:
+            receipt = await self._chain.receipt(reply.transaction) if reply.transaction else None
+        except ChainUnavailable:
+            return None
+        if receipt is None or not proves_payment(receipt, payment, requirement):
+            return None
+        return Settled(receipt.tx_hash, payment.payer, receipt.block_number, receipt)
+
+    async def _is_signed_by(self, supported: Supported, tx_hash: str, requested_at: float) -> bool | None:
+        transaction = await self._chain.transaction(tx_hash)
+        number = None if transaction is None else transaction.block_number
+        block = None if number is None else await self._chain.block(number)
+        if transaction is None or block is None:
+            return None
+        signers = {signer.lower() for signers in supported.signers.values() for signer in signers}
+        return transaction.sender.lower() in signers and block.timestamp >= requested_at - CLOCK_DIFFERENCE_SECONDS
+
+    async def _request(  # noqa: PLR0913, PLR0917 - the parts of a request
+        self,
+        method: str,
+        path: str,
+        shape: type[Read],
+        seconds: float,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+    ) -> Read:
         """Send a request and decode the response strictly. Raises NoReplyError, which never names the URL."""
         try:
             async with asyncio.timeout(seconds):
-                status, content = await self._exchange(method, path, body)
+                status, content = await self._exchange(method, path, body, headers or {})
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as cause:
             raise NoReplyError(type(cause).__name__, is_before=True) from None
         except (TimeoutError, httpx2.HTTPError, OSError, ValueError, ExceptionGroup) as cause:
@@ -201,9 +294,9 @@ class RemoteFacilitator:
             raise NoReplyError(f"status {status} with {'a' if reply else 'no'} valid object")
         return reply
 
-    async def _exchange(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        headers = {"Content-Type": "application/json"} if body else {}
-        async with self._client.stream(method, self._url + path, content=body, headers=headers) as response:
+    async def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        sent = {**headers, "Content-Type": "application/json"} if body else headers
+        async with self._client.stream(method, self._url + path, content=body, headers=sent) as response:
             content = bytearray()
             async for chunk in response.aiter_raw():
                 content += chunk

@@ -41,6 +41,7 @@ from tollhouse.payments.x402.settlement.transactions import (
     fee_quote,
     single_call,
 )
+from tollhouse.payments.x402.store import Attempts
 from tollhouse.payments.x402.types import Failed, InvalidReason, VerificationFailure
 from tollhouse.payments.x402.verification import verify_on_chain
 
@@ -256,6 +257,7 @@ class Submission:
     preflight: Preflight
     queue: TransactionQueue
     account_lock: AccountLock
+    attempts: Attempts
     start_resolving: Callable[[PendingPayment], None]
 
     async def submit(self, payments: Sequence[PendingPayment]) -> None:
@@ -281,9 +283,14 @@ class Submission:
             request = cancel_transaction(self.wallet.address)
             await self._send_under_nonce(cancelling, [], request, may_change_nonce=False)
 
-    def build_attempt(self, nonce: int, fees: Fees, request: TransactionRequest) -> Attempt:
-        """Sign a transaction."""
-        return Attempt(self.wallet.sign(self.chain_id, nonce, fees, request), fees, request)
+    async def record_attempt(
+        self, nonce: int, fees: Fees, request: TransactionRequest, payments: Sequence[PendingPayment]
+    ) -> Attempt:
+        """Sign a transaction, and record it durably for its payments. Raises Problem `storage-unavailable`."""
+        attempt = Attempt(self.wallet.sign(self.chain_id, nonce, fees, request), fees, request)
+        carried = [((pending.payment.payer, pending.payment.nonce), pending.requested_by) for pending in payments]
+        await self.attempts.record(attempt.signed.hash, carried)
+        return attempt
 
     def _defer(self, pending: PendingPayment, verdict: Verdict) -> None:
         now = monotonic()
@@ -325,7 +332,8 @@ class Submission:
             nonce = self.queue.next_free_nonce(nonce) if may_change_nonce else nonce
             if not may_change_nonce and nonce in self.queue.slots:
                 return
-            slot = NonceSlot(nonce, tuple(payments), [self.build_attempt(nonce, fees, request)], monotonic())
+            attempt = await self.record_attempt(nonce, fees, request, payments)
+            slot = NonceSlot(nonce, tuple(payments), [attempt], monotonic())
             try:
                 await self._broadcast_first(slot)
             except ChainRefused as refusal:

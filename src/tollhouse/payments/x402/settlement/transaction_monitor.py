@@ -203,7 +203,7 @@ class TransactionMonitor:
             request = slot.attempts[0].request
         else:
             request = batch_call(valid) if valid else cancel_transaction(self._account)
-        attempt = self._submission.build_attempt(slot.nonce, fees, request)
+        attempt = await self._submission.record_attempt(slot.nonce, fees, request, valid)
         # Before it is sent: it may be mined even if the node does not reply.
         slot.attempts.append(attempt)
         log.info("transaction replaced with higher fees", nonce=slot.nonce, max_fee=fees.max_fee, payments=len(valid))

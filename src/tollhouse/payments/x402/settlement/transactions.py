@@ -1,6 +1,7 @@
 """Transactions that carry payments: fees, RLP encoding, the wallet that signs, and the in-memory queue."""
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import Iterable, Sequence
 from statistics import median_low
@@ -13,6 +14,7 @@ from tollhouse.evm.signature import address_of, parse_private_key
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import MULTICALL3, ContractCall, aggregate_calls
 from tollhouse.payments.chain.replies import FeeHistory
+from tollhouse.payments.x402.store import THIS_SERVER
 from tollhouse.payments.x402.types import Failed, Payment, Requirement, Settled, Unknown
 from tollhouse.payments.x402.verification import SettlementPlan
 
@@ -135,6 +137,7 @@ class PendingPayment(Struct, eq=False):
     """One payment until its outcome is known. Times are monotonic.
 
     `is_isolated`: it must not share a transaction, because a contract's behaviour there is unpredictable.
+    `requested_by` is who asked for it: another's settlement of the same authorization is not this one's.
     """
 
     payment: Payment
@@ -143,6 +146,7 @@ class PendingPayment(Struct, eq=False):
     outcome: asyncio.Future[Outcome]
     since: float
     is_isolated: bool
+    requested_by: str = THIS_SERVER
     not_before: float = 0.0
     failed_attempts: int = 0
     in_mempool_since: float | None = None
@@ -152,10 +156,10 @@ class PendingPayment(Struct, eq=False):
         """The authorization, which the chain executes only once."""
         return self.requirement.asset.lower(), self.payment.payer, self.payment.nonce
 
-    def is_same_payment(self, payment: Payment, requirement: Requirement) -> bool:
-        """Whether it is the same transfer with the same signature."""
-        ours = (self.payment.authorization, self.payment.signature, self.requirement)
-        return ours == (payment.authorization, payment.signature, requirement)
+    def is_same_payment(self, payment: Payment, requirement: Requirement, requested_by: str) -> bool:
+        """Whether it is the same transfer with the same signature, for the same server."""
+        ours = (self.payment.authorization, self.payment.signature, self.requirement, self.requested_by)
+        return ours == (payment.authorization, payment.signature, requirement, requested_by)
 
 
 class Attempt(Struct, frozen=True):
@@ -280,6 +284,9 @@ AROUND_GAS = 30_000
 DEPLOYMENT_GAS = 1_500_000
 
 
+UNIQUE_BYTES = 8
+
+
 class GasLimitExceededError(Exception):
     """A contract wallet would use more gas than the operator pays for."""
 
@@ -313,4 +320,9 @@ def cancel_transaction(account: str) -> TransactionRequest:
 
 
 def _batch(calls: list[ContractCall], gas: int) -> TransactionRequest:
-    return TransactionRequest(MULTICALL3, aggregate_calls(calls), gas)
+    """The call, followed by random bytes, which a contract ignores.
+
+    Two servers with one key and separate databases would otherwise sign the same transaction for the same payment, and
+    each would take it for its own.
+    """
+    return TransactionRequest(MULTICALL3, aggregate_calls(calls) + secrets.token_bytes(UNIQUE_BYTES), gas)
