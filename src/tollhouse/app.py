@@ -9,6 +9,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import structs
 
@@ -23,6 +24,7 @@ from tollhouse.config.settings import SettingError, Settings
 from tollhouse.console.discovery import discovery_pages
 from tollhouse.console.root_routes import api_docs_pages, front_service, operator_service
 from tollhouse.errors import Problem
+from tollhouse.http.connections import IdleConnections, split_address
 from tollhouse.http.endpoint import Endpoint
 from tollhouse.http.mcp.endpoint import McpEndpoint
 from tollhouse.http.router import Router
@@ -55,7 +57,14 @@ def create() -> Application:
     settings = load_settings()
     logs.configure(settings.log_level)
     failpoints.arm(settings.failpoint)
-    return Application(lambda: serving(settings), settings.operator_listen)
+    return Application(lambda: serving(settings), settings.operator_listen, _idle_connections(settings))
+
+
+def _idle_connections(settings: Settings) -> IdleConnections:
+    ports = [urlsplit(settings.served_at).port or 0]
+    if settings.operator_listen:
+        ports.append(split_address(settings.operator_listen)[1])
+    return IdleConnections(ports, settings.idle_connections_per_address, settings.trusted_networks())
 
 
 @contextlib.asynccontextmanager

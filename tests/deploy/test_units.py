@@ -81,7 +81,7 @@ def test_started_command_is_one_of_ours_with_options_it_has(unit):
     assert words[0] == "/opt/tollhouse/bin/tollhouse"
     command, given = understood(words[1:])
     assert command == {"tollhouse.service": "serve"}.get(unit, unit.removesuffix(".service").removeprefix("tollhouse-"))
-    assert given["where"].config == "/etc/tollhouse/tollhouse.toml"
+    assert given["common"].config == "/etc/tollhouse/tollhouse.toml"
 
 
 def test_server_leaves_the_work_to_the_worker():

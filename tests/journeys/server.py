@@ -56,15 +56,21 @@ def poll(claim: Callable[[], Any], seconds: float = 15.0) -> Any:
 
 
 class Program:
-    """A long-running command in a process group of its own."""
+    """A long-running command in a process group of its own. `limits` are commands for the shell that starts it."""
 
-    def __init__(self, arguments: list[object], home: Path, settings: dict[str, object]) -> None:
+    def __init__(
+        self,
+        arguments: list[object],
+        home: Path,
+        settings: dict[str, object],
+        limits: str = "",
+    ) -> None:
         self.home = home
         home.mkdir(parents=True, exist_ok=True)
         self.log = home / "program.log"
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [PROGRAM, *map(str, arguments)],
+                ["sh", "-c", f'{limits}exec "$@"', "sh", PROGRAM, *map(str, arguments)],
                 cwd=home,
                 env=environment(**settings),
                 stdin=subprocess.DEVNULL,
@@ -117,13 +123,20 @@ class Program:
 class Server(Program):
     """`tollhouse serve` on a port of its own, waited for."""
 
-    def __init__(self, home: Path, *arguments: object, port: int = 0, **settings: object) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *arguments: object,
+        port: int = 0,
+        limits: str = "",
+        **settings: object,
+    ) -> None:
         self.port = port or free_port()
         self.root = f"http://127.0.0.1:{self.port}"
         self.base = self.root if EVERY_SERVICE.keys() & set(arguments) else f"{self.root}/defense"
         self.data_dir = home / "data"
         command = ["serve", *arguments, "--port", self.port, "--data-dir", self.data_dir]
-        super().__init__(command, home, settings)
+        super().__init__(command, home, settings, limits)
         self._wait_until_healthy()
 
     def client(self, key: str = "", **options: Any) -> httpx2.Client:

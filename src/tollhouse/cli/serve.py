@@ -34,7 +34,8 @@ def serve(
     from granian.constants import Interfaces, Loops
     from granian.log import LogLevels
 
-    from tollhouse.http.listener import BACKLOG, READING, raise_descriptor_limit, split_address
+    from tollhouse.http.connections import raise_descriptor_limit, split_address
+    from tollhouse.http.listener import BACKLOG, READING
 
     raise_descriptor_limit()
     chosen = common.settings(

@@ -91,6 +91,7 @@ class ServerSettings(Section):
     background_work: bool = setting(True, "Run the background work in the server; `--no-worker` turns it off")
     recorded: bool | None = setting(None, "`true`: recorded data only; `false`: live data only; unset: both")
     request_deadline_seconds: PositiveFloat = setting(10.0, "Time limit for receiving a request body")
+    idle_connections_per_address: PositiveInt = setting(100, "Idle connections of one client address per process")
     body_limit_bytes: PositiveInt = setting(1_048_576, "Maximum size of a request body")
     operator_token: OperatorToken = setting("", "Token of the operator; empty: made at the first start", "secret")
     operator_listen: ListenAddress = setting("", "`host:port` where alone the operator's pages and `/metrics` are")

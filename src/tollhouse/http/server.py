@@ -14,6 +14,7 @@ from tollhouse import failpoints
 from tollhouse.config.loader import shares_metrics
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
+from tollhouse.http.connections import NO_BOUND, IdleConnections, Peer
 from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send, check_head, check_host, drain_body
 from tollhouse.http.response import render_problem, send_response
@@ -164,12 +165,13 @@ Serving = Callable[[], AbstractAsyncContextManager[Server]]
 class Application:
     """The ASGI application. `serving` builds the server and closes it.
 
-    With `operator_listen` (`host:port`) it listens there as well, for the operator.
+    With `operator_listen` (`host:port`) it listens there as well, for the operator. `connections` bounds idle ones.
     """
 
-    def __init__(self, serving: Serving, operator_listen: str = "") -> None:
+    def __init__(self, serving: Serving, operator_listen: str = "", connections: IdleConnections = NO_BOUND) -> None:
         self._serving = serving
         self._operator_listen = operator_listen
+        self._connections = connections
         self._server: Server | None = None
         self._in_flight = 0
         self._idle = asyncio.Event()
@@ -185,10 +187,13 @@ class Application:
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send, *, is_for_operator: bool) -> None:
         assert self._server is not None, "the server sent a request before start-up was complete"
+        peer: Peer = tuple(scope["client"])
+        self._connections.begin(peer)
         self._in_flight += 1
         try:
             await self._server.handle(scope, receive, send, is_for_operator=is_for_operator)
         finally:
+            self._connections.end(peer)
             self._in_flight -= 1
             if not self._in_flight:
                 self._idle.set()
@@ -208,6 +213,8 @@ class Application:
                 log.exception("start-up failed")
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
                 return
+            watching = asyncio.create_task(self._connections.run())
+            stack.callback(watching.cancel)
             await send({"type": "lifespan.startup.complete"})
             await receive()
             self._idle.clear()
