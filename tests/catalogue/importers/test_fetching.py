@@ -122,7 +122,7 @@ async def test_loopback_is_fetched_only_where_it_is_allowed():
 )
 async def test_redirects_are_followed_to_vetted_addresses_only(target):
     async with website(lambda _: Reply(302, b"", {"Location": target})) as site:
-        with pytest.raises(UnreadableFeed, match="does not call"):
+        with pytest.raises(UnreadableFeed, match="does not call|not http"):
             await read(site.url, "csv")
 
 
@@ -132,7 +132,7 @@ async def test_redirects_are_followed_up_to_a_limit():
     ) as site:
         assert len(await read(f"{site.url}/products.json")) == 7
     async with website(lambda _: Reply(302, b"", {"Location": "/again"})) as site:
-        with pytest.raises(UnreadableFeed, match="redirects more than"):
+        with pytest.raises(UnreadableFeed, match="redirected more than"):
             await read(site.url, "csv")
 
 

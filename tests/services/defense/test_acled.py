@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from tests.fakes.website import Answer, Asked, Reply, website
-from tollhouse.services.defense.ingest.fetcher import UpstreamFailure
+from tollhouse.download import UpstreamFailure
 from tollhouse.services.defense.providers import acled
 from tollhouse.services.defense.providers.acled import AcledAccount, acled_records, parse_acled
 

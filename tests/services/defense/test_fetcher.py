@@ -10,6 +10,7 @@ import pytest
 
 from tests.fakes.website import Answer, Asked, Reply, website
 from tollhouse import clock
+from tollhouse.download import Fetched, UpstreamFailure, fetch
 from tollhouse.services.defense.ingest import feeds_sync
 from tollhouse.services.defense.ingest.feeds_sync import (
     FeedHealth,
@@ -20,7 +21,6 @@ from tollhouse.services.defense.ingest.feeds_sync import (
     is_due,
     poll,
 )
-from tollhouse.services.defense.ingest.fetcher import Fetched, UpstreamFailure, fetch
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MEGABYTE = 1_000_000

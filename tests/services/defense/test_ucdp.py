@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from tests.fakes.website import Asked, Reply, website
+from tollhouse.download import UpstreamFailure
 from tollhouse.services.defense.events.event import EventRecord, Geo
-from tollhouse.services.defense.ingest.fetcher import UpstreamFailure
 from tollhouse.services.defense.providers.fatalities import FatalityRecord, kilometres, match_fatalities
 from tollhouse.services.defense.providers.ucdp import parse_ucdp, ucdp_records
 

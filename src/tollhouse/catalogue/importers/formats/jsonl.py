@@ -37,7 +37,7 @@ def read_jsonl(documents: list[Document], context: Context) -> Table:
 register(
     Format(
         name="jsonl",
-        help="a JSON object a line; columns as in csv, members of members named `price.amount`",
+        help="one JSON object per line; columns as in csv, nested members as `price.amount`",
         prices="as shops write them, or minor units",
         read_table=read_jsonl,
         names_currency=False,

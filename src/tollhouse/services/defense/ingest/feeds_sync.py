@@ -10,12 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse import __version__, clock
+from tollhouse.download import Fetched, UpstreamFailure, fetch
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.ingest.feed_parser import ParsedFeed, Reading, parse_feed
-from tollhouse.services.defense.ingest.fetcher import Fetched, UpstreamFailure, fetch
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.reported_article import import_items
 from tollhouse.services.defense.settings import DefenseSettings

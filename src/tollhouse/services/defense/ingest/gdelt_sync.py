@@ -11,6 +11,7 @@ import httpx2
 from msgspec import Struct
 
 from tollhouse import __version__
+from tollhouse.download import UpstreamFailure, fetch
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
@@ -18,7 +19,6 @@ from tollhouse.services.defense.events.event import WINDOW_HOURS
 from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export, pages_of_slot, slot_before
 from tollhouse.services.defense.ingest.export_parser import unpack_export
-from tollhouse.services.defense.ingest.fetcher import UpstreamFailure, fetch
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord, parse_gkg
 from tollhouse.services.defense.news.reported_article import import_pages
 from tollhouse.services.defense.news.store import Headline

@@ -11,8 +11,8 @@ from typing import Any
 import httpx2
 from msgspec import Struct
 
+from tollhouse.download import UpstreamFailure, fetch_json
 from tollhouse.services.defense.countries import find_country
-from tollhouse.services.defense.ingest.fetcher import UpstreamFailure, fetch_json
 from tollhouse.services.defense.providers.fatalities import FatalityRecord, FatalityRecords, parse_records
 
 SITE = "https://acleddata.com/"

@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 from msgspec import Struct, field
 
+from tollhouse.download import fetch_json
 from tollhouse.services.defense.countries import find_country
-from tollhouse.services.defense.ingest.fetcher import fetch_json
 from tollhouse.services.defense.providers.fatalities import FatalityRecord, FatalityRecords, parse_records
 
 API = "https://ucdpapi.pcr.uu.se/api/"

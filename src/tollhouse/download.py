@@ -1,9 +1,11 @@
-"""HTTP requests to providers, limited in bytes, time and redirects, with one error type for every failure."""
+"""Downloads from other servers, limited in bytes, time and redirects, with one error type for every failure."""
 
 import asyncio
 import zlib
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Literal, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -13,7 +15,6 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.services.defense.ingest.feed_parser import read_moment
 
 Failure = Literal["timeout", "network", "too-large", "encoding", "redirect", "address", "status", "denied", "malformed"]
 
@@ -114,7 +115,7 @@ async def fetch(  # noqa: PLR0913 - the limits and conditions of one request
             if isinstance(response, Fetched):
                 return response
             url = response
-        raise UpstreamFailure("redirect", f"{_host(url)} redirected more than {MOST_REDIRECTS} times")
+        raise UpstreamFailure("redirect", f"{host_of(url)} redirected more than {MOST_REDIRECTS} times")
 
 
 @asynccontextmanager
@@ -124,11 +125,13 @@ async def within_deadline(url: str, deadline_seconds: float) -> AsyncGenerator[N
         async with asyncio.timeout(deadline_seconds):
             yield
     except (TimeoutError, httpx2.TimeoutException) as cause:
-        raise UpstreamFailure("timeout", f"{_host(url)} did not respond within {deadline_seconds:g} seconds") from cause
+        raise UpstreamFailure(
+            "timeout", f"{host_of(url)} did not respond within {deadline_seconds:g} seconds"
+        ) from cause
     except httpx2.InvalidURL as cause:
         raise UpstreamFailure("address", "the URL is malformed") from cause
     except httpx2.HTTPError as cause:
-        raise UpstreamFailure("network", f"{_host(url)} cannot be reached: {type(cause).__name__}") from cause
+        raise UpstreamFailure("network", f"{host_of(url)} cannot be reached: {type(cause).__name__}") from cause
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
@@ -136,8 +139,11 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdecimal():
         return float(text[:9])
-    moment = read_moment(text)
-    return max(0.0, (moment - clock.now()).total_seconds()) if moment else None
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - clock.now()).total_seconds())
 
 
 async def _get(client: httpx2.AsyncClient, url: str, headers: dict[str, str], cap_bytes: int) -> Fetched | str:
@@ -171,7 +177,8 @@ def _target(response: httpx2.Response) -> str:
     return target
 
 
-def _host(url: str) -> str:
+def host_of(url: str) -> str:
+    """The host to name in a message."""
     try:
         return urlsplit(url).hostname or "the address"
     except ValueError:
