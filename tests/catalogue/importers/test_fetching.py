@@ -122,7 +122,7 @@ async def test_loopback_is_fetched_only_where_it_is_allowed():
 )
 async def test_redirects_are_followed_to_vetted_addresses_only(target):
     async with website(lambda _: Reply(302, b"", {"Location": target})) as site:
-        with pytest.raises(UnreadableFeed, match="does not call|not http"):
+        with pytest.raises(UnreadableFeed, match=r"does not call|not http"):
             await read(site.url, "csv")
 
 
