@@ -50,12 +50,15 @@ class House:
 
 
 @pytest.fixture
-async def house(database) -> AsyncIterator[House]:
+async def house(database, tmp_path) -> AsyncIterator[House]:
     context = []
+
+    def settings(loopback: bool) -> Settings:
+        return Settings(data_dir=str(tmp_path), webhook_allow_loopback=loopback)
 
     def open_room(**options: Any) -> Webhooks:
         loopback = options.pop("allow_loopback", True)
-        context.append(open_webhooks(Settings(webhook_allow_loopback=loopback), database, **options))
+        context.append(open_webhooks(settings(loopback), database, **options))
         return context[-1]
 
     yield House(database, open_room)

@@ -26,8 +26,8 @@ from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
 from tollhouse.webhooks.webhooks import open_webhooks
 
-async def main(url, start, stop, step):
-    settings = Settings(database_url=url, webhook_allow_loopback=True)
+async def main(url, folder, start, stop, step):
+    settings = Settings(database_url=url, data_dir=folder, webhook_allow_loopback=True)
     database = open_database(settings)
     room = open_webhooks(settings, database)
     now = start
@@ -38,16 +38,16 @@ async def main(url, start, stop, step):
     await room.close()
     await database.close()
 
-asyncio.run(main(sys.argv[1], *map(float, sys.argv[2:])))
+asyncio.run(main(sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])))
 """
 
 
 @pytest.fixture
-def deliver(database_url):
+def deliver(database_url, tmp_path):
     """A process that delivers from one simulated moment to another; `kill_when` ends it with SIGKILL."""
 
     def run(start: float, stop: float, step: float, kill_when=None) -> None:
-        arguments = [sys.executable, "-c", DELIVERING, database_url, *map(str, (start, stop, step))]
+        arguments = [sys.executable, "-c", DELIVERING, database_url, tmp_path, *map(str, (start, stop, step))]
         process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
         try:
             while process.poll() is None and not (kill_when and kill_when()):

@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 
 import pytest
+from sqlalchemy import text
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from tests.waiting import until
@@ -317,6 +318,49 @@ async def test_secret_is_shown_once_and_in_no_listing(house, hook):
     ]
     assert "whsec_" not in repr(shown)
     assert made.secret.removeprefix("whsec_") not in repr(shown)
+
+
+@pytest.mark.both_databases
+async def test_secret_is_stored_encrypted_and_bound_to_its_endpoint(house, hook, tmp_path):
+    first, second = await house.register(hook.url()), await house.register(hook.url())
+    rotated = await house.change(house.room.subscriptions.rotate, second.endpoint.id)
+    stored = await secrets_of(house)
+    known = [made.secret for made in (first, second, rotated)]
+    assert not any(secret.removeprefix("whsec_") in repr(stored) for secret in known)
+    key = tmp_path / "encryption.key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    # Copied to another row, or read with another key, it signs nothing.
+    async with house.database.writing() as transaction:
+        await transaction.execute(
+            text("UPDATE webhook_endpoint SET secret = :secret WHERE id = :id"),
+            {"secret": stored[first.endpoint.id][0], "id": second.endpoint.id},
+        )
+    await house.put()
+    await house.room.deliver_due()
+    assert [is_signed(told, first.secret) for told in hook.taken] == [True]
+    key.write_text("ab" * 32)
+    await house.put(2)
+    await house.open_room().deliver_due()
+    assert len(hook.taken) == 1
+    assert {(await house.endpoint(made.endpoint.id)).last_error for made in (first, second)} == {"secret"}
+
+
+async def test_secrets_that_an_earlier_version_stored_are_encrypted(house, hook):
+    made = await house.register(hook.url())
+    async with house.database.writing() as transaction:
+        await transaction.execute(text("UPDATE webhook_endpoint SET secret = :secret"), {"secret": made.secret})
+    delivering = asyncio.create_task(house.room.run_deliveries())
+    await house.put()
+    await until(lambda: hook.taken)
+    delivering.cancel()
+    assert is_signed(hook.taken[0], made.secret)
+    assert (await secrets_of(house))[made.endpoint.id][0].startswith("enc1:")
+
+
+async def secrets_of(house) -> dict[str, tuple[str, str]]:
+    async with house.database.reading() as connection:
+        rows = await connection.execute(text("SELECT id, secret, former_secret FROM webhook_endpoint"))
+        return {row.id: (row.secret, row.former_secret) for row in rows}
 
 
 async def test_two_processes_at_once_send_each_delivery_once(house, hook):

@@ -57,6 +57,7 @@ ListenAddress = Annotated[
 PrivateKey = Annotated[
     str, Meta(pattern="^((0x)?[0-9a-fA-F]{64})?$", description="a private key, 64 hexadecimal digits")
 ]
+HexKey = Annotated[str, Meta(pattern="^([0-9a-fA-F]{64})?$", description="64 hexadecimal digits")]
 Failpoint = Annotated[
     str,
     Meta(pattern="^([a-z0-9.-]+(:[1-9][0-9]{0,8})?)?$", description="a failpoint's name, with `:N` for the Nth pass"),
@@ -107,6 +108,7 @@ class StorageSettings(Section):
 
     data_dir: str = setting("data", "Directory of the SQLite databases, usage counts and locks")
     database_url: DatabaseUrl = setting("", "Database URL; empty: file `tollhouse.db` in `data_dir`", "has_password")
+    encryption_key: HexKey = setting("", "Key of stored webhook secrets; empty: made, kept in `data_dir`", "secret")
     redis_url: RedisUrl = setting("", "Redis that counts usage for several machines", "has_password")
 
 

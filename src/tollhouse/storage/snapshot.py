@@ -90,6 +90,8 @@ def _copy_beside(source: Path, target: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f"{target.name}.partial")
     shutil.copyfile(source, partial)
+    # Keys, tokens and databases are for the server's user alone.
+    partial.chmod(0o600)
     _sync(partial)
     return partial
 

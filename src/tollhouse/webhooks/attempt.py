@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from tollhouse import __version__
 from tollhouse.logs import logger
+from tollhouse.storage.secret_box import SecretBox, UnreadableSecretError
 from tollhouse.webhooks.schedule import parse_retry_after
 from tollhouse.webhooks.target_validation import TargetRefused
 from tollhouse.webhooks.transport import TlsFailed, VettedTransport
@@ -46,11 +47,15 @@ log = logger("webhooks")
 BODY_BYTES = 4_096
 BODY_SECONDS = 1.0
 
-Failure = Literal["timeout", "connection", "tls", "address", "protocol", "redirect", "gone", "status", "internal"]
+Failure = Literal["timeout", "connection", "tls", "address", "protocol", "redirect", "gone", "status", "secret",
+                  "internal"]  # fmt: skip
 
 
 class Job(Struct, frozen=True):
-    """A due delivery, held under `lease`. `tries` counts this attempt; `number` also those before replays."""
+    """A due delivery, held under `lease`. `tries` counts this attempt; `number` also those before replays.
+
+    `secrets` are as stored, encrypted.
+    """
 
     delivery_id: str
     event_id: str
@@ -82,8 +87,9 @@ class Outcome(Struct, frozen=True):
 class Sender:
     """Makes attempts over connections that go to validated addresses only."""
 
-    def __init__(self, transport: VettedTransport, attempt_seconds: float) -> None:
+    def __init__(self, transport: VettedTransport, attempt_seconds: float, box: SecretBox) -> None:
         self._transport = transport
+        self._box = box
         self._attempt_seconds = attempt_seconds
 
     async def send(self, job: Job, at: float) -> Outcome:
@@ -93,8 +99,11 @@ class Sender:
         failure: Failure | None = None
         try:
             async with asyncio.timeout(self._attempt_seconds):
-                response = await self._transport.handle_async_request(_request(job, at))
+                response = await self._transport.handle_async_request(self._request(job, at))
                 await _drain(response)
+        except UnreadableSecretError as error:
+            log.error("delivery not signed", endpoint=job.endpoint_id, error=str(error))  # noqa: TRY400 - no trace
+            failure = "secret"
         except Exception as error:  # noqa: BLE001 - any error of a receiver fails this attempt only
             failure = _classify_error(error)
         if response is None:
@@ -104,18 +113,18 @@ class Sender:
         retry_after = None if status // 100 == 2 else parse_retry_after(header, at)
         return Outcome(job, at, perf_counter() - begun, status, _classify_status(status), retry_after)
 
-
-def _request(job: Job, at: float) -> httpx2.Request:
-    timestamp = int(at)
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": f"tollhouse/{__version__}",
-        "Accept-Encoding": "identity",
-        "webhook-id": job.event_id,
-        "webhook-timestamp": str(timestamp),
-        "webhook-signature": signatures(job.event_id, timestamp, job.body, job.secrets),
-    }
-    return httpx2.Request("POST", job.url, headers=headers, content=job.body)
+    def _request(self, job: Job, at: float) -> httpx2.Request:
+        timestamp = int(at)
+        keys = [self._box.open(secret, job.endpoint_id) for secret in job.secrets]
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": f"tollhouse/{__version__}",
+            "Accept-Encoding": "identity",
+            "webhook-id": job.event_id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": signatures(job.event_id, timestamp, job.body, keys),
+        }
+        return httpx2.Request("POST", job.url, headers=headers, content=job.body)
 
 
 async def _drain(response: httpx2.Response) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.storage.database import Database, Transaction
+from tollhouse.storage.secret_box import SecretBox
 from tollhouse.webhooks import store
 from tollhouse.webhooks.attempt import new_secret
 from tollhouse.webhooks.target_validation import Resolve, TargetRules, validate_target
@@ -55,7 +56,8 @@ class NewSecret(Struct, frozen=True):
 class Subscriptions:
     """The endpoints of one server. Changes take the caller's transaction."""
 
-    def __init__(self, database: Database, rules: TargetRules, resolve: Resolve) -> None:
+    def __init__(self, database: Database, rules: TargetRules, resolve: Resolve, box: SecretBox) -> None:
+        self._box = box
         self._database = database
         self._rules = rules
         self._resolve = resolve
@@ -77,7 +79,7 @@ class Subscriptions:
             url=target,
             email=email.strip(),
             types=",".join(types),
-            secret=secret,
+            secret=self._box.seal(secret, endpoint_id),
             created_at=clock.seconds(),
         )
         return NewSecret(await self._known(transaction, endpoint_id), secret)
@@ -109,7 +111,7 @@ class Subscriptions:
         await store.change_endpoint(
             transaction,
             endpoint_id,
-            secret=secret,
+            secret=self._box.seal(secret, endpoint_id),
             former_secret=row.secret,
             former_until=clock.seconds() + FORMER_SECRET_SECONDS,
         )
@@ -127,6 +129,16 @@ class Subscriptions:
         now = clock.seconds()
         await store.end_pending(transaction, endpoint_id, "cancelled", "removed", now)
         return await store.change_endpoint(transaction, endpoint_id, removed_at=now, secret="", former_secret=None)
+
+    async def encrypt_stored(self) -> None:
+        """Encrypt the secrets that an earlier version stored in clear."""
+        async with self._database.writing() as transaction:
+            for row in await store.all_endpoints(transaction):
+                stored = {"secret": row.secret, "former_secret": row.former_secret}
+                clear = {name: text for name, text in stored.items() if text and not self._box.is_sealed(text)}
+                if clear:
+                    sealed = {name: self._box.seal(text, row.id) for name, text in clear.items()}
+                    await store.change_endpoint(transaction, row.id, **sealed)
 
     async def all(self) -> list[Endpoint]:
         """Every endpoint, oldest first."""

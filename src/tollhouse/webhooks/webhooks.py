@@ -9,6 +9,7 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.storage.database import Database, Transaction
+from tollhouse.storage.secret_box import SecretBox
 from tollhouse.webhooks import store
 from tollhouse.webhooks.attempt import Sender
 from tollhouse.webhooks.deliverer import Deliverer
@@ -124,6 +125,7 @@ class Webhooks:
 
     async def run_deliveries(self) -> None:
         """Deliver what is due until cancelled: a task of the background leader."""
+        await self.subscriptions.encrypt_stored()
         await self._deliverer.run_deliveries()
 
     async def deliver_due(self, now: float | None = None) -> int:
@@ -147,10 +149,12 @@ def open_webhooks(
     rules = TargetRules(allow_loopback=settings.webhook_allow_loopback)
     system = SystemResolver()
     transport = VettedTransport(rules, resolve or system, tls)
-    deliverer = Deliverer(database, Sender(transport, capacity.attempt_seconds), capacity)
+    box = SecretBox(settings)
+    deliverer = Deliverer(database, Sender(transport, capacity.attempt_seconds, box), capacity)
 
     async def close() -> None:
         await transport.aclose()
         system.close()
 
-    return Webhooks(Subscriptions(database, rules, resolve or system), Deliveries(database), deliverer, close)
+    subscriptions = Subscriptions(database, rules, resolve or system, box)
+    return Webhooks(subscriptions, Deliveries(database), deliverer, close)

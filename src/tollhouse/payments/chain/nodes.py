@@ -32,9 +32,9 @@ class Nodes:
                 return client, result
         raise AssertionError("there is at least one node")
 
-    def others(self, asked: ChainClient) -> list[ChainClient]:
+    def others(self, node: ChainClient) -> list[ChainClient]:
         """Every node but that one."""
-        return [client for client in self.clients if client is not asked]
+        return [client for client in self.clients if client is not node]
 
     async def close(self) -> None:
         """Close every connection."""

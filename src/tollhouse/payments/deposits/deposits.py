@@ -110,7 +110,7 @@ class Credited(Struct, frozen=True):
 class Deposits:
     """The deposits of one treasury on one chain.
 
-    The nodes `others` are asked when the first is unavailable, and whether they agree on a large deposit.
+    The nodes `others` are node when the first is unavailable, and whether they agree on a large deposit.
     """
 
     def __init__(self, chain: ChainClient, ledger: Ledger, terms: DepositTerms, *others: ChainClient) -> None:
@@ -125,14 +125,14 @@ class Deposits:
         """
         if not _TX_HASH.fullmatch(tx_hash):
             raise Problem("invalid-body", "`tx_hash` must be 0x and 64 hex digits.", parameter="tx_hash")
-        asked, confirmation = await self._nodes.first(
+        node, confirmation = await self._nodes.first(
             lambda chain: fetch_confirmation(chain, self._terms, tx_hash.lower())
         )
         if confirmation is None or confirmation.confirmations < self._terms.confirmations:
             raise self._pending(confirmation)
         own = await self._own(confirmation.receipt, wallet_address.lower())
         amount_micros = sum(one.transfer.amount_micros for one in own)
-        if not await is_evident(self._nodes, asked, self._terms, confirmation, amount_micros):
+        if not await is_evident(self._nodes, node, self._terms, confirmation, amount_micros):
             raise self._contradicted()
         account = agent_account(agent_id)
         try:

@@ -73,13 +73,13 @@ async def fetch_confirmation(chain: ChainClient, terms: DepositTerms, tx_hash: s
 
 
 async def is_evident(
-    nodes: Nodes, asked: ChainClient, terms: DepositTerms, seen: Confirmation, amount_micros: int
+    nodes: Nodes, node: ChainClient, terms: DepositTerms, seen: Confirmation, amount_micros: int
 ) -> bool:
-    """Whether a deposit that the node `asked` confirms may be credited: a large one only if another node agrees.
+    """Whether a deposit that `node` confirms may be credited: a large one only if another node agrees.
 
     Raises ChainUnavailable if no other node answers.
     """
-    others = nodes.others(asked)
+    others = nodes.others(node)
     if not others or amount_micros <= terms.second_source_micros:
         return True
     replies = await asyncio.gather(*(_compare(one, terms, seen) for one in others), return_exceptions=True)

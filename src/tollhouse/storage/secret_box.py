@@ -1,0 +1,76 @@
+"""Encryption of secrets at rest, with a key of the settings or of a file in `data_dir` that only its owner can read."""
+
+import contextlib
+import os
+import secrets
+from base64 import b64decode, b64encode
+from functools import lru_cache
+from pathlib import Path
+from struct import error as StructError  # noqa: N812 - a class
+
+from tollhouse.config.settings import Settings
+from tollhouse.storage.chacha20_poly1305 import KEY_BYTES, NONCE_BYTES, TamperedError, decrypt, encrypt
+
+KEY_FILE = "encryption.key"
+PREFIX = "enc1:"
+REMEMBERED = 4_096
+
+
+class UnreadableSecretError(Exception):
+    """A stored secret was encrypted with another key, or belongs to another row."""
+
+
+class SecretBox:
+    """Encrypts and decrypts secrets of rows. The key is read, or made, when it is first needed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._open = lru_cache(REMEMBERED)(self._decrypt)
+
+    def seal(self, secret: str, row_id: str) -> str:
+        """The encrypted secret, bound to the row with this id."""
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return PREFIX + b64encode(nonce + encrypt(self._key(), nonce, secret.encode(), row_id.encode())).decode()
+
+    def open(self, sealed: str, row_id: str) -> str:
+        """The secret; one that an earlier version stored in clear as it is. Raises UnreadableSecretError."""
+        return self._open(sealed, row_id) if self.is_sealed(sealed) else sealed
+
+    def is_sealed(self, text: str) -> bool:
+        """Whether `seal` made this text."""
+        return text.startswith(PREFIX)
+
+    def _decrypt(self, sealed: str, row_id: str) -> str:
+        try:
+            packed = b64decode(sealed.removeprefix(PREFIX), validate=True)
+            plain = decrypt(self._key(), packed[:NONCE_BYTES], packed[NONCE_BYTES:], row_id.encode())
+        except (ValueError, StructError, TamperedError):
+            raise UnreadableSecretError(
+                "a stored secret cannot be decrypted: `encryption_key`, or the file "
+                f"{KEY_FILE} in `data_dir`, is not the one it was encrypted with"
+            ) from None
+        return plain.decode()
+
+    def _key(self) -> bytes:
+        if self._settings.encryption_key:
+            return bytes.fromhex(self._settings.encryption_key)
+        path = Path(self._settings.data_dir) / KEY_FILE
+        if not path.exists():
+            _make(path)
+        key = bytes.fromhex(path.read_text("ascii").strip())
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"{path} must hold {KEY_BYTES * 2} hexadecimal digits")
+        return key
+
+
+def _make(path: Path) -> None:
+    """Write a new key, unless another process does at the same time. The file is complete when it appears."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f"{secrets.token_hex(KEY_BYTES)}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    with contextlib.suppress(FileExistsError):
+        os.link(half, path)
+    half.unlink()
