@@ -1,10 +1,11 @@
+import tracemalloc
 from ipaddress import ip_network
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollhouse.http.client_address import client_address
+from tollhouse.http.client_address import address_reader, client_address
 
 PROXIES = [ip_network(text) for text in ("10.0.0.0/8", "2001:db8:ffff::/48")]
 
@@ -51,6 +52,22 @@ def test_zone_is_no_part_of_the_address():
 @pytest.mark.parametrize("peer", ["", "unix:", "/tmp/socket"])  # noqa: S108 - a name, not a file
 def test_peer_without_an_address_is_still_somebody(peer):
     assert client_address(peer, "203.0.113.9", PROXIES)
+
+
+def test_long_headers_are_not_kept_in_memory():
+    read = address_reader(PROXIES)
+    tracemalloc.start()
+    for number in range(400):
+        assert read("10.0.0.1", "a" * 12_000 + f"{number},203.0.113.9") == "203.0.113.9"
+        assert read("10.0.0.1", "b" * 12_000 + f"{number}") == "10.0.0.1"
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 1_000_000
+
+
+def test_header_is_not_read_where_no_proxy_is_trusted():
+    read = address_reader([])
+    assert read("198.51.100.1", "203.0.113.9") == "198.51.100.1"
 
 
 @given(st.text(), st.sampled_from(["10.0.0.1", "198.51.100.1", "::1"]))

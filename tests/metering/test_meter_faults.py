@@ -13,6 +13,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.metering.meter import CounterMeter, Windows
 from tollhouse.metering.redis_meter import RedisMeter
+from tollhouse.storage import counters_sqlite
 from tollhouse.storage.counters import PostgresCounters
 from tollhouse.storage.counters_sqlite import FolderInUseError, MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import open_database
@@ -98,13 +99,24 @@ def blocker(tmp_path):
     connection.close()
 
 
-async def test_locked_shared_file_is_a_problem_and_works_again_after(tmp_path, blocker):
-    tallies = SharedFileCounters(tmp_path)
-    tallies._file.execute("PRAGMA busy_timeout=50")
-    meter = CounterMeter(tallies)
+async def test_locked_shared_file_is_a_problem_and_works_again_after(tmp_path, blocker, monkeypatch):
+    monkeypatch.setattr(counters_sqlite, "LOCK_SECONDS", 0.3)
+    meter = CounterMeter(SharedFileCounters(tmp_path))
     await meter.reserve("key_a", FREE)
     blocker.execute("BEGIN IMMEDIATE")
-    await refusal(meter)
+    pauses, begun = [], time.monotonic()
+
+    async def measure_pauses() -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0)
+            pauses.append(time.monotonic() - before)
+
+    measuring = asyncio.create_task(measure_pauses())
+    await asyncio.gather(*(refusal(meter) for _ in range(20)))
+    assert time.monotonic() - begun < 3
+    measuring.cancel()
+    assert max(pauses) < 0.25
     blocker.execute("ROLLBACK")
     assert (await meter.reserve("key_a", FREE)).verdict.day.used == 2
     await meter.close()

@@ -159,6 +159,24 @@ async def test_day_rolls_at_midnight(meter, at):
     assert len(await together([meter], windows, 5)) == 2
 
 
+async def test_clock_that_was_ahead_locks_nobody_out_when_it_is_set_back(meter, at):
+    both, minute = Windows(2, 2), Windows(None, 2)
+    for ahead in (10, 1, 0):
+        at(NOON + ahead * SECONDS_PER_DAY)
+        assert len(await together([meter], both, 5)) == 2
+    for ahead in (3_600, 0):
+        at(NOON + ahead)
+        assert len(await together([meter], minute, 5, "key_b")) == 2
+
+
+async def test_clocks_a_second_apart_at_midnight_count_one_day(meter, at):
+    windows, midnight = Windows(3, None), 20_001.0 * SECONDS_PER_DAY
+    for moment in (midnight + 0.5, midnight - 0.5, midnight + 0.6):
+        at(moment)
+        await meter.reserve("key_a", windows)
+    assert (await meter.peek("key_a", windows)).day.used <= 3
+
+
 async def test_smaller_plan_waits_until_enough_calls_are_past(meter, at):
     for second in range(8):
         at(NOON + second)

@@ -1,16 +1,20 @@
 import asyncio
+import contextlib
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import pytest
 
 from tests.waiting import until
 from tollhouse import clock
+from tollhouse.errors import Problem
 from tollhouse.metering.meter import SECONDS_PER_DAY, Windows, peek, reserve
+from tollhouse.storage import counters_sqlite
 from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 
 UNLIMITED = Windows(None, None)
@@ -146,12 +150,93 @@ async def test_counts_of_last_week_are_forgotten_at_the_next_start(tmp_path, mon
     assert (on_disk(tmp_path, "old"), on_disk(tmp_path, "new")) == (0, 1)
 
 
-async def test_idle_subjects_leave_the_memory_and_come_back_from_nothing(tmp_path, monkeypatch):
-    now = clock.seconds()
+async def test_idle_subjects_leave_the_memory_and_their_counts_come_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(counters_sqlite, "GENERATION_SECONDS", 0.2)
+    monkeypatch.setattr(counters_sqlite, "FLUSH_EVERY_SECONDS", 0.05)
     tallies = MemoryCounters(tmp_path)
-    await count(tallies, "idle")
-    monkeypatch.setattr(clock, "seconds", lambda: now + 2 * SECONDS_PER_DAY)
-    await count(tallies, "busy")
-    await until(lambda: "idle" not in tallies._tallies)
-    assert await used(tallies, "busy") == 1
+    for _ in range(3):
+        await count(tallies, "idle")
+
+    async def is_gone() -> bool:
+        await count(tallies, "busy")
+        return not any("idle" in names for names in (tallies._young, tallies._old, tallies._dirty))
+
+    await until(is_gone)
+    assert "busy" in tallies._young
+    assert await used(tallies, "idle") == 3
     await tallies.close()
+
+
+async def test_counts_of_callers_take_little_memory(tmp_path):
+    tallies = MemoryCounters(tmp_path)
+    tracemalloc.start()
+    for number in range(2_000):
+        await count(tallies, f"address:198.51.{number // 250}.{number % 250}")
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 2_000 * 700
+    await tallies.close()
+
+
+@pytest.mark.parametrize("kind", [MemoryCounters, SharedFileCounters])
+@pytest.mark.parametrize("damage", ["no database", "damaged page"])
+async def test_damaged_file_is_set_aside_at_the_start(tmp_path, kind, damage):
+    file = tmp_path / "usage.db"
+    if damage == "no database":
+        file.write_bytes(b"no database at all" * 1_000)
+    else:
+        tallies = kind(tmp_path)
+        for number in range(300):
+            await count(tallies, f"key_{number:060}")
+        await tallies.close()
+        whole = file.read_bytes()
+        file.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    tallies = kind(tmp_path)
+    await count(tallies)
+    await tallies.close()
+    assert on_disk(tmp_path) == 1
+    assert len(list(tmp_path.glob("usage.db.aside-*"))) >= 1
+
+
+@pytest.mark.parametrize("kind", [MemoryCounters, SharedFileCounters])
+async def test_file_that_is_damaged_while_it_is_used_is_replaced(tmp_path, kind):
+    tallies = kind(tmp_path)
+    for number in range(300):
+        await count(tallies, f"key_{number:060}")
+    if kind is MemoryCounters:
+        await until(lambda: on_disk(tmp_path, f"key_{299:060}") == 1)
+    file = tmp_path / "usage.db"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    whole = file.read_bytes()
+    with file.open("r+b") as opened:
+        opened.write(b"\xff" * len(whole))
+
+    async def is_counted() -> bool:
+        with contextlib.suppress(Problem):
+            await count(tallies, "key_after")
+        aside = list(tmp_path.glob("usage.db.aside-*"))
+        return bool(aside) and on_disk(tmp_path, "key_after") > 0
+
+    await until(is_counted)
+    if kind is MemoryCounters:
+        assert await used(tallies, f"key_{7:060}") == 1
+        await until(lambda: on_disk(tmp_path, f"key_{7:060}") == 1)
+    await tallies.close()
+
+
+async def test_locked_file_does_not_stop_the_start(tmp_path, monkeypatch):
+    monkeypatch.setattr(counters_sqlite, "OPEN_SECONDS", 0.05)
+    tallies = MemoryCounters(tmp_path)
+    await count(tallies)
+    await tallies.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "usage.db", isolation_level=None)) as blocker:
+        blocker.execute("BEGIN IMMEDIATE")
+        alone = MemoryCounters(tmp_path)  # it reads what is there, and writes when the lock is gone
+        assert (await count(alone)).day.used == 2
+        await alone.close()
+        workers = [SharedFileCounters(tmp_path) for _ in range(2)]
+        assert [(await count(worker)).day.used for worker in workers] == [1, 2]
+        for worker in workers:
+            await worker.close()
+    assert len(list(tmp_path.glob("usage.db.aside-*"))) >= 1

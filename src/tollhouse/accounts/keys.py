@@ -55,7 +55,7 @@ def _base62(number: int, width: int) -> str:
 
 
 ACTIVE_KEYS_PER_EMAIL = 20
-"""Of one client address: nobody can use up the keys that others may create for an email address."""
+"""Of one client address: no client uses up the keys that others may create for an email address."""
 SECRET_BYTES = 32
 CACHE_SECONDS = 1.0
 MOST_CACHED_KEYS = 10_000

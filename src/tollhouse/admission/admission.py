@@ -12,7 +12,7 @@ from tollhouse.admission.context import AppContext
 from tollhouse.admission.payment import fingerprint, from_stored, to_stored
 from tollhouse.caller import AddressCaller, Caller, KeyCaller, WalletCaller
 from tollhouse.errors import Problem
-from tollhouse.http.client_address import client_address
+from tollhouse.http.client_address import address_reader
 from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.response import is_not_modified
@@ -121,7 +121,7 @@ class Admission:
         self._windows_of = context.plans.windows_of
         # The allowance has no sliding window.
         self._allowance = Windows(settings.free_per_ip_per_day, None)
-        self._address = lru_cache(maxsize=8192)(partial(client_address, trusted=settings.trusted_networks()))
+        self._address = address_reader(settings.trusted_networks())
 
     async def admit(self, call: Call) -> Admitted:
         """Handle a call that the endpoint's terms permit.

@@ -1,8 +1,25 @@
 """The client address of a request; `X-Forwarded-For` counts only from trusted proxies."""
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+MAX_CACHED_HEADER = 200
+"""Longer headers are read each time, so that callers cannot fill the memory with them."""
+MAX_ADDRESS = 64
+
+
+def address_reader(trusted: Sequence[IPv4Network | IPv6Network]) -> Callable[[str, str], str]:
+    """`client_address` with these trusted networks; it caches what it read for short headers."""
+    read = partial(client_address, trusted=trusted)
+    cached = lru_cache(maxsize=4096)(read)
+
+    def client(peer: str, forwarded_for: str) -> str:
+        if not trusted:
+            return cached(peer, "")
+        return (cached if len(forwarded_for) <= MAX_CACHED_HEADER else read)(peer, forwarded_for)
+
+    return client
 
 
 def client_address(peer: str, forwarded_for: str, trusted: Sequence[IPv4Network | IPv6Network]) -> str:
@@ -23,8 +40,12 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[IPv4Network 
     return str(IPv6Network((current, 64), strict=False)) if isinstance(current, IPv6Address) else str(current)
 
 
-@lru_cache(maxsize=4096)
 def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+    return _parsed_short(text) if len(text) <= MAX_ADDRESS else None
+
+
+@lru_cache(maxsize=4096)
+def _parsed_short(text: str) -> IPv4Address | IPv6Address | None:
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

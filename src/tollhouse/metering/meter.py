@@ -9,6 +9,8 @@ from tollhouse import clock
 from tollhouse.storage.counters import Counters, Tally
 
 SECONDS_PER_DAY = 86_400
+MAX_SKEW_SECONDS = 60
+"""Clocks of servers may differ by this much. What lies further ahead was counted by a clock that was wrong."""
 
 WindowName = Literal["day", "minute", "hour"]
 WINDOW_NAMES: dict[int, WindowName] = {SECONDS_PER_DAY: "day", 60: "minute", 3_600: "hour"}
@@ -82,13 +84,17 @@ def peek(tally: Tally, windows: Windows, now: float) -> Verdict:
 
 
 def _roll(tally: Tally, windows: Windows, now: float) -> None:
-    """Drop calls outside the windows."""
+    """Drop calls outside the windows, and those that lie ahead."""
     today = int(now // SECONDS_PER_DAY)
-    if today > tally.day:
+    if today > tally.day or tally.day * SECONDS_PER_DAY > now + MAX_SKEW_SECONDS:
         tally.day, tally.used = today, 0
-    oldest = now - windows.sliding_seconds
-    while tally.recent and tally.recent[0] <= oldest:
-        tally.recent.popleft()
+    recent, oldest, past = tally.recent, now - windows.sliding_seconds, 0
+    while past < len(recent) and recent[past] <= oldest:
+        past += 1
+    if past:
+        del recent[:past]
+    while recent and recent[-1] > now + MAX_SKEW_SECONDS:
+        recent.pop()
 
 
 def _is_full(limit: int | None, used: int) -> bool:

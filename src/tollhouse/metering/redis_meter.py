@@ -27,6 +27,11 @@ while oldest and tonumber(oldest) <= now - span do
   redis.call('LPOP', KEYS[2])
   oldest = redis.call('LINDEX', KEYS[2], 0)
 end
+local newest = redis.call('LINDEX', KEYS[2], -1)
+while newest and tonumber(newest) > now + 60 do
+  redis.call('RPOP', KEYS[2])
+  newest = redis.call('LINDEX', KEYS[2], -1)
+end
 local used = tonumber(redis.call('GET', KEYS[1]) or '0')
 local recent = redis.call('LLEN', KEYS[2])
 local refused = 0

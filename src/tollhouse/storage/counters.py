@@ -1,8 +1,7 @@
 """Usage counters: how often each caller has called today and in the last moments."""
 
-from collections import deque
+from array import array
 from collections.abc import Callable
-from struct import pack, unpack
 from typing import Protocol, TypeVar
 
 from sqlalchemy import text
@@ -21,19 +20,19 @@ class Tally:
 
     __slots__ = ("day", "recent", "used")
 
-    def __init__(self, day: int = 0, used: int = 0, recent: deque[float] | None = None) -> None:
+    def __init__(self, day: int = 0, used: int = 0, packed: bytes = b"") -> None:
         self.day = day
         self.used = used
-        self.recent: deque[float] = recent if recent is not None else deque()
+        self.recent = array("d", packed)
 
     def packed(self) -> bytes:
         """The recent times as 8-byte floats, for a column."""
-        return pack(f"<{len(self.recent)}d", *self.recent)
+        return self.recent.tobytes()
 
     @classmethod
     def from_row(cls, day: int, used: int, packed: bytes) -> "Tally":
         """The tally of a database row."""
-        return cls(day, used, deque(unpack(f"<{len(packed) // 8}d", packed)))
+        return cls(day, used, packed[: len(packed) // 8 * 8])
 
 
 class Counters(Protocol):
