@@ -13,7 +13,8 @@ from typing import Any
 
 import httpx2
 
-from tests.journeys.command import ended
+from tests.journeys.command import run_command, start_command
+from tests.servers.processes import ForkedProcess
 from tollhouse.admission.operator_access import TOKEN_FILE
 from tollhouse.services import EVERY_SERVICE
 
@@ -38,7 +39,7 @@ def environment(**settings: object) -> dict[str, str]:
 
 def run(*arguments: object, cwd: Path, **settings: object) -> subprocess.CompletedProcess[str]:
     """One command to its end."""
-    return ended([str(argument) for argument in arguments], cwd, environment(**settings), RUN_SECONDS)
+    return run_command([str(argument) for argument in arguments], cwd, environment(**settings), RUN_SECONDS)
 
 
 def poll(claim: Callable[[], Any], seconds: float = 15.0) -> Any:
@@ -68,11 +69,16 @@ class Program:
         self.home = home
         home.mkdir(parents=True, exist_ok=True)
         self.log = home / "program.log"
+        self.log.touch()
+        self._limits = limits
+        self.process = self._start([str(argument) for argument in arguments], environment(**settings))
+
+    def _start(self, words: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes] | ForkedProcess:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                ["sh", "-c", f'{limits}exec "$@"', "sh", PROGRAM, *map(str, arguments)],
-                cwd=home,
-                env=environment(**settings),
+            return subprocess.Popen(
+                ["sh", "-c", f'{self._limits}exec "$@"', "sh", PROGRAM, *words],
+                cwd=self.home,
+                env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -99,7 +105,8 @@ class Program:
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
-            pass
+            # It has ended, or is not yet the leader of a group.
+            self.process.kill()
         else:
             poll(lambda: not self._group_lives())
         self.process.wait(STOP_SECONDS)
@@ -121,7 +128,7 @@ class Program:
 
 
 class Server(Program):
-    """`tollhouse serve` on a port of its own, waited for."""
+    """`tollhouse serve`, waited for. With several workers or `limits` it is the installed program."""
 
     def __init__(
         self,
@@ -138,6 +145,11 @@ class Server(Program):
         command = ["serve", *arguments, "--port", self.port, "--data-dir", self.data_dir]
         super().__init__(command, home, settings, limits)
         self._wait_until_healthy()
+
+    def _start(self, words: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes] | ForkedProcess:
+        if self._limits or "--workers" in words:
+            return super()._start(words, variables)
+        return start_command(words, self.home, variables, self.log)
 
     def client(self, key: str = "", **options: Any) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {key}"} if key else {}

@@ -297,3 +297,21 @@ def test_data_survive_kill_9_of_the_writer(tmp_path):
     kept.close()
     assert numbers[: told + 1] == list(range(told + 1))
     assert len(numbers) <= told + 2
+
+
+async def test_new_file_that_another_process_is_writing_is_waited_for(tmp_path):
+    """SQLite refuses at once to switch such a file to write-ahead logging, whatever the connection's timeout."""
+
+    async def read() -> None:
+        database = open_database(Settings(data_dir=str(tmp_path)))
+        async with database.reading() as connection:
+            assert (await connection.execute(text("SELECT name FROM made"))).all() == []
+        await database.close()
+
+    with contextlib.closing(sqlite3.connect(tmp_path / "tollhouse.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("CREATE TABLE made (name TEXT)")
+        reading = asyncio.create_task(read())
+        await asyncio.wait({reading}, timeout=0.1)
+        other.execute("COMMIT")
+    await reading

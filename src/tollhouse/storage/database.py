@@ -13,6 +13,7 @@ from sqlalchemy import MetaData, Table, event, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.util import await_only
 
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.errors import Problem
@@ -28,6 +29,7 @@ metadata = MetaData()
 Transaction = AsyncConnection
 
 BUSY_TIMEOUT_SECONDS = 10
+WAL_RETRY_SECONDS = 0.005
 RETRY_LOCK_SECONDS = 0.05
 RETRY_BEGIN_SECONDS = 0.0005
 IDLE_IN_TRANSACTION_SECONDS = 120.0
@@ -176,9 +178,24 @@ def _sqlite(url: URL) -> AsyncEngine:
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # BEGIN is sent in _begin_sqlite: the driver would send it too late
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16000"):
+    _switch_to_wal(cursor)
+    for pragma in ("synchronous=FULL", "foreign_keys=ON", "cache_size=-16000"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def _switch_to_wal(cursor: Any) -> None:
+    """Retry: SQLite refuses at once, without the busy timeout, while another process writes to a new file."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            await_only(asyncio.sleep(WAL_RETRY_SECONDS))
+        else:
+            return
 
 
 def _prepare_postgres(connection: Any, _record: Any) -> None:

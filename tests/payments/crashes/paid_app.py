@@ -8,6 +8,9 @@ import contextlib
 import secrets
 from collections.abc import AsyncIterator
 
+from granian import Granian
+from granian.constants import Interfaces, Loops
+
 from tollhouse import failpoints, logs
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
@@ -49,6 +52,19 @@ OPERATIONS = [
     Endpoint("fails", "GET", "/fails", "", _fails, KEY_OR_AGENT, responses=_KINDS),
     Endpoint("health", "GET", "/health", "", _health, FREE, responses=_KINDS),
 ]
+
+
+def serve(factory: str, port: int) -> None:
+    """Run the server of one of these factories, as `granian` on the command line starts it."""
+    Granian(
+        f"{__name__}:{factory}",
+        factory=True,
+        address="127.0.0.1",
+        port=port,
+        interface=Interfaces.ASGI,
+        loop=Loops.uvloop,
+        log_access=False,
+    ).serve()
 
 
 def create():

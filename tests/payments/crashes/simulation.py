@@ -14,14 +14,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.journeys.server import environment, free_port
-from tests.payments.crashes.nursery import born, stopped
+from tests.payments.crashes.paid_app import serve
 from tests.servers import shared
 from tests.servers.postgres import postgres_databases
+from tests.servers.processes import ForkedProcess
 from tollhouse.admission.context import open_context
 from tollhouse.client import Agent
 from tollhouse.config.settings import Settings
@@ -102,7 +102,7 @@ class Simulation:
             try:
                 unanswered = await self._send(unanswered + share)
             finally:
-                stopped(process)
+                process.kill_group()
             if unanswered:
                 self.crashed_at.append(place)
         assert not unanswered, f"{len(unanswered)} calls were never answered"
@@ -129,26 +129,27 @@ class Simulation:
     def _call(self, wallets: list[Agent], wallet: int, path: str) -> Call:
         return Call(wallet, path, wallets[wallet].headers(path))
 
-    async def _start(self, place: str) -> BaseProcess:
+    async def _start(self, place: str) -> ForkedProcess:
         """A server that answers. One that dies while it gives back what its dead forerunner held is followed by one."""
-        process = self._born(place)
+        process = self._fork(place)
         try:
             async with asyncio.timeout(START_SECONDS):
                 while not await _is_up(self.port):
-                    if place and not process.is_alive():
+                    if place and process.poll() is not None:
                         self.crashed_at.append(place)
-                        place, process = "", self._born("")
+                        place, process = "", self._fork("")
                     await asyncio.sleep(0.02)
         except TimeoutError:
-            stopped(process)
+            process.kill_group()
             told = self._log.read_text()
             raise AssertionError(f"the server does not answer after {START_SECONDS} s:\n{told}") from None
         return process
 
-    def _born(self, place: str) -> BaseProcess:
+    def _fork(self, place: str) -> ForkedProcess:
         settings = {"data_dir": self.settings.data_dir, "database_url": self.settings.database_url,
                     "log_level": "error", "failpoint": place, "failed_attempts_per_minute": "100000"}  # fmt: skip
-        return born(self.factory, self.port, environment(**settings), self._log)
+        return ForkedProcess(serve, self.factory, self.port, cwd=self.folder, variables=environment(**settings),
+                             stdout=self._log, stderr=self._log)  # fmt: skip
 
     @property
     def _log(self) -> Path:

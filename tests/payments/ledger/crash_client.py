@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import sys
 import uuid
 from pathlib import Path
 
@@ -149,7 +148,11 @@ class Clients:
         self._journal.write(Money(transfer.id, micros, is_done=True))
 
 
-async def live(life: Life) -> None:
+def live(life: Life) -> None:
+    asyncio.run(_live(life))
+
+
+async def _live(life: Life) -> None:
     settings = Settings(database_url=life.database_url)
     database = open_database(settings)
     ledger = await open_ledger(settings, database)
@@ -158,7 +161,3 @@ async def live(life: Life) -> None:
     await (clients.collect() if life.collects else clients.work())
     await ledger.close()
     await database.close()
-
-
-if __name__ == "__main__":
-    asyncio.run(live(msgspec.json.decode(sys.argv[1], type=Life)))

@@ -1,11 +1,7 @@
-"""One process that buys an answer and may die on the way: `python -m tests.payments.x402.crash_client` with JSON.
-
-Its standard input is `{"database_url", "data_dir", "chain_url", "sent", "failpoint"}`.
-"""
+"""One process that buys an answer and may die on the way."""
 
 import asyncio
-import json
-import sys
+from typing import Any
 
 from tests.payments.x402.paying import ANSWER, PRICE, PRINT, RESOURCE, SELLER, NodeSettler, read
 from tollhouse import failpoints
@@ -17,17 +13,16 @@ from tollhouse.payments.x402.store import Attempts
 from tollhouse.storage.database import open_database
 
 
-async def main() -> None:
-    told = json.load(sys.stdin)
-    settings = Settings(database_url=told["database_url"], data_dir=told["data_dir"])
-    chain, database = LocalChain(told["chain_url"]), open_database(settings)
+def buy(database_url: str, data_dir: str, chain_url: str, sent: dict[str, Any], failpoint: str) -> None:
+    """Claim and settle the payment `sent`; `failpoint` says where to die."""
+    asyncio.run(_buy(Settings(database_url=database_url, data_dir=data_dir), LocalChain(chain_url), sent, failpoint))
+
+
+async def _buy(settings: Settings, chain: LocalChain, sent: dict[str, Any], failpoint: str) -> None:
+    database = open_database(settings)
     ledger = await open_ledger(settings, database)
     terms = Terms(8453, chain.usdc_address, SELLER.address)
     x402 = X402(terms, database, ledger, chain.client, NodeSettler(chain, Attempts(database)))
-    failpoints.arm(told["failpoint"])
-    claimed = await x402.claim(read(told["sent"]), x402.accepts(PRICE), PRINT, RESOURCE.url)
+    failpoints.arm(failpoint)
+    claimed = await x402.claim(read(sent), x402.accepts(PRICE), PRINT, RESOURCE.url)
     await x402.settle(claimed, ANSWER)
-
-
-if __name__ == "__main__":
-    asyncio.run(main())

@@ -2,16 +2,14 @@
 
 import asyncio
 import contextlib
-import json
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tests.payments.x402.buying import bought, claim, later, reason, seller_holds
+from tests.payments.x402.crash_client import buy
 from tests.payments.x402.paying import ANSWER, PRICE, read, v1, v2
+from tests.servers.processes import run
 from tollhouse.errors import Problem
 from tollhouse.failpoints import EXIT_STATUS
 from tollhouse.payments.x402 import store
@@ -21,7 +19,6 @@ from tollhouse.payments.x402.store import LEASE_SECONDS
 
 pytestmark = pytest.mark.both_databases
 
-ROOT = Path(__file__).parents[3]
 PLACES = ["x402.claimed", "x402.before-settling", "x402.after-settling", "x402.after-ledger", "x402.after-settled"]
 EXPIRY_SECONDS = 90
 
@@ -31,11 +28,7 @@ def crash(room, chain, database_url, tmp_path, monkeypatch):
     """A function that has another process die at a place with a payment, and lets the dead one's lease lapse."""
 
     def crashed(place: str, sent: dict) -> None:
-        told = {"database_url": database_url, "data_dir": str(tmp_path), "chain_url": chain.url, "sent": sent}
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.payments.x402.crash_client"],
-            input=json.dumps(told | {"failpoint": place}), text=True, cwd=ROOT, capture_output=True, check=False,
-        )  # fmt: skip
+        done = run(buy, database_url, str(tmp_path), chain.url, sent, place, cwd=tmp_path)
         assert done.returncode == EXIT_STATUS, done.stderr
         later(monkeypatch, LEASE_SECONDS + 1)
 
