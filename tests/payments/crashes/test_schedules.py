@@ -1,0 +1,30 @@
+"""Crashes in signed calls, payments and deposits together. `schedules` plays as many as it is asked for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SECONDS = 110.0
+
+
+def play(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.payments.crashes.schedules", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+@pytest.mark.parametrize("database", [(), ("--postgres",)], ids=["sqlite", "postgres"])
+def test_money_is_right_after_crashes_in_calls_payments_and_deposits(database):
+    done = play("--seeds", "2", *database)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 schedules" in done.stdout
+    assert " 0 crashes" not in done.stdout, "no process died: these seeds prove nothing"
+
+
+@pytest.mark.parametrize(("mutant", "shows"), [("deposits", "credited"), ("settlements", "seller holds")])
+def test_server_that_forgets_a_rule_is_found_out(mutant, shows):
+    done = play("--seeds", "1", "--mutant", mutant)
+    assert done.returncode == 1, done.stderr
+    assert shows in done.stdout
