@@ -282,3 +282,30 @@ def _hostile() -> dict[str, object]:
     story = {"id": "story_1", "first_seen": at, "last_seen": at, **texts, **counts, **lists}
     page = {"total": 1, "count": 1, "as_of": at, "window_hours": 24, "source": "recorded", "stale": False}
     return {"stories": [story], "next_cursor": None, "applied_filters": {}, **page}
+
+
+def test_operator_logs_in_with_the_token_and_out_again(visit, server):
+    visitor = visit()
+    visitor.open("/operator")
+    page = visitor.page
+    assert not page.get_by_role("heading", name="Revenue").is_visible()
+    page.get_by_label("Operator token").fill((server.data_dir / "operator-token").read_text())
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("button", name="Verify the ledger").click()
+    page.get_by_text("The ledger balances").wait_for()
+    visitor.check_both_layouts()
+    assert page.evaluate("document.cookie + JSON.stringify(sessionStorage)") == "{}"
+    visitor.open("/operator")
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_label("Operator token").wait_for()
+    assert not page.get_by_role("heading", name="Revenue").is_visible()
+    visitor.check()
+
+
+def test_wrong_operator_token_is_refused_in_words(visit):
+    visitor = visit()
+    visitor.open("/operator")
+    visitor.page.get_by_label("Operator token").fill("a-token-that-was-guessed")
+    visitor.page.get_by_role("button", name="Log in").click()
+    assert "operator_token" in visitor.page.get_by_role("alert").inner_text()
+    assert visitor.violations() == []

@@ -1,6 +1,7 @@
 """The operator's commands."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -138,6 +139,22 @@ def test_file_that_is_not_there_is_refused(tollhouse):
     done = tollhouse("ingest", "gdelt", "nowhere.csv")
     assert done.returncode == 3
     assert "nowhere.csv" in done.stderr
+
+
+def test_operator_gets_a_login_link_for_the_public_url_or_the_one_named(tollhouse):
+    link = r"/operator/login\?code=[\w-]{16,}\n"
+    public = tollhouse("operator", public_url="https://api.example.org")
+    assert re.fullmatch(r"https://api\.example\.org" + link, public.stdout)
+    named = tollhouse("operator", "--url", "http://127.0.0.1:9/")
+    assert re.fullmatch(r"http://127\.0\.0\.1:9" + link, named.stdout)
+
+
+def test_short_operator_token_stops_the_start_with_one_line(tollhouse):
+    done = tollhouse("serve", operator_token="nineteen-characters")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("tollhouse: setting operator_token: must be at least 20 characters")
+    assert "nineteen" not in line
 
 
 def test_settings_are_shown_without_their_secrets(tollhouse):

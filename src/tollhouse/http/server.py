@@ -187,7 +187,7 @@ class Application:
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send, *, is_for_operator: bool) -> None:
         assert self._server is not None, "the server sent a request before start-up was complete"
-        peer: Peer = tuple(scope["client"])
+        peer: Peer = scope.get("client") or ("", "")
         self._connections.begin(peer)
         self._in_flight += 1
         try:
