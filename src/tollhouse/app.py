@@ -25,7 +25,7 @@ from tollhouse.console.discovery import discovery_pages
 from tollhouse.console.root_routes import api_docs_pages, front_service, operator_service
 from tollhouse.errors import Problem
 from tollhouse.http.connections import IdleConnections, split_address
-from tollhouse.http.endpoint import Endpoint
+from tollhouse.http.endpoint import Endpoint, endpoints_of
 from tollhouse.http.mcp.endpoint import McpEndpoint
 from tollhouse.http.router import Router
 from tollhouse.http.server import Application, Server
@@ -158,11 +158,12 @@ def _accounts(context: AppContext) -> Service:
     """The endpoints of keys, wallets and checkout, which belong to the server."""
     settings = context.settings
     checkout = CheckoutEndpoints(settings, context.database, context.keys, context.meter, context.stripe)
-    endpoints = [
-        *KeyEndpoints(context.keys, context.plans, context.meter, settings.keys_per_address_per_hour).endpoints(),
-        *AgentEndpoints(settings, context.wallets, context.ledger, context.deposits, context.meter).endpoints(),
-        *checkout.endpoints(),
-    ]
+    handlers = (
+        KeyEndpoints(context.keys, context.plans, context.meter, settings.keys_per_address_per_hour),
+        AgentEndpoints(settings, context.wallets, context.ledger, context.deposits, context.meter),
+        checkout,
+    )
+    endpoints = [one for each in handlers for one in endpoints_of(each)]
 
     async def health() -> dict[str, Any]:
         return {"status": "ok", "version": __version__}

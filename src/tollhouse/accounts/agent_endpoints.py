@@ -1,6 +1,5 @@
 """Endpoints under /api/agent: register a wallet, credit a deposit, read a balance."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -12,7 +11,7 @@ from tollhouse.accounts.wallets import Agent, AgentHeaders, WalletRegistry
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.evm.address import Address, parse_address
-from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
+from tollhouse.http.endpoint import JSON, Example, Request, endpoint
 from tollhouse.http.terms import AGENT_CALL_MICROS, FREE
 from tollhouse.metering.address_budget import count_or_refuse
 from tollhouse.metering.meter import Meter, Windows
@@ -130,177 +129,6 @@ class AgentBalance(Struct, frozen=True):
     last_call_at: str | None
 
 
-class AgentEndpoints:
-    """Handlers of the agent endpoints. `deposits` is None where this server does not accept any."""
-
-    def __init__(
-        self, settings: Settings, wallets: WalletRegistry, ledger: Ledger, deposits: Deposits | None, meter: Meter
-    ) -> None:
-        self._settings = settings
-        self._wallets = wallets
-        self._ledger = ledger
-        self._deposits = deposits
-        self._meter = meter
-        self._registrations = Windows(None, settings.keys_per_address_per_hour, SECONDS_PER_HOUR)
-        self._reports = Windows(None, DEPOSITS_PER_ADDRESS_PER_MINUTE, SECONDS_PER_MINUTE)
-
-    async def register(self, request: Request[None, AgentRequest]) -> AgentRegistered:
-        """Register a wallet, or return its registration. An email address requires the wallet's signature.
-
-        Raises Problem `invalid-body`, `missing-credentials`, `invalid-signature`, `rate-limited`.
-        """
-        body = request.body
-        wallet = _body_address(body.wallet_address)
-        agent = await self._wallets.agent_of(wallet.raw)
-        if agent is None or body.email is not None:
-            await count_or_refuse(self._meter, "agents", request.address, self._registrations, "registrations")
-        if body.email is not None:
-            self._require_signature(request, wallet, body.email)
-        if agent is None:
-            agent = await self._wallets.register(wallet.text, body.label)
-        if body.email is not None:
-            await self._wallets.set_email(agent, body.email)
-        return self._registered(agent)
-
-    def _require_signature(self, request: Request[None, AgentRequest], wallet: Address, email: str) -> None:
-        """Raise Problem unless the wallet signed this email address."""
-        path = f"{REGISTER}?email={email}"
-        headers = request.http.headers if request.http is not None else {}
-        sent = [headers.get(f"x-agent-{name}".encode(), "") for name in ("address", "nonce", "signature")]
-        if not all(sent):
-            message = f"{self._settings.agent_prefix}:{path}:<nonce>"
-            raise Problem(
-                "missing-credentials",
-                f"Registering an email address requires the wallet's signature. Sign `{message}` and send "
-                "X-Agent-Address, X-Agent-Nonce and X-Agent-Signature.",
-                headers={"WWW-Authenticate": "Agent"},
-            )
-        if self._wallets.signed_by(path, "", AgentHeaders(*sent)) != wallet.raw:
-            raise Problem(
-                "invalid-signature",
-                "X-Agent-Address is not the wallet that is registered.",
-                headers={"WWW-Authenticate": 'Agent error="invalid_signature"'},
-            )
-
-    async def deposit(self, request: Request[None, DepositRequest]) -> DepositCredited:
-        """Credit a confirmed transfer to the treasury. Raises Problem."""
-        wallet = _body_address(request.body.wallet_address)
-        agent = await self._known(wallet)
-        if self._deposits is None:
-            raise Problem(
-                "not-configured",
-                "This server does not accept deposits: `evm_rpc_url` and `treasury_address` are not configured.",
-                setting="evm_rpc_url, treasury_address",
-            )
-        await count_or_refuse(self._meter, "deposits", request.address, self._reports, "deposits")
-        credited = await self._deposits.credit(agent.agent_id, agent.wallet_address, request.body.tx_hash)
-        return DepositCredited(
-            credited_usd=usd(credited.credited_micros),
-            balance_usd=usd(credited.balance_micros),
-            tx_hash=credited.tx_hash,
-            block_number=credited.block_number,
-            already_credited=credited.already_credited,
-        )
-
-    async def balance(self, request: Request[BalanceQuery, None]) -> AgentBalance:
-        """Return balance and totals of a wallet. Raises Problem `invalid-parameter` or `not-found`."""
-        try:
-            wallet = parse_address(request.query.wallet_address)
-        except ValueError as error:
-            raise invalid_parameter("wallet_address", f"`wallet_address`: {error}.") from None
-        agent = await self._known(wallet)
-        standing = await credit.agent_balance(self._ledger, agent.agent_id)
-        return AgentBalance(
-            agent_id=agent.agent_id,
-            wallet_address=agent.wallet_address,
-            balance_usd=usd(standing.balance_micros),
-            reserved_usd=usd(standing.reserved_micros),
-            deposited_usd=usd(standing.deposited_micros),
-            spent_usd=usd(standing.spent_micros),
-            calls=standing.calls,
-            last_call_at=None if standing.last_call_at is None else clock.iso(clock.at(standing.last_call_at)),
-        )
-
-    def endpoints(self) -> Sequence[Endpoint]:
-        """The agent endpoints."""
-        return [
-            Endpoint(
-                id="registerAgent",
-                method="POST",
-                path=REGISTER,
-                summary="Register a wallet as an agent",
-                description="Returns how to sign calls and where to deposit. Registering a wallet again returns the "
-                "same `agent_id`. An `email` is taken only with the wallet's signature over "
-                "`service:/api/agent/register?email=<email>:<nonce>`, and replaces the one of before.",
-                handler=self.register,
-                terms=FREE,
-                body=AgentRequest,
-                responses={JSON: AgentRegistered},
-                problems=("rate-limited", "missing-credentials", "invalid-signature"),
-                tag="agents",
-                examples={"body": {"wallet_address": _WALLET, "label": "my agent"}, JSON: _EXAMPLE_REGISTERED},
-                sample=Example(body={"wallet_address": "$WALLET_ADDRESS", "label": "my agent"}),
-            ),
-            Endpoint(
-                id="depositCredit",
-                method="POST",
-                path="/api/agent/deposit",
-                summary="Credit a deposit",
-                description="Finds the USDC transfer from the wallet to the treasury on the chain and credits it once.",
-                handler=self.deposit,
-                terms=FREE,
-                body=DepositRequest,
-                responses={JSON: DepositCredited},
-                problems=(
-                    "not-found",
-                    "deposit-pending",
-                    "deposit-invalid",
-                    "deposit-conflict",
-                    "rate-limited",
-                    "upstream-unavailable",
-                    "not-configured",
-                ),
-                tag="agents",
-                examples={"body": {"wallet_address": _WALLET, "tx_hash": _TX_HASH}, JSON: _EXAMPLE_CREDITED},
-                sample=Example(body={"wallet_address": "$WALLET_ADDRESS", "tx_hash": "$TX_HASH"}),
-            ),
-            Endpoint(
-                id="getAgentBalance",
-                method="GET",
-                path="/api/agent/balance",
-                summary="Balance and totals of a wallet",
-                handler=self.balance,
-                terms=FREE,
-                query=BalanceQuery,
-                responses={JSON: AgentBalance},
-                problems=("not-found",),
-                tag="agents",
-                examples={JSON: _EXAMPLE_BALANCE},
-                sample=Example(query={"wallet_address": "$WALLET_ADDRESS"}),
-            ),
-        ]
-
-    async def _known(self, wallet: Address) -> Agent:
-        agent = await self._wallets.agent_of(wallet.raw)
-        if agent is None:
-            raise Problem("not-found", "This wallet is not registered. Register it with POST /api/agent/register.")
-        return agent
-
-    def _registered(self, agent: Agent) -> AgentRegistered:
-        settings = self._settings
-        return AgentRegistered(
-            agent_id=agent.agent_id,
-            wallet_address=agent.wallet_address,
-            label=agent.label,
-            authentication=_authentication(settings.agent_prefix, agent.wallet_address),
-            price_per_call_usd=usd(AGENT_CALL_MICROS),
-            minimum_deposit_usd=usd(MINIMUM_DEPOSIT_MICROS),
-            network=f"eip155:{settings.evm_chain_id}",
-            asset=settings.usdc_address,
-            treasury_address=settings.treasury_address or None,
-        )
-
-
 def _authentication(prefix: str, wallet_address: str) -> Authentication:
     path, nonce = "/feeds/defense-brief", "9f86d081884c7d659a2feaa0c55ad015"
     return Authentication(
@@ -345,6 +173,161 @@ _EXAMPLE_BALANCE = {
     "calls": 1,
     "last_call_at": "2026-01-31T08:00:00Z",
 }
+
+
+class AgentEndpoints:
+    """Handlers of the agent endpoints. `deposits` is None where this server does not accept any."""
+
+    def __init__(
+        self, settings: Settings, wallets: WalletRegistry, ledger: Ledger, deposits: Deposits | None, meter: Meter
+    ) -> None:
+        self._settings = settings
+        self._wallets = wallets
+        self._ledger = ledger
+        self._deposits = deposits
+        self._meter = meter
+        self._registrations = Windows(None, settings.keys_per_address_per_hour, SECONDS_PER_HOUR)
+        self._reports = Windows(None, DEPOSITS_PER_ADDRESS_PER_MINUTE, SECONDS_PER_MINUTE)
+
+    @endpoint(
+        "POST",
+        REGISTER,
+        id="registerAgent",
+        terms=FREE,
+        problems=("rate-limited", "missing-credentials", "invalid-signature"),
+        tag="agents",
+        examples={"body": {"wallet_address": _WALLET, "label": "my agent"}, JSON: _EXAMPLE_REGISTERED},
+        sample=Example(body={"wallet_address": "$WALLET_ADDRESS", "label": "my agent"}),
+    )
+    async def register(self, request: Request[None, AgentRequest]) -> AgentRegistered:
+        """Register a wallet as an agent.
+
+        Returns how to sign calls and where to deposit. Registering a wallet again returns the same `agent_id`.
+        An `email` is taken only with the wallet's signature over
+        `service:/api/agent/register?email=<email>:<nonce>`, and replaces the one of before.
+        """
+        body = request.body
+        wallet = _body_address(body.wallet_address)
+        agent = await self._wallets.agent_of(wallet.raw)
+        if agent is None or body.email is not None:
+            await count_or_refuse(self._meter, "agents", request.address, self._registrations, "registrations")
+        if body.email is not None:
+            self._require_signature(request, wallet, body.email)
+        if agent is None:
+            agent = await self._wallets.register(wallet.text, body.label)
+        if body.email is not None:
+            await self._wallets.set_email(agent, body.email)
+        return self._registered(agent)
+
+    def _require_signature(self, request: Request[None, AgentRequest], wallet: Address, email: str) -> None:
+        """Raise Problem unless the wallet signed this email address."""
+        path = f"{REGISTER}?email={email}"
+        headers = request.http.headers if request.http is not None else {}
+        sent = [headers.get(f"x-agent-{name}".encode(), "") for name in ("address", "nonce", "signature")]
+        if not all(sent):
+            message = f"{self._settings.agent_prefix}:{path}:<nonce>"
+            raise Problem(
+                "missing-credentials",
+                f"Registering an email address requires the wallet's signature. Sign `{message}` and send "
+                "X-Agent-Address, X-Agent-Nonce and X-Agent-Signature.",
+                headers={"WWW-Authenticate": "Agent"},
+            )
+        if self._wallets.signed_by(path, "", AgentHeaders(*sent)) != wallet.raw:
+            raise Problem(
+                "invalid-signature",
+                "X-Agent-Address is not the wallet that is registered.",
+                headers={"WWW-Authenticate": 'Agent error="invalid_signature"'},
+            )
+
+    @endpoint(
+        "POST",
+        "/api/agent/deposit",
+        id="depositCredit",
+        terms=FREE,
+        problems=(
+            "not-found",
+            "deposit-pending",
+            "deposit-invalid",
+            "deposit-conflict",
+            "rate-limited",
+            "upstream-unavailable",
+            "not-configured",
+        ),
+        tag="agents",
+        examples={"body": {"wallet_address": _WALLET, "tx_hash": _TX_HASH}, JSON: _EXAMPLE_CREDITED},
+        sample=Example(body={"wallet_address": "$WALLET_ADDRESS", "tx_hash": "$TX_HASH"}),
+    )
+    async def deposit(self, request: Request[None, DepositRequest]) -> DepositCredited:
+        """Credit a deposit.
+
+        Finds the USDC transfer from the wallet to the treasury on the chain and credits it once.
+        """
+        wallet = _body_address(request.body.wallet_address)
+        agent = await self._known(wallet)
+        if self._deposits is None:
+            raise Problem(
+                "not-configured",
+                "This server does not accept deposits: `evm_rpc_url` and `treasury_address` are not configured.",
+                setting="evm_rpc_url, treasury_address",
+            )
+        await count_or_refuse(self._meter, "deposits", request.address, self._reports, "deposits")
+        credited = await self._deposits.credit(agent.agent_id, agent.wallet_address, request.body.tx_hash)
+        return DepositCredited(
+            credited_usd=usd(credited.credited_micros),
+            balance_usd=usd(credited.balance_micros),
+            tx_hash=credited.tx_hash,
+            block_number=credited.block_number,
+            already_credited=credited.already_credited,
+        )
+
+    @endpoint(
+        "GET",
+        "/api/agent/balance",
+        id="getAgentBalance",
+        terms=FREE,
+        problems=("not-found",),
+        tag="agents",
+        examples={JSON: _EXAMPLE_BALANCE},
+        sample=Example(query={"wallet_address": "$WALLET_ADDRESS"}),
+    )
+    async def balance(self, request: Request[BalanceQuery, None]) -> AgentBalance:
+        """Balance and totals of a wallet."""
+        try:
+            wallet = parse_address(request.query.wallet_address)
+        except ValueError as error:
+            raise invalid_parameter("wallet_address", f"`wallet_address`: {error}.") from None
+        agent = await self._known(wallet)
+        standing = await credit.agent_balance(self._ledger, agent.agent_id)
+        return AgentBalance(
+            agent_id=agent.agent_id,
+            wallet_address=agent.wallet_address,
+            balance_usd=usd(standing.balance_micros),
+            reserved_usd=usd(standing.reserved_micros),
+            deposited_usd=usd(standing.deposited_micros),
+            spent_usd=usd(standing.spent_micros),
+            calls=standing.calls,
+            last_call_at=None if standing.last_call_at is None else clock.iso(clock.at(standing.last_call_at)),
+        )
+
+    async def _known(self, wallet: Address) -> Agent:
+        agent = await self._wallets.agent_of(wallet.raw)
+        if agent is None:
+            raise Problem("not-found", "This wallet is not registered. Register it with POST /api/agent/register.")
+        return agent
+
+    def _registered(self, agent: Agent) -> AgentRegistered:
+        settings = self._settings
+        return AgentRegistered(
+            agent_id=agent.agent_id,
+            wallet_address=agent.wallet_address,
+            label=agent.label,
+            authentication=_authentication(settings.agent_prefix, agent.wallet_address),
+            price_per_call_usd=usd(AGENT_CALL_MICROS),
+            minimum_deposit_usd=usd(MINIMUM_DEPOSIT_MICROS),
+            network=f"eip155:{settings.evm_chain_id}",
+            asset=settings.usdc_address,
+            treasury_address=settings.treasury_address or None,
+        )
 
 
 def _body_address(text: str) -> Address:

@@ -1,6 +1,6 @@
 """Endpoints under /api/stripe: checkout, customer portal and Stripe's webhook."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Literal
 
@@ -15,7 +15,7 @@ from tollhouse.accounts.subscriptions.subscription_sync import SubscriptionSync
 from tollhouse.caller import KeyCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import JSON, Endpoint, Example, Request
+from tollhouse.http.endpoint import JSON, Example, Request, endpoint
 from tollhouse.http.terms import FREE, KEY_UNMETERED
 from tollhouse.metering.address_budget import count_or_refuse
 from tollhouse.metering.meter import Meter, Windows
@@ -50,6 +50,17 @@ class WebhookReceived(Struct, frozen=True):
     is_new: bool
 
 
+_EXAMPLE_REQUEST = {
+    "price_id": "price_pro_month",
+    "email": "ada@example.org",
+    "api_key": "th_live_0000000000000000000000000000000000",
+}
+_EXAMPLE_PAGE = {
+    "checkout_url": "https://checkout.stripe.com/c/pay/cs_live_a1b2c3",
+    "session_id": "cs_live_a1b2c3",
+}
+
+
 class CheckoutEndpoints:
     """Handlers of checkout, portal and webhook. `api` is None where Stripe is not configured."""
 
@@ -67,8 +78,22 @@ class CheckoutEndpoints:
             self._checkout = Checkout(api, database, plans.default.name)
             self._sync = SubscriptionSync(api, database, settings.stripe_prices, plans)
 
+    @endpoint(
+        "POST",
+        "/api/stripe/checkout",
+        id="beginCheckout",
+        terms=FREE,
+        problems=("already-subscribed", "rate-limited", "upstream-unavailable", "not-configured"),
+        tag="keys",
+        examples={"body": _EXAMPLE_REQUEST, JSON: _EXAMPLE_PAGE},
+        sample=Example(body={"price_id": "$PRICE_ID", "email": "$EMAIL", "api_key": "$TOLLHOUSE_KEY"}),
+    )
     async def checkout(self, request: Request[None, CheckoutRequest]) -> CheckoutPage:
-        """Open the page where the key is paid for. Raises Problem."""
+        """Upgrade a key.
+
+        Returns the URL of a Stripe page where the price is paid. The key moves to the price's tier when the
+        payment succeeds, and back to the default plan when the subscription ends.
+        """
         self._require_stripe()
         await self._count(request.address)
         body = request.body
@@ -91,18 +116,48 @@ class CheckoutEndpoints:
         async with _stripe_failures():
             return await self._checkout.open_page(holder.key_id, email, body.price_id)
 
+    @endpoint(
+        "POST",
+        "/api/stripe/portal",
+        id="openPortal",
+        terms=KEY_UNMETERED,
+        problems=("not-found", "rate-limited", "upstream-unavailable", "not-configured"),
+        tag="keys",
+        examples={JSON: {"portal_url": "https://billing.stripe.com/p/session/live_YWNjdF8x"}},
+    )
     async def portal(self, request: Request[None, None]) -> PortalOpened:
-        """Open the customer portal. Raises Problem `not-found` for a key without a customer."""
+        """Change or cancel the subscription of a key.
+
+        Returns the URL of the Stripe customer portal: plan, card, invoices, cancellation.
+        """
         self._require_stripe()
         await self._count(request.address)
         assert isinstance(request.caller, KeyCaller), "the terms admit keys only"
         async with _stripe_failures():
             return PortalOpened(await self._checkout.open_portal(request.caller.key_id))
 
+    @endpoint(
+        "POST",
+        "/api/stripe/webhook",
+        id="receiveStripeEvent",
+        terms=FREE,
+        takes_bytes=True,
+        problems=(
+            "invalid-webhook",
+            "payload-too-large",
+            "request-timeout",
+            "upstream-unavailable",
+            "not-configured",
+        ),
+        tag="keys",
+        examples={JSON: {"received": True, "is_new": True}},
+        sample=Example(body="$STRIPE_EVENT", headers={"Stripe-Signature": "$STRIPE_SIGNATURE"}),
+    )
     async def webhook(self, request: Request[None, bytes]) -> WebhookReceived:
-        """Process an event; the signature is over the raw body.
+        """Receive a Stripe event.
 
-        Raises Problem `invalid-webhook`, or `upstream-unavailable`: Stripe then sends the event again.
+        For Stripe only: the event must carry Stripe's signature. Each event is processed once; the order does
+        not matter.
         """
         api = self._require_stripe()
         assert request.http is not None, "a webhook arrives over HTTP"
@@ -125,73 +180,6 @@ class CheckoutEndpoints:
 
     async def _count(self, address: str) -> None:
         await count_or_refuse(self._meter, "checkout", address, self._per_address, "checkouts")
-
-    def endpoints(self) -> Sequence[Endpoint]:
-        """Two endpoints for holders of keys, and the one that Stripe calls."""
-        return [
-            Endpoint(
-                id="beginCheckout",
-                method="POST",
-                path="/api/stripe/checkout",
-                summary="Upgrade a key",
-                description="Returns the URL of a Stripe page where the price is paid. The key moves to the price's "
-                "tier when the payment succeeds, and back to the default plan when the subscription ends.",
-                handler=self.checkout,
-                terms=FREE,
-                body=CheckoutRequest,
-                responses={JSON: CheckoutPage},
-                problems=("already-subscribed", "rate-limited", "upstream-unavailable", "not-configured"),
-                tag="keys",
-                examples={"body": _EXAMPLE_REQUEST, JSON: _EXAMPLE_PAGE},
-                sample=Example(body={"price_id": "$PRICE_ID", "email": "$EMAIL", "api_key": "$TOLLHOUSE_KEY"}),
-            ),
-            Endpoint(
-                id="openPortal",
-                method="POST",
-                path="/api/stripe/portal",
-                summary="Change or cancel the subscription of a key",
-                description="Returns the URL of the Stripe customer portal: plan, card, invoices, cancellation.",
-                handler=self.portal,
-                terms=KEY_UNMETERED,
-                responses={JSON: PortalOpened},
-                problems=("not-found", "rate-limited", "upstream-unavailable", "not-configured"),
-                tag="keys",
-                examples={JSON: {"portal_url": "https://billing.stripe.com/p/session/live_YWNjdF8x"}},
-            ),
-            Endpoint(
-                id="receiveStripeEvent",
-                method="POST",
-                path="/api/stripe/webhook",
-                summary="Receive a Stripe event",
-                description="For Stripe only: the event must carry Stripe's signature. Each event is processed once; "
-                "the order does not matter.",
-                handler=self.webhook,
-                terms=FREE,
-                takes_bytes=True,
-                responses={JSON: WebhookReceived},
-                problems=(
-                    "invalid-webhook",
-                    "payload-too-large",
-                    "request-timeout",
-                    "upstream-unavailable",
-                    "not-configured",
-                ),
-                tag="keys",
-                examples={JSON: {"received": True, "is_new": True}},
-                sample=Example(body="$STRIPE_EVENT", headers={"Stripe-Signature": "$STRIPE_SIGNATURE"}),
-            ),
-        ]
-
-
-_EXAMPLE_REQUEST = {
-    "price_id": "price_pro_month",
-    "email": "ada@example.org",
-    "api_key": "th_live_0000000000000000000000000000000000",
-}
-_EXAMPLE_PAGE = {
-    "checkout_url": "https://checkout.stripe.com/c/pay/cs_live_a1b2c3",
-    "session_id": "cs_live_a1b2c3",
-}
 
 
 @asynccontextmanager

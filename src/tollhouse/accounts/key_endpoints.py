@@ -1,6 +1,5 @@
 """Endpoints under /api/keys: create, verify, rotate and revoke API keys."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -10,7 +9,7 @@ from tollhouse.accounts.keys import KeyRing, NewKey
 from tollhouse.accounts.plans import Limits, Plans
 from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import JSON, Endpoint, Request
+from tollhouse.http.endpoint import JSON, Request, endpoint
 from tollhouse.http.terms import FREE, KEY_UNMETERED
 from tollhouse.metering.address_budget import release, reserve_for_address
 from tollhouse.metering.meter import Level, Meter, Windows
@@ -86,6 +85,24 @@ class KeyRevoked(Struct, frozen=True):
     key_id: str
 
 
+_EXAMPLE: dict[str, Any] = {
+    "key_id": "key_5f0c2a9be1d34c77",
+    "tier": "free",
+    "label": "my agent",
+    "created_at": "2026-01-31T08:00:00Z",
+    "limits": {"requests_per_day": 100, "requests_per_minute": 10},
+}
+_EXAMPLE_ISSUED = {"api_key": "th_live_shown-this-once", **_EXAMPLE}
+_EXAMPLE_STATUS = {
+    "valid": True,
+    **_EXAMPLE,
+    "usage": {
+        "day": {"limit": 100, "used": 3, "remaining": 97, "resets_at": "2026-02-01T00:00:00Z"},
+        "minute": {"limit": 10, "used": 1, "remaining": 9, "resets_at": "2026-01-31T08:01:00Z"},
+    },
+}
+
+
 class KeyEndpoints:
     """Handlers of the key endpoints. A key always starts on the default plan."""
 
@@ -95,8 +112,21 @@ class KeyEndpoints:
         self._meter = meter
         self._per_address = Windows(None, keys_per_address_per_hour, SECONDS_PER_HOUR)
 
+    @endpoint(
+        "POST",
+        "/api/keys/create",
+        id="createKey",
+        terms=FREE,
+        problems=("tier-not-self-service", "too-many-keys"),
+        tag="keys",
+        examples={"body": {"email": "ada@example.org", "label": "my agent"}, JSON: _EXAMPLE_ISSUED},
+    )
     async def create(self, request: Request[None, KeyRequest]) -> KeyIssued:
-        """Create a key on the default plan. Raises Problem `tier-not-self-service` or `too-many-keys`."""
+        """Create an API key.
+
+        The key is shown only in this response. Each client address may create a limited number of keys an hour,
+        and have 20 active keys for each email address.
+        """
         default = self._plans.default.name
         tier = request.body.tier
         if tier not in {UNSET, default}:
@@ -125,8 +155,14 @@ class KeyEndpoints:
             await release(self._meter, reservation)
             raise
 
+    @endpoint(
+        "GET", "/api/keys/verify", id="verifyKey", terms=KEY_UNMETERED, tag="keys", examples={JSON: _EXAMPLE_STATUS}
+    )
     async def verify(self, request: Request[None, None]) -> KeyStatus:
-        """Return the key's plan, limits and usage. Counts against no limit."""
+        """Verify an API key.
+
+        Returns the plan, the limits and the usage of the key. Counts against no limit.
+        """
         caller = _holder(request)
         verdict = await self._meter.peek(caller.subject, self._plans.windows_of(caller))
         return KeyStatus(
@@ -139,93 +175,41 @@ class KeyEndpoints:
             usage=Usage(day=_use(verdict.day), minute=_use(verdict.sliding)),
         )
 
+    @endpoint(
+        "POST",
+        "/api/keys/rotate",
+        id="rotateKey",
+        terms=KEY_UNMETERED,
+        problems=("key-rotated",),
+        tag="keys",
+        examples={JSON: _EXAMPLE_ISSUED},
+    )
     async def rotate(self, request: Request[None, None]) -> KeyIssued:
-        """Replace the key of this request by a new one. Raises Problem `key-rotated`."""
+        """Rotate an API key.
+
+        Returns a new key and revokes the old one. Id, plan and usage stay. Of several rotations at once one
+        succeeds.
+        """
         assert request.http is not None, "a request that came over HTTP"
         key = request.http.header(b"authorization").partition(" ")[2].strip()
         return issued(await self._keys.rotate(_holder(request).key_id, key), self._plans)
 
+    @endpoint(
+        "POST",
+        "/api/keys/revoke",
+        id="revokeKey",
+        terms=KEY_UNMETERED,
+        tag="keys",
+        examples={JSON: {"revoked": True, "key_id": _EXAMPLE["key_id"]}},
+    )
     async def revoke(self, request: Request[None, None]) -> KeyRevoked:
-        """Revoke the key of this request."""
+        """Revoke an API key.
+
+        The key stops working at once. This cannot be undone.
+        """
         key_id = _holder(request).key_id
         await self._keys.revoke(key_id)
         return KeyRevoked(revoked=True, key_id=key_id)
-
-    def endpoints(self) -> Sequence[Endpoint]:
-        """The key endpoints."""
-        return [
-            Endpoint(
-                id="createKey",
-                method="POST",
-                path="/api/keys/create",
-                summary="Create an API key",
-                description="The key is shown only in this response. Each client address may create a limited number "
-                "of keys an hour, and have 20 active keys for each email address.",
-                handler=self.create,
-                terms=FREE,
-                body=KeyRequest,
-                responses={JSON: KeyIssued},
-                problems=("tier-not-self-service", "too-many-keys"),
-                tag="keys",
-                examples={"body": {"email": "ada@example.org", "label": "my agent"}, JSON: _EXAMPLE_ISSUED},
-            ),
-            Endpoint(
-                id="verifyKey",
-                method="GET",
-                path="/api/keys/verify",
-                summary="Verify an API key",
-                description="Returns the plan, the limits and the usage of the key. Counts against no limit.",
-                handler=self.verify,
-                terms=KEY_UNMETERED,
-                responses={JSON: KeyStatus},
-                tag="keys",
-                examples={JSON: _EXAMPLE_STATUS},
-            ),
-            Endpoint(
-                id="rotateKey",
-                method="POST",
-                path="/api/keys/rotate",
-                summary="Rotate an API key",
-                description="Returns a new key and revokes the old one. Id, plan and usage stay. Of several rotations "
-                "at once one succeeds.",
-                handler=self.rotate,
-                terms=KEY_UNMETERED,
-                responses={JSON: KeyIssued},
-                problems=("key-rotated",),
-                tag="keys",
-                examples={JSON: _EXAMPLE_ISSUED},
-            ),
-            Endpoint(
-                id="revokeKey",
-                method="POST",
-                path="/api/keys/revoke",
-                summary="Revoke an API key",
-                description="The key stops working at once. This cannot be undone.",
-                handler=self.revoke,
-                terms=KEY_UNMETERED,
-                responses={JSON: KeyRevoked},
-                tag="keys",
-                examples={JSON: {"revoked": True, "key_id": _EXAMPLE["key_id"]}},
-            ),
-        ]
-
-
-_EXAMPLE: dict[str, Any] = {
-    "key_id": "key_5f0c2a9be1d34c77",
-    "tier": "free",
-    "label": "my agent",
-    "created_at": "2026-01-31T08:00:00Z",
-    "limits": {"requests_per_day": 100, "requests_per_minute": 10},
-}
-_EXAMPLE_ISSUED = {"api_key": "th_live_shown-this-once", **_EXAMPLE}
-_EXAMPLE_STATUS = {
-    "valid": True,
-    **_EXAMPLE,
-    "usage": {
-        "day": {"limit": 100, "used": 3, "remaining": 97, "resets_at": "2026-02-01T00:00:00Z"},
-        "minute": {"limit": 10, "used": 1, "remaining": 9, "resets_at": "2026-01-31T08:01:00Z"},
-    },
-}
 
 
 def _holder(request: Request[None, None]) -> KeyCaller:

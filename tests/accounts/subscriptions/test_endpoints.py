@@ -10,6 +10,7 @@ from tests.fakes.stripe import signed
 from tollhouse.accounts.plans import open_plans
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext
+from tollhouse.http.endpoint import endpoints_of
 from tollhouse.http.openapi import description
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
@@ -22,7 +23,7 @@ async def _health() -> dict[str, str]:
 
 @pytest.fixture
 def service(small_shop):
-    return Service("defense", "Defense", "2.0", "", small_shop.endpoints.endpoints(), _health, {"type": "object"})
+    return Service("defense", "Defense", "2.0", "", endpoints_of(small_shop.endpoints), _health, {"type": "object"})
 
 
 @pytest.fixture
