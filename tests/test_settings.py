@@ -191,3 +191,9 @@ def test_every_setting_has_one_section_and_a_meaning_of_one_line():
         assert declared.meaning, declared.name
         assert "\n" not in declared.meaning
         assert declared.section
+
+
+def test_nothing_is_read_over_plain_http_unless_the_operator_says_so():
+    for name, declared in declarations([*SERVER_SECTIONS, *SECTIONS]).items():
+        values = declared.default if isinstance(declared.default, tuple) else (declared.default,)
+        assert not [value for value in values if str(value).startswith("http://")], name

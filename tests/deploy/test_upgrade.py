@@ -46,7 +46,7 @@ async def fill(database: Database) -> dict[str, list[dict[str, Any]]]:
         await connection.run_sync(found.reflect)
         rows: dict[str, list[dict[str, Any]]] = {}
         for table in found.sorted_tables:
-            if table.name == MAIN.version_table:
+            if table.name in {MAIN.version_table, "schema_compatibility"}:
                 continue
             row = {column.name: _value(column) for column in table.columns}
             await connection.execute(table.insert(), row)

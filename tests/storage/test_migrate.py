@@ -1,8 +1,11 @@
 import asyncio
 import importlib
 import pkgutil
+import shutil
+from itertools import pairwise
 
 import pytest
+import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
@@ -12,7 +15,7 @@ import tollhouse
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.storage.database import Database, metadata, open_database
-from tollhouse.storage.migrate import NewerSchemaError, migrate, newest_version
+from tollhouse.storage.migrate import MAIN, Chain, NewerSchemaError, migrate, newest_version
 
 pytestmark = pytest.mark.both_databases
 
@@ -22,7 +25,7 @@ for module in pkgutil.walk_packages(tollhouse.__path__, "tollhouse."):
         importlib.import_module(module.name)
 
 # Spoken to in SQL alone, so declared by the migration alone.
-UNDECLARED = {"tally", "lease", "alembic_version"}
+UNDECLARED = {"tally", "lease", "alembic_version", "schema_compatibility"}
 
 
 @pytest.fixture
@@ -82,6 +85,71 @@ async def test_newer_schema_is_refused_and_left_alone(open_another):
         await migrate(database)
     async with database.reading() as connection:
         assert await connection.scalar(text("SELECT version_num FROM alembic_version")) == "9999"
+
+
+def chain_of(folder, *, until="9999", more="") -> Chain:
+    """The migrations of another version: ours up to one, and one more."""
+    versions = folder / "versions"
+    versions.mkdir(parents=True)
+    shutil.copy(MAIN.versions.parent / "env.py", folder)
+    for file in MAIN.versions.glob("[0-9]*.py"):
+        if file.name[:4] <= until:
+            shutil.copy(file, versions)
+    if more:
+        (versions / "9001_more.py").write_text(
+            f"import sqlalchemy as sa\nfrom alembic import op\nrevision = '9001'\n"
+            f"down_revision = '{newest_version()}'\n{more}\ndef upgrade() -> None:\n"
+            "    op.add_column('feed_revision', sa.Column('more', sa.Integer))\n"
+        )
+    return Chain(versions, MAIN.version_table)
+
+
+async def test_server_of_before_restarts_while_a_rolling_update_adds_to_the_schema(open_another, tmp_path):
+    database = open_another()
+    await migrate(database)
+    await migrate(open_another(), chain_of(tmp_path / "newer", more="# Additive."))
+    await migrate(database)
+    async with database.writing() as connection:
+        await connection.execute(text("INSERT INTO feed_revision (feed, revision) VALUES ('events', 7)"))
+        assert await connection.scalar(text("SELECT version_num FROM alembic_version")) == "9001"
+
+
+async def test_newer_schema_that_breaks_earlier_servers_is_refused(open_another, tmp_path):
+    database = open_another()
+    await migrate(database)
+    await migrate(open_another(), chain_of(tmp_path / "newer", more="is_breaking = True"))
+    with pytest.raises(NewerSchemaError, match="9001"):
+        await migrate(database)
+
+
+# The first schema that servers accept before they know it.
+SINCE = "0012"
+REVISIONS = sorted(path.name[:4] for path in MAIN.versions.glob("[0-9]*.py") if path.name[:4] >= SINCE)
+
+
+@pytest.mark.parametrize(("before", "after"), list(pairwise(REVISIONS)))
+async def test_migration_that_is_not_additive_says_so(open_another, tmp_path, before, after):
+    database = open_another()
+    await migrate(database, chain_of(tmp_path / "before", until=before))
+    old = await columns(database)
+    await migrate(database, chain_of(tmp_path / "after", until=after))
+    new = await columns(database)
+    added = {name: facts for name, facts in new.items() if name not in old and name[0] in {table for table, _ in old}}
+    is_additive = old.items() <= new.items() and all(is_filled for _, is_filled in added.values())
+    (file,) = MAIN.versions.glob(f"{after}_*.py")
+    assert is_additive or "is_breaking = True" in file.read_text()
+
+
+async def columns(database) -> dict[tuple[str, str], tuple[str, bool]]:
+    """The type of each column, and whether a row may be inserted that does not name it."""
+    found = sa.MetaData()
+    async with database.reading() as connection:
+        await connection.run_sync(found.reflect)
+    return {
+        (table.name, column.name): (str(column.type), column.nullable or column.server_default is not None)
+        for table in found.sorted_tables
+        for column in table.columns
+    }
 
 
 async def test_many_migrations_at_once_make_one_schema(open_another):

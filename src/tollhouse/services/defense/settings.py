@@ -11,6 +11,10 @@ FeedUrl = Annotated[
     str, Meta(pattern="^https?://", max_length=500, description="an http:// or https:// URL of at most 500 characters")
 ]
 
+# The bucket behind http://data.gdeltproject.org/gdeltv2/, which has no certificate of its own. GDELT's lists name that
+# address; files are fetched from here, and compared with the size and the MD5 that a list announces.
+GDELT_FILES = "https://storage.googleapis.com/data.gdeltproject.org/gdeltv2/"
+
 # RSS and Atom feeds of defense publishers.
 FEEDS = (
     "https://www.defenseone.com/rss/all/",
@@ -37,7 +41,7 @@ FEEDS = (
 class DefenseSettings(Section):
     """Defense service."""
 
-    gdelt_url: HttpUrl = setting("http://data.gdeltproject.org/gdeltv2/", "URL of GDELT's file lists and exports")
+    gdelt_url: HttpUrl = setting(GDELT_FILES, "URL of GDELT's file lists and exports")
     gdelt_poll_seconds: PositiveFloat = setting(60.0, "Seconds between polls of GDELT")
     retention_days: PositiveInt = setting(8, "Days that live rows and events are kept")
     feeds: tuple[FeedUrl, ...] = setting(FEEDS, "RSS and Atom feeds to read, a list; empty: none")

@@ -5,6 +5,8 @@ from alembic import op
 
 revision = "0014"
 down_revision = "0013"
+# Earlier versions cannot decrypt the secrets.
+is_breaking = True
 
 
 def upgrade() -> None:
