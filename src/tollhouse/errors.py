@@ -39,6 +39,7 @@ CODES: dict[str, tuple[int, str]] = {
     "upstream-unavailable": (502, "Upstream unavailable"),
     "not-configured": (503, "Not configured"),
     "payment-pending": (503, "Payment pending"),
+    "payments-unavailable": (503, "Payments unavailable"),
     "storage-unavailable": (503, "Storage unavailable"),
 }
 

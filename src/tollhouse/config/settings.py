@@ -149,7 +149,13 @@ class X402Settings(Section):
     x402_facilitator_url: HttpUrl = setting("", "URL of a remote facilitator; empty: the built-in one")
     x402_facilitator_auth: str = setting("", "Bearer token for the remote facilitator", "secret")
     x402_facilitator_key: PrivateKey = setting("", "Private key of the built-in facilitator; it pays the gas", "secret")
+    x402_contract_wallets: bool = setting(False, "Accept payments from contract wallets, whose code uses gas")
     x402_6492_factories: tuple[Address, ...] = setting((), "Contracts that may be called to deploy a payer's wallet")
+    x402_max_gas_usd: Decimal | None = setting(None, "Most that the gas of one payment may cost; unset: the price")
+    x402_gas_usd_per_day: Decimal = setting(Decimal(100), "Most that gas may cost in a UTC day")
+    x402_reserve_usd: Decimal = setting(Decimal(5), "Warn when the facilitator's account holds less native coin")
+    x402_native_usd: Decimal = setting(Decimal(4000), "Price of the chain's native coin, which pays for gas")
+    x402_native_usd_feed: Address = setting("", "Chainlink feed of that price; empty: `x402_native_usd`")
 
 
 @dataclass(frozen=True, kw_only=True)

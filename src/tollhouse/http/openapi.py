@@ -165,7 +165,8 @@ def problem_codes(operation: Endpoint) -> list[str]:
     if operation.terms.opens_to == "key":
         codes += ["missing-credentials", "invalid-key"]
     if operation.terms.request_price_micros is not None:
-        codes += ["invalid-key", "tier-required", "payment-required", "payment-invalid", "payment-pending"]
+        codes += ["invalid-key", "tier-required", "payment-required", "payment-invalid"]
+        codes += ["payment-pending", "payments-unavailable"]
     if operation.terms.agent_price_micros is not None:
         codes += ["ambiguous-credentials", "invalid-signature", "nonce-reused", "insufficient-balance"]
     if operation.terms.entitlement:

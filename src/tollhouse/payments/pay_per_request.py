@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -15,15 +16,18 @@ from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.x402.payments import X402, Terms
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator, FacilitatorTerms
+from tollhouse.payments.x402.settlement.gas import NANOS_PER_USD, GasLimits
 from tollhouse.payments.x402.settlement.remote import NoReplyError, RemoteFacilitator
 from tollhouse.payments.x402.settlement.transactions import Wallet
 from tollhouse.payments.x402.store import Attempts
 from tollhouse.payments.x402.types import TOKEN_NAME, TOKEN_NAMES, Requirement, Settler
+from tollhouse.payments.x402.verification import WalletRules
 from tollhouse.storage.database import Database
 
 log = logger("payments.facilitator")
 
 NO_PUBLIC_URL = "https://example.invalid/"
+MAX_USD = 1_000_000
 
 
 @asynccontextmanager
@@ -43,12 +47,33 @@ async def open_settler(
         yield settler
 
 
-def wallet_factories(settings: Settings) -> tuple[str, ...]:
-    """The allowed wallet factories (EIP-6492), checksummed. Raises SettingError."""
+def wallet_rules(settings: Settings) -> WalletRules:
+    """Which payers may be contracts. Raises SettingError."""
+    if settings.x402_6492_factories and not settings.x402_contract_wallets:
+        raise SettingError("x402_6492_factories: set x402_contract_wallets too")
     try:
-        return tuple(parse_address(factory).text for factory in settings.x402_6492_factories)
+        factories = tuple(parse_address(factory).text for factory in settings.x402_6492_factories)
     except ValueError as error:
         raise SettingError(f"x402_6492_factories: {error}") from None
+    return WalletRules(settings.x402_contract_wallets, factories)
+
+
+def gas_limits(settings: Settings) -> GasLimits:
+    """The limits of what gas may cost. Raises SettingError."""
+    price = settings.x402_price_usd if settings.x402_max_gas_usd is None else settings.x402_max_gas_usd
+    return GasLimits(
+        _nanos("x402_max_gas_usd", price),
+        _nanos("x402_gas_usd_per_day", settings.x402_gas_usd_per_day),
+        _nanos("x402_reserve_usd", settings.x402_reserve_usd),
+        _nanos("x402_native_usd", settings.x402_native_usd, least=1),
+        settings.x402_native_usd_feed,
+    )
+
+
+def _nanos(name: str, usd: Decimal, least: int = 0) -> int:
+    if not least <= usd <= MAX_USD:
+        raise SettingError(f"{name}: must be between {least} and {MAX_USD}")
+    return int(usd * NANOS_PER_USD)
 
 
 @asynccontextmanager
@@ -58,7 +83,7 @@ async def _remote(settings: Settings, database: Database, chain: ChainClient) ->
         settings.x402_facilitator_auth,
         settings.public_url or NO_PUBLIC_URL,
     )
-    remote = RemoteFacilitator(url, auth, chain, resource_url, Attempts(database))
+    remote = RemoteFacilitator(url, auth, chain, resource_url, Attempts(database), rules=wallet_rules(settings))
     check = asyncio.create_task(_warn_unsupported(remote, settings))
     try:
         yield remote
@@ -77,8 +102,8 @@ async def _built_in(settings: Settings, database: Database, chain: ChainClient) 
     # Only one process at a time chooses a nonce.
     account_lock = partial(database.turn, f"x402-{wallet.address.lower()}", Path(settings.data_dir))
     asset = parse_address(settings.usdc_address).text
-    terms = FacilitatorTerms(settings.evm_chain_id, asset, wallet_factories(settings))
-    async with BuiltInFacilitator(chain, wallet, terms, account_lock, Attempts(database)) as built_in:
+    terms = FacilitatorTerms(settings.evm_chain_id, asset, gas_limits(settings), wallet_rules(settings))
+    async with BuiltInFacilitator(chain, wallet, terms, account_lock, database) as built_in:
         log.info("built-in facilitator started", account=wallet.address)
         yield built_in
 
@@ -129,5 +154,4 @@ def _terms(settings: Settings) -> Terms:
         asset=settings.usdc_address,
         pay_to=settings.x402_pay_to,
         receipt_key=parse_private_key(settings.x402_facilitator_key).secret if settings.x402_facilitator_key else b"",
-        factories=wallet_factories(settings),
     )

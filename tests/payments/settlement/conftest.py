@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,12 @@ from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
 SETTLING = ACCOUNTS[4]
+# test_gas.py is about the limits of what gas may cost.
+ANY_GAS = {
+    "x402_contract_wallets": True,
+    "x402_max_gas_usd": Decimal(10_000),
+    "x402_gas_usd_per_day": Decimal(1_000_000),
+}
 # A test does not wait for what a node will not say.
 IMPATIENT = Limits(attempt_seconds=2.0, deadline_seconds=3.0, retry_pause_seconds=0.05, max_failures=1_000)
 
@@ -34,7 +41,9 @@ def open_facilitator(data_dir: Path, chain: LocalChain) -> OpenFacilitator:
 
     @asynccontextmanager
     async def opened(url: str | None = None, **settings: object) -> AsyncIterator[BuiltInFacilitator]:
-        whole = Settings(**{"data_dir": str(data_dir), "x402_facilitator_key": SETTLING.private_key, **settings})
+        whole = Settings(
+            **{"data_dir": str(data_dir), "x402_facilitator_key": SETTLING.private_key, **ANY_GAS, **settings}
+        )
         client, database = ChainClient(url or chain.url, IMPATIENT), open_database(whole)
         try:
             await migrate(database)

@@ -19,12 +19,12 @@ URL = "http://127.0.0.1:1/"
 
 
 @pytest.fixture
-async def opened(tmp_path):
+async def opened(data_dir):
     """A function that opens what the settings mean, and tells its kind."""
     databases = []
 
     async def kind(chain: ChainClient | None, **told: str) -> type:
-        settings = Settings(data_dir=str(tmp_path), **told)
+        settings = Settings(data_dir=str(data_dir), **told)
         databases.append(open_database(settings))
         async with open_settler(settings, databases[-1], chain) as settler:
             return type(settler)
@@ -69,10 +69,10 @@ async def test_settling_needs_a_node(opened, told):
         await opened(None, **told)
 
 
-async def test_remote_facilitator_of_the_settings_settles(chain, tmp_path):
+async def test_remote_facilitator_of_the_settings_settles(chain, data_dir):
     async with facilitator(chain.url, RELAYER.address) as elsewhere:
         settings = Settings(
-            data_dir=str(tmp_path), x402_facilitator_url=elsewhere.url, x402_facilitator_auth=elsewhere.token
+            data_dir=str(data_dir), x402_facilitator_url=elsewhere.url, x402_facilitator_auth=elsewhere.token
         )
         database = open_database(settings)
         await migrate(database)
@@ -81,10 +81,10 @@ async def test_remote_facilitator_of_the_settings_settles(chain, tmp_path):
         await database.close()
 
 
-async def test_operator_is_told_what_the_facilitator_does_not_settle(chain, tmp_path, capsys):
+async def test_operator_is_told_what_the_facilitator_does_not_settle(chain, data_dir, capsys):
     async with facilitator(chain.url, RELAYER.address, networks={2: "eip155:8453"}) as elsewhere:
         settings = Settings(
-            data_dir=str(tmp_path), x402_facilitator_url=elsewhere.url, x402_facilitator_auth=elsewhere.token
+            data_dir=str(data_dir), x402_facilitator_url=elsewhere.url, x402_facilitator_auth=elsewhere.token
         )
         database = open_database(settings)
         await migrate(database)

@@ -89,7 +89,8 @@ def test_rise_is_at_least_a_tenth(max_fee, tip):
 
 
 def test_replacement_follows_the_market_and_stops_where_it_is_absurd():
-    quote = Fees(1_000, 100)
-    assert replacement_fees(Fees(100, 10), quote) == quote
-    assert replacement_fees(Fees(10_000, 100), quote) == Fees(11_251, 113)
-    assert replacement_fees(Fees(20_000, 100), quote) is None
+    quote, highest = Fees(1_000, 100), 100_000
+    assert replacement_fees(Fees(100, 10), quote, highest) == quote
+    assert replacement_fees(Fees(10_000, 100), quote, highest) == Fees(11_251, 113)
+    assert replacement_fees(Fees(20_000, 100), quote, highest) is None
+    assert replacement_fees(Fees(10_000, 100), quote, 11_250) is None

@@ -9,7 +9,7 @@ from tests.payments.settlement.faltering import faltering, told_in_time
 from tests.payments.settlement.looking import reverted, seller_holds, sent
 from tests.payments.settlement.test_built_in import until_sent
 from tests.payments.x402.paying import PRICE, REQUIREMENT, authorization, read, v1
-from tollhouse.payments.x402.settlement import built_in, transaction_monitor
+from tollhouse.payments.x402.settlement import built_in, gas, transaction_monitor
 from tollhouse.payments.x402.types import Failed, Settled, Unknown
 
 SEND = "eth_sendRawTransaction"
@@ -27,6 +27,8 @@ async def facilitator(node, open_facilitator, monkeypatch):
     monkeypatch.setattr(transaction_monitor, "REBROADCAST_SECONDS", 0.5)
     monkeypatch.setattr(transaction_monitor, "LOST_SECONDS", 0.5)
     monkeypatch.setattr(transaction_monitor, "ORPHAN_SECONDS", 1.0)
+    # Every payment asks for the price again.
+    monkeypatch.setattr(gas, "QUOTE_SECONDS", 0.0)
     async with open_facilitator(node.url) as opened:
         yield opened
 

@@ -16,8 +16,17 @@ from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain, 
 from tollhouse.payments.stored_response import StoredResponse
 from tollhouse.payments.x402.headers import decode_payment, read_payment
 from tollhouse.payments.x402.store import THIS_SERVER, Attempts
-from tollhouse.payments.x402.types import Failed, Payment, Requirement, Resource, Settled, Unknown
-from tollhouse.payments.x402.verification import plan_settlement
+from tollhouse.payments.x402.types import (
+    Failed,
+    Payment,
+    Requirement,
+    Resource,
+    Settled,
+    Unknown,
+    VerificationFailure,
+    Verified,
+)
+from tollhouse.payments.x402.verification import WalletRules, plan_settlement, verify_on_chain
 
 Json = dict[str, Any]
 
@@ -123,7 +132,10 @@ class NodeSettler:
     """Or `unknown`, `failed`, `wrong`, or `raise`."""
     gate: asyncio.Event | None = None
     """What it waits for before it does anything."""
-    factories: tuple[str, ...] = ()
+    rules: WalletRules = field(default_factory=lambda: WalletRules(contract_wallets=True))
+
+    async def verify(self, payment: Payment, requirement: Requirement) -> Verified | VerificationFailure:
+        return await verify_on_chain(self.chain.client, payment, requirement, self.rules)
 
     async def settle(self, payment: Payment, requirement: Requirement) -> Settled | Failed | Unknown:
         self.attempts.append(payment.nonce)
@@ -140,7 +152,7 @@ class NodeSettler:
         return tx_hash in await self.ours.hashes((payment.payer, payment.nonce))
 
     async def submitted(self, payment: Payment, requirement: Requirement) -> Settled | Failed:
-        plan = plan_settlement(payment, requirement, self.factories)
+        plan = plan_settlement(payment, requirement, self.rules.factories)
         if plan.deployment is not None:
             await self.chain.wait_mined(await self.chain.send(self.account, plan.deployment.to, plan.deployment.data))
         tx_hash = await self.chain.send(self.account, plan.transfer.to, plan.transfer.data, gas=300_000)

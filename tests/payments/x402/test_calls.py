@@ -18,7 +18,6 @@ from tollhouse.payments.chain.contracts import (
     authorization_state,
     balance_of,
     decode_results,
-    is_valid_signature,
     revert_text,
     transfer_with_contract_signature,
     transfer_with_eoa_signature,
@@ -58,14 +57,11 @@ def test_recovery_id_of_0_or_1_is_sent_as_the_token_knows_it():
 
 
 @given(st.binary(max_size=200))
-def test_transfer_by_anybody_and_questions_are_encoded_as_contracts_read_them(signed):
+def test_transfer_by_anybody_is_encoded_as_contracts_read_them(signed):
     payment = read(v1(signed="0x" + "11" * 65))
     name = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
     expected = selector(name) + encode([*FIELDS, "bytes"], [*values(payment), signed])
     assert transfer_with_contract_signature(payment.authorization, signed) == expected
-    digest = os.urandom(32)
-    request = selector("isValidSignature(bytes32,bytes)") + encode(["bytes32", "bytes"], [digest, signed])
-    assert is_valid_signature(digest, signed) == request
 
 
 def test_questions_about_a_holder_are_encoded_as_tokens_read_them():

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from decimal import Decimal
 
 import pytest
 
@@ -35,7 +36,8 @@ def opened(tmp_path, chain):
     @asynccontextmanager
     async def x402(*factories: str) -> AsyncIterator[X402]:
         settings = Settings(data_dir=str(tmp_path), evm_rpc_url=chain.url, x402_pay_to=SELLER.address,
-                            x402_facilitator_key=RELAYER.private_key, x402_6492_factories=factories)  # fmt: skip
+                            x402_facilitator_key=RELAYER.private_key, x402_6492_factories=factories,
+                            x402_contract_wallets=True, x402_max_gas_usd=Decimal("0.01"))  # fmt: skip
         database = open_database(settings)
         await migrate(database)
         ledger = await open_ledger(settings, database)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from tests.payments.x402.paying import (
@@ -19,12 +21,12 @@ from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import LocalChain
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.x402.types import Requirement, Settled
-from tollhouse.payments.x402.verification import Verified, plan_settlement, verify_on_chain
+from tollhouse.payments.x402.verification import Verified, WalletRules, plan_settlement, verify_on_chain
 
 
-async def reason(chain: LocalChain, sent: dict, requirement: Requirement = REQUIREMENT, factories=()) -> str | None:
+async def reason(chain: LocalChain, sent: dict, requirement: Requirement = REQUIREMENT, **rules: Any) -> str | None:
     await chain.request("anvil_mine")
-    found = await verify_on_chain(chain.client, read(sent), requirement, factories)
+    found = await verify_on_chain(chain.client, read(sent), requirement, WalletRules(**rules))
     return None if isinstance(found, Verified) else found.reason
 
 
@@ -57,22 +59,27 @@ async def test_nonce_that_was_used_is_refused(sqlite_room, chain):
 
 async def test_signature_of_nobody_is_refused_by_the_chain_too(chain):
     told = authorization(**{"from": "0x" + "12" * 20})
-    assert await reason(chain, v1(told, "0x" + "11" * 65)) == "invalid_exact_evm_payload_signature"
-    assert await reason(chain, v1(signed="0x" + "11" * 64)) == "invalid_exact_evm_payload_signature"
+    await chain.fund_usdc("0x" + "12" * 20, 1_000)
+    forged = "0x" + "11" * 65
+    assert await reason(chain, v1(told, forged), contract_wallets=True) == "invalid_exact_evm_payload_signature"
+    assert (
+        await reason(chain, v1(signed="0x" + "11" * 64), contract_wallets=True) == "invalid_exact_evm_payload_signature"
+    )
 
 
 async def test_contract_wallet_pays_with_its_owners_signature(chain):
     wallet = await deploy(chain, "ContractWallet", PAYER.address)
     await chain.fund_usdc(wallet, 1_000)
     told = authorization(**{"from": wallet})
-    assert await reason(chain, v1(told)) is None
+    assert await reason(chain, v1(told), contract_wallets=True) is None
     of_other = v1(told, signature(told, OTHER.private_key))
-    assert await reason(chain, of_other) == "invalid_exact_evm_payload_signature"
+    assert await reason(chain, of_other, contract_wallets=True) == "invalid_exact_evm_payload_signature"
 
 
 async def test_contract_that_knows_no_signatures_pays_nothing(chain):
+    await chain.fund_usdc(chain.usdc_address, 1_000)
     told = authorization(**{"from": chain.usdc_address})
-    assert await reason(chain, v1(told)) == "invalid_exact_evm_payload_signature"
+    assert await reason(chain, v1(told), contract_wallets=True) == "invalid_exact_evm_payload_signature"
 
 
 async def test_authorization_that_the_chain_finds_too_early_is_refused(chain):
@@ -91,8 +98,10 @@ async def test_token_without_authorizations_is_an_upstream_failure(chain):
 
 async def test_node_of_another_chain_is_an_upstream_failure(chain):
     elsewhere = Requirement(84532, 1_000, chain.usdc_address, SELLER.address, 60)
+    told = authorization()
+    payment = read(v1(told, signature(told, chainId=84532)))
     with pytest.raises(ChainUnavailable):
-        await verify_on_chain(chain.client, read(v1()), elsewhere)
+        await verify_on_chain(chain.client, payment, elsewhere)
 
 
 async def test_node_that_does_not_answer_is_an_upstream_failure():
@@ -111,11 +120,12 @@ def counterfactual():
 async def test_wallet_that_an_allowed_factory_makes_pays_before_it_is_there(sqlite_room, chain, counterfactual):
     payment = read(counterfactual)
     await chain.fund_usdc(payment.payer, 1_000)
-    assert await reason(chain, counterfactual) == "eip6492_factory_not_allowed"
-    assert await reason(chain, counterfactual, factories=[OTHER.address]) == "eip6492_factory_not_allowed"
-    assert await reason(chain, counterfactual, factories=[FACTORY]) is None
+    wallets = {"contract_wallets": True}
+    assert await reason(chain, counterfactual, **wallets) == "eip6492_factory_not_allowed"
+    assert await reason(chain, counterfactual, factories=(OTHER.address,), **wallets) == "eip6492_factory_not_allowed"
+    assert await reason(chain, counterfactual, factories=(FACTORY,), **wallets) is None
     assert await chain.client.code(payment.payer) == b""
-    sqlite_room.settler.factories = (FACTORY,)
+    sqlite_room.settler.rules = WalletRules(contract_wallets=True, factories=(FACTORY,))
     assert isinstance(await sqlite_room.settler.settle(payment, REQUIREMENT), Settled)
     assert await token_balance(chain.client, chain.usdc_address, SELLER.address) == 1_000
 
@@ -125,4 +135,4 @@ async def test_wallet_that_is_there_already_needs_no_factory(sqlite_room, chain,
     await chain.fund_usdc(payment.payer, 1_000)
     deployment = plan_settlement(payment, REQUIREMENT, [FACTORY]).deployment
     await chain.wait_mined(await chain.send(OTHER, deployment.to, deployment.data))
-    assert await reason(chain, counterfactual) is None
+    assert await reason(chain, counterfactual, contract_wallets=True) is None

@@ -1,5 +1,7 @@
 """What the chain decides: who is refused, what a settlement came to, what the books and receipts say."""
 
+from types import SimpleNamespace
+
 import pytest
 from eth_account import Account as Signer
 from eth_account.messages import encode_typed_data
@@ -106,12 +108,12 @@ async def test_expired_authorization_is_refused(room, monkeypatch):
 
 async def test_unreachable_chain_claims_nothing(room, chain):
     sent = v1()
-    working, room.x402._chain = room.x402._chain, type(chain.client)("http://127.0.0.1:9")
+    working, room.settler.chain = chain, SimpleNamespace(client=type(chain.client)("http://127.0.0.1:9"))
     with pytest.raises(Problem) as unavailable:
         await claim(room, sent)
-    await room.x402._chain.close()
+    await room.settler.chain.client.close()
     assert (unavailable.value.status, unavailable.value.code) == (502, "upstream-unavailable")
-    room.x402._chain = working
+    room.settler.chain = working
     await bought(room, sent)
 
 

@@ -1,6 +1,7 @@
 """Our facilitator as a stranger's server uses it."""
 
 import asyncio
+from decimal import Decimal
 
 import pytest
 
@@ -24,6 +25,7 @@ from tests.services.facilitator.conftest import OPERATORS_TOKEN, SETTLING, opera
 from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.contracts import token_balance
+from tollhouse.payments.x402.settlement import gas
 from tollhouse.payments.x402.settlement.remote import RemoteFacilitator
 from tollhouse.payments.x402.store import Attempts
 from tollhouse.payments.x402.types import Failed, Requirement, Settled
@@ -68,10 +70,11 @@ async def test_payment_is_verified_and_then_settled(chain, client, make, network
 async def test_wallet_that_is_not_there_yet_pays_where_its_factory_is_named(chain, serve):
     payment = from_unmade_wallet()
     await chain.fund_usdc(read(payment).payer, PRICE)
-    async with serve() as gate, operators(gate) as client:
+    wallets = {"x402_contract_wallets": True, "x402_max_gas_usd": Decimal("0.01")}
+    async with serve(**wallets) as gate, operators(gate) as client:
         for path in ("/verify", "/settle"):
             assert "eip6492_factory_not_allowed" in str(await asked(client, path, payment))
-    async with serve(x402_6492_factories=(FACTORY,)) as gate, operators(gate) as client:
+    async with serve(**wallets, x402_6492_factories=(FACTORY,)) as gate, operators(gate) as client:
         assert (await asked(client, "/verify", payment))[1]["isValid"] is True
         assert (await asked(client, "/settle", payment))[1]["success"] is True
     assert await seller_holds(chain) == PRICE
@@ -183,11 +186,13 @@ async def test_two_calls_with_one_payment_are_never_both_told_of_success(chain, 
     assert await seller_holds(chain) == PRICE
 
 
-async def test_payment_that_failed_may_be_settled_later(chain, client, serve):
+async def test_payment_is_not_taken_without_coin_for_gas_and_settled_later(chain, client, monkeypatch):
+    monkeypatch.setattr(gas, "QUOTE_SECONDS", 0.0)
     await chain.request("anvil_setBalance", SETTLING.address, "0x1")
     payment = v1()
-    status, told = await asked(client, "/settle", payment)
-    assert (status, told["success"], told["errorReason"]) == (200, False, "unexpected_settle_error")
+    for path in ("/verify", "/settle"):
+        status, told = await asked(client, path, payment)
+        assert (status, told["code"], told["reason"]) == (503, "payments-unavailable", "gas_reserve")
     await chain.request("anvil_setBalance", SETTLING.address, hex(10**20))
     assert (await asked(client, "/settle", payment))[1]["success"]
 

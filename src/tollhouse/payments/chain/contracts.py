@@ -1,6 +1,6 @@
 """ABI of the contracts used here: ERC-20 and EIP-3009 tokens, contract wallets (EIP-1271, EIP-6492), Multicall3."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Raw, Struct
 
@@ -66,9 +66,6 @@ _CONTRACT_TRANSFER = keccak256(f"transferWithAuthorization({_FIELDS},bytes)".enc
 _AGGREGATE = keccak256(b"aggregate3((address,bool,bytes)[])")[:4]
 _STATE = keccak256(b"authorizationState(address,bytes32)")[:4]
 _ERROR = keccak256(b"Error(string)")[:4]
-IS_VALID_SIGNATURE = keccak256(b"isValidSignature(bytes32,bytes)")[:4]
-"""The function selector of EIP-1271, and the value it returns for a valid signature."""
-
 # The suffix of an EIP-6492 signature, which also says how to deploy the wallet.
 _WRAPPED = bytes.fromhex("6492") * 16
 
@@ -118,11 +115,6 @@ def transfer_with_contract_signature(authorization: TransferWithAuthorization, s
     return _CONTRACT_TRANSFER + head + _number(len(head) + WORD) + _bytes(signature)
 
 
-def is_valid_signature(digest: bytes, signature: bytes) -> bytes:
-    """Call data for `isValidSignature` of a contract wallet (EIP-1271)."""
-    return IS_VALID_SIGNATURE + digest + _number(2 * WORD) + _bytes(signature)
-
-
 def authorization_state(sender: bytes, nonce: bytes) -> bytes:
     """Call data that asks a token whether an authorization nonce was used or cancelled."""
     return _STATE + _address(sender) + nonce
@@ -133,10 +125,11 @@ def balance_of(holder: bytes) -> bytes:
     return call_data("balanceOf(address)", "0x" + holder.hex())
 
 
-def aggregate_calls(calls: Sequence[ContractCall]) -> bytes:
-    """Call data for `aggregate3` of Multicall3: many calls in order, each of which may fail alone."""
+def aggregate_calls(calls: Sequence[ContractCall], *, may_fail: bool = True) -> bytes:
+    """Call data for `aggregate3` of Multicall3: many calls in order, each of which may fail alone, or none may."""
     tuples = [
-        _address(bytes.fromhex(call.to[2:])) + _number(1) + _number(3 * WORD) + _bytes(call.data) for call in calls
+        _address(bytes.fromhex(call.to[2:])) + _number(may_fail) + _number(3 * WORD) + _bytes(call.data)
+        for call in calls
     ]
     offsets, at = [], len(calls) * WORD
     for one in tuples:
@@ -155,12 +148,12 @@ def decode_results(return_data: bytes, count: int) -> list[CallResult]:
     return [CallResult(_word(tail, 0) == 1, _bytes_at(tail, _word(tail, WORD))) for tail in tails]
 
 
-def multicall(calls: Sequence[ContractCall], at: str = LATEST, sender: str | None = None) -> RpcCall:
-    """The RPC call that executes all of `calls` in one `eth_call`, in order, on one block."""
-    return "eth_call", [
-        {"to": MULTICALL3, "data": "0x" + aggregate_calls(calls).hex()} | ({"from": sender} if sender else {}),
-        at,
-    ]
+def multicall(calls: Sequence[ContractCall], at: str = LATEST, transaction: Mapping[str, str] | None = None) -> RpcCall:
+    """The RPC call that executes all of `calls` in one `eth_call`, in order, on one block.
+
+    `transaction` are members of the transaction that it stands for, such as `from` and `gas`.
+    """
+    return "eth_call", [{"to": MULTICALL3, "data": "0x" + aggregate_calls(calls).hex(), **(transaction or {})}, at]
 
 
 def multicall_results(reply: Raw, count: int) -> list[CallResult]:
@@ -177,6 +170,40 @@ def uint256(result: CallResult) -> int:
     if not result.is_success or len(result.return_data) != WORD:
         raise ChainUnavailable("no EIP-3009 token at the address")
     return int.from_bytes(result.return_data)
+
+
+GAS_PRICE_ORACLE = "0x420000000000000000000000000000000000000F"
+"""The contract on rollups of the OP stack (Base, for example) that tells the fee for a transaction's data."""
+MAX_DECIMALS = 36
+_LAYER1_FEE = keccak256(b"getL1Fee(bytes)")[:4]
+
+
+def layer1_fee_call(transaction: bytes) -> ContractCall:
+    """Ask for the fee, in wei, that the chain charges for a transaction's bytes beside its gas."""
+    return ContractCall(GAS_PRICE_ORACLE, _LAYER1_FEE + _number(WORD) + _bytes(transaction))
+
+
+def layer1_fee(result: CallResult) -> int:
+    """Decode the fee; 0 on a chain without that contract."""
+    return uint256(result) if result.is_success and len(result.return_data) == WORD else 0
+
+
+def price_calls(feed: str) -> list[ContractCall]:
+    """Ask a price feed (Chainlink's AggregatorV3Interface) for its newest price and its decimals."""
+    return [ContractCall(feed, call_data("latestRoundData()")), ContractCall(feed, call_data("decimals()"))]
+
+
+def latest_price(results: Sequence[CallResult], oldest: float) -> int | None:
+    """The price in billionths of the feed's unit; None if there is none since `oldest` (seconds since 1970)."""
+    newest, decimals = results
+    if (len(newest.return_data), len(decimals.return_data)) != (5 * WORD, WORD) or not newest.is_success:
+        return None
+    round_id, price, _, updated_at, answered_in = (_word(newest.return_data, WORD * n) for n in range(5))
+    places = uint256(decimals)
+    # A negative price is a number above half the range.
+    if not 0 < price < 1 << 255 or updated_at < oldest or answered_in < round_id or places > MAX_DECIMALS:
+        return None
+    return price * 10**9 // 10**places or None
 
 
 def revert_text(return_data: bytes) -> str:

@@ -68,7 +68,7 @@ class Log(Struct, frozen=True):
 
 
 class Receipt(Struct, frozen=True):
-    """The result of a mined transaction, with its own logs only."""
+    """The result of a mined transaction, with its own logs only. `layer1_fee` (wei) is a rollup's fee for its data."""
 
     tx_hash: str
     block_number: int
@@ -77,6 +77,7 @@ class Receipt(Struct, frozen=True):
     logs: tuple[Log, ...]
     gas_used: int
     effective_gas_price: int
+    layer1_fee: int = 0
 
 
 class Transaction(Struct, frozen=True):
@@ -125,6 +126,7 @@ class _Receipt(Struct, frozen=True, rename="camel"):
     logs: list[_Log]
     gas_used: Quantity
     effective_gas_price: Quantity = "0x0"
+    l1_fee: Quantity | None = None
 
 
 class _Transaction(Struct, frozen=True, rename={"sender": "from", "block_number": "blockNumber"}):
@@ -177,6 +179,7 @@ def receipt(reply: Raw, requested: str) -> Receipt | None:
         tuple(_log(log) for log in decoded.logs),
         int(decoded.gas_used, 16),
         int(decoded.effective_gas_price, 16),
+        int(decoded.l1_fee or "0x0", 16),
     )
     if parsed.tx_hash != requested or not _is_consistent(parsed):
         raise ChainUnavailable("an inconsistent receipt")

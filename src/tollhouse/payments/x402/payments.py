@@ -44,7 +44,6 @@ from tollhouse.payments.x402.verification import (
     authorization_digest,
     check_validity,
     match_requirement,
-    verify_on_chain,
 )
 from tollhouse.storage.database import Database
 
@@ -67,8 +66,7 @@ MAX_ROWS = 50
 class Terms(Struct, frozen=True):
     """How a server is paid: recipient, chain and token. Without `pay_to` it accepts no payment.
 
-    `receipt_key` (32 bytes) signs receipts; empty for none. `factories` are the factories that may deploy a payer's
-    wallet (EIP-6492).
+    `receipt_key` (32 bytes) signs receipts; empty for none.
     """
 
     chain_id: int
@@ -76,7 +74,6 @@ class Terms(Struct, frozen=True):
     pay_to: str = ""
     max_timeout_seconds: int = 60
     receipt_key: bytes = b""
-    factories: tuple[str, ...] = ()
 
 
 class X402:
@@ -86,6 +83,7 @@ class X402:
         self._terms = terms
         self._database = database
         self._chain = chain
+        self._settler = settler
         self._ledger = ledger
         self._leases = Leases(database)
         signer = ReceiptSigner(terms.receipt_key) if terms.receipt_key else None
@@ -110,8 +108,8 @@ class X402:
         """Verify the payment and claim it for one call, before the request is handled.
 
         `fingerprint` identifies the request: the same payment with the same request waits for the response and gets it.
-        Raises Problem `upstream-unavailable` (nothing is claimed), `payment-pending` (send the same payment again),
-        `idempotency-conflict`.
+        Raises Problem `upstream-unavailable` and `payments-unavailable` (nothing is claimed), `payment-pending` (send
+        the same payment again), `idempotency-conflict`.
         """
         requirement = match_requirement(accepts, payment)
         if isinstance(requirement, VerificationFailure):
@@ -229,7 +227,7 @@ class X402:
         payment, requirement = request.payment, request.requirement
         if invalid := check_validity(payment, clock.seconds()):
             return invalid
-        verified = await verify_on_chain(self._chain, payment, requirement, self._terms.factories)
+        verified = await self._settler.verify(payment, requirement)
         if isinstance(verified, VerificationFailure):
             return verified
         lease, until = self._leases.new_lease()

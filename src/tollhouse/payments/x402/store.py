@@ -199,14 +199,8 @@ class Attempts:
 
     async def record(self, tx_hash: str, payments: Iterable[tuple[Key, str]]) -> None:
         """Record the payments that a transaction carries, in one write: each key with who requested it."""
-        now = clock.seconds()
-        rows = [
-            {"payer": key[0], "nonce": key[1], "tx_hash": tx_hash, "requested_by": requested_by, "sent_at": now}
-            for key, requested_by in payments
-        ]
-        if rows:
-            async with self._database.writing() as transaction:
-                await transaction.execute(insert(transaction, attempt).on_conflict_do_nothing(), rows)
+        async with self._database.writing() as transaction:
+            await insert_attempts(transaction, tx_hash, payments)
 
     async def hashes(self, key: Key, requested_by: str = THIS_SERVER) -> set[str]:
         """The transactions recorded for a payment and who requested them."""
@@ -240,6 +234,17 @@ class Attempts:
                 row = {"payer": key[0], "nonce": key[1], "tx_hash": tx_hash, "requested_by": THIS_SERVER}
                 sent = insert(transaction, attempt).values(**row, sent_at=clock.seconds())
                 await transaction.execute(sent.on_conflict_do_nothing())
+
+
+async def insert_attempts(transaction: Transaction, tx_hash: str, payments: Iterable[tuple[Key, str]]) -> None:
+    """Record the payments that a transaction carries: each key with who requested it."""
+    now = clock.seconds()
+    rows = [
+        {"payer": key[0], "nonce": key[1], "tx_hash": tx_hash, "requested_by": requested_by, "sent_at": now}
+        for key, requested_by in payments
+    ]
+    if rows:
+        await transaction.execute(insert(transaction, attempt).on_conflict_do_nothing(), rows)
 
 
 async def _open_request(connection: AsyncConnection, key: Key) -> SettleRequest | None:

@@ -128,6 +128,13 @@ class VerificationFailure(Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
 
 
+class Verified(Struct, frozen=True):
+    """The chain would execute the transfer, as of that block. `code_hash` is set if the payer has code."""
+
+    block_number: int
+    code_hash: str | None = None
+
+
 class Settled(Struct, frozen=True):
     """The transfer is in a block. With `receipt` the node need not be queried again."""
 
@@ -151,6 +158,12 @@ class Unknown(Struct, frozen=True):
 
 class Settler(Protocol):
     """Settles authorizations on the chain: the built-in facilitator, or a remote one."""
+
+    async def verify(self, payment: Payment, requirement: Requirement) -> Verified | VerificationFailure:
+        """Whether it would settle the payment now: the payer's authorization, and what settling costs.
+
+        Raises Problem `payments-unavailable` (gas costs too much), `upstream-unavailable`, `storage-unavailable`.
+        """
 
     async def settle(self, payment: Payment, requirement: Requirement) -> Settled | Failed | Unknown:
         """Settle a verified payment, and return its outcome once it is in a block.
@@ -177,7 +190,11 @@ class InvalidReason:
     INVALID_SIGNATURE = "invalid_exact_evm_payload_signature"
     INVALID_STATE = "invalid_transaction_state"
     INVALID_VERSION = "invalid_x402_version"
+    CONTRACT_WALLET = "contract_wallet_not_allowed"
     FACTORY_NOT_ALLOWED = "eip6492_factory_not_allowed"
+    GAS_LIMIT = "gas_limit_exceeded"
+    PAYER_REFUSED = "payer_refused"
+    WALLET_CODE_REFUSED = "wallet_code_refused"
     NONCE_USED = "invalid_exact_evm_nonce_already_used"
     RECIPIENT_MISMATCH = "invalid_exact_evm_payload_recipient_mismatch"
     TRANSACTION_FAILED = "transaction_failed"
@@ -195,6 +212,12 @@ _DETAILS = {
     InvalidReason.INVALID_NETWORK: "The payment is for another network than the one required.",
     InvalidReason.INVALID_REQUIREMENTS: "`accepted` is none of the offered payment requirements.",
     InvalidReason.INVALID_SIGNATURE: "The signature is not the payer's for this token on this network.",
+    InvalidReason.CONTRACT_WALLET: "This server takes payments signed by a key only. Contract wallets, and keys with "
+    "delegated code (EIP-7702), are accepted where the operator sets `x402_contract_wallets`.",
+    InvalidReason.GAS_LIMIT: "The payer's wallet uses more gas than this server pays for one payment.",
+    InvalidReason.PAYER_REFUSED: "A transaction for this payer failed. Nothing is sent for it for at least a day.",
+    InvalidReason.WALLET_CODE_REFUSED: "A transaction for a wallet with the same code failed. Nothing is sent for "
+    "such wallets for at least a day.",
     InvalidReason.INVALID_STATE: "The token contract rejects this authorization.",
     InvalidReason.FACTORY_NOT_ALLOWED: "This server does not allow the factory that would deploy the payer's wallet.",
     InvalidReason.NONCE_USED: "This authorization was used before. Sign a new one with a random nonce.",

@@ -16,7 +16,6 @@ from tollhouse.http.terms import FREE, Terms
 from tollhouse.logs import logger
 from tollhouse.metering.address_budget import count_or_refuse
 from tollhouse.metering.meter import Meter, Reservation, Windows
-from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
 from tollhouse.payments.x402.settlement.remote import IDEMPOTENT_SETTLE, Kind
@@ -29,7 +28,7 @@ from tollhouse.payments.x402.types import (
     VerificationFailure,
     verification_failure,
 )
-from tollhouse.payments.x402.verification import check_validity, match_requirement, verify_on_chain
+from tollhouse.payments.x402.verification import check_validity, match_requirement
 from tollhouse.services.facilitator.types import (
     SETTLE_ERROR,
     SETTLEMENT_PENDING,
@@ -112,15 +111,10 @@ SUPPORTED: dict[str, Any] = {
 
 
 class SettlementConfig(Struct, frozen=True):
-    """What the operator settles: `settled` is the chain and token, without amount and recipient.
+    """What the operator settles: `settled` is the chain and token, without amount and recipient."""
 
-    `factories` may deploy a payer's wallet (EIP-6492).
-    """
-
-    chain: ChainClient
     settler: BuiltInFacilitator
     settled: Requirement
-    factories: tuple[str, ...]
 
 
 class FacilitatorEndpoints:
@@ -281,7 +275,7 @@ async def _refusal(config: SettlementConfig, parsed: PaymentRequest) -> Verifica
         return chosen
     if untimely := check_validity(parsed.payment, clock.seconds()):
         return untimely
-    verified = await verify_on_chain(config.chain, parsed.payment, parsed.requirement, config.factories)
+    verified = await config.settler.verify(parsed.payment, parsed.requirement)
     return verified if isinstance(verified, VerificationFailure) else None
 
 

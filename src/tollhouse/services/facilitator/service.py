@@ -8,7 +8,6 @@ from tollhouse.admission.context import AppContext
 from tollhouse.config.settings import Settings
 from tollhouse.evm.address import parse_address
 from tollhouse.http.service import Service
-from tollhouse.payments.pay_per_request import wallet_factories
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
 from tollhouse.payments.x402.types import TOKEN_NAME, TOKEN_NAMES, Requirement
 from tollhouse.services.facilitator.endpoints import FacilitatorEndpoints, SettlementConfig
@@ -28,10 +27,9 @@ _NOBODY = "0x" + 40 * "0"
 
 async def open_facilitator(context: AppContext) -> Service:
     """The service. Without a built-in settler it settles nothing."""
-    chain, settler = context.per_request.chain, context.per_request.settler
-    config = None
-    if chain is not None and isinstance(settler, BuiltInFacilitator):
-        config = SettlementConfig(chain, settler, _settled_here(context.settings), wallet_factories(context.settings))
+    settler, config = context.per_request.settler, None
+    if isinstance(settler, BuiltInFacilitator):
+        config = SettlementConfig(settler, _settled_here(context.settings))
     return Service(
         name="facilitator",
         title="Tollhouse: x402 facilitator",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Any, Self
@@ -12,8 +13,10 @@ from tollhouse.errors import Problem
 from tollhouse.evm.address import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.replies import ChainRefused
 from tollhouse.payments.x402.outcome import Pending, SettlementOutcome, Unrecoverable, recent_outcome
+from tollhouse.payments.x402.settlement.gas import Gas, GasLimits
 from tollhouse.payments.x402.settlement.submission import FAILED, AccountLock, NotAcceptedError, Preflight, Submission
 from tollhouse.payments.x402.settlement.transaction_monitor import (
     NO_NODE_PAUSE_SECONDS,
@@ -22,15 +25,27 @@ from tollhouse.payments.x402.settlement.transaction_monitor import (
 )
 from tollhouse.payments.x402.settlement.transactions import (
     MAX_PENDING,
+    Fees,
     Outcome,
     PendingPayment,
     TransactionQueue,
     Wallet,
     payment_keys,
+    typical_payment,
 )
 from tollhouse.payments.x402.store import THIS_SERVER, Attempts
-from tollhouse.payments.x402.types import Failed, InvalidReason, Payment, Requirement, Settled, Unknown
-from tollhouse.payments.x402.verification import plan_settlement
+from tollhouse.payments.x402.types import (
+    Failed,
+    InvalidReason,
+    Payment,
+    Requirement,
+    Settled,
+    Unknown,
+    VerificationFailure,
+    Verified,
+)
+from tollhouse.payments.x402.verification import KEYS_ONLY, WalletRules, code_hash, plan_settlement
+from tollhouse.storage.database import Database
 
 log = logger("payments.facilitator")
 
@@ -43,11 +58,12 @@ MAX_USE_LOOKUPS = 5
 
 
 class FacilitatorTerms(Struct, frozen=True):
-    """The chain and the token it settles, and the allowed wallet factories (EIP-6492)."""
+    """The chain and the token it settles, which payers may be contracts, and the limits of what gas may cost."""
 
     chain_id: int
     asset: str
-    factories: tuple[str, ...] = ()
+    gas: GasLimits
+    rules: WalletRules = KEYS_ONLY
 
 
 class BuiltInFacilitator:
@@ -62,20 +78,37 @@ class BuiltInFacilitator:
         wallet: Wallet,
         terms: FacilitatorTerms,
         account_lock: AccountLock,
-        attempts: Attempts,
+        database: Database,
     ) -> None:
         self._chain = chain
-        self._attempts = attempts
+        self._attempts = Attempts(database)
         self._terms = terms
         self._queue = TransactionQueue()
         self.address = wallet.address
         """The account that sends the transactions and pays for their gas."""
-        preflight = Preflight(chain, wallet.address, terms.asset, terms.factories)
+        sample = wallet.sign(terms.chain_id, 0, Fees(1, 1), typical_payment(terms.asset)).raw
+        self._gas = Gas(chain, wallet.address, terms.gas, database, sample)
+        self._preflight = Preflight(chain, wallet.address, terms.asset, terms.rules, self._gas)
         self._submission = Submission(
-            chain, terms.chain_id, wallet, preflight, self._queue, account_lock, attempts, self._start_resolving
+            chain,
+            terms.chain_id,
+            wallet,
+            self._preflight,
+            self._queue,
+            account_lock,
+            self._gas,
+            database,
+            lambda pending: self._start_resolving(pending, self._resolve_used(pending)),
         )
         self._monitor = TransactionMonitor(
-            chain, wallet.address, preflight, self._queue, BlockTicker(), self._submission
+            chain,
+            wallet.address,
+            self._preflight,
+            self._gas,
+            self._queue,
+            BlockTicker(),
+            self._submission,
+            lambda pending: self._start_resolving(pending, self._resolve_failed(pending)),
         )
         self._resolving: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,6 +116,7 @@ class BuiltInFacilitator:
     async def __aenter__(self) -> Self:
         self._spawn(self._run_submission())
         self._spawn(self._run_monitor())
+        self._spawn(self._gas.run())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -93,6 +127,12 @@ class BuiltInFacilitator:
         for pending in list(self._queue.payments.values()):
             slots = [slot for slot in self._queue.slots.values() if pending in slot.payments]
             self._queue.resolve(pending, Unknown(slots[0].latest.signed.hash if slots else None))
+        with suppress(Problem):
+            await self._gas.flush()
+
+    async def verify(self, payment: Payment, requirement: Requirement) -> Verified | VerificationFailure:
+        """See Settler. Prices are at most two seconds old: a request that is refused costs no round trip for them."""
+        return await self._preflight.verify(payment, requirement, await self._gas.admit())
 
     async def settle(
         self, payment: Payment, requirement: Requirement, requested_by: str = THIS_SERVER
@@ -126,7 +166,7 @@ class BuiltInFacilitator:
         return await recent_outcome(self._chain, payment, requirement, has_sent)
 
     def _enqueue(self, payment: Payment, requirement: Requirement, requested_by: str) -> PendingPayment:
-        plan = plan_settlement(payment, requirement, self._terms.factories)
+        plan = plan_settlement(payment, requirement, self._terms.rules.factories)
         outcome = asyncio.get_running_loop().create_future()
         is_isolated = plan.eoa_signature is None
         pending = PendingPayment(payment, requirement, plan, outcome, monotonic(), is_isolated, requested_by)
@@ -148,8 +188,12 @@ class BuiltInFacilitator:
                 log.error("transaction refused by the node", code=refusal.code, error=refusal.message)  # noqa: TRY400
                 for pending in self._unsent(payments):
                     self._queue.resolve(pending, Failed(FAILED))
-            except (Problem, NotAcceptedError):  # the node or the storage, which logged it
-                self._retry(self._unsent(payments))
+            except (Problem, NotAcceptedError) as failure:  # the node or the storage, which logged it
+                if isinstance(failure, Problem) and failure.code == "payments-unavailable":
+                    for pending in self._unsent(payments):
+                        self._queue.resolve(pending, Failed(FAILED))
+                else:
+                    self._retry(self._unsent(payments))
             except Exception:
                 log.exception("payment submission failed", payments=payment_keys(payments))
                 self._retry(self._unsent(payments))
@@ -191,9 +235,53 @@ class BuiltInFacilitator:
                 log.exception("transaction monitor failed")
                 await asyncio.sleep(NO_NODE_PAUSE_SECONDS)
 
-    def _start_resolving(self, pending: PendingPayment) -> None:
+    def _start_resolving(self, pending: PendingPayment, resolving: Coroutine[Any, Any, None]) -> None:
         self._resolving.add(id(pending))
-        self._spawn(self._resolve_used(pending))
+        self._spawn(resolving)
+
+    async def _resolve_failed(self, pending: PendingPayment) -> None:
+        """Resolve a payment whose transaction did not settle it, and refuse its payer from now on.
+
+        Not if somebody else carried the payment out: that is not the payer's doing. A wallet's code is refused too,
+        unless the payer merely spent the money or the authorization elsewhere.
+        """
+        outcome: Outcome = Unknown()
+        subjects: list[str] = []
+        try:
+            result = await self._find_use(pending)
+            outcome = Failed(InvalidReason.TRANSACTION_FAILED) if isinstance(result, Pending) else result
+            if isinstance(result, Pending) or await self._was_used_otherwise(pending):
+                subjects.append(pending.payment.payer)
+            if isinstance(result, Pending):
+                is_poor, code = await self._explain_failure(pending)
+                outcome = Failed(InvalidReason.INSUFFICIENT_FUNDS) if is_poor else outcome
+                subjects += [code_hash(code)] if code and not is_poor else []
+        except Problem:
+            log.warning("failed payment not explained", payer=pending.payment.payer, nonce=pending.payment.nonce)
+            subjects = [pending.payment.payer]
+        finally:
+            self._resolving.discard(id(pending))
+        if subjects:
+            log.warning("payer refused: its transaction failed", subjects=subjects, nonce=pending.payment.nonce)
+            await self._gas.refused.add(subjects)
+        self._queue.resolve(pending, outcome)
+
+    async def _was_used_otherwise(self, pending: PendingPayment) -> bool:
+        """Whether the authorization was cancelled, or used for anything but this payment. Raises as `_find_use`."""
+
+        async def was_by_anybody(_payment: Payment, _requirement: Requirement, _tx_hash: str) -> bool:
+            return True
+
+        outcome = await recent_outcome(self._chain, pending.payment, pending.requirement, was_by_anybody)
+        return isinstance(outcome, Unrecoverable) and outcome.reason == InvalidReason.NONCE_USED
+
+    async def _explain_failure(self, pending: PendingPayment) -> tuple[bool, bytes]:
+        """Whether the payer holds too little for an unused authorization, and its code. Raises ChainUnavailable."""
+        payer = pending.payment.payer
+        balance, code = await asyncio.gather(
+            token_balance(self._chain, self._terms.asset, payer), self._chain.code(payer)
+        )
+        return balance < pending.payment.authorization.value, code
 
     async def _resolve_used(self, pending: PendingPayment) -> None:
         """Resolve a used authorization: settled by us before, or used otherwise."""

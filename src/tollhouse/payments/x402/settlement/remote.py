@@ -16,7 +16,19 @@ from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.x402.outcome import proves_payment, wait_for_outcome
 from tollhouse.payments.x402.store import THIS_SERVER, Attempts, Key, SettleRequest
-from tollhouse.payments.x402.types import EXACT, Failed, InvalidReason, Payment, Requirement, Resource, Settled, Unknown
+from tollhouse.payments.x402.types import (
+    EXACT,
+    Failed,
+    InvalidReason,
+    Payment,
+    Requirement,
+    Resource,
+    Settled,
+    Unknown,
+    VerificationFailure,
+    Verified,
+)
+from tollhouse.payments.x402.verification import KEYS_ONLY, WalletRules, verify_on_chain
 
 # Reasons given before anything was sent, or after a mined transaction that moved nothing: no money will move.
 # Any other reason (`settlement_pending`, `unexpected_settle_error`, a code of its own) proves nothing.
@@ -40,7 +52,7 @@ _Reason = Annotated[str, Meta(max_length=200)]
 _Hash = Annotated[str, Meta(pattern=r"^(0x[0-9a-fA-F]{64})?\Z")]
 
 
-class Verified(Struct, frozen=True, rename="camel"):
+class VerifyReply(Struct, frozen=True, rename="camel"):
     """The response of `/verify`."""
 
     is_valid: bool
@@ -137,11 +149,13 @@ class RemoteFacilitator:
         resource_url: str,
         attempts: Attempts,
         limits: RemoteLimits | None = None,
+        rules: WalletRules = KEYS_ONLY,
     ) -> None:
         self._url = url.rstrip("/")
         self._chain = chain
         self._attempts = attempts
         self._resource_url = resource_url
+        self._rules = rules
         self._limits = limits or RemoteLimits()
         self._client = httpx2.AsyncClient(
             limits=httpx2.Limits(max_connections=self._limits.connections),
@@ -149,6 +163,10 @@ class RemoteFacilitator:
             timeout=self._limits.settle_seconds,
             follow_redirects=False,
         )
+
+    async def verify(self, payment: Payment, requirement: Requirement) -> Verified | VerificationFailure:
+        """See Settler. Asks the chain, not the facilitator, which pays for the gas and knows its own limits."""
+        return await verify_on_chain(self._chain, payment, requirement, self._rules)
 
     async def settle(self, payment: Payment, requirement: Requirement) -> Settled | Failed | Unknown:
         """See Settler. Verifies first: a failure there has certainly moved no money."""
@@ -217,7 +235,7 @@ class RemoteFacilitator:
 
     async def _verify(self, body: bytes) -> Failed | None:
         try:
-            verified = await self._request("POST", "/verify", Verified, self._limits.verify_seconds, body)
+            verified = await self._request("POST", "/verify", VerifyReply, self._limits.verify_seconds, body)
         except NoReplyError as failure:
             log.warning("remote facilitator: verification failed", failure=str(failure))
             return Failed(FAILED)

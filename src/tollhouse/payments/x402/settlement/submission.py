@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Literal
 
@@ -24,9 +25,13 @@ from tollhouse.payments.chain.contracts import (
     uint256,
 )
 from tollhouse.payments.chain.replies import ChainRefused, ChainUnavailable
+from tollhouse.payments.x402.settlement.gas import (
+    Gas,
+    limited_fees,
+    max_gas,
+    payments_unavailable,
+)
 from tollhouse.payments.x402.settlement.transactions import (
-    FEE_HISTORY_BLOCKS,
-    PERCENTILE,
     Attempt,
     Fees,
     GasLimitExceededError,
@@ -37,13 +42,23 @@ from tollhouse.payments.x402.settlement.transactions import (
     Wallet,
     batch_call,
     bump_fees,
+    call_frame,
     cancel_transaction,
-    fee_quote,
+    classify_rpc_error,
     single_call,
 )
-from tollhouse.payments.x402.store import Attempts
-from tollhouse.payments.x402.types import Failed, InvalidReason, VerificationFailure
-from tollhouse.payments.x402.verification import verify_on_chain
+from tollhouse.payments.x402.store import insert_attempts
+from tollhouse.payments.x402.types import (
+    Failed,
+    InvalidReason,
+    Payment,
+    Requirement,
+    VerificationFailure,
+    Verified,
+    verification_failure,
+)
+from tollhouse.payments.x402.verification import WalletRules, verify_on_chain
+from tollhouse.storage.database import Database
 
 Verdict = Failed | Literal["ready", "isolate", "already_used", "in_mempool", "insufficient_pending"]
 """`isolate`: send without other payments. `already_used`: the authorization was used. `in_mempool`: a pending
@@ -56,10 +71,9 @@ NO_PENDING_SECONDS = 60.0
 
 
 class SimulationResult(Struct, frozen=True):
-    """The account's next nonce, the fees, and a verdict for each payment, in order."""
+    """The account's next nonce, and a verdict for each payment, in order."""
 
     nonce: int
-    fees: Fees
     verdicts: list[Verdict]
 
 
@@ -71,7 +85,6 @@ class _ChainState(Struct, frozen=True):
     """
 
     nonce: int
-    fees: Fees
     results: list[CallResult]
     has_code: set[str]
     in_mempool: list[bool]
@@ -80,22 +93,37 @@ class _ChainState(Struct, frozen=True):
 class Preflight:
     """Simulates payments in one token, sent from one account. Every method raises ChainUnavailable."""
 
-    def __init__(self, chain: ChainClient, account: str, asset: str, factories: Sequence[str] = ()) -> None:
+    def __init__(self, chain: ChainClient, account: str, asset: str, rules: WalletRules, gas: Gas) -> None:
         self._chain = chain
         self._account = account
         self._asset = asset
-        self._factories = factories
+        self._rules = rules
+        self._gas = gas
         self._skip_pending_until = 0.0
 
+    async def verify(self, payment: Payment, requirement: Requirement, fees: Fees) -> Verified | VerificationFailure:
+        """Whether the payment would be settled by a transaction of this account with these fees."""
+        if self._gas.refused.has(payment.payer):
+            return verification_failure(InvalidReason.PAYER_REFUSED, payment.version)
+        gas = self._gas.verification_gas(fees, with_deployment=bool(self._rules.factories))
+        frame = call_frame(self._account, fees, gas)
+        verified = await verify_on_chain(self._chain, payment, requirement, self._rules, frame)
+        if isinstance(verified, Verified) and verified.code_hash and self._gas.refused.has(verified.code_hash):
+            return verification_failure(InvalidReason.WALLET_CODE_REFUSED, payment.version)
+        return verified
+
     async def simulate(
-        self, payments: Sequence[PendingPayment], pending_outflows: Mapping[str, int]
+        self, payments: Sequence[PendingPayment], pending_outflows: Mapping[str, int], fees: Fees
     ) -> SimulationResult:
-        """Simulate one isolated payment, or several. `pending_outflows` are the payers' unmined payments."""
+        """Simulate one isolated payment, or several. `pending_outflows` are the payers' unmined payments.
+
+        The fees matter for isolated ones only: in the others no code of a payer runs.
+        """
         if not payments[0].is_isolated:
             return await self._simulate_batch(payments, pending_outflows)
         payment = payments[0].payment
         verified, balance, seen = await asyncio.gather(
-            verify_on_chain(self._chain, payment, payments[0].requirement, self._factories),
+            self.verify(payment, payments[0].requirement, fees),
             token_balance(self._chain, self._asset, payment.payer),
             self._fetch_state(payments, []),
         )
@@ -108,17 +136,13 @@ class Preflight:
         )
         if verdict == "ready" and isinstance(verified, VerificationFailure):
             verdict = Failed(verified.reason)
-        return SimulationResult(seen.nonce, seen.fees, [verdict])
+        return SimulationResult(seen.nonce, [verdict])
 
-    async def quote(self) -> Fees:
-        """The fees to offer now."""
-        return fee_quote(await self._chain.fee_history(FEE_HISTORY_BLOCKS, [PERCENTILE]))
-
-    async def still_valid(self, payments: Sequence[PendingPayment]) -> list[PendingPayment]:
+    async def still_valid(self, payments: Sequence[PendingPayment], fees: Fees) -> list[PendingPayment]:
         """The payments of a transaction that would succeed if it were replaced now."""
         if len(payments) == 1 and payments[0].is_isolated:
             pending = payments[0]
-            verified = await verify_on_chain(self._chain, pending.payment, pending.requirement, self._factories)
+            verified = await self.verify(pending.payment, pending.requirement, fees)
             return [] if isinstance(verified, VerificationFailure) else [pending]
         seen = await self._fetch_state(payments, [pending.plan.transfer for pending in payments])
         return [pending for pending, outcome in zip(payments, seen.results, strict=True) if outcome.is_success]
@@ -143,13 +167,15 @@ class Preflight:
                 is_covered=not owed or remaining[payer] >= owed + value,
                 valid_before=pending.payment.authorization.valid_before,
             )
+            if verdict == "ready" and self._gas.refused.has(payer):
+                verdict = Failed(InvalidReason.PAYER_REFUSED)
             if verdict == "ready" and (not transfer.is_success or payer in seen.has_code):
                 # A payer with code may do anything in a shared transaction, and make other payments fail.
                 verdict = "isolate"
             if verdict == "ready":
                 remaining[payer] -= value
             verdicts.append(verdict)
-        return SimulationResult(seen.nonce, seen.fees, verdicts)
+        return SimulationResult(seen.nonce, verdicts)
 
     async def _fetch_state(
         self, payments: Sequence[PendingPayment], calls: Sequence[ContractCall], payers: Sequence[str] = ()
@@ -171,18 +197,16 @@ class Preflight:
         raw = await self._chain.rpc.batch(
             [
                 ("eth_getTransactionCount", [self._account, PENDING]),
-                ("eth_feeHistory", [hex(FEE_HISTORY_BLOCKS), LATEST, [PERCENTILE]]),
-                multicall(calls, LATEST, self._account),
+                multicall(calls, LATEST, {"from": self._account}),
                 *(("eth_getCode", [payer, LATEST]) for payer in payers),
                 *mempool_calls,
             ]
         )
-        has_code = {payer for payer, code in zip(payers, raw[3:], strict=False) if replies.hex_bytes(code)}
+        has_code = {payer for payer, code in zip(payers, raw[2:], strict=False) if replies.hex_bytes(code)}
         uses = multicall_results(raw[-1], count) if mempool_calls else []
         return _ChainState(
             replies.quantity(raw[0]),
-            fee_quote(replies.fee_history(raw[1])),
-            multicall_results(raw[2], len(calls)),
+            multicall_results(raw[1], len(calls)),
             has_code,
             [any(use.return_data) for use in uses] or [False] * count,
         )
@@ -204,30 +228,6 @@ def _states(payments: Sequence[PendingPayment]) -> list[ContractCall]:
         for pending in payments
         for paid in [pending.payment.authorization]
     ]
-
-
-RpcErrorKind = Literal["known", "nonce_taken", "nonce_used", "underpriced", "other"]
-
-_MESSAGES: dict[str, RpcErrorKind] = {
-    "already known": "known",
-    "already imported": "known",
-    "known transaction": "known",
-    "replacement": "nonce_taken",
-    "nonce too low": "nonce_used",
-    "underpriced": "underpriced",
-    "less than block base fee": "underpriced",
-    "fee too low": "underpriced",
-}
-
-
-def classify_rpc_error(refusal: ChainRefused) -> RpcErrorKind:
-    """Classify why a node refuses a transaction. Nodes agree on the messages, not on the codes.
-
-    `known`: the node has it already. `nonce_taken`: another transaction is pending under the nonce. `nonce_used`: the
-    nonce is used. `underpriced`: offer higher fees.
-    """
-    message = refusal.message.lower()
-    return next((kind for words, kind in _MESSAGES.items() if words in message), "other")
 
 
 log = logger("payments.facilitator")
@@ -257,7 +257,8 @@ class Submission:
     preflight: Preflight
     queue: TransactionQueue
     account_lock: AccountLock
-    attempts: Attempts
+    gas: Gas
+    database: Database
     start_resolving: Callable[[PendingPayment], None]
 
     async def submit(self, payments: Sequence[PendingPayment]) -> None:
@@ -265,8 +266,9 @@ class Submission:
 
         Raises ChainUnavailable, ChainRefused, NotAcceptedError and storage problems: then nothing was sent.
         """
+        fees = await self.gas.admit()
         async with self.account_lock():
-            simulation = await self.preflight.simulate(payments, self.queue.pending_outflows())
+            simulation = await self.preflight.simulate(payments, self.queue.pending_outflows(), fees)
             ready = []
             for pending, verdict in zip(payments, simulation.verdicts, strict=True):
                 if verdict == "ready" or (verdict == "in_mempool" and self._was_in_mempool_long(pending)):
@@ -274,23 +276,31 @@ class Submission:
                 else:
                     self._defer(pending, verdict)
             if ready:
-                await self._send(ready, simulation)
+                await self._send(ready, simulation.nonce, fees)
 
     async def fill(self, nonce: int) -> None:
         """Use up a nonce that a process left behind with an unmined transaction. Raises as `submit`."""
+        quote = await self.gas.quote()
+        request = cancel_transaction(self.wallet.address)
+        fees = limited_fees(quote, self.gas.ceiling_wei(quote), request.gas)
+        if fees is None:
+            raise payments_unavailable("gas_price")
         async with self.account_lock():
-            cancelling = SimulationResult(nonce, await self.preflight.quote(), [])
-            request = cancel_transaction(self.wallet.address)
-            await self._send_under_nonce(cancelling, [], request, may_change_nonce=False)
+            await self._send_under_nonce(nonce, fees, [], request, may_change_nonce=False)
 
     async def record_attempt(
         self, nonce: int, fees: Fees, request: TransactionRequest, payments: Sequence[PendingPayment]
-    ) -> Attempt:
-        """Sign a transaction, and record it durably for its payments. Raises Problem `storage-unavailable`."""
+    ) -> tuple[Attempt, int]:
+        """Sign a transaction; store it for its payments, and take its cost from the day's budget.
+
+        The transaction, and its cost in nano-USD. Raises Problem `storage-unavailable`, `payments-unavailable`: nothing
+        may be sent that was not stored.
+        """
         attempt = Attempt(self.wallet.sign(self.chain_id, nonce, fees, request), fees, request)
         carried = [((pending.payment.payer, pending.payment.nonce), pending.requested_by) for pending in payments]
-        await self.attempts.record(attempt.signed.hash, carried)
-        return attempt
+        async with self.database.writing() as transaction:
+            await insert_attempts(transaction, attempt.signed.hash, carried)
+            return attempt, await self.gas.reserve(transaction, attempt, len(payments))
 
     def _defer(self, pending: PendingPayment, verdict: Verdict) -> None:
         now = monotonic()
@@ -307,33 +317,38 @@ class Submission:
         else:
             self.queue.wait(pending, now + WAIT_PAUSE_SECONDS)
 
-    async def _send(self, payments: list[PendingPayment], simulation: SimulationResult) -> None:
+    async def _send(self, payments: list[PendingPayment], nonce: int, fees: Fees) -> None:
         if not payments[0].is_isolated:
-            await self._send_under_nonce(simulation, payments, batch_call(payments))
+            await self._send_under_nonce(nonce, fees, payments, batch_call(payments))
             return
+        quote = await self.gas.quote()
+        fees_for = partial(limited_fees, quote, self.gas.ceiling_wei(quote))
+        most = max_gas(quote, self.gas.ceiling_wei(quote))
         try:
-            request = await single_call(self.chain, self.wallet.address, payments[0])
-        except (ChainRefused, GasLimitExceededError):
+            request, fees = await single_call(self.chain, self.wallet.address, payments[0], fees_for, most)
+        except GasLimitExceededError:
+            self.queue.resolve(payments[0], Failed(InvalidReason.GAS_LIMIT))
+        except ChainRefused:
             # The simulation passed a moment ago: a contract whose result changes.
             self.queue.resolve(payments[0], Failed(InvalidReason.INVALID_STATE))
         else:
-            await self._send_under_nonce(simulation, payments, request)
+            await self._send_under_nonce(nonce, fees, payments, request)
 
     async def _send_under_nonce(
         self,
-        simulation: SimulationResult,
+        nonce: int,
+        fees: Fees,
         payments: list[PendingPayment],
         request: TransactionRequest,
         *,
         may_change_nonce: bool = True,
     ) -> None:
-        nonce, fees = simulation.nonce, simulation.fees
         for _ in range(MAX_SENDS):
             nonce = self.queue.next_free_nonce(nonce) if may_change_nonce else nonce
             if not may_change_nonce and nonce in self.queue.slots:
                 return
-            attempt = await self.record_attempt(nonce, fees, request, payments)
-            slot = NonceSlot(nonce, tuple(payments), [attempt], monotonic())
+            attempt, reserved = await self.record_attempt(nonce, fees, request, payments)
+            slot = NonceSlot(nonce, tuple(payments), [attempt], monotonic(), reserved)
             try:
                 await self._broadcast_first(slot)
             except ChainRefused as refusal:
@@ -363,6 +378,7 @@ class Submission:
         except ChainRefused as refusal:
             if classify_rpc_error(refusal) != "known":
                 del self.queue.slots[slot.nonce]
+                self.gas.release(slot.reserved_nanos)
                 raise
         slot.is_broadcast = True
         failpoints.reach("facilitator.after-send")

@@ -1,15 +1,17 @@
 """Monitor of sent transactions: mined, lost, or to be sent again with higher fees."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 
+from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.payments.chain import replies
 from tollhouse.payments.chain.client import LATEST, ChainClient
 from tollhouse.payments.chain.replies import Block, ChainRefused, ChainUnavailable, Receipt
 from tollhouse.payments.x402.outcome import proves_payment
-from tollhouse.payments.x402.settlement.submission import NotAcceptedError, Preflight, Submission, classify_rpc_error
+from tollhouse.payments.x402.settlement.gas import PAYMENT_GAS, Gas, limited_fees
+from tollhouse.payments.x402.settlement.submission import NotAcceptedError, Preflight, Submission
 from tollhouse.payments.x402.settlement.transactions import (
     Attempt,
     NonceSlot,
@@ -17,10 +19,11 @@ from tollhouse.payments.x402.settlement.transactions import (
     TransactionQueue,
     batch_call,
     cancel_transaction,
+    classify_rpc_error,
     replacement_fees,
     transaction_hashes,
 )
-from tollhouse.payments.x402.types import Failed, InvalidReason, Settled
+from tollhouse.payments.x402.types import Settled
 
 MIN_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS = 0.2, 15.0
 EARLY_SHARE = 0.05
@@ -70,7 +73,6 @@ MAX_SKIPPED_BLOCKS = 3
 LOST_SECONDS = 4.0
 """How long a nonce must be used without a receipt of ours: the nodes of one provider differ for a while."""
 ORPHAN_SECONDS = 12.0
-MAX_FAILED_ATTEMPTS = 3
 WAKE_BATCH = 10
 """So many callers wake before others have a turn on the event loop: each has work to do then."""
 NO_NODE_PAUSE_SECONDS = 0.5
@@ -84,13 +86,17 @@ class TransactionMonitor:
         chain: ChainClient,
         account: str,
         preflight: Preflight,
+        gas: Gas,
         queue: TransactionQueue,
         ticker: BlockTicker,
         submission: Submission,
+        start_resolving_failed: Callable[[PendingPayment], None],
     ) -> None:
         self._chain = chain
         self._account = account
         self._preflight = preflight
+        self._gas = gas
+        self._start_resolving_failed = start_resolving_failed
         self._queue = queue
         self._ticker = ticker
         self._submission = submission
@@ -150,24 +156,17 @@ class TransactionMonitor:
     async def _conclude(self, slot: NonceSlot, receipt: Receipt) -> None:
         """One of the slot's transactions was mined, so the others never will be."""
         self._queue.clear(slot)
+        self._gas.spend(slot.reserved_nanos, receipt)
         for number, pending in enumerate(slot.payments, 1):
             payment = pending.payment
             if proves_payment(receipt, payment, pending.requirement):
                 settled = Settled(receipt.tx_hash, payment.payer, receipt.block_number, receipt)
                 self._queue.resolve(pending, settled)
             else:
-                self._requeue(pending)
+                # It was used elsewhere, funds were missing, or a wallet's code did something else than before.
+                self._start_resolving_failed(pending)
             if number % WAKE_BATCH == 0:
                 await asyncio.sleep(0)
-
-    def _requeue(self, pending: PendingPayment) -> None:
-        """The mined transaction did not settle the payment: it was used elsewhere, or funds were missing."""
-        pending.failed_attempts += 1
-        pending.is_isolated = True
-        if pending.failed_attempts < MAX_FAILED_ATTEMPTS:
-            self._queue.wait(pending)
-        else:
-            self._queue.resolve(pending, Failed(InvalidReason.TRANSACTION_FAILED))
 
     def _handle_used_nonce(self, slot: NonceSlot) -> None:
         """The nonce was used by a transaction that is not one of the slot's."""
@@ -194,16 +193,22 @@ class TransactionMonitor:
     async def _replace(self, slot: NonceSlot, block: Block) -> None:
         """Send with higher fees, and without the payments that would fail now."""
         slot.first_polled_block = block.number
-        fees = replacement_fees(slot.latest.fees, await self._preflight.quote())
-        if fees is None:
-            await self._broadcast(slot, slot.latest)
-            return
-        valid = await self._preflight.still_valid(slot.payments) if slot.payments else []
+        quote = await self._gas.quote()
+        valid = await self._preflight.still_valid(slot.payments, slot.latest.fees) if slot.payments else []
         if len(valid) == len(slot.payments):
             request = slot.attempts[0].request
         else:
             request = batch_call(valid) if valid else cancel_transaction(self._account)
-        attempt = await self._submission.record_attempt(slot.nonce, fees, request, valid)
+        gas = PAYMENT_GAS if valid and not valid[0].is_isolated else request.gas
+        current = limited_fees(quote, self._gas.ceiling_wei(quote), gas)
+        fees = current and replacement_fees(slot.latest.fees, current, self._gas.highest_fee(quote, gas))
+        if fees is None:
+            await self._broadcast(slot, slot.latest)
+            return
+        attempt, reserved = await self._submission.record_attempt(slot.nonce, fees, request, valid)
+        # Only one of the slot's transactions is mined.
+        self._gas.release(slot.reserved_nanos)
+        slot.reserved_nanos = reserved
         # Before it is sent: it may be mined even if the node does not reply.
         slot.attempts.append(attempt)
         log.info("transaction replaced with higher fees", nonce=slot.nonce, max_fee=fees.max_fee, payments=len(valid))
@@ -238,5 +243,5 @@ class TransactionMonitor:
             log.warning("orphaned nonce", nonce=count)
             try:
                 await self._submission.fill(count)
-            except (ChainRefused, NotAcceptedError) as failure:
+            except (ChainRefused, NotAcceptedError, Problem) as failure:
                 log.warning("orphaned nonce not filled", nonce=count, cause=type(failure).__name__)

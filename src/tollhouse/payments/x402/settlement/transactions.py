@@ -3,17 +3,25 @@
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median_low
+from typing import Literal
 
 from msgspec import Struct, field
 
 from tollhouse.evm.address import checksummed
 from tollhouse.evm.keccak import keccak256
 from tollhouse.evm.signature import address_of, parse_private_key
-from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.contracts import MULTICALL3, ContractCall, aggregate_calls
-from tollhouse.payments.chain.replies import FeeHistory
+from tollhouse.evm.typed_data import TransferWithAuthorization
+from tollhouse.payments.chain.client import LATEST, ChainClient
+from tollhouse.payments.chain.contracts import (
+    MULTICALL3,
+    ContractCall,
+    aggregate_calls,
+    multicall_results,
+    transfer_with_contract_signature,
+)
+from tollhouse.payments.chain.replies import ChainRefused, FeeHistory
 from tollhouse.payments.x402.store import THIS_SERVER
 from tollhouse.payments.x402.types import Failed, Payment, Requirement, Settled, Unknown
 from tollhouse.payments.x402.verification import SettlementPlan
@@ -116,11 +124,11 @@ def bump_fees(fees: Fees) -> Fees:
     return Fees(fees.max_fee * 9 // 8 + 1, fees.tip * 9 // 8 + 1)
 
 
-def replacement_fees(old: Fees, quote: Fees) -> Fees | None:
-    """The fees of a replacement; None if they would be absurdly higher than the current quote."""
+def replacement_fees(old: Fees, quote: Fees, highest: int) -> Fees | None:
+    """The fees of a replacement; None if they would be above `highest`, or absurdly above the current quote."""
     more = bump_fees(old)
     offered = Fees(max(more.max_fee, quote.max_fee), max(more.tip, quote.tip))
-    return offered if offered.max_fee <= MAX_QUOTE_FACTOR * quote.max_fee else None
+    return offered if offered.max_fee <= min(highest, MAX_QUOTE_FACTOR * quote.max_fee) else None
 
 
 MAX_BATCH = 100
@@ -148,7 +156,6 @@ class PendingPayment(Struct, eq=False):
     is_isolated: bool
     requested_by: str = THIS_SERVER
     not_before: float = 0.0
-    failed_attempts: int = 0
     in_mempool_since: float | None = None
 
     @property
@@ -174,13 +181,15 @@ class NonceSlot(Struct, eq=False):
     """A nonce in use, the transactions sent under it, and the payments they carry.
 
     `first_polled_block` is the height of the first poll for its latest attempt. `is_broadcast`: the first broadcast is
-    over and was not refused. `is_uncertain`: it is unknown whether the node has it.
+    over and was not refused. `is_uncertain`: it is unknown whether the node has it. `reserved_nanos` is what was taken
+    from the day's budget for gas.
     """
 
     nonce: int
     payments: tuple[PendingPayment, ...]
     attempts: list[Attempt]
     last_broadcast_at: float
+    reserved_nanos: int = 0
     first_polled_block: int | None = None
     is_broadcast: bool = False
     is_uncertain: bool = False
@@ -278,7 +287,8 @@ CANCEL_GAS = 21_000
 FIRST_GAS, EACH_GAS = 60_000, 90_000
 """USDC's transfer for an EOA uses at most 65,000 gas, 42,500 in a batch. Unused gas costs nothing."""
 MAX_SINGLE_GAS = 500_000
-"""The most that a contract wallet may use."""
+"""The most that a contract wallet may use, whatever it costs."""
+MAX_ESTIMATE_GAS = 2_000_000
 AROUND_GAS = 30_000
 """What Multicall3 uses for one call, including the 64th of the gas that it must keep back (EIP-150)."""
 DEPLOYMENT_GAS = 1_500_000
@@ -300,18 +310,51 @@ def batch_call(payments: Sequence[PendingPayment]) -> TransactionRequest:
     return _batch([pending.plan.transfer for pending in payments], FIRST_GAS + EACH_GAS * len(payments))
 
 
-async def single_call(chain: ChainClient, account: str, pending: PendingPayment) -> TransactionRequest:
-    """The payment from a contract wallet, after its deployment where needed.
+def call_frame(account: str, fees: Fees, gas: int) -> dict[str, str]:
+    """The members of a transaction that a contract can see, for a call that simulates it."""
+    return {
+        "from": account,
+        "gas": hex(gas),
+        "maxFeePerGas": hex(fees.max_fee),
+        "maxPriorityFeePerGas": hex(fees.tip),
+    }
 
-    Raises ChainUnavailable, ChainRefused if it would revert, GasLimitExceededError.
+
+async def single_call(
+    chain: ChainClient, account: str, pending: PendingPayment, fees_for: Callable[[int], Fees | None], max_gas: int
+) -> tuple[TransactionRequest, Fees]:
+    """The payment from a contract wallet, after its deployment where needed, with at most `max_gas`.
+
+    It is simulated with exactly the sender, data, fees and gas limit that it is sent with; `fees_for` tells the fees
+    for a gas limit. Raises ChainUnavailable, ChainRefused if it would fail, GasLimitExceededError.
     """
     transfer, deployment = pending.plan.transfer, pending.plan.deployment
-    if deployment is not None:
-        return _batch([deployment, transfer], DEPLOYMENT_GAS)
-    used = await chain.estimate_gas({"from": account, "to": transfer.to, "data": "0x" + transfer.data.hex()})
-    if used > MAX_SINGLE_GAS:
-        raise GasLimitExceededError(f"{used} gas")
-    return _batch([transfer], min(used * 5 // 4, MAX_SINGLE_GAS) + AROUND_GAS)
+    calls = [transfer] if deployment is None else [deployment, transfer]
+    most = min(max_gas, MAX_SINGLE_GAS if deployment is None else DEPLOYMENT_GAS)
+    fees = fees_for(most)
+    if fees is None:
+        raise GasLimitExceededError
+    used = await chain.estimate_gas(
+        call_frame(account, fees, MAX_ESTIMATE_GAS)
+        | {"to": MULTICALL3, "data": "0x" + aggregate_calls(calls, may_fail=False).hex()}
+    )
+    request = _batch(calls, min(used * 5 // 4 + AROUND_GAS, most))
+    fees = fees_for(request.gas)
+    if used > most or fees is None:
+        raise GasLimitExceededError
+    transaction = {"to": request.to, "data": "0x" + request.data.hex(), **call_frame(account, fees, request.gas)}
+    [reply] = await chain.rpc.batch([("eth_call", [transaction, LATEST])])
+    if not multicall_results(reply, len(calls))[-1].is_success:
+        raise GasLimitExceededError
+    return request, fees
+
+
+def typical_payment(asset: str) -> TransactionRequest:
+    """A transaction with one payment, as many bytes long and as hard to compress as a real one."""
+    noise = b"".join(keccak256(bytes([number])) for number in range(6))
+    authorization = TransferWithAuthorization(noise[:20], noise[20:40], 1_000, 0, 2**31, noise[64:96])
+    transfer = transfer_with_contract_signature(authorization, noise[96:161])
+    return _batch([ContractCall(asset, transfer)], FIRST_GAS + EACH_GAS)
 
 
 def cancel_transaction(account: str) -> TransactionRequest:
@@ -326,3 +369,27 @@ def _batch(calls: list[ContractCall], gas: int) -> TransactionRequest:
     each would take it for its own.
     """
     return TransactionRequest(MULTICALL3, aggregate_calls(calls) + secrets.token_bytes(UNIQUE_BYTES), gas)
+
+
+RpcErrorKind = Literal["known", "nonce_taken", "nonce_used", "underpriced", "other"]
+
+_MESSAGES: dict[str, RpcErrorKind] = {
+    "already known": "known",
+    "already imported": "known",
+    "known transaction": "known",
+    "replacement": "nonce_taken",
+    "nonce too low": "nonce_used",
+    "underpriced": "underpriced",
+    "less than block base fee": "underpriced",
+    "fee too low": "underpriced",
+}
+
+
+def classify_rpc_error(refusal: ChainRefused) -> RpcErrorKind:
+    """Classify why a node refuses a transaction. Nodes agree on the messages, not on the codes.
+
+    `known`: the node has it already. `nonce_taken`: another transaction is pending under the nonce. `nonce_used`: the
+    nonce is used. `underpriced`: offer higher fees.
+    """
+    message = refusal.message.lower()
+    return next((kind for words, kind in _MESSAGES.items() if words in message), "other")
