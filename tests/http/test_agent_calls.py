@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import secrets
+import socket
 
 import pytest
 from eth_account import Account
@@ -78,11 +79,11 @@ class House:
             return await client.request(method, f"/mounted{path}", headers=headers or signed(path), **sent)
 
 
-@pytest.fixture
-async def house(database_url, tmp_path):
+@contextlib.asynccontextmanager
+async def serving(database_url, folder, **values: object):
     desk = Desk()
     url = database_url.replace("+aiosqlite", "")
-    settings = Settings(data_dir=str(tmp_path), database_url=url, failed_attempts_per_minute=FAILURES)
+    settings = Settings(data_dir=str(folder), database_url=url, failed_attempts_per_minute=FAILURES, **values)
     async with open_context(settings) as context:
         router = Router()
         router.mount(Service("desk", "Desk", "1", "", desk.operations(), _health, {}), "/mounted")
@@ -90,6 +91,12 @@ async def house(database_url, tmp_path):
         yield House(context, desk, Server(settings, Admission(context), router, {}), agent)
         report = await context.ledger.verify()
         assert report.balanced, report.differences
+
+
+@pytest.fixture
+async def house(database_url, tmp_path):
+    async with serving(database_url, tmp_path) as house:
+        yield house
 
 
 async def _health() -> dict[str, str]:
@@ -369,3 +376,52 @@ async def test_call_broken_off_by_the_server_may_be_sent_again(house):
         await task
     house.desk.hold = None
     assert (await house.call(headers=headers)).status_code == 200
+
+
+async def test_lost_redis_burns_no_nonce(database_url, tmp_path, redis_url):
+    port = int(redis_url.rpartition(":")[2].partition("/")[0])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        own_port = probe.getsockname()[1]
+
+    ends = []
+
+    async def connect(reader, writer) -> None:
+        """A wire to Redis."""
+        ends.append(writer)
+        to_redis = await asyncio.open_connection("127.0.0.1", port)
+        ways = [(reader, to_redis[1]), (to_redis[0], writer)]
+        try:
+            await asyncio.wait([asyncio.create_task(_pipe(*way)) for way in ways], return_when="FIRST_COMPLETED")
+        finally:
+            writer.close()
+            to_redis[1].close()
+
+    url = f"redis://127.0.0.1:{own_port}/{redis_url.rpartition('/')[2]}"
+    async with serving(database_url, tmp_path, redis_url=url) as house:
+        await house.deposit(30 * PRICE)
+        calls = [signed("/page") for _ in range(15)]
+        for headers in calls:
+            assert code_of(await house.call(headers=headers), 503) == "storage-unavailable"
+        house.desk.hold = asyncio.Event()
+        async with await asyncio.start_server(connect, "127.0.0.1", own_port) as wire:
+            waiting = asyncio.create_task(house.call(headers=calls[0]))
+            await house.desk.begun.wait()
+            house.desk.raises = Problem("upstream-unavailable", "No.", upstream="x")
+            wire.close()
+            for end in ends:
+                end.close()
+        house.desk.hold.set()
+        assert (await waiting).status_code == 502  # Redis was lost meanwhile: the count stays, the nonce does not
+        house.desk.hold = house.desk.raises = None
+        async with await asyncio.start_server(connect, "127.0.0.1", own_port):
+            for headers in calls:
+                assert (await house.call(headers=headers)).status_code == 200
+        assert await house.balance() == 15 * PRICE
+
+
+async def _pipe(reader, writer) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()

@@ -9,12 +9,14 @@ import time
 import pytest
 from redis.asyncio import Redis
 
+from tests.waiting import until
+from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.metering.meter import CounterMeter, Windows
+from tollhouse.metering.meter import SECONDS_PER_DAY, CounterMeter, Windows
 from tollhouse.metering.redis_meter import RedisMeter
 from tollhouse.storage import counters_sqlite
-from tollhouse.storage.counters import PostgresCounters
+from tollhouse.storage.counters import PostgresCounters, StoredCounts
 from tollhouse.storage.counters_sqlite import FolderInUseError, MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import open_database
 
@@ -83,6 +85,66 @@ async def test_redis_that_comes_back_counts_on(redis_url):
             await meter.reserve("key_a", FREE)
     assert (await meter.reserve("key_a", FREE)).verdict.day.used in {3, 4}
     await meter.close()
+
+
+@pytest.fixture
+async def open_redis_meter(redis_url, database):
+    """A function that opens a meter over the same Redis and the same database each time."""
+    opened = []
+
+    def open_one() -> RedisMeter:
+        opened.append(RedisMeter(redis_url, StoredCounts(database)))
+        return opened[-1]
+
+    yield open_one
+    for meter in opened:
+        await meter.close()
+
+
+async def is_stored(database, subject, used):
+    today = int(clock.seconds() // SECONDS_PER_DAY)
+    return (subject, today, used) in await StoredCounts(database).since(today)
+
+
+async def test_emptied_redis_is_noticed_and_the_days_counts_come_back(redis_url, database, open_redis_meter):
+    meters = [open_redis_meter() for _ in range(3)]
+    windows = Windows(30, None)
+    for number in range(20):
+        await meters[number % 3].reserve("key_a", windows)
+        await meters[number % 3].reserve(f"key_{number:04}", windows)
+    await until(lambda: is_stored(database, "key_a", 20))
+    async with Redis.from_url(redis_url) as operator:
+        for _ in range(2):
+            await operator.flushdb()
+            assert (await meters[1].peek("key_a", windows)).day.used == 20
+    await meters[0].close()
+    async with Redis.from_url(redis_url) as operator:
+        await operator.flushdb()
+    reserved = await asyncio.gather(*(meters[1 + n % 2].reserve("key_a", windows) for n in range(25)))
+    assert sum(one.verdict.refused_by is None for one in reserved) == 10
+    assert (await open_redis_meter().peek("key_0007", windows)).day.used == 1
+
+
+async def test_redis_that_restarts_with_an_old_dump_gets_the_days_counts_back(redis_url, database, open_redis_meter):
+    meter, windows = open_redis_meter(), Windows(30, None)
+    for _ in range(12):
+        await meter.reserve("key_a", windows)
+    await until(lambda: is_stored(database, "key_a", 12))
+    async with Redis.from_url(redis_url) as operator:
+        key = next(iter(await operator.keys("tollhouse:{key_a}:[0-9]*")))
+        await operator.set(key, 3)  # what an old dump would say; the epoch is in it too
+    meter._run_id, meter._must_check = "the server before", True
+    assert (await meter.reserve("key_a", windows)).verdict.day.used == 13
+
+
+async def test_emptied_redis_counts_nothing_while_the_copies_cannot_be_read(redis_url, closed_port):
+    database = open_database(Settings(database_url=f"postgresql://nobody@127.0.0.1:{closed_port}/nothing"))
+    meter = RedisMeter(redis_url, StoredCounts(database))
+    await refusal(meter)
+    async with Redis.from_url(redis_url) as operator:
+        assert await operator.keys("*") == []
+    await meter.close()
+    await database.close()
 
 
 async def test_postgres_that_is_gone_is_a_problem(closed_port):

@@ -16,7 +16,7 @@ from tollhouse.metering.meter import CounterMeter, Meter
 from tollhouse.payments.deposits.deposits import Deposits, open_deposits
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
 from tollhouse.payments.pay_per_request import PayPerRequest, open_pay_per_request
-from tollhouse.storage.counters import NoCounters, PostgresCounters
+from tollhouse.storage.counters import NoCounters, PostgresCounters, StoredCounts
 from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
@@ -84,7 +84,7 @@ def _meter(settings: Settings, database: Database) -> Meter:
             from tollhouse.metering.redis_meter import RedisMeter
         except ModuleNotFoundError:
             raise SettingError("redis_url: needs the extra: pip install 'tollhouse[redis]'") from None
-        return RedisMeter(settings.redis_url)
+        return RedisMeter(settings.redis_url, StoredCounts(database))
     if not database.is_sqlite:
         return CounterMeter(PostgresCounters(database))
     folder = Path(settings.data_dir)

@@ -1,6 +1,7 @@
 """The ASGI application: one request in, one response out; start-up, shutdown, metrics and request logs."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -100,17 +101,21 @@ class Server:
         begun = perf_counter()
         request = HttpRequest(scope, receive)
         route: Route | None = None
+        host = request.header(b"host").partition(":")[0].lower() if self._hosts else ""
+        router = self._operator_router if is_for_operator else self._hosts.get(host, self._router)
         try:
             check_host(request)
             check_head(request)
-            host = request.header(b"host").partition(":")[0].lower() if self._hosts else ""
-            router = self._operator_router if is_for_operator else self._hosts.get(host, self._router)
             if request.method == "OPTIONS":
                 admitted = Admitted(_options(router.routes(request.path), request))
             else:
                 route, parameters = router.find(request)
                 admitted = await self._admission.admit(Call(self._settings, request, route, parameters))
         except Problem as problem:
+            if route is None:
+                # A foreign protocol writes these problems, too, in its own form.
+                with contextlib.suppress(Problem):
+                    route, _ = router.find(request)
             admitted = Admitted(_problem_response(problem, route, request), problem.usage)
         except Exception:
             log.exception("unexpected failure", request_id=request.id, path=request.path)

@@ -4,16 +4,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from tollhouse.http.endpoint import Endpoint
 from tollhouse.http.pages import FrontPageEntry, Page
 
-Health = Callable[[], Awaitable[dict[str, Any]]]
+Health = Callable[[], Awaitable[Struct | dict[str, Any]]]
 Work = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """`health` gives the members of `GET /health`.
+    """`health` gives the response of `GET /health`, and `health_schema` is its type, or a JSON Schema.
 
     `leader_tasks` run in one process of all that share a database, `per_process_tasks` in every process that serves;
     both run until the process ends.
@@ -27,7 +29,7 @@ class Service:
     description: str
     endpoints: Sequence[Endpoint]
     health: Health
-    health_schema: dict[str, Any]
+    health_schema: type[Struct] | dict[str, Any]
     leader_tasks: Sequence[Work] = ()
     per_process_tasks: Sequence[Work] = ()
     tags: dict[str, str] = field(default_factory=dict)

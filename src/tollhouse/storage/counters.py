@@ -1,7 +1,7 @@
 """Usage counters: how often each caller has called today and in the last moments."""
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from sqlalchemy import text
@@ -13,6 +13,12 @@ Result = TypeVar("Result")
 _MAKE = text("INSERT INTO tally VALUES (:subject, 0, 0, :nothing) ON CONFLICT (subject) DO NOTHING")
 _READ = text("SELECT day, used, recent FROM tally WHERE subject = :subject FOR UPDATE")
 _WRITE = text("UPDATE tally SET day = :day, used = :used, recent = :recent WHERE subject = :subject")
+
+_SAVE = text("""INSERT INTO tally VALUES (:subject, :day, :used, :nothing) ON CONFLICT (subject) DO UPDATE SET
+    used = CASE WHEN tally.day = excluded.day AND tally.used > excluded.used THEN tally.used ELSE excluded.used END,
+    day = excluded.day""")
+_SAVED = text("SELECT subject, day, used FROM tally WHERE day >= :day")
+_FORGET = text("DELETE FROM tally WHERE day < :day")
 
 
 class Tally:
@@ -75,3 +81,30 @@ class PostgresCounters:
 
     async def close(self) -> None:
         """Nothing to write."""
+
+
+class StoredCounts:
+    """Copies of the day's counts that are kept elsewhere, such as in Redis, in the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def save(self, counts: Mapping[str, tuple[int, int]]) -> None:
+        """Store (day, used) by subject; of the same day the larger count stays. Raises Problem."""
+        rows = [
+            {"subject": subject, "day": day, "used": used, "nothing": b""}
+            # In one order: two processes that save the same subjects must not wait for each other.
+            for subject, (day, used) in sorted(counts.items())
+        ]
+        async with self._database.writing() as connection:
+            await connection.execute(_SAVE, rows)
+
+    async def since(self, day: int) -> list[tuple[str, int, int]]:
+        """The subject, day and count of every copy of that day (days since 1970) or later. Raises Problem."""
+        async with self._database.reading() as connection:
+            return [(row.subject, row.day, row.used) for row in await connection.execute(_SAVED, {"day": day})]
+
+    async def forget_before(self, day: int) -> None:
+        """Delete the copies of earlier days. Raises Problem."""
+        async with self._database.writing() as connection:
+            await connection.execute(_FORGET, {"day": day})

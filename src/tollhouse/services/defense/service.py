@@ -2,9 +2,9 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import msgspec
+from msgspec import Struct
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
@@ -21,7 +21,7 @@ from tollhouse.services.defense.ingest.fatalities_sync import sync_fatalities
 from tollhouse.services.defense.ingest.feeds_sync import sync_feeds
 from tollhouse.services.defense.ingest.gdelt_sync import sync_gdelt
 from tollhouse.services.defense.ingest.recording import load_recording
-from tollhouse.services.defense.ingest.source_health import list_sources
+from tollhouse.services.defense.ingest.source_health import SourceHealth, list_sources
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.pages import FRONT_PAGE, build_pages
@@ -42,6 +42,19 @@ _TAGS = {
     "analysis": "Counts of events by group",
     "about": "About this service",
 }
+
+
+class Health(Struct, frozen=True):
+    """The response of `GET /health`. `degraded`: a source fails, or a feed is empty.
+
+    `feeds` say what each feed serves and up to when, `sources` when each provider last succeeded and failed.
+    """
+
+    status: Literal["ok", "degraded"]
+    version: str
+    uptime_seconds: int
+    feeds: dict[str, dict[str, Any]]
+    sources: list[SourceHealth]
 
 
 async def open_defense(context: AppContext) -> Service:
@@ -68,7 +81,7 @@ async def open_defense(context: AppContext) -> Service:
             for one in endpoints_of(handlers)
         ],
         health=partial(_health, context, events, news),
-        health_schema=_HEALTH_SCHEMA,
+        health_schema=Health,
         leader_tasks=_leader_tasks(context, publisher),
         per_process_tasks=(events.follow, news.follow),
         tags=_TAGS,
@@ -88,31 +101,9 @@ def _leader_tasks(context: AppContext, publisher: StoryPublisher) -> list[Work]:
     return tasks
 
 
-async def _health(context: AppContext, events: EventsFeed, news: NewsFeeds) -> dict[str, Any]:
+async def _health(context: AppContext, events: EventsFeed, news: NewsFeeds) -> Health:
     facts = events.facts()
     sources = await list_sources(context.database)
     is_degraded = facts["as_of"] is None or any(source.status != "ok" for source in sources)
-    return {
-        "status": "degraded" if is_degraded else "ok",
-        "version": __version__,
-        "uptime_seconds": context.uptime_seconds(),
-        "feeds": {"events": facts, **news.facts()},
-        "sources": msgspec.to_builtins(sources),
-    }
-
-
-_HEALTH_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["status", "version", "uptime_seconds", "feeds", "sources"],
-    "properties": {
-        "status": {"enum": ["ok", "degraded"], "description": "`degraded` when a source fails or a feed is empty"},
-        "version": {"type": "string"},
-        "uptime_seconds": {"type": "integer"},
-        "feeds": {"type": "object", "description": "What each feed serves, and up to when"},
-        "sources": {
-            "type": "array",
-            "description": "Each provider with its last success and last error",
-            "items": {"type": "object"},
-        },
-    },
-}
+    feeds = {"events": facts, **news.facts()}
+    return Health("degraded" if is_degraded else "ok", __version__, context.uptime_seconds(), feeds, sources)

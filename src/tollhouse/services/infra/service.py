@@ -1,7 +1,9 @@
 """The infra service: its supply graph, endpoints and health."""
 
 from functools import partial
-from typing import Any
+from typing import Literal
+
+from msgspec import Struct
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
@@ -31,6 +33,17 @@ _TAGS = {
 }
 
 
+class Health(Struct, frozen=True):
+    """The response of `GET /health`. `revised` is the day of the catalogue's last revision."""
+
+    status: Literal["ok"]
+    version: str
+    uptime_seconds: int
+    company_count: int
+    edge_count: int
+    revised: str
+
+
 async def open_infra(context: AppContext) -> Service:
     """Open the service. Raises CatalogueError if the bundled files are inconsistent."""
     graph = load_supply_graph()
@@ -48,33 +61,13 @@ async def open_infra(context: AppContext) -> Service:
             *endpoints_of(chat),
         ],
         health=partial(_health, context, graph),
-        health_schema=_HEALTH_SCHEMA,
+        health_schema=Health,
         tags=_TAGS,
         pages=PAGES,
         front_page=FRONT_PAGE,
     )
 
 
-async def _health(context: AppContext, graph: SupplyGraph) -> dict[str, Any]:
-    return {
-        "status": "ok",
-        "version": __version__,
-        "uptime_seconds": context.uptime_seconds(),
-        "company_count": len(graph.companies),
-        "edge_count": len(graph.edges),
-        "revised": graph.revised,
-    }
-
-
-_HEALTH_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["status", "version", "uptime_seconds", "company_count", "edge_count", "revised"],
-    "properties": {
-        "status": {"enum": ["ok"]},
-        "version": {"type": "string"},
-        "uptime_seconds": {"type": "integer"},
-        "company_count": {"type": "integer"},
-        "edge_count": {"type": "integer"},
-        "revised": {"type": "string", "description": "The day of the catalogue's last revision"},
-    },
-}
+async def _health(context: AppContext, graph: SupplyGraph) -> Health:
+    counts = len(graph.companies), len(graph.edges)
+    return Health("ok", __version__, context.uptime_seconds(), *counts, graph.revised)

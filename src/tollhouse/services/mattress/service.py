@@ -2,7 +2,9 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+from msgspec import Struct
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
@@ -38,6 +40,16 @@ _TAGS = {
 }
 
 
+class Health(Struct, frozen=True):
+    """The response of `GET /health`. `demo_product_count` counts products that are demonstration data."""
+
+    status: Literal["ok"]
+    product_count: int
+    demo_product_count: int
+    uptime_seconds: int
+    version: str
+
+
 async def open_mattress(context: AppContext) -> Service:
     """Open the service. Loads the demonstration if the catalogue never held a product.
 
@@ -62,7 +74,7 @@ async def open_mattress(context: AppContext) -> Service:
             for one in endpoints_of(handlers, terms=metered)
         ],
         health=partial(_health, context, view),
-        health_schema=_HEALTH_SCHEMA,
+        health_schema=Health,
         per_process_tasks=(catalogue.follow,),
         tags=_TAGS,
         pages=PAGES,
@@ -75,24 +87,6 @@ def open_catalogue(database: Database) -> Catalogue:
     return Catalogue(CATALOGUE, MATTRESSES, database)
 
 
-async def _health(context: AppContext, view: CatalogueView) -> dict[str, Any]:
-    return {
-        "status": "ok",
-        "product_count": len(view.catalogue),
-        "demo_product_count": (await view.counts()).demo_count,
-        "uptime_seconds": context.uptime_seconds(),
-        "version": __version__,
-    }
-
-
-_HEALTH_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["status", "product_count", "demo_product_count", "uptime_seconds", "version"],
-    "properties": {
-        "status": {"enum": ["ok"]},
-        "product_count": {"type": "integer"},
-        "demo_product_count": {"type": "integer", "description": "Products that are demonstration data"},
-        "uptime_seconds": {"type": "integer"},
-        "version": {"type": "string"},
-    },
-}
+async def _health(context: AppContext, view: CatalogueView) -> Health:
+    demo_count = (await view.counts()).demo_count
+    return Health("ok", len(view.catalogue), demo_count, context.uptime_seconds(), __version__)

@@ -3,16 +3,16 @@
 from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-import msgspec
+from msgspec import Struct
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
-from tollhouse.services.studio.document import DocumentSource, StudioCatalogue
+from tollhouse.services.studio.document import DocumentSource, DocumentStatus, StudioCatalogue
 from tollhouse.services.studio.pages import FRONT_PAGE, PAGES
 from tollhouse.services.studio.settings import StudioSettings
 
@@ -23,6 +23,15 @@ path to a first engagement, Block 0. Prices are indicative and are not a quote. 
 payment, books no work and sends nothing."""
 
 _TAGS = {"catalogue": "The studio's document", "about": "This service"}
+
+
+class Health(Struct, frozen=True):
+    """The response of `GET /health`. `degraded`: the newest edit of the document was rejected."""
+
+    status: Literal["ok", "degraded"]
+    version: str
+    uptime_seconds: int
+    document: DocumentStatus
 
 
 async def open_studio(context: AppContext) -> Service:
@@ -37,7 +46,7 @@ async def open_studio(context: AppContext) -> Service:
         description=_DESCRIPTION,
         endpoints=[_catalogue(source)],
         health=partial(_health, context, source),
-        health_schema=_HEALTH_SCHEMA,
+        health_schema=Health,
         per_process_tasks=(source.watch,),
         tags=_TAGS,
         pages=PAGES,
@@ -68,29 +77,6 @@ def _catalogue(source: DocumentSource) -> Endpoint:
     )
 
 
-async def _health(context: AppContext, source: DocumentSource) -> dict[str, Any]:
+async def _health(context: AppContext, source: DocumentSource) -> Health:
     status = source.status()
-    return {
-        "status": "degraded" if status.problem else "ok",
-        "version": __version__,
-        "uptime_seconds": context.uptime_seconds(),
-        "document": msgspec.to_builtins(status),
-    }
-
-
-_HEALTH_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["status", "version", "uptime_seconds", "document"],
-    "properties": {
-        "status": {
-            "enum": ["ok", "degraded"],
-            "description": "`degraded`: the newest edit of the document was rejected",
-        },
-        "version": {"type": "string"},
-        "uptime_seconds": {"type": "integer"},
-        "document": {
-            "type": "object",
-            "description": "The served version, since when, and line and reason of a rejected edit",
-        },
-    },
-}
+    return Health("degraded" if status.problem else "ok", __version__, context.uptime_seconds(), status)

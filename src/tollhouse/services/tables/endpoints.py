@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from tollhouse.catalogue.exports import CSV, NDJSON, csv_rows, ndjson_rows
 from tollhouse.catalogue.items import Item
 from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import JSON, Endpoint, Example, Handler, Request, Response
+from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response, endpoint, endpoints_of
 from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import Terms
 from tollhouse.services.tables.api_types import ResponseTypes, TableQueries, applied_filters
@@ -22,6 +23,9 @@ from tollhouse.services.tables.rows import visible_item
 
 _NO_ITEM = "no-item-yet"
 """The example id of an empty table."""
+
+_endpoint = partial(endpoint, "GET", tag="items", is_tool=True)
+_export_endpoint = partial(endpoint, "GET", tag="exports")
 
 
 class TableEndpoints:
@@ -45,119 +49,90 @@ class TableEndpoints:
                 "schema": {"type": "string", "maxLength": 200},
             }
         }
-        of_items = partial(Endpoint, method="GET", terms=terms, tag="items", is_tool=True)
-        endpoints = [
-            of_items(
-                id="listItems",
-                path="/api/items",
-                summary="List items by filters",
-                description="Text filters compare whole values in any case. A repeated filter matches any of its "
-                "values. Facets are counted as if their own filter were not set.",
-                handler=self.items,
-                query=self._queries.items,
-                responses={JSON: types.page},
-                sample=Example(query={"limit": 5, **counted}),
-            ),
-            of_items(
-                id="searchItems",
-                path="/api/search",
-                summary="Search items by words",
-                description="Words also match with a typing error; every filter of the list works here too.",
-                handler=self.search,
-                query=self._queries.search,
-                responses={JSON: types.search},
-                sample=Example(query={"q": words, "limit": 5}),
-            ),
-            of_items(
-                id="getItem",
-                path="/api/items/{id}",
-                summary="Get one item",
-                handler=self.one,
-                path_parameters=identity,
-                responses={JSON: types.single},
-            ),
-            of_items(
-                id="listSimilarItems",
-                path="/api/items/{id}/similar",
-                summary="List items with a similar title and equal values",
-                handler=self.similar,
-                query=SimilarQuery,
-                path_parameters=identity,
-                responses={JSON: types.similar},
-                sample=Example(query={"limit": 3}),
-            ),
-            of_items(
-                id="suggest",
-                path="/api/suggest",
-                summary="Complete typed words",
-                handler=self.suggest,
-                query=SuggestQuery,
-                responses={JSON: Suggestions},
-                sample=Example(query={"q": words[:3]}),
-            ),
-        ]
-        text = {"type": "string"}
-        files: list[tuple[str, str, str, dict[str, Any], Handler]] = [
-            ("exportCsv", "csv", "CSV", {CSV: text}, self.as_csv),
-            ("exportNdjson", "ndjson", "JSON Lines", {NDJSON: text}, self.as_ndjson),
-            ("exportJson", "json", "one JSON document", {JSON: types.whole}, self.as_json),
-        ]
-        exports = [
-            Endpoint(
-                id=endpoint_id,
-                method="GET",
-                path=f"/api/items.{ending}",
-                summary=f"Download every item as {label}",
-                description="With filters or words, every item that matches them.",
-                handler=handler,
-                terms=terms,
-                query=self._queries.exports[ending],
-                responses=responses,
-                tag="exports",
-            )
-            for endpoint_id, ending, label, responses, handler in files
-        ]
-        return [*endpoints, *(exports if self._declaration.exports else ())]
+        exported = {f"export{ending.capitalize()}": {"query": query} for ending, query in self._queries.exports.items()}
+        own: dict[str, dict[str, Any]] = {
+            "listItems": {
+                "query": self._queries.items,
+                "responses": {JSON: types.page},
+                "sample": Example(query={"limit": 5, **counted}),
+            },
+            "searchItems": {
+                "query": self._queries.search,
+                "responses": {JSON: types.search},
+                "sample": Example(query={"q": words, "limit": 5}),
+            },
+            "getItem": {"path_parameters": identity, "responses": {JSON: types.single}},
+            "listSimilarItems": {"path_parameters": identity, "responses": {JSON: types.similar}},
+            "suggest": {"sample": Example(query={"q": words[:3]})},
+            **exported,
+            "exportJson": {**exported["exportJson"], "responses": {JSON: types.whole}},
+        }
+        endpoints = [replace(one, **own[one.id]) for one in endpoints_of(self, terms=terms)]
+        return [one for one in endpoints if self._declaration.exports or one.tag != "exports"]
 
+    @_endpoint("/api/items", id="listItems")
     async def items(self, request: Request[Any, None]) -> Response:
-        """`GET /api/items`. Raises Problem `invalid-parameter`."""
+        """List items by filters.
+
+        Text filters compare whole values in any case. A repeated filter matches any of its values. Facets are counted
+        as if their own filter were not set.
+        """
         key = ("items", msgspec.json.encode(request.query))
         return await self._responses.get(key, lambda: self._page(request.query))
 
+    @_endpoint("/api/search", id="searchItems")
     async def search(self, request: Request[Any, None]) -> Response:
-        """`GET /api/search`. Raises Problem `invalid-parameter`."""
+        """Search items by words.
+
+        Words also match with a typing error; every filter of the list works here too.
+        """
         key = ("search", msgspec.json.encode(request.query))
         return await self._responses.get(key, lambda: self._page(request.query, request.query.q))
 
+    @_endpoint("/api/items/{id}", id="getItem")
     async def one(self, request: Request[None, None]) -> Response:
-        """`GET /api/items/{id}`. Raises Problem `not-found`."""
+        """Get one item."""
         return json_response({"item": self._visible(self._item(request)), **self._rights})
 
+    @_endpoint("/api/items/{id}/similar", id="listSimilarItems", sample=Example(query={"limit": 3}))
     async def similar(self, request: Request[SimilarQuery, None]) -> Response:
-        """`GET /api/items/{id}/similar`. Raises Problem `not-found`."""
+        """List items with a similar title and equal values."""
         item = self._item(request)
         similar = [self._visible(each) for each in self._catalogue.similar(item["id"], request.query.limit)]
         return json_response({"id": item["id"], "count": len(similar), "items": similar, **self._rights})
 
+    @_endpoint("/api/suggest", id="suggest")
     async def suggest(self, request: Request[SuggestQuery, None]) -> Suggestions:
-        """`GET /api/suggest`."""
+        """Complete typed words."""
         suggestions = self._catalogue.suggest(request.query.q, request.query.limit)
         return Suggestions(request.query.q, len(suggestions), suggestions)
 
+    @_export_endpoint("/api/items.csv", id="exportCsv", responses={CSV: {"type": "string"}})
     async def as_csv(self, request: Request[Any, None]) -> Response:
-        """`GET /api/items.csv`. Raises Problem `invalid-parameter`."""
+        """Download every item as CSV.
+
+        With filters or words, every item that matches them.
+        """
         names = tuple(self._queries.members(request.query))
         schema = self._catalogue.schema
         return await self._file(
             f"{CSV}; charset=utf-8", request, lambda items: b"".join(csv_rows(schema, items, names))
         )
 
+    @_export_endpoint("/api/items.ndjson", id="exportNdjson", responses={NDJSON: {"type": "string"}})
     async def as_ndjson(self, request: Request[Any, None]) -> Response:
-        """`GET /api/items.ndjson`. Raises Problem `invalid-parameter`."""
+        """Download every item as JSON Lines.
+
+        With filters or words, every item that matches them.
+        """
         return await self._file(NDJSON, request, lambda items: b"".join(ndjson_rows(items)))
 
+    @_export_endpoint("/api/items.json", id="exportJson")
     async def as_json(self, request: Request[Any, None]) -> Response:
-        """`GET /api/items.json`. Raises Problem `invalid-parameter`."""
+        """Download every item as one JSON document.
+
+        With filters or words, every item that matches them.
+        """
 
         def encode(items: Iterator[Item]) -> bytes:
             listed = list(items)

@@ -1,9 +1,10 @@
 """A declared table as a service."""
 
 from functools import partial
-from typing import Any
+from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
@@ -19,6 +20,40 @@ from tollhouse.services.tables.pages import build_front_page, build_page
 INTERFACE_VERSION = "1.0.0"
 
 _TAGS = {"items": "Items", "exports": "The whole table", "about": "This service"}
+
+
+class Fault(Struct, frozen=True):
+    """Why the newest edit is not served."""
+
+    seen_at: str
+    reason: str
+
+
+class RefusedLine(Struct, frozen=True):
+    """A row that is refused, and why."""
+
+    line: int
+    reason: str
+
+
+class Health(Struct, frozen=True):
+    """The response of `GET /health`. `degraded`: the newest edit of the table is not served.
+
+    `table` is the table's file, and `loaded_at` when the served edit was loaded. `refused` are the first of the
+    `refused_count` refused rows.
+    """
+
+    status: Literal["ok", "degraded"]
+    item_count: int
+    table: str
+    loaded_at: str | None
+    fault: Fault | None
+    refused_count: int
+    refused: list[RefusedLine]
+    licence: str
+    source: str
+    uptime_seconds: int
+    version: str
 
 
 async def open_table(declaration: Declaration, context: AppContext) -> Service:
@@ -37,7 +72,7 @@ async def open_table(declaration: Declaration, context: AppContext) -> Service:
         description=_description(declaration),
         endpoints=TableEndpoints(declaration, catalogue).endpoints(terms, first.items[0] if first.items else None),
         health=partial(_health, declaration, context, loader, catalogue),
-        health_schema=_HEALTH_SCHEMA,
+        health_schema=Health,
         leader_tasks=(loader.run,),
         per_process_tasks=(catalogue.follow,),
         tags=_TAGS,
@@ -55,50 +90,18 @@ def _description(declaration: Declaration) -> str:
     )
 
 
-async def _health(
-    declaration: Declaration, context: AppContext, loader: TableLoader, catalogue: Catalogue
-) -> dict[str, Any]:
+async def _health(declaration: Declaration, context: AppContext, loader: TableLoader, catalogue: Catalogue) -> Health:
     status = await loader.status()
-    return {
-        "status": "degraded" if status.fault else "ok",
-        "item_count": len(catalogue),
-        "table": declaration.table.file.rstrip("/").rsplit("/", 1)[-1],
-        "loaded_at": status.loaded_at or None,
-        "fault": {"seen_at": status.seen_at, "reason": status.fault} if status.fault else None,
-        "refused_count": status.refused_count,
-        "refused": msgspec.json.decode(status.refused),
-        "licence": declaration.licence,
-        "source": declaration.source,
-        "uptime_seconds": context.uptime_seconds(),
-        "version": __version__,
-    }
-
-
-_HEALTH_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["status", "item_count", "table", "loaded_at", "fault", "refused_count", "refused", "version"],
-    "properties": {
-        "status": {"enum": ["ok", "degraded"], "description": "`degraded`: the newest edit of the table is not served"},
-        "item_count": {"type": "integer"},
-        "table": {"type": "string", "description": "The table's file"},
-        "loaded_at": {"type": ["string", "null"], "description": "When the served edit was loaded"},
-        "fault": {
-            "type": ["object", "null"],
-            "description": "Why the newest edit is not served",
-            "properties": {"seen_at": {"type": "string"}, "reason": {"type": "string"}},
-        },
-        "refused_count": {"type": "integer", "description": "Rows of the table that are refused"},
-        "refused": {
-            "type": "array",
-            "description": "The first refused rows",
-            "items": {
-                "type": "object",
-                "properties": {name: {"type": kind} for name, kind in (("line", "integer"), ("reason", "string"))},
-            },
-        },
-        "licence": {"type": "string"},
-        "source": {"type": "string"},
-        "uptime_seconds": {"type": "integer"},
-        "version": {"type": "string"},
-    },
-}
+    return Health(
+        status="degraded" if status.fault else "ok",
+        item_count=len(catalogue),
+        table=declaration.table.file.rstrip("/").rsplit("/", 1)[-1],
+        loaded_at=status.loaded_at or None,
+        fault=Fault(status.seen_at, status.fault) if status.fault else None,
+        refused_count=status.refused_count,
+        refused=msgspec.json.decode(status.refused, type=list[RefusedLine]),
+        licence=declaration.licence,
+        source=declaration.source,
+        uptime_seconds=context.uptime_seconds(),
+        version=__version__,
+    )
