@@ -9,12 +9,6 @@ import jsonschema_rs
 import pytest
 import pytest_asyncio
 from eth_account import Account as Signer
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-from x402 import x402Client
-from x402.mcp import MCPToolResult, wrap_mcp_client_with_payment
-from x402.mechanisms.evm import EthAccountSigner
-from x402.mechanisms.evm.exact.register import register_exact_evm_client
 
 from tollhouse.client import Agent, Payer
 from tollhouse.payments.chain.contracts import token_balance
@@ -39,6 +33,10 @@ def paid_server(start_server, chain):
 
 @asynccontextmanager
 async def connected(server, service, mode="auto", **headers: str):
+    # Imported here, as below: every worker imports this module, one runs it, and these libraries take seconds.
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
     async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
         transport = streamable_http_client(f"{server.root}/{service}/mcp", http_client=http)
         async with Client(transport, mode=mode) as client:
@@ -207,10 +205,12 @@ async def test_tool_past_the_allowance_is_paid_for_with_x402(start_server, chain
 class Paying:
     """What the official x402 client wants of an MCP client: a call's parameters and its result as they are sent."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client) -> None:
         self.client = client
 
-    async def call_tool(self, params, **_: object) -> MCPToolResult:
+    async def call_tool(self, params, **_: object):
+        from x402.mcp import MCPToolResult
+
         result = await self.client.call_tool(params["name"], params["arguments"], meta=params.get("_meta"))
         sent = result.model_dump(by_alias=True, mode="json")
         told = MCPToolResult(sent["content"], sent["isError"])
@@ -219,6 +219,11 @@ class Paying:
 
 
 async def test_official_x402_client_for_mcp_pays_by_itself(start_server, chain):
+    from x402 import x402Client
+    from x402.mcp import wrap_mcp_client_with_payment
+    from x402.mechanisms.evm import EthAccountSigner
+    from x402.mechanisms.evm.exact.register import register_exact_evm_client
+
     payer, seller, relayer = ACCOUNTS[7], ACCOUNTS[8], ACCOUNTS[6]
     await chain.fund_usdc(payer.address, 1_000_000)
     server = start_server(evm_rpc_url=chain.url, x402_pay_to=seller.address, free_per_ip_per_day=1,

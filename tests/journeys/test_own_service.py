@@ -6,8 +6,6 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 import pytest_asyncio
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 
 from tests.journeys.server import poll, run
 from tests.services.tables.books import as_csv, book, books
@@ -72,7 +70,7 @@ async def test_second_run_does_not_replace_an_edited_definition(summary, home):
 @pytest.mark.parametrize(
     ("name", "file", "message"),
     [("mattress", "books.csv", "is taken"), ("Books", "books.csv", "lower-case"), ("x", "absent.csv", "absent.csv"),
-     ("x", "books.toml", "ends in .csv")],
+     ("x", "books.toml", "file extensions .csv")],
 )  # fmt: skip
 async def test_invalid_arguments_are_reported_in_one_line(home, name, file, message):
     (home / "books.toml").touch()
@@ -113,6 +111,9 @@ async def test_served_table_is_searched_filtered_counted_and_exported(server):
 
 @asynccontextmanager
 async def connected(server, service):
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
     async with httpx2.AsyncClient(timeout=30) as http:
         transport = streamable_http_client(f"{server.root}/{service}/mcp", http_client=http)
         async with Client(transport) as client:
