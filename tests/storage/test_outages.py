@@ -193,6 +193,24 @@ async def test_leader_that_was_frozen_cannot_write_beside_its_successor(postgres
         pass
 
 
+async def test_task_that_outlives_the_lead_it_was_started_in_still_writes(postgres_url, open_another, tmp_path):
+    database = open_another(postgres_url)
+    has_ended = asyncio.Event()
+
+    async def write() -> None:
+        await has_ended.wait()
+        async with database.writing():
+            pass
+
+    async with database.leading("work", tmp_path) as held:
+        assert held
+        outliving = asyncio.create_task(write())
+    async with open_another(postgres_url).leading("work", tmp_path) as held:
+        assert held
+        has_ended.set()
+        await outliving
+
+
 async def test_successor_waits_for_the_last_transaction_of_a_frozen_leader(
     postgres_url, open_another, tmp_path, monkeypatch
 ):

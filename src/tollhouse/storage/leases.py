@@ -52,9 +52,10 @@ class LeaseLost(Problem):
         super().__init__("storage-unavailable", f"The lease of {role!r} was lost.", headers={"Retry-After": "5"})
 
 
-class _Held(Struct, frozen=True):
+class _Held(Struct):
     role: str
     token: int
+    is_over: bool = False
 
 
 _held: ContextVar[tuple[_Held, ...]] = ContextVar("held_leases", default=())
@@ -83,6 +84,8 @@ async def row_lease(engine: AsyncEngine, role: str) -> AsyncIterator[bool]:
             raise
         raise LeaseLost(role) from None
     finally:
+        # Tasks that were started within the block and go on after it, such as a queue's, need no lease.
+        lease.is_over = True
         _held.set(outer)
         with contextlib.suppress(Exception):
             async with asyncio.timeout(RENEW_SECONDS), engine.begin() as connection:
@@ -90,8 +93,13 @@ async def row_lease(engine: AsyncEngine, role: str) -> AsyncIterator[bool]:
 
 
 async def lock_leases(connection: AsyncConnection) -> None:
-    """Keep this task's leases from being taken until the transaction ends. Raises LeaseLost."""
+    """Keep the leases in whose blocks this task was started from being taken until the transaction ends.
+
+    Raises LeaseLost.
+    """
     for lease in _held.get():
+        if lease.is_over:
+            continue
         if await connection.scalar(_LOCK, {"role": lease.role, "token": lease.token}) is None:
             raise LeaseLost(lease.role)
 
