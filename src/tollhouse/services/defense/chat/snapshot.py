@@ -186,7 +186,7 @@ class Snapshots:
         window = self._events.window
         if window.as_of is None:
             raise Problem(
-                "upstream-unavailable", "No provider has answered yet, and nothing is stored.", upstream="gdelt"
+                "upstream-unavailable", "No provider has responded yet, and nothing is stored.", upstream="gdelt"
             )
         brief = await self._brief.brief(request)
         built_from = (window.events, self._news.window, brief)

@@ -45,6 +45,7 @@ from tollhouse.services.defense.examples import example, feed_endpoint, id_param
 from tollhouse.services.defense.ingest.batches import SourceMode, slot_before
 from tollhouse.services.defense.ingest.scores import reasons
 from tollhouse.services.defense.news import store as news
+from tollhouse.services.defense.paging import Slice
 from tollhouse.storage.database import Database, Transaction
 
 log = logger("events")
@@ -139,35 +140,34 @@ class EventsFeed:
         return response
 
     async def _build_page(self, query: EventsQuery, media_type: str) -> Response:
-        window = self.window
-        if window.as_of is None:
-            raise Problem(
-                "upstream-unavailable", "The events provider has not answered yet, and nothing is stored.",
-                upstream="gdelt",
-            )  # fmt: skip
         stories: frozenset[str] = frozenset()
         if query.entity is not None:
             async with self._database.reading() as connection:
                 named = await stories_naming(connection, self.pool, [query.entity], self._synced.stories)
             stories = named[query.entity]
-        page = window.page(query, stories)
-        body = encode_page(
-            EventsPage(
-                events=page.items,
-                count=len(page.items),
-                total=page.total,
-                as_of=clock.iso(window.as_of),
-                window_hours=WINDOW_HOURS,
-                source=window.source,
-                stale=self.is_stale(),
-                next_cursor=page.next_cursor,
-                applied_filters=applied_filters(query),
-            ),
-            media_type,
-        )
+        page = self.window.page(query, stories)
+        facts = self.about_page(page, applied_filters(query))
+        body = encode_page(EventsPage(events=page.items, **facts), media_type)
         links = ((b"link", f'<{query.link_to(page.next_cursor)}>; rel="next"'.encode()),) if page.next_cursor else ()
         charset = "; charset=utf-8" if media_type == "text/csv" else ""
         return Response(body, media_type + charset, compute_etag(body), links, cache_control="private, no-cache")
+
+    def about_page(self, page: Slice[Any], filters: dict[str, Any]) -> dict[str, Any]:
+        """The members of a FeedPage. Raises Problem `upstream-unavailable` while nothing is stored."""
+        window = self.window
+        if window.as_of is None:
+            detail = "No provider has responded yet, and nothing is stored."
+            raise Problem("upstream-unavailable", detail, upstream="gdelt")
+        return {
+            "count": len(page.items),
+            "total": page.total,
+            "as_of": clock.iso(window.as_of),
+            "window_hours": WINDOW_HOURS,
+            "source": window.source,
+            "stale": self.is_stale(),
+            "next_cursor": page.next_cursor,
+            "applied_filters": filters,
+        }
 
     @feed_endpoint(
         "GET",

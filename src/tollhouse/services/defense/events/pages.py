@@ -48,21 +48,29 @@ class EventsQuery(EventFilter, frozen=True, kw_only=True):
         return f"?{urlencode(pairs)}"
 
 
-class EventsPage(Struct, frozen=True):
-    """A page of the feed. `next_cursor` is null on the last page.
+class FeedPage(Struct, frozen=True):
+    """What pages of every feed have. `next_cursor` is null on the last page.
 
     `stale` is true when the provider has sent nothing new for an hour.
     """
 
-    events: list[Event]
     count: int
     total: int
-    as_of: str | None
+    as_of: str
     window_hours: int
     source: FeedSource
     stale: bool
     next_cursor: str | None
     applied_filters: dict[str, Any]
+
+
+class EventsPage(FeedPage, frozen=True):
+    """A page of events. `next_cursor` is null on the last page.
+
+    `stale` is true when the provider has sent nothing new for an hour.
+    """
+
+    events: list[Event]
 
 
 class EventWindow:

@@ -10,14 +10,14 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Example, Request
 from tollhouse.logs import logger
 from tollhouse.services.defense.entities.mention import EntityType
-from tollhouse.services.defense.events.event import WINDOW_HOURS, Category, FeedSource
+from tollhouse.services.defense.events.event import WINDOW_HOURS, Category
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.filter import ABOUT_COUNTRY, CountryText, ShortText, require_country
+from tollhouse.services.defense.events.pages import FeedPage
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
 from tollhouse.services.defense.ingest.batches import SourceMode, compact
@@ -120,26 +120,13 @@ CHECK_SECONDS = 1.0
 MOST_SUCCESSIONS = 20
 
 
-class _About(Struct, frozen=True):
-    """The fields that all pages share."""
-
-    count: int
-    total: int
-    as_of: str
-    window_hours: int
-    source: FeedSource
-    stale: bool
-    next_cursor: str | None
-    applied_filters: dict[str, Any]
-
-
-class StoriesPage(_About, frozen=True):
+class StoriesPage(FeedPage, frozen=True):
     """A page of stories, most significant first."""
 
     stories: list[Story]
 
 
-class EntitiesPage(_About, frozen=True):
+class EntitiesPage(FeedPage, frozen=True):
     """A page of entities, most mentioned first."""
 
     entities: list[Entity]
@@ -183,7 +170,7 @@ class NewsFeeds:
         `source_count` counts independent publishers: ten copies of one agency report count once.
         """
         page = self.window.stories_page(request.query)
-        return StoriesPage(stories=page.items, **self._about(request.query, page))
+        return StoriesPage(stories=page.items, **self._events.about_page(page, filters(request.query)))
 
     @feed_endpoint(
         "GET",
@@ -215,7 +202,7 @@ class NewsFeeds:
         Names in the articles, most mentioned first.
         """
         page = self.window.entities_page(request.query)
-        return EntitiesPage(entities=page.items, **self._about(request.query, page))
+        return EntitiesPage(entities=page.items, **self._events.about_page(page, filters(request.query)))
 
     @feed_endpoint(
         "GET",
@@ -277,20 +264,3 @@ class NewsFeeds:
                     break
                 current = successor
         raise Problem("not-found", f"There is no {kind} with this id.")
-
-    def _about(self, query: StoriesQuery | EntitiesQuery, page: Slice[Any]) -> dict[str, Any]:
-        as_of = self._events.window.as_of
-        if as_of is None:
-            raise Problem(
-                "upstream-unavailable", "No provider has responded yet, and nothing is stored.", upstream="gdelt"
-            )
-        return {
-            "count": len(page.items),
-            "total": page.total,
-            "as_of": clock.iso(as_of),
-            "window_hours": WINDOW_HOURS,
-            "source": self._events.window.source,
-            "stale": self._events.is_stale(),
-            "next_cursor": page.next_cursor,
-            "applied_filters": filters(query),
-        }
