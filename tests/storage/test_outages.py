@@ -39,7 +39,7 @@ ERRORS = asyncpg.exceptions
         (ERRORS.DiskFullError(""), (True, False)),
         (ERRORS.OutOfMemoryError(""), (True, False)),
         (ERRORS.PostgresIOError(""), (True, False)),
-        (ERRORS.ReadOnlySQLTransactionError(""), (True, False)),
+        (ERRORS.ReadOnlySQLTransactionError(""), (True, True)),
         (ERRORS.LockNotAvailableError(""), (True, False)),
         (ERRORS.DataCorruptedError(""), (True, False)),
         (sqlite3.OperationalError("database is locked"), (True, False)),

@@ -9,6 +9,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 # Classes of SQLSTATE (PostgreSQL's manual, appendix A) in which the statement is not to blame.
 _LOST = ("08", "57", "40")
 _LOST_STATES = frozenset({
+    "25006",  # read only: a standby since a failover; a new connection may reach its successor
     "25P03",  # the server ended a transaction that was idle for too long
     "25P04",  # or that took too long
     "53300",  # too many connections
@@ -17,7 +18,6 @@ _LOST_STATES = frozenset({
 _UNAVAILABLE = (*_LOST, "28", "3D", "53", "55", "58", "F0", "XX")
 _UNAVAILABLE_STATES = frozenset({
     *_LOST_STATES,
-    "25006",  # read only: a standby, or a disk that filled up
     "0A000",  # a statement prepared before another process migrated the schema; the driver prepares it again
 })  # fmt: skip
 
