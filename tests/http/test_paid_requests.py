@@ -5,6 +5,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
+from tollhouse.http.mcp.endpoint import McpEndpoint
 from tollhouse.http.response import compute_etag
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
@@ -55,6 +57,28 @@ class House:
         async with asgi_client(self.gate.handle) as client:
             return await client.get(path, headers=headers)
 
+    async def cut(self, method: str, path: str, body: bytes = b"", **headers: str) -> None:
+        """A call whose client is gone once it was sent."""
+        sent = iter([{"type": "http.request", "body": body, "more_body": False}])
+        scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"",
+                 "client": ("127.0.0.1", 1), "headers": [(b"host", b"test"), (b"content-type", b"application/json"),
+                 *((name.lower().encode(), value.encode()) for name, value in headers.items())]}  # fmt: skip
+
+        async def receive() -> dict:
+            return next(sent, {"type": "http.disconnect"})
+
+        async def send(_message) -> None:
+            pass
+
+        await self.gate.handle(scope, receive, send)
+
+    async def tool(self, members):
+        async with asgi_client(self.gate.handle) as client:
+            answer = await client.post("/desk/mcp", json=members)
+        assert answer.status_code == 200, answer.text
+        assert "result" in answer.json(), answer.text
+        return answer.json()["result"]
+
     async def challenge(self):
         answer = await self.get()
         assert answer.status_code == 402, answer.text
@@ -83,10 +107,15 @@ def open_house(local_chain):
         told = Settings(**(whole | settings))
         async with open_context(told) as context:
             operation = Endpoint("page", "GET", "/page", "A page", desk.page, free_then_paid(PRICE),
-                                  responses={"application/json": {}})  # fmt: skip
-            router = Router()
-            router.mount(Service("desk", "Desk", "1", "", [operation], _facts, {}), "/desk")
-            house = House(context, desk, Server(told, Admission(context), router, {}), local_chain)
+                                  responses={"application/json": {}}, is_tool=True)  # fmt: skip
+            service, router, gate = (
+                Service("desk", "Desk", "1", "", [operation], _facts, {}),
+                Router(),
+                Admission(context),
+            )
+            mcp = McpEndpoint(told, gate, service, "/desk").endpoint()
+            router.mount(replace(service, endpoints=[operation, mcp]), "/desk")
+            house = House(context, desk, Server(told, gate, router, {}), local_chain)
             assert (await house.get()).status_code == 200
             desk.runs = 0
             yield house
@@ -170,12 +199,12 @@ async def test_same_payment_again_is_refused_once_its_answer_was_delivered(house
     assert (await house.earned(), house.desk.runs) == (PRICE, 1)
 
 
-async def test_twenty_copies_at_once_run_the_handler_once_and_pay_once(house):
+async def test_of_twenty_copies_at_once_one_is_answered(house):
     headers = first()
     answers = await asyncio.gather(*(house.get(**headers) for _ in range(20)))
-    paid = {answer.text for answer in answers if answer.status_code == 200}
-    assert paid == {'{"run":1}'}
-    assert {answer.status_code for answer in answers} <= {200, 402}
+    [served] = [answer for answer in answers if answer.status_code == 200]
+    assert served.text == '{"run":1}'
+    assert {reason(answer) for answer in answers if answer is not served} == {"payment_in_use"}
     assert (await house.earned(), house.desk.runs) == (PRICE, 1)
 
 
@@ -265,3 +294,29 @@ async def test_of_two_servers_with_one_recipient_one_serves_a_payment(house, ope
         entered = [len(await one.context.ledger.transfers("x402", 0.0)) for one in (house, other)]
     assert sum(entered) == 3
     assert await house.earned() == 3 * PRICE
+
+
+async def test_payment_whose_connection_was_cut_gets_its_answer_once_more(house):
+    headers = first()
+    await house.cut("GET", URL, **headers)
+    await house.cut("GET", URL, **headers)
+    assert (await house.get(**headers)).text == '{"run":1}'
+    assert reason(await house.get(**headers)) == "invalid_exact_evm_nonce_already_used"
+    assert (await house.earned(), house.desk.runs) == (PRICE, 1)
+
+
+async def test_tool_call_whose_connection_was_cut_gets_its_answer_once_more(house):
+    told = authorization()
+    paid = {"x402Version": 1, "scheme": "exact", "network": "base", "payload": payload(told)}
+    called = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+              "params": {"name": "page", "arguments": {}, "_meta": {"x402/payment": paid}}}  # fmt: skip
+    await house.cut("POST", "/desk/mcp", json.dumps(called).encode())
+    rebuilt = json.loads(json.dumps(called))
+    rebuilt["params"]["_meta"]["x402/payment"]["payload"] = dict(reversed(paid["payload"].items()))
+    assert (await house.tool(rebuilt))["isError"]
+    answer = await house.tool(called)
+    assert answer["structuredContent"] == {"run": 1}
+    assert answer["_meta"]["x402/payment-response"]["success"]
+    again = await house.tool(called)
+    assert (again["isError"], again["structuredContent"]["error"]) == (True, "invalid_exact_evm_nonce_already_used")
+    assert (await house.earned(), house.desk.runs) == (PRICE, 1)

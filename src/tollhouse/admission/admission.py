@@ -136,7 +136,7 @@ class Admission:
             return await self._on_allowance(call, address)
         if terms.opens_to != "key":
             answer = await call.handle(AddressCaller(address), address)
-            return Admitted(answer, delivered=answer.delivered)
+            return Admitted(answer, delivered=answer.delivered, undelivered=answer.undelivered)
         signed = signed_call(request)
         if signed is not None:
             return await self._on_credit(call, signed, address)
@@ -189,10 +189,10 @@ class Admission:
         claimed = await payment.claim(self._context, call, self._attempts, visitor.address)
         x402 = self._context.per_request.x402
         assert x402 is not None, "a payment was claimed"
-        delivered = partial(x402.delivered, claimed.payment)
+        delivered, undelivered = partial(x402.delivered, claimed), partial(x402.undelivered, claimed)
         if isinstance(claimed, PaidResponse):
-            return Admitted(_with_headers(from_stored(claimed.response), claimed.headers), usage, delivered)
-        call.request.watch_disconnect()
+            stored = _with_headers(from_stored(claimed.response), claimed.headers)
+            return Admitted(stored, usage, delivered, undelivered)
         try:
             answer = await call.handle(visitor, visitor.address)
             if is_not_modified(answer, call.request):
@@ -205,7 +205,7 @@ class Admission:
         if isinstance(settled, VerificationFailure):
             await self._attempts.count(visitor.address, payment.party(claimed.payment))
             raise payment.refused(self._context, x402, call, settled)
-        return Admitted(_with_headers(answer, settled), usage, delivered)
+        return Admitted(_with_headers(answer, settled), usage, delivered, undelivered)
 
     async def _on_credit(self, call: Call, signed: AgentHeaders, address: str) -> Admitted:
         """A signed call takes its price from the wallet's credit once, when the response is ready."""

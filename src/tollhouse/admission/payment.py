@@ -53,6 +53,7 @@ async def claim(context: AppContext, call: Call, attempts: Attempts, address: st
     resource = _resource(context, call)
     accepts = context.per_request.x402.accepts(_price(call))
     print_of_call = fingerprint(request, await call.body())
+    request.watch_disconnect()
 
     def is_authentic() -> bool:
         requirement = match_requirement(accepts, payment)

@@ -40,7 +40,7 @@ class Request(Struct, Generic[Query, Body], frozen=True):
 class Response:
     """A response. `etag` is opaque; a response that is reused keeps its head and compressed forms.
 
-    `delivered`, if any, is called once the response was wholly sent.
+    `delivered`, if any, is called once the response was wholly sent, `undelivered` if it was not.
     """
 
     body: bytes
@@ -50,6 +50,7 @@ class Response:
     status: int = 200
     cache_control: str = "no-cache"
     delivered: Callable[[], None] | None = None
+    undelivered: Callable[[], None] | None = None
     stream: AsyncGenerator[bytes, None] | None = None
     compressed: dict[str, bytes] = field(default_factory=dict)
     head: tuple[tuple[bytes, bytes], ...] = ()

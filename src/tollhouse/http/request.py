@@ -70,6 +70,9 @@ class HttpRequest:
 
     async def wait_for_disconnect(self) -> None:
         """Wait until the client disconnects; the body was read."""
+        if self._disconnect is not None:
+            await asyncio.shield(self._disconnect)
+            return
         self.has_reader = True
         await self._until_disconnect()
 

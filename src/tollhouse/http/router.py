@@ -148,11 +148,12 @@ def _encoded(result: Struct, endpoint: Endpoint) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The response to a call, the headers about the caller's plan, and what to call once it was wholly sent."""
+    """The response to a call, the headers about the caller's plan, and what to call once it was wholly sent or not."""
 
     response: Response
     usage: list[tuple[bytes, bytes]] = field(default_factory=list)
     delivered: Callable[[], None] | None = None
+    undelivered: Callable[[], None] | None = None
 
     @property
     def is_paid(self) -> bool:

@@ -138,12 +138,16 @@ def _problem_response(problem: Problem, route: Route | None, request: HttpReques
 
 async def _send_paid(admitted: Admitted, request: HttpRequest, send: Send) -> int:
     """Send a paid response, and report it as delivered if the client was still connected."""
-    failpoints.reach("paid-answer.before-send")
-    status = await send_response(admitted.response, admitted.usage, request, send)
-    failpoints.reach("paid-answer.after-send")
-    if not request.is_disconnected():
-        assert admitted.delivered is not None, "a paid response has a callback"
-        admitted.delivered()
+    is_delivered = False
+    try:
+        failpoints.reach("paid-answer.before-send")
+        status = await send_response(admitted.response, admitted.usage, request, send)
+        failpoints.reach("paid-answer.after-send")
+        is_delivered = not request.is_disconnected()
+    finally:
+        report = admitted.delivered if is_delivered else admitted.undelivered
+        if report is not None:
+            report()
     return status
 
 

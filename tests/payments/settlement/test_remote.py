@@ -92,6 +92,7 @@ async def test_payer_pays_once_and_gets_the_answer_in_every_mode(chain, elsewher
     assert isinstance(claimed, Claimed)
     headers = await room.x402.settle(claimed, ANSWER)
     assert not isinstance(headers, VerificationFailure)
+    await room.x402.release(claimed)
     again = await room.x402.claim(payment, room.x402.accepts(PRICE), PRINT, RESOURCE.url)
     assert isinstance(again, PaidResponse)
     assert again.response == ANSWER

@@ -14,21 +14,27 @@ from tollhouse.payments.x402.headers import Headers
 from tollhouse.payments.x402.payments import Claimed, PaidResponse
 from tollhouse.payments.x402.types import VerificationFailure
 
+IN_USE = "payment_in_use"
 USED = "invalid_exact_evm_nonce_already_used"
 NAME = "pay_7d5d747be160e280"
 OTHER_CALL = b"another-request!"
 
 
 async def claim(room: Room, sent: Json, fingerprint: bytes = PRINT) -> Claimed | PaidResponse | VerificationFailure:
-    return await room.x402.claim(read(sent), room.x402.accepts(PRICE), fingerprint, RESOURCE.url)
+    """What a call gets. Its connection is cut before it is sent a stored answer."""
+    outcome = await room.x402.claim(read(sent), room.x402.accepts(PRICE), fingerprint, RESOURCE.url)
+    if isinstance(outcome, PaidResponse):
+        await room.x402.release(outcome)
+    return outcome
 
 
 async def bought(room: Room, sent: Json, fingerprint: bytes = PRINT) -> Headers:
-    """The headers of a payment that was claimed and settled."""
+    """The headers of a payment that was claimed and settled, by a call that was cut before it was sent its answer."""
     claimed = await claim(room, sent, fingerprint)
     assert isinstance(claimed, Claimed), claimed
     headers = await room.x402.settle(claimed, ANSWER)
     assert not isinstance(headers, VerificationFailure), headers
+    await room.x402.release(claimed)
     return headers
 
 
@@ -43,7 +49,9 @@ async def seller_holds(chain: LocalChain) -> int:
 
 
 async def delivered(room: Room, sent: Json) -> None:
-    room.x402.delivered(read(sent))
+    paid = await room.x402.claim(read(sent), room.x402.accepts(PRICE), PRINT, RESOURCE.url)
+    assert isinstance(paid, PaidResponse), paid
+    room.x402.delivered(paid)
 
 
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

@@ -148,6 +148,7 @@ async def test_process_that_lives_keeps_its_claims(open_room, monkeypatch):
     await asyncio.sleep(3.2)
     await another.x402.recover()
     assert isinstance(await one.x402.settle(claimed, ANSWER), tuple)
+    await one.x402.release(claimed)
     assert (await claim(another, sent)).response == ANSWER
 
 

@@ -7,7 +7,6 @@ in the same headers; a payment comes in `_meta["x402/payment"]`.
 
 import contextlib
 from base64 import b64decode, b64encode
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -96,15 +95,17 @@ class McpEndpoint:
             _check_version(request)
             if message.id is None:
                 return Response(b"", status=202, cache_control="no-store")
-            result, delivered = await self._result(message, request)
+            result, admitted = await self._result(message, request)
         except RpcError as error:
             failure = {"code": error.code, "message": str(error)} | ({"data": error.data} if error.data else {})
             return _json({"jsonrpc": "2.0", "id": identity, "error": failure}, status=_STATUS.get(error.code, 200))
         answer = _json({"jsonrpc": "2.0", "id": identity, "result": result})
-        answer.delivered = delivered
+        if admitted is not None:
+            answer.delivered, answer.undelivered = admitted.delivered, admitted.undelivered
         return answer
 
-    async def _result(self, message: Message, request: HttpRequest) -> tuple[Json, Callable[[], None] | None]:
+    async def _result(self, message: Message, request: HttpRequest) -> tuple[Json, Admitted | None]:
+        """The result, and the call that it answers, if it was paid."""
         match message.method:
             case "initialize":
                 return self._initialized(message.params), None
@@ -137,7 +138,7 @@ class McpEndpoint:
     def _abilities(self) -> Json:
         return {"capabilities": {"tools": {"listChanged": False}}, "instructions": self._service.description}
 
-    async def _called(self, params: Json, request: HttpRequest) -> tuple[Json, Callable[[], None] | None]:
+    async def _called(self, params: Json, request: HttpRequest) -> tuple[Json, Admitted | None]:
         route = self._routes.get(str(params.get("name")))
         arguments, meta = params.get("arguments", {}), params.get("_meta", {})
         if route is None:
@@ -148,7 +149,9 @@ class McpEndpoint:
             tool_request = tools.build_request(route.endpoint, arguments)
         except ValueError as error:
             raise RpcError(INVALID_PARAMS, f"{error}.") from None
-        inner = _inner(route, tool_request, meta, request)
+        # The message was read: from here on only a disconnect can follow.
+        request.watch_disconnect()
+        inner, admitted = _inner(route, tool_request, meta, request), None
         try:
             check_head(inner)
             admitted = await self._admission.admit(Call(self._settings, inner, route, tool_request.path_parameters))
@@ -157,8 +160,10 @@ class McpEndpoint:
             return _failed(problem, request.id), None
         except Exception:
             log.exception("unexpected failure", request_id=request.id, path=inner.path)
+            if admitted is not None and admitted.undelivered is not None:
+                admitted.undelivered()
             return _failed(Problem("internal-error", "Internal error."), request.id), None
-        return result, admitted.delivered if admitted.is_paid else None
+        return result, admitted if admitted.is_paid else None
 
 
 _CACHEABLE: Json = {"resultType": "complete", "ttlMs": CACHED_MS, "cacheScope": "public"}
@@ -199,7 +204,9 @@ def _inner(route: Route, tool_request: tools.ToolRequest, meta: Json, outer: Htt
 
     async def receive() -> Json:
         message = next(sent, None)
-        return message if message is not None else dict(await outer.receive())
+        if message is None:
+            await outer.wait_for_disconnect()
+        return message or {"type": "http.disconnect"}
 
     path = f"{route.prefix}{tool_request.path}"
     scope = {

@@ -47,7 +47,7 @@ from tollhouse.payments.x402.types import (
     VerificationFailure,
     verification_failure,
 )
-from tollhouse.payments.x402.verification import authorization_digest, recover_eoa_signature
+from tollhouse.payments.x402.verification import authorization_digest
 from tollhouse.storage.database import Database
 
 PENDING_RETRY_SECONDS = 2
@@ -82,11 +82,20 @@ class Claimed(Struct, frozen=True):
 
 
 class PaidResponse(Struct, frozen=True):
-    """The response that this payment already bought, with its settlement headers, to be sent again."""
+    """The response that this payment already bought, with its settlement headers, to be sent again.
+
+    `is_first`: it was not sent yet. `lease` proves that only this call sends it then.
+    """
 
     payment: Payment
     response: StoredResponse
     headers: Headers
+    is_first: bool = True
+    lease: str = store.NO_LEASE
+
+    @property
+    def key(self) -> store.Key:
+        return payment_key(self.payment)
 
 
 class SettledPayment(Struct, frozen=True):
@@ -110,7 +119,8 @@ Verdict = PaidResponse | VerificationFailure | Literal["wait", "abandoned", "fre
 def decide(row: Any, request: ClaimRequest, now: float, handed_over_at: float | None = None) -> Verdict:
     """What a call gets if its payment has a row already. Raises Problem `idempotency-conflict`.
 
-    `wait`: another call works on it. `abandoned`: its holder is gone. `fresh`: it failed before and may be tried again.
+    `wait`: another call works on it or sends the response. `abandoned`: its holder is gone. `fresh`: it failed before
+    and may be tried again.
     `resume`: its outcome is unknown, and no call works on it. `handed_over_at` is when this process sent the response.
     """
     payment = request.payment
@@ -119,21 +129,37 @@ def decide(row: Any, request: ClaimRequest, now: float, handed_over_at: float | 
         return "fresh"
     if row.state == store.CLAIMED and not is_leased:
         return "abandoned"
-    if (row.digest, row.fingerprint) != (authorization_digest(payment, request.requirement), request.fingerprint):
-        if payment.payment_id is not None and row.payment_id == payment.payment_id:
-            raise identifier_conflict()
-        return verification_failure(InvalidReason.NONCE_USED, payment.version)
-    if (
-        recover_eoa_signature(payment, request.requirement) is None
-        and decode_payment(row.payment, row.version).signature != payment.signature
-    ):
-        # A contract's signature was checked on the chain when the payment was claimed.
-        return verification_failure(InvalidReason.INVALID_SIGNATURE, payment.version)
+    if (row.version, row.payment, row.fingerprint) != (payment.version, payment.raw, request.fingerprint):
+        return _refuse_other_call(row, request, is_in_use=is_leased)
     if row.state in {store.CLAIMED, store.SETTLING}:
         return "wait" if is_leased else "resume"
-    return _stored_response(row, request, now, handed_over_at) or verification_failure(
-        InvalidReason.NONCE_USED, payment.version
+    sent_at = row.delivered_at if row.state == store.DELIVERED else handed_over_at
+    return "wait" if sent_at is None and is_leased else _decide_settled(row, request, now, sent_at)
+
+
+def _decide_settled(row: Any, request: ClaimRequest, now: float, sent_at: float | None) -> Verdict:
+    payment = request.payment
+    if sent_at is not None and request.at <= sent_at:
+        return verification_failure(InvalidReason.IN_USE, payment.version)
+    # A payment with an identifier (extension `payment-identifier`) gets its response even after it was sent.
+    is_expired = row.answer is None or row.settled_at < now - RESPONSE_TTL_SECONDS
+    if is_expired or (sent_at is not None and row.payment_id is None):
+        return verification_failure(InvalidReason.NONCE_USED, payment.version)
+    response = msgspec.msgpack.decode(row.answer, type=StoredResponse)
+    headers = settled_headers(payment, requirement_from_row(row), row.tx_hash, row.receipt)
+    return PaidResponse(payment, response, headers, is_first=sent_at is None)
+
+
+def _refuse_other_call(row: Any, request: ClaimRequest, *, is_in_use: bool) -> VerificationFailure:
+    """Refuse another request, or another header: what the chain shows of a payment is not enough for its response."""
+    payment = request.payment
+    is_same_call = (row.digest, row.fingerprint) == (
+        authorization_digest(payment, request.requirement),
+        request.fingerprint,
     )
+    if not is_same_call and payment.payment_id is not None and row.payment_id == payment.payment_id:
+        raise identifier_conflict()
+    return verification_failure(InvalidReason.IN_USE if is_in_use else InvalidReason.NONCE_USED, payment.version)
 
 
 def claim_from_row(row: Any, lease: str) -> Claimed:
@@ -188,22 +214,6 @@ def identifier_conflict() -> Problem:
     )
 
 
-def _stored_response(row: Any, request: ClaimRequest, now: float, handed_over_at: float | None) -> PaidResponse | None:
-    """The stored response, for ten minutes, unless it was completely sent before this call arrived.
-
-    A payment with an identifier (extension `payment-identifier`) gets it even then.
-    """
-    if row.answer is None or row.settled_at < now - RESPONSE_TTL_SECONDS:
-        return None
-    sent_at = row.delivered_at if row.state == store.DELIVERED else handed_over_at
-    if sent_at is not None and row.payment_id is None and sent_at <= request.at:
-        return None
-    response = msgspec.msgpack.decode(row.answer, type=StoredResponse)
-    return PaidResponse(
-        request.payment, response, settled_headers(request.payment, requirement_from_row(row), row.tx_hash, row.receipt)
-    )
-
-
 log = logger("payments.x402")
 
 X402 = "x402"
@@ -233,13 +243,17 @@ class Settlement:
 
         Raises Problem when the database or the ledger is unavailable; recovery resolves that, too.
         """
+        concluded: Headers | VerificationFailure | None = None
         try:
             failpoints.reach("x402.before-settling")
             outcome = await self._settle(claimed)
             failpoints.reach("x402.after-settling")
-            return await self._conclude(claimed, await self._confirm(claimed, outcome))
+            concluded = await self._conclude(claimed, await self._confirm(claimed, outcome), keeps_lease=True)
         finally:
-            self.leases.release(claimed.lease)
+            # The lease of a settled payment is kept until its response is sent.
+            if concluded is None or isinstance(concluded, VerificationFailure):
+                self.leases.release(claimed.lease)
+        return concluded
 
     async def resume(self, row: Any, *, may_settle: bool) -> None:
         """Resolve a payment that no process works on any more.
@@ -295,10 +309,10 @@ class Settlement:
             return Unknown()
 
     async def _conclude(
-        self, claimed: Claimed, outcome: SettlementOutcome | Failed, age: float = 0.0
+        self, claimed: Claimed, outcome: SettlementOutcome | Failed, age: float = 0.0, *, keeps_lease: bool = False
     ) -> Headers | VerificationFailure | None:
         if isinstance(outcome, Settled):
-            return await self._record(claimed, outcome)
+            return await self._record(claimed, outcome, keeps_lease=keeps_lease)
         if isinstance(outcome, Failed | Unrecoverable):
             return await self._fail(claimed, outcome)
         # With increasing intervals: an authorization may be valid for years.
@@ -322,8 +336,11 @@ class Settlement:
         headers = failed_headers(payment, claimed.requirement, failure.reason)
         return VerificationFailure(failure.reason, failure.detail, headers)
 
-    async def _record(self, claimed: Claimed, settled: Settled) -> Headers:
-        """Record in the ledger first: the entry can be repeated, and the row then says that it was made."""
+    async def _record(self, claimed: Claimed, settled: Settled, *, keeps_lease: bool) -> Headers | None:
+        """Record in the ledger first: the entry can be repeated, and the row then says that it was made.
+
+        None if another process has taken over the payment, and with it the response.
+        """
         payment, requirement = claimed.payment, claimed.requirement
         memo = {
             "tx_hash": settled.tx_hash,
@@ -339,16 +356,18 @@ class Settlement:
         failpoints.reach("x402.after-ledger")
         receipt = self._receipt(claimed, settled)
         async with self.database.writing() as transaction:
-            await store.mark_settled(
+            is_ours = await store.mark_settled(
                 transaction,
                 claimed.key,
+                claimed.lease,
+                keeps_lease=keeps_lease,
                 tx_hash=settled.tx_hash,
                 block_number=settled.block_number,
                 receipt=receipt,
                 settled_at=clock.seconds(),
             )
         failpoints.reach("x402.after-settled")
-        return settled_headers(payment, requirement, settled.tx_hash, receipt)
+        return settled_headers(payment, requirement, settled.tx_hash, receipt) if is_ours else None
 
     def _receipt(self, claimed: Claimed, settled: Settled) -> str | None:
         if self.signer is None:

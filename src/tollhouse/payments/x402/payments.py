@@ -24,7 +24,6 @@ from tollhouse.payments.x402.claims import (
     Settlement,
     decide,
     identifier_conflict,
-    payment_key,
     payment_pending,
     settled_payment_from_row,
 )
@@ -90,7 +89,8 @@ class X402:
         self._settlement = Settlement(database, ledger, chain, settler, self._leases, signer)
         self._locks: WeakValueDictionary[store.Key, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._delivered_at: dict[store.Key, float] = {}
+        self._settling: dict[str, asyncio.Task[Headers | VerificationFailure | None]] = {}
+        self._sent: dict[store.Key, tuple[str, float]] = {}
         self._grace = DeliveryGrace[store.Key](lambda key: self._spawn(self._mark_delivered(key)))
 
     def accepts(self, amount_micros: int) -> list[Requirement]:
@@ -107,7 +107,8 @@ class X402:
     ) -> Claimed | PaidResponse | VerificationFailure:
         """Verify the payment and claim it for one call, before the request is handled.
 
-        `fingerprint` identifies the request: the same payment with the same request waits for the response and gets it.
+        `fingerprint` identifies the request. A copy of the payment waits until the call that has it ends: it gets the
+        response that this call could not send, if its request and its header are the same, or is refused.
         Raises Problem `upstream-unavailable` and `payments-unavailable` (nothing is claimed), `payment-pending` (send
         the same payment again), `idempotency-conflict`.
         """
@@ -126,6 +127,8 @@ class X402:
     async def settle(self, claimed: Claimed, response: StoredResponse) -> Headers | VerificationFailure:
         """Store the response, settle, and record the transfer in the ledger; the headers for the response.
 
+        The call then owns the response, until it says `delivered` or `undelivered`.
+
         A VerificationFailure means that no money was moved: send the 402, not the response. Raises Problem
         `payment-pending` if the outcome is unknown: the same payment gets this response later. A `release` afterwards
         does no harm.
@@ -135,7 +138,8 @@ class X402:
             is_ours = await store.store_response(transaction, claimed.key, claimed.lease, encoded)
         if not is_ours:
             raise payment_pending()
-        settling = self._spawn(self._settlement.settle(claimed))
+        settling = self._settling[claimed.lease] = self._spawn(self._settlement.settle(claimed))
+        settling.add_done_callback(lambda _: self._settling.pop(claimed.lease, None))
         try:
             outcome = await asyncio.wait_for(asyncio.shield(settling), SETTLE_SECONDS)
         except (TimeoutError, Problem) as failure:
@@ -145,16 +149,27 @@ class X402:
             raise payment_pending()
         return outcome
 
-    async def release(self, claimed: Claimed) -> None:
-        """Release the claim of a call that failed: the payer may use the same authorization again."""
+    async def release(self, claimed: Claimed | PaidResponse) -> None:
+        """The call ended without its response. The payer may use an unsettled authorization again.
+
+        The response of a settled one is for the payer's next call, as soon as a settlement in progress has ended.
+        """
+        settling = self._settling.get(claimed.lease)
+        if settling is not None:
+            settling.add_done_callback(lambda _: self.undelivered(claimed))
+            return
         self._leases.release(claimed.lease)
         async with self._database.writing() as transaction:
             await store.release(transaction, claimed.key, claimed.lease)
 
-    def delivered(self, payment: Payment) -> None:
+    def delivered(self, claimed: Claimed | PaidResponse) -> None:
         """The response was completely sent: refuse the same payment from now on. Returns at once."""
-        self._delivered_at.setdefault(payment_key(payment), clock.seconds())
-        self._grace.add(payment_key(payment))
+        self._sent.setdefault(claimed.key, (claimed.lease, clock.seconds()))
+        self._grace.add(claimed.key)
+
+    def undelivered(self, claimed: Claimed | PaidResponse) -> None:
+        """The response was not completely sent: the same payment gets it again. Returns at once."""
+        self._spawn(self.release(claimed))
 
     async def receipts(self, before: float, limit: int) -> list[SettledPayment]:
         """The payments settled before that time (seconds since 1970), newest first."""
@@ -204,8 +219,11 @@ class X402:
             return await (self._new_claim(request) if row is None else self._reclaim(row, request))
 
     async def _reclaim(self, row: Any, request: ClaimRequest) -> Claimed | PaidResponse | VerificationFailure | None:
-        verdict = decide(row, request, clock.seconds(), self._delivered_at.get(request.key))
-        if isinstance(verdict, PaidResponse | VerificationFailure):
+        sent = self._sent.get(request.key)
+        verdict = decide(row, request, clock.seconds(), sent and sent[1])
+        if isinstance(verdict, PaidResponse):
+            return await self._take_response(verdict, row.lease) if verdict.is_first else verdict
+        if isinstance(verdict, VerificationFailure):
             return verdict
         if verdict == "abandoned":
             async with self._database.writing() as transaction:
@@ -221,6 +239,16 @@ class X402:
         if verdict == "resume":
             self._spawn(self._settlement.resume(row, may_settle=True))
         return None
+
+    async def _take_response(self, paid: PaidResponse, lapsed: str) -> PaidResponse | None:
+        """Only one call sends the response; None if another was first."""
+        lease, until = self._leases.new_lease()
+        async with self._database.writing() as transaction:
+            is_ours = await store.take(transaction, paid.key, lapsed, lease, until)
+        if not is_ours:
+            return None
+        self._leases.acquire(lease)
+        return msgspec.structs.replace(paid, lease=lease)
 
     async def _new_claim(self, request: ClaimRequest) -> Claimed | VerificationFailure | None:
         """Verify on the chain, then claim; None if another process was first."""
@@ -265,9 +293,11 @@ class X402:
             await store.release(transaction, (row.payer, row.nonce), row.lease)
 
     async def _mark_delivered(self, key: store.Key) -> None:
+        lease, sent_at = self._sent[key]
         async with self._database.writing() as transaction:
-            await store.mark_delivered(transaction, key, self._delivered_at[key])
-        del self._delivered_at[key]
+            await store.mark_delivered(transaction, key, sent_at)
+        del self._sent[key]
+        self._leases.release(lease)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(coroutine)

@@ -104,8 +104,10 @@ async def insert_claim(transaction: Transaction, **values: object) -> bool:
 
 
 async def release(transaction: Transaction, key: Key, lease: str) -> None:
-    """Delete a claim whose call failed."""
-    await transaction.execute(delete(payment).where(_is(key), payment.c.lease == lease, payment.c.state == CLAIMED))
+    """The call ended without its response: delete a claim, or leave a paid response to the payer's next call."""
+    is_held = and_(_is(key), payment.c.lease == lease)
+    await transaction.execute(delete(payment).where(is_held, payment.c.state == CLAIMED))
+    await transaction.execute(update(payment).where(is_held, payment.c.state == SETTLED).values(lease=NO_LEASE))
 
 
 async def store_response(transaction: Transaction, key: Key, lease: str, answer: bytes) -> bool:
@@ -114,10 +116,18 @@ async def store_response(transaction: Transaction, key: Key, lease: str, answer:
     return (await transaction.execute(query.values(state=SETTLING, answer=answer))).rowcount == 1
 
 
-async def mark_settled(transaction: Transaction, key: Key, **values: object) -> None:
-    """The money was moved and recorded in the ledger. Anyone who finds that out may say so, with or without a lease."""
+async def mark_settled(transaction: Transaction, key: Key, lease: str, *, keeps_lease: bool, **values: object) -> bool:
+    """The money was moved and recorded in the ledger; whether the lease was still ours.
+
+    Anyone who finds that out may say so, with or without a lease. Who keeps it sends the response.
+    """
     query = update(payment).where(_is(key), payment.c.state.in_((SETTLING, FAILED)))
-    await transaction.execute(query.values(state=SETTLED, reason=None, **values))
+    query = query.values(state=SETTLED, reason=None, **values)
+    ours = query.where(payment.c.lease == lease)
+    if (await transaction.execute(ours if keeps_lease else ours.values(lease=NO_LEASE))).rowcount == 1:
+        return True
+    await transaction.execute(query)
+    return False
 
 
 async def mark_failed(transaction: Transaction, key: Key, lease: str, reason: str, recheck_at: float) -> None:
@@ -135,12 +145,12 @@ async def delete_payment(transaction: Transaction, key: Key, lease: str) -> None
 async def mark_delivered(transaction: Transaction, key: Key, now: float) -> None:
     """The response was completely sent."""
     query = update(payment).where(_is(key), payment.c.state == SETTLED)
-    await transaction.execute(query.values(state=DELIVERED, delivered_at=now))
+    await transaction.execute(query.values(state=DELIVERED, delivered_at=now, lease=NO_LEASE))
 
 
 async def renew(transaction: Transaction, leases: Collection[str], until: float) -> None:
     """Renew leases."""
-    states = payment.c.state.in_((CLAIMED, SETTLING))
+    states = payment.c.state.in_((CLAIMED, SETTLING, SETTLED))
     await transaction.execute(update(payment).where(payment.c.lease.in_(leases), states).values(lease_until=until))
 
 

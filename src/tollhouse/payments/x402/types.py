@@ -183,6 +183,7 @@ class Settler(Protocol):
 class InvalidReason:
     """The reasons of the x402 specification for which a payment is invalid (`invalidReason`, `errorReason`)."""
 
+    IN_USE = "payment_in_use"
     INSUFFICIENT_FUNDS = "insufficient_funds"
     INVALID_NETWORK = "invalid_network"
     INVALID_PAYLOAD = "invalid_payload"
@@ -208,6 +209,7 @@ class InvalidReason:
 _V1_REASONS = {InvalidReason.VALUE_MISMATCH: "invalid_exact_evm_payload_authorization_value"}
 
 _DETAILS = {
+    InvalidReason.IN_USE: "Another call uses this payment. One payment buys one response.",
     InvalidReason.INSUFFICIENT_FUNDS: "The payer's USDC balance is less than the payment.",
     InvalidReason.INVALID_NETWORK: "The payment is for another network than the one required.",
     InvalidReason.INVALID_REQUIREMENTS: "`accepted` is none of the offered payment requirements.",
