@@ -24,12 +24,9 @@ class Country(msgspec.Struct, frozen=True):
     aliases: tuple[str, ...]
 
 
-def _read() -> tuple[Country, ...]:
-    table = files("tollhouse.services.defense").joinpath("data", "countries.json").read_bytes()
-    return msgspec.json.decode(table, type=tuple[Country, ...])
-
-
-COUNTRIES = _read()
+COUNTRIES = msgspec.json.decode(
+    files("tollhouse.services.defense").joinpath("data", "countries.json").read_bytes(), type=tuple[Country, ...]
+)
 
 # FIPS codes without one country: seas, undersea features, disputed islands, no man's land.
 NOWHERE = frozenset({"OS", "UF", "UU", "PF", "PG", "PJ", "NM"})

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.items import Item
-from tollhouse.catalogue.query import CatalogueQuery, Facet
+from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.errors import Problem
 from tollhouse.services.mattress.api_types import RetailerCount
 from tollhouse.services.mattress.product import DEMO_TAG, Storefront
@@ -50,7 +50,11 @@ class CatalogueView:
         revision = self.catalogue.revision
         if self._cached is None or self._cached.revision != revision:
             result = await self.catalogue.search(CatalogueQuery(limit=0, facets=("brand", "retailer", "tags")))
-            counts = {name: _counts_by_value(facet) for name, facet in result.facets.items()}
+            counts = {
+                name: {str(each.value): each.count for each in facet}
+                for name, facet in result.facets.items()
+                if isinstance(facet, list)
+            }
             retailers = [await self._retailer(identity, count) for identity, count in counts["retailer"].items()]
             self._cached = CatalogueCounts(
                 revision, tuple(counts["brand"]), tuple(retailers), counts["tags"].get(DEMO_TAG, 0)
@@ -64,9 +68,3 @@ class CatalogueView:
         linked = {urlsplit(item["affiliate_url"]).hostname or "" for item in sample.items}
         domains = sorted({*retailer.affiliate_domains, *filter(None, linked)})
         return RetailerCount(identity, retailer.display_name, count, domains)
-
-
-def _counts_by_value(facet: Facet) -> dict[str, int]:
-    """Counts by value, the largest first."""
-    assert isinstance(facet, list), "only keywords are counted here"
-    return {str(each.value): each.count for each in facet}

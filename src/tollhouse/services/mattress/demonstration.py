@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from importlib.resources import files
-from typing import Any
 
 import msgspec
 
@@ -34,7 +33,8 @@ def _change_sets(now: datetime) -> Iterator[tuple[datetime, list[Item]]]:
     """The items listed or repriced by day, the earliest day first."""
     retailers = {retailer.id: retailer for retailer in demo_retailers()}
     by_day: dict[int, list[Item]] = {}
-    for bundled in _bundled_products():
+    raw = files("tollhouse.services.mattress").joinpath("data", "demo_products.json").read_bytes()
+    for bundled in msgspec.json.decode(raw)["products"]:
         product = {name: value for name, value in bundled.items() if name not in ("id", "retailer", "prices")}
         for price in bundled["prices"]:
             priced = {**product, "price": price["price"], "sale_price": price["sale_price"]}
@@ -42,9 +42,3 @@ def _change_sets(now: datetime) -> Iterator[tuple[datetime, list[Item]]]:
             by_day.setdefault(price["days_ago"], []).append(item)
     for day in sorted(by_day, reverse=True):
         yield now - timedelta(days=day), by_day[day]
-
-
-def _bundled_products() -> list[dict[str, Any]]:
-    raw = files("tollhouse.services.mattress").joinpath("data", "demo_products.json").read_bytes()
-    products: list[dict[str, Any]] = msgspec.json.decode(raw)["products"]
-    return products

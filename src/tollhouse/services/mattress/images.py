@@ -34,9 +34,11 @@ def draw_product(item: Item) -> bytes:
         for index in range(layers)
     )
     title = xml_text(item["title"])
+    # The hue of the background, by brand.
+    hue = int.from_bytes(blake2b(str(item.get("brand", "")).encode(), digest_size=2).digest()) % 360
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 480 360" width="480" height="360" role="img" '
-        f'aria-label="{title}"><rect width="480" height="360" fill="hsl({_hue(item)},22%,95%)"/>{rows}'
+        f'aria-label="{title}"><rect width="480" height="360" fill="hsl({hue},22%,95%)"/>{rows}'
         f"{_line(268, 17, item.get('brand', ''))}{_line(292, 14, item.get('size', ''))}"
         f"{_line(314, 14, item.get('material', ''))}</svg>"
     ).encode()
@@ -47,8 +49,3 @@ def _line(y: int, size: int, text: str) -> str:
         f'<text x="240" y="{y}" text-anchor="middle" font-family="sans-serif" font-size="{size}" '
         f'fill="#3d4650">{xml_text(text)}</text>'
     )
-
-
-def _hue(item: Item) -> int:
-    """The hue of the background, by brand."""
-    return int.from_bytes(blake2b(str(item.get("brand", "")).encode(), digest_size=2).digest()) % 360

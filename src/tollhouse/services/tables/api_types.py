@@ -94,7 +94,8 @@ def _filters(fields: dict[str, Field]) -> Iterator[tuple[str, Any, Any]]:
         if not field.filtered:
             continue
         value = _VALUES.get(field.type, _Text)
-        label = _label(name, field)
+        unit = f" ({field.currency})" if field.currency else ""
+        label = f"{field.label or field.column or name}{unit}"
         description = (
             f"{label}: {'yes or no' if field.type == 'boolean' else f'the whole value, in any case; {_SEVERAL}'}"
         )
@@ -103,11 +104,6 @@ def _filters(fields: dict[str, Field]) -> Iterator[tuple[str, Any, Any]]:
         if field.type in RANGED:
             for end, words in (("min", "at least"), ("max", "at most")):
                 yield f"{end}_{name}", Annotated[value | None, Meta(description=f"{label}: {words} this")], None
-
-
-def _label(name: str, field: Field) -> str:
-    unit = f" ({field.currency})" if field.currency else ""
-    return f"{field.label or field.column or name}{unit}"
 
 
 def _searched(declaration: Declaration) -> str:
