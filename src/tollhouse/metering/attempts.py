@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from functools import lru_cache
 from math import ceil
 
 from tollhouse import clock
@@ -71,19 +72,18 @@ class Attempts:
         A Problem with a status of the 4xx in `_FAILED` counts for the address, and for the party if it is its fault.
         `is_authentic` says whether the party itself made this request. Raises Problem `rate-limited`.
         """
-        subjects = [(f"address:{prefix}", self._per_minute * factor) for prefix, factor in prefixes(address)]
-        if party:
-            is_clean = all(name not in self._budgets for name, _ in subjects)
-            if not is_clean and party in self._proven and is_authentic():
-                subjects = []
-            if party in self._budgets and not is_authentic():
-                # A stranger who names the party neither uses its budget nor is held to it.
-                party = ""
-        held = subjects + ([(party, self._per_minute)] if party else [])
+        if party in self._budgets and not is_authentic():
+            # A stranger who names the party neither uses its budget nor is held to it.
+            party = ""
+        held = self._held(address, party, is_authentic)
         entered: list[str] = []
         try:
             for name, limit in held:
-                await self._enter(name, limit)
+                if name in self._budgets:
+                    await self._enter(name, limit)
+                else:
+                    self._budgets[name] = budget = _Budget(limit)
+                    budget.in_progress = 1
                 entered.append(name)
             yield
         except Problem as problem:
@@ -99,18 +99,22 @@ class Attempts:
             for name in entered:
                 self._leave(name)
 
+    def _held(self, address: str, party: str, is_authentic: Callable[[], bool]) -> tuple[tuple[str, int], ...]:
+        """The names of the budgets that an attempt takes, and their limits."""
+        networks = _subjects(address, self._per_minute)
+        if not party:
+            return networks
+        own = ((party, self._per_minute),)
+        is_spared = party in self._proven and any(name in self._budgets for name, _ in networks) and is_authentic()
+        return own if is_spared else networks + own
+
     async def count(self, address: str, party: str = "") -> None:
         """Count one failure of the address, and of the party if one is given."""
-        subjects = [(f"address:{prefix}", self._per_minute * factor) for prefix, factor in prefixes(address)]
+        subjects = _subjects(address, self._per_minute)
         if party:
             self._proven.pop(party, None)
-            subjects.append((party, self._per_minute))
+            subjects += ((party, self._per_minute),)
         await asyncio.gather(*(self._count(name, limit) for name, limit in subjects))
-
-    async def check(self, address: str) -> None:
-        """Raise Problem `rate-limited` if the address has no failure left."""
-        async with self.attempt(address):
-            pass
 
     async def _enter(self, name: str, limit: int) -> None:
         loop = asyncio.get_running_loop()
@@ -140,7 +144,8 @@ class Attempts:
     def _leave(self, name: str) -> None:
         budget = self._budgets[name]
         budget.in_progress -= 1
-        budget.wake_next()
+        if budget.waiting:
+            budget.wake_next()
         if budget.in_progress == 0 and budget.known_until is None and not budget.waiting:
             del self._budgets[name]
 
@@ -185,6 +190,12 @@ class Attempts:
         for name, budget in list(self._budgets.items()):
             if not budget.in_progress and not budget.waiting and (budget.known_until or 0.0) < now:
                 del self._budgets[name]
+
+
+@lru_cache(maxsize=8192)
+def _subjects(address: str, per_minute: int) -> tuple[tuple[str, int], ...]:
+    """The names of the address's networks, and the failures that each may have in a minute."""
+    return tuple((f"address:{prefix}", per_minute * factor) for prefix, factor in prefixes(address))
 
 
 def _too_many(limit: int, wait: int) -> Problem:
