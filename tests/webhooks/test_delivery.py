@@ -353,6 +353,7 @@ async def test_secrets_that_an_earlier_version_stored_are_encrypted(house, hook)
     await house.put()
     await until(lambda: hook.taken)
     delivering.cancel()
+    await asyncio.gather(delivering, return_exceptions=True)
     assert is_signed(hook.taken[0], made.secret)
     assert (await secrets_of(house))[made.endpoint.id][0].startswith("enc1:")
 
