@@ -1,4 +1,4 @@
-"""Two deployments on one chain: SQLite with two workers, and PostgreSQL with Redis and two processes."""
+"""Two deployments on one chain: one process on SQLite, and two on PostgreSQL with Redis."""
 
 import asyncio
 import os
@@ -49,7 +49,7 @@ async def targets(
         return start_server(*arguments, home=homes[number], **paid, **settings)
 
     sqlite, *postgres = await asyncio.gather(
-        asyncio.to_thread(start, 0, "--workers", 2, **own["sqlite"]),
+        asyncio.to_thread(start, 0, **own["sqlite"]),
         *(asyncio.to_thread(start, number, **shared, **own["postgres"]) for number in (1, 2)),
     )
     async with AsyncExitStack() as stack:

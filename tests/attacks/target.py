@@ -28,7 +28,7 @@ TREASURY = ACCOUNTS[4]
 PAGE = "/mattress/api/products?limit=1"
 FEED_PATH = "/feeds/events"
 FEED = f"/defense{FEED_PATH}?limit=1"
-PAGE_MICROS, CALL_MICROS = 1_000, 10_000
+PAGE_MICROS, CALL_MICROS, DOLLAR = 1_000, 10_000, 1_000_000
 ANSWER_SECONDS = 60.0
 AT_ONCE = 16
 
@@ -73,6 +73,8 @@ class Target:
     chain: LocalChain
     operator_key: str
     sent: int = 0
+    given: int = 0
+    """What the seller was paid on the chain without this deployment."""
     statuses: Counter[int] = field(default_factory=Counter)
 
     async def send(
