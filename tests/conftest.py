@@ -19,16 +19,24 @@ pytest_plugins = [
 ]
 
 
-# What takes longest for how many tests it has, longest first.
+# What takes longest, longest first: modules, then the folders of the others.
 LONG = (
+    "journeys/test_schemathesis",
+    "console/test_looks",
+    "attacks",
+    "faults",
     "payments/crashes",
-    "journeys",
+    "webhooks/test_delivery",
+    "catalogue/test_catalogue",
     "console",
-    "guide",
+    "payments/settlement/test_processes",
+    "payments/x402/test_recovery",
     "client",
-    "payments/ledger/test_crash",
-    "webhooks",
+    "guide",
+    "journeys",
     "payments",
+    "webhooks",
+    "services/defense",
 )
 
 
