@@ -23,6 +23,7 @@ _CONTEXT.set_forkserver_preload(
         "tollhouse.services.studio.service",
         "tests.payments.crashes.paid_app",
         "tests.payments.ledger.crash_client",
+        "tests.payments.settlement.settling_client",
         "tests.payments.x402.crash_client",
         "tests.servers.processes",
     ]

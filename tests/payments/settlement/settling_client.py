@@ -1,11 +1,13 @@
-"""Another process with the same key: settles the payments it is told to, and tells what became of each."""
+"""Another process with the same key: settles the payments it is given, and says what became of each."""
 
 import asyncio
 import json
-import sys
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from tests.waiting import until
 from tollhouse import failpoints, logs
 from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.client import ChainClient
@@ -15,25 +17,32 @@ from tollhouse.payments.x402.types import Requirement
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
+# Files of its folder: it is ready, it may begin, and what became of the payments.
+READY, GO, OUTCOMES = "ready", "go", "outcomes.json"
 
-async def main() -> None:
-    told = json.loads(sys.stdin.readline())
+
+def settle(
+    settings: dict[str, Any], chain_url: str, requirement: dict[str, Any], sent: list[Any], failpoint: str, folder: str
+) -> None:
+    asyncio.run(_settle(Settings(**settings), chain_url, requirement, sent, failpoint, Path(folder)))
+
+
+async def _settle(
+    settings: Settings, chain_url: str, requirement: dict[str, Any], sent: list[Any], failpoint: str, folder: Path
+) -> None:
     logs.configure("error")
-    failpoints.arm(told["failpoint"])
-    settings = Settings(data_dir=told["data_dir"], database_url=told["database_url"], x402_facilitator_key=told["key"])
-    requirement = msgspec.convert(told["requirement"], Requirement)
-    payments = [decode_payment(json.dumps(sent).encode(), sent["x402Version"]) for sent in told["sent"]]
-    database, chain = open_database(settings), ChainClient(told["chain_url"])
+    failpoints.arm(failpoint)
+    wanted = msgspec.convert(requirement, Requirement)
+    payments = [decode_payment(json.dumps(one).encode(), one["x402Version"]) for one in sent]
+    database, chain = open_database(settings), ChainClient(chain_url)
     await migrate(database)
     async with open_settler(settings, database, chain) as settler:
-        print("ready", flush=True)  # noqa: T201 - it tells its parent
-        # Both begin at once, whichever took longer to start.
-        await asyncio.to_thread(sys.stdin.readline)
-        found = await asyncio.gather(*(settler.settle(payment, requirement) for payment in payments))
-    print(json.dumps([[type(one).__name__, getattr(one, "tx_hash", None)] for one in found]))  # noqa: T201 - as above
+        (folder / READY).touch()
+        # All begin at once, whichever took longer to start.
+        await until((folder / GO).exists, 60)
+        outcomes = await asyncio.gather(*(settler.settle(payment, wanted) for payment in payments))
+    (folder / OUTCOMES).write_text(
+        json.dumps([[type(one).__name__, getattr(one, "tx_hash", None)] for one in outcomes])
+    )
     await chain.close()
     await database.close()
-
-
-if __name__ == "__main__":
-    asyncio.run(main())

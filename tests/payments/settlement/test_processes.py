@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-import sys
-from asyncio.subprocess import Process
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -12,50 +11,60 @@ import pytest
 from tests.payments.settlement import conftest
 from tests.payments.settlement.faltering import told_in_time
 from tests.payments.settlement.looking import reverted, seller_holds, sent
+from tests.payments.settlement.settling_client import GO, OUTCOMES, READY, settle
 from tests.payments.x402.paying import PRICE, REQUIREMENT, read, v1
+from tests.servers.processes import ForkedProcess
+from tests.waiting import until
 from tollhouse.failpoints import EXIT_STATUS
 from tollhouse.payments.x402.types import Settled
 
 pytestmark = pytest.mark.both_databases
 
-ROOT = Path(__file__).parents[3]
-
 
 @pytest.fixture
 async def start(chain, database_url, tmp_path):
-    """A function that starts a process with the key, ready to settle these payments when told to go."""
+    """A function that starts a process with the key, ready to settle these payments when all are told to begin."""
     processes = []
 
-    async def started(payments: list, failpoint: str = "") -> Process:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.payments.settlement.settling_client", cwd=ROOT,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    async def started(payments: list, failpoint: str = "") -> Settling:
+        folder = tmp_path / f"process-{len(processes)}"
+        folder.mkdir()
+        log = folder / "log"
+        settings = {"data_dir": str(tmp_path), "database_url": database_url,
+                    "x402_facilitator_key": conftest.SETTLING.private_key}  # fmt: skip
+        process = ForkedProcess(
+            settle, settings, chain.url, msgspec.to_builtins(REQUIREMENT), payments, failpoint, str(folder),
+            cwd=folder, stdout=log, stderr=log,
         )  # fmt: skip
         processes.append(process)
-        told = {
-            "chain_url": chain.url,
-            "database_url": database_url,
-            "data_dir": str(tmp_path),
-            "key": conftest.SETTLING.private_key,
-            "requirement": msgspec.to_builtins(REQUIREMENT),
-            "sent": payments,
-            "failpoint": failpoint,
-        }
-        process.stdin.write(json.dumps(told).encode() + b"\n")
-        assert await process.stdout.readline() == b"ready\n", await process.stderr.read()
-        return process
+        await until(lambda: (folder / READY).exists() or process.poll() is not None, 60)
+        assert process.poll() is None, log.read_text()
+        return Settling(process, folder)
 
     yield started
     for process in processes:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        process.kill_group()
 
 
-async def gone(*processes: Process) -> list:
+@dataclass(frozen=True)
+class Settling:
+    """A process and the folder of its files."""
+
+    process: ForkedProcess
+    folder: Path
+
+    async def ended(self) -> list:
+        """What became of its payments, once it has ended; what it logged where it died."""
+        await until(lambda: self.process.poll() is not None, 60)
+        outcomes = self.folder / OUTCOMES
+        return json.loads(outcomes.read_text()) if outcomes.exists() else (self.folder / "log").read_text()
+
+
+async def gone(*processes: Settling) -> list:
     """Let them begin, and wait for what they tell."""
-    outcomes = await asyncio.gather(*(process.communicate(b"go\n") for process in processes))
-    return [json.loads(told) if told else error.decode() for told, error in outcomes]
+    for process in processes:
+        (process.folder / GO).touch()
+    return await asyncio.gather(*(process.ended() for process in processes))
 
 
 @pytest.mark.parametrize("block_seconds", [None, 1])
@@ -93,7 +102,7 @@ async def test_what_a_dead_process_had_under_way_is_settled_once(
     payments = [v1() for _ in range(3)]
     process = await start(payments, place)
     await gone(process)
-    assert process.returncode == EXIT_STATUS
+    assert process.process.poll() == EXIT_STATUS
     if is_mined_meanwhile:
         await chain.request("anvil_mine")
     async with open_facilitator(database_url=database_url) as facilitator:
