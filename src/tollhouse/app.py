@@ -128,7 +128,7 @@ async def lead(context: AppContext, services: Sequence[Service]) -> None:
     if context.deposits is not None:
         tasks.append(context.deposits.monitor)
     if context.per_request.x402 is not None:
-        tasks.append(context.per_request.x402.run_recovery)
+        tasks += [context.per_request.x402.run_recovery, context.per_request.x402.monitor]
     while True:
         try:
             async with context.database.leading("background-work", folder) as leads:

@@ -27,7 +27,7 @@ _ACCOUNTS = {
     REVENUE: "Payments by callers",
     TREASURY: "Deposits by wallets. Negative: owed to the wallets",
     X402: "Payments per request (x402). Negative: passed on to revenue",
-    REVERSALS: "Deposits removed by a chain reorganization",
+    REVERSALS: "Deposits and payments removed by a chain reorganization",
 }
 
 

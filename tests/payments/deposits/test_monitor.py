@@ -13,8 +13,9 @@ from tollhouse.payments.chain.nodes import Nodes
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.deposits.deposits import Deposits
 from tollhouse.payments.deposits.ledger import DepositTerms
-from tollhouse.payments.deposits.monitor import WATCHED_BLOCKS, DepositMonitor
+from tollhouse.payments.deposits.monitor import DepositMonitor
 from tollhouse.payments.ledger.types import Transfer
+from tollhouse.payments.reorganisation import WATCHED_BLOCKS
 
 ALICE, TREASURY = ACCOUNTS[1], ACCOUNTS[5]
 ACCOUNT = "agent:alice"

@@ -2,7 +2,7 @@ import pytest
 
 from tollhouse.payments.chain.replies import Block, Receipt
 from tollhouse.payments.deposits.ledger import Credit
-from tollhouse.payments.deposits.monitor import ChainView, verdict
+from tollhouse.payments.reorganisation import ChainView, verdict
 
 TX, HEIGHT = "0xt", 100
 CREDIT = Credit(TX, 0, 0, "agent:a", 1_000_000, "0xw", HEIGHT, "0xmine")

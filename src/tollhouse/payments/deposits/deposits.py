@@ -21,7 +21,6 @@ from tollhouse.payments.deposits.ledger import (
     Credit,
     Deposit,
     DepositTerms,
-    check_chain_id,
     credit_deposits,
     credit_from_transfer,
     current_credit,
@@ -31,9 +30,10 @@ from tollhouse.payments.deposits.ledger import (
     is_evident,
     rejection_reason,
 )
-from tollhouse.payments.deposits.monitor import POLL_SECONDS, DepositMonitor
+from tollhouse.payments.deposits.monitor import DepositMonitor
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import REVERSAL, IdTakenError, agent_account
+from tollhouse.payments.reorganisation import POLL_SECONDS, check_chain_id
 
 LONGEST_LIST = 100
 """The most differences that a report lists."""

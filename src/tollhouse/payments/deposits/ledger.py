@@ -18,6 +18,7 @@ from tollhouse.payments.chain.nodes import Nodes
 from tollhouse.payments.chain.replies import ChainUnavailable, Log, Receipt
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import REVERSAL, REVERSALS, TREASURY, Transfer
+from tollhouse.payments.reorganisation import check_chain_id
 
 log = logger("payments.deposits")
 
@@ -111,13 +112,6 @@ async def _compare(
 
 def _evidence(receipt: Receipt) -> tuple[object, ...]:
     return receipt.is_success, receipt.block_number, receipt.block_hash, receipt.logs
-
-
-async def check_chain_id(chain: ChainClient, chain_id: int) -> None:
-    """Raises ChainUnavailable unless the node serves that chain."""
-    actual = await chain.chain_id()
-    if actual != chain_id:
-        raise ChainUnavailable(f"the node serves chain {actual}, not {chain_id}")
 
 
 def deposits_in(receipt: Receipt, terms: DepositTerms) -> list[Deposit]:

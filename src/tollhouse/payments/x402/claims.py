@@ -345,6 +345,7 @@ class Settlement:
         memo = {
             "tx_hash": settled.tx_hash,
             "block_number": settled.block_number,
+            **({"block_hash": settled.receipt.block_hash} if settled.receipt else {}),
             "network": requirement.network,
             "asset": requirement.asset,
             "pay_to": requirement.pay_to,

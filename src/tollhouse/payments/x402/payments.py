@@ -14,6 +14,7 @@ from tollhouse.evm.address import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.ledger.ledger import Ledger
+from tollhouse.payments.reorganisation import POLL_SECONDS as MONITOR_SECONDS
 from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, DeliveryGrace, StoredResponse
 from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.claims import (
@@ -28,8 +29,8 @@ from tollhouse.payments.x402.claims import (
     settled_payment_from_row,
 )
 from tollhouse.payments.x402.headers import Headers, ReceiptSigner
-from tollhouse.payments.x402.reconciliation import Reconciliation, reconcile
-from tollhouse.payments.x402.store import Leases
+from tollhouse.payments.x402.reconciliation import PaymentMonitor, Reconciliation, reconcile
+from tollhouse.payments.x402.store import Attempts, Leases
 from tollhouse.payments.x402.types import (
     TOKEN_NAME,
     TOKEN_NAMES,
@@ -179,6 +180,16 @@ class X402:
     async def reconcile(self) -> Reconciliation:
         """Compare the ledger's payments with the chain. Raises ChainUnavailable."""
         return await reconcile(self._chain, self._ledger)
+
+    async def monitor(self) -> None:
+        """Run forever: reverse payments that reorganisations removed, and enter them again once mined again."""
+        monitor = PaymentMonitor(self._chain, self._ledger, self._terms.chain_id, Attempts(self._database))
+        while True:
+            try:
+                await monitor.poll()
+            except Problem as problem:
+                log.warning("payment monitoring failed", code=problem.code)
+            await asyncio.sleep(MONITOR_SECONDS)
 
     async def recover(self) -> None:
         """Release the claims of processes that are gone, and resolve the payments they were settling, once."""

@@ -1,15 +1,26 @@
-"""Reconciliation of the ledger's x402 transfers with the chain: each must be a transaction that settled the payment."""
+"""The ledger's x402 transfers and the chain: reconciliation, and the monitor of reorganisations.
 
+`x402:<payer>:<nonce>` enters a payment, `reversal:x402:<payer>:<nonce>` takes it back when a reorganisation removes it.
+Once it is mined again, `x402:<payer>:<nonce>:1` enters it, and so on.
+"""
+
+from collections.abc import Collection
 from typing import Any
 
 from msgspec import Struct
 
+from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.chain.nodes import Nodes
 from tollhouse.payments.chain.replies import ChainUnavailable, Receipt
 from tollhouse.payments.ledger.ledger import Ledger
-from tollhouse.payments.ledger.types import Transfer
+from tollhouse.payments.ledger.types import REVENUE, REVERSAL, REVERSALS, IdTakenError, Transfer
+from tollhouse.payments.reorganisation import ChainView, ReorganisationMonitor
 from tollhouse.payments.x402.claims import X402, transfer_id
 from tollhouse.payments.x402.outcome import authorized_transfer
+from tollhouse.payments.x402.store import Attempts
+
+log = logger("payments.x402")
 
 MAX_LISTED = 100
 """A wrong ledger may be wrong in many places; so many are memo."""
@@ -27,7 +38,8 @@ class Reconciliation(Struct, frozen=True):
 
 async def reconcile(chain: ChainClient, ledger: Ledger) -> Reconciliation:
     """Compare every x402 transfer with the chain. Raises ChainUnavailable."""
-    transfers = await ledger.transfers(X402, 0.0)
+    reversed_ids = {_reversed_id(reversal) for reversal in await ledger.transfers(REVERSAL, 0.0)}
+    transfers = [one for one in await ledger.transfers(X402, 0.0) if one.id not in reversed_ids]
     network = f"eip155:{await chain.chain_id()}"
     if any(_memo(transfer)["network"] != network for transfer in transfers):
         raise ChainUnavailable(f"the node is of {network}, and payments were made on another chain")
@@ -46,7 +58,15 @@ async def reconcile(chain: ChainClient, ledger: Ledger) -> Reconciliation:
 
 def _is_on_chain(transfer: Transfer, receipt: Receipt | None) -> bool:
     memo = _memo(transfer)
-    if receipt is None or not receipt.is_success or transfer.id != transfer_id(memo["payer"], memo["nonce"]):
+    if receipt is None or _turn(transfer.id)[0] != transfer_id(memo["payer"], memo["nonce"]):
+        return False
+    return _carries(transfer, receipt)
+
+
+def _carries(transfer: Transfer, receipt: Receipt) -> bool:
+    """Whether the transaction carried out the payment that a transfer enters."""
+    memo = _memo(transfer)
+    if not receipt.is_success:
         return False
     transferred = authorized_transfer(receipt, memo["asset"], memo["payer"], memo["nonce"])
     return transferred is not None and (transferred.recipient, transferred.amount_micros) == (
@@ -57,3 +77,82 @@ def _is_on_chain(transfer: Transfer, receipt: Receipt | None) -> bool:
 
 def _memo(transfer: Transfer) -> dict[str, Any]:
     return transfer.memo or {}
+
+
+def _turn(paid_id: str) -> tuple[str, int]:
+    """A transfer's id without its turn, and the turn."""
+    kind, payer, nonce, *turn = paid_id.split(":")
+    return f"{kind}:{payer}:{nonce}", int(turn[0]) if turn else 0
+
+
+def _reversed_id(reversal: Transfer) -> str | None:
+    paid_id = reversal.id.removeprefix(f"{REVERSAL}:")
+    return paid_id if paid_id.startswith(f"{X402}:") else None
+
+
+class MinedPayment(Struct, frozen=True):
+    """A transfer that enters a payment, and the block of its transaction."""
+
+    transfer: Transfer
+    tx_hash: str
+    block_number: int
+    block_hash: str
+
+    @property
+    def id(self) -> str:
+        """The id of the transfer in the ledger."""
+        return self.transfer.id
+
+
+class PaymentMonitor(ReorganisationMonitor[MinedPayment]):
+    """Monitors settled payments."""
+
+    kind = X402
+    # A payment is settled in the newest block, and there may be many.
+    entries_seconds = 3_600.0
+
+    def __init__(self, chain: ChainClient, ledger: Ledger, chain_id: int, attempts: Attempts) -> None:
+        super().__init__(Nodes(chain), ledger, chain_id)
+        self._attempts = attempts
+
+    def entry(self, transfer: Transfer) -> MinedPayment | None:
+        """See ReorganisationMonitor."""
+        memo = _memo(transfer)
+        if "block_hash" not in memo:
+            return None
+        return MinedPayment(transfer, memo["tx_hash"], memo["block_number"], memo["block_hash"])
+
+    def reversed_id(self, reversal: Transfer) -> str | None:
+        """See ReorganisationMonitor."""
+        return _reversed_id(reversal)
+
+    async def candidates(self, entry: MinedPayment) -> Collection[str]:
+        """See ReorganisationMonitor. A replacement with higher fees may be mined instead."""
+        memo = _memo(entry.transfer)
+        return {entry.tx_hash, *await self._attempts.hashes((memo["payer"], memo["nonce"]))}
+
+    async def reverse(self, entry: MinedPayment, canonical_hash: str) -> None:
+        """See ReorganisationMonitor."""
+        memo = _memo(entry.transfer) | {"canonical_hash": canonical_hash}
+        amount = entry.transfer.amount_micros
+        await self._ledger.move(Transfer(f"{REVERSAL}:{entry.id}", REVENUE, REVERSALS, amount, REVERSAL, memo))
+        log.warning("payment reversed", payment=entry.id, amount_micros=amount)
+
+    async def restore(self, entry: MinedPayment, receipt: Receipt, _view: ChainView, _node: ChainClient) -> bool:
+        """Enter a payment again that is mined again."""
+        first_id, turn = _turn(entry.id)
+        memo = _memo(entry.transfer) | {
+            "tx_hash": receipt.tx_hash,
+            "block_number": receipt.block_number,
+            "block_hash": receipt.block_hash,
+        }
+        again = Transfer(f"{first_id}:{turn + 1}", X402, REVENUE, entry.transfer.amount_micros, X402, memo)
+        if not _carries(again, receipt):
+            return False
+        try:
+            moved = await self._ledger.move(again)
+        except IdTakenError:
+            return False
+        if moved.is_new:
+            log.warning("payment entered again", payment=again.id)
+        return True
