@@ -6,11 +6,13 @@ import secrets
 from base64 import b64decode, b64encode
 from functools import lru_cache
 from pathlib import Path
-from struct import error as StructError  # noqa: N812 - a class
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from tollhouse.config.settings import Settings
-from tollhouse.storage.chacha20_poly1305 import KEY_BYTES, NONCE_BYTES, TamperedError, decrypt, encrypt
 
+KEY_BYTES, NONCE_BYTES = 32, 12
 KEY_FILE = "encryption.key"
 PREFIX = "enc1:"
 REMEMBERED = 4_096
@@ -30,7 +32,8 @@ class SecretBox:
     def seal(self, secret: str, row_id: str) -> str:
         """The encrypted secret, bound to the row with this id."""
         nonce = secrets.token_bytes(NONCE_BYTES)
-        return PREFIX + b64encode(nonce + encrypt(self._key(), nonce, secret.encode(), row_id.encode())).decode()
+        encrypted = ChaCha20Poly1305(self._key()).encrypt(nonce, secret.encode(), row_id.encode())
+        return PREFIX + b64encode(nonce + encrypted).decode()
 
     def open(self, sealed: str, row_id: str) -> str:
         """The secret; one that an earlier version stored in clear as it is. Raises UnreadableSecretError."""
@@ -43,8 +46,9 @@ class SecretBox:
     def _decrypt(self, sealed: str, row_id: str) -> str:
         try:
             packed = b64decode(sealed.removeprefix(PREFIX), validate=True)
-            plain = decrypt(self._key(), packed[:NONCE_BYTES], packed[NONCE_BYTES:], row_id.encode())
-        except (ValueError, StructError, TamperedError):
+            nonce, encrypted = packed[:NONCE_BYTES], packed[NONCE_BYTES:]
+            plain = ChaCha20Poly1305(self._key()).decrypt(nonce, encrypted, row_id.encode())
+        except (ValueError, InvalidTag):
             raise UnreadableSecretError(
                 "a stored secret cannot be decrypted: `encryption_key`, or the file "
                 f"{KEY_FILE} in `data_dir`, is not the one it was encrypted with"
