@@ -25,6 +25,7 @@ _CONTEXT.set_forkserver_preload(
         "tests.payments.ledger.crash_client",
         "tests.payments.settlement.settling_client",
         "tests.payments.x402.crash_client",
+        "tests.payments.x402.full_disk_client",
         "tests.servers.processes",
     ]
 )

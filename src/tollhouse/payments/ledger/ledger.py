@@ -181,6 +181,10 @@ class Ledger:
         self._reservations: dict[str, tuple[int, int]] = {}
         self._grace = DeliveryGrace[str](lambda transfer_id: self._batcher.submit_nowait(Delivered(transfer_id)))
 
+    async def check_writable(self) -> None:
+        """Write and delete something; PostgreSQL, which has everything in one place, is not asked."""
+        await self._store.check_writable()
+
     async def move(self, transfer: Transfer) -> Moved:
         """Settle a transfer at once. The same id with the same content changes nothing and is not new.
 

@@ -96,6 +96,9 @@ class PostgresStore(Store):
         async with _as_problem(), self._readers.acquire() as connection:
             return {owner for owner in owners if await _is_alive(connection, owner)}
 
+    async def check_writable(self) -> None:
+        """See Store. The ledger shares a database with everything else: the claim of a payment is such a write."""
+
     async def audit(self) -> LedgerReport:
         """See Store."""
         async with (

@@ -37,6 +37,8 @@ T = TypeVar("T")
 BUSY_TIMEOUT_SECONDS = 10.0
 """How long a batch waits for other processes before it fails."""
 
+CHECK_BYTES = 65_536
+
 _PUT_ACCOUNT = """INSERT INTO account (name, balance, reserved, total_in, total_out, posted_count, last_at)
     VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET balance = excluded.balance,
     reserved = excluded.reserved, total_in = excluded.total_in, total_out = excluded.total_out,
@@ -64,6 +66,10 @@ class SqliteStore(Store):
     async def alive(self, owners: Iterable[int]) -> set[int]:
         """See Store."""
         return {owner for owner in owners if is_alive(self._leases, owner)}
+
+    async def check_writable(self) -> None:
+        """See Store. The file grows by what it writes, so there is room for some entries afterwards."""
+        await _in(self._write_thread, lambda: _write_and_delete(self._writer))
 
     async def audit(self) -> LedgerReport:
         """See Store. It uses a connection of its own, because it takes long on a long ledger."""
@@ -116,6 +122,18 @@ def _apply(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) ->
         raise
     reach_failpoints(commands, "after-commit")
     return changes.results
+
+
+def _write_and_delete(connection: sqlite3.Connection) -> None:
+    begin_immediate(connection, BUSY_TIMEOUT_SECONDS)
+    try:
+        connection.execute("INSERT INTO kept_body VALUES (x'', zeroblob(?))", (CHECK_BYTES,))
+        connection.execute("DELETE FROM kept_body WHERE hash = x''")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def _fetch_state(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) -> BatchState:

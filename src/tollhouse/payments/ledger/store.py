@@ -64,6 +64,10 @@ class Store(ABC):
         """Derive and check everything in one consistent read: see `report`."""
 
     @abstractmethod
+    async def check_writable(self) -> None:
+        """Commit a write that leaves nothing behind, where the ledger has a file of its own that may be full."""
+
+    @abstractmethod
     async def close(self) -> None:
         """Close every connection, and release the process lease."""
 

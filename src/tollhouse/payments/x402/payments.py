@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from time import monotonic
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -58,6 +59,8 @@ WAIT_SECONDS = 25.0
 SETTLE_SECONDS = 25.0
 """How long a call waits for its settlement, which continues in the background."""
 POLL_SECONDS = 0.1
+CHECK_SECONDS = 1.0
+"""How often it is checked, before a claim, that the ledger can be written; at once after a failure."""
 ROUND_SECONDS = 2.0
 SWEEP_ROUNDS = 30
 MAX_ROWS = 50
@@ -92,6 +95,8 @@ class X402:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._settling: dict[str, asyncio.Task[Headers | VerificationFailure | None]] = {}
         self._sent: dict[store.Key, tuple[str, float]] = {}
+        self._checking = asyncio.Lock()
+        self._checked_at = -CHECK_SECONDS
         self._grace = DeliveryGrace[store.Key](lambda key: self._spawn(self._mark_delivered(key)))
 
     def accepts(self, amount_micros: int) -> list[Requirement]:
@@ -110,8 +115,8 @@ class X402:
 
         `fingerprint` identifies the request. A copy of the payment waits until the call that has it ends: it gets the
         response that this call could not send, if its request and its header are the same, or is refused.
-        Raises Problem `upstream-unavailable` and `payments-unavailable` (nothing is claimed), `payment-pending` (send
-        the same payment again), `idempotency-conflict`.
+        Raises Problem `upstream-unavailable`, `payments-unavailable`, `storage-unavailable` (nothing is claimed),
+        `payment-pending` (send the same payment again), `idempotency-conflict`.
         """
         requirement = match_requirement(accepts, payment)
         if isinstance(requirement, VerificationFailure):
@@ -144,6 +149,7 @@ class X402:
         try:
             outcome = await asyncio.wait_for(asyncio.shield(settling), SETTLE_SECONDS)
         except (TimeoutError, Problem) as failure:
+            self._checked_at = -CHECK_SECONDS
             log.warning("payment pending", payer=claimed.payment.payer, cause=type(failure).__name__)
             outcome = None
         if outcome is None:
@@ -269,6 +275,7 @@ class X402:
         verified = await self._settler.verify(payment, requirement)
         if isinstance(verified, VerificationFailure):
             return verified
+        await self._check_ledger()
         lease, until = self._leases.new_lease()
         async with self._database.writing() as transaction:
             is_ours = await store.insert_claim(
@@ -295,6 +302,16 @@ class X402:
         failpoints.reach("x402.claimed")
         self._leases.acquire(lease)
         return Claimed(payment, requirement, request.resource_url, verified.block_number, lease)
+
+    async def _check_ledger(self) -> None:
+        """Raise Problem `storage-unavailable` while a settled payment could not be recorded, because the disk is full.
+
+        The claim itself shows whether the database can be written.
+        """
+        async with self._checking:
+            if monotonic() - self._checked_at >= CHECK_SECONDS:
+                await self._ledger.check_writable()
+                self._checked_at = monotonic()
 
     async def _recover(self, row: Any) -> None:
         if row.state != store.CLAIMED:
