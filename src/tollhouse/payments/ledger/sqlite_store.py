@@ -152,8 +152,9 @@ def _fetch_state(connection: sqlite3.Connection, commands: Sequence[LedgerComman
 
 def _write(connection: sqlite3.Connection, changes: BatchChanges) -> None:
     put = connection.executemany
-    # First: an id that was released may be taken again in the same batch.
-    put("DELETE FROM transfer WHERE seq = ?", ((seq,) for seq in changes.deleted))
+    if changes.deleted:
+        # First: an id that was released may be taken again in the same batch.
+        put("DELETE FROM transfer WHERE seq = ?", ((seq,) for seq in changes.deleted))
     put("INSERT INTO transfer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(entry_row, changes.added))
     put("INSERT INTO resolution VALUES (?, ?, ?)", changes.resolved)
     put("INSERT INTO open_reservation VALUES (?, ?)", ((entry.seq, entry.fingerprint) for entry in changes.opened))
