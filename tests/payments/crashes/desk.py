@@ -17,7 +17,7 @@ from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import Endpoint, Response
+from tollhouse.http.endpoint import Endpoint, Response, endpoints_of
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
@@ -66,7 +66,7 @@ async def standing(settings: Settings) -> AsyncIterator[Server]:
         await context.ledger.recover()
         agents = AgentEndpoints(settings, context.wallets, context.ledger, context.deposits, context.meter)
         router = Router()
-        router.mount(Service("desk", "Desk", "1", "", [*ENDPOINTS, *agents.endpoints()], _no_facts, {}), "")
+        router.mount(Service("desk", "Desk", "1", "", [*ENDPOINTS, *endpoints_of(agents)], _no_facts, {}), "")
         assert context.per_request.x402 is not None
         recovering = asyncio.create_task(context.per_request.x402.run_recovery())
         yield Server(settings, Admission(context), router, {})
