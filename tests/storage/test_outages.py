@@ -18,7 +18,7 @@ from tollhouse.storage import leases
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.leases import LeaseLost
 from tollhouse.storage.migrate import migrate
-from tollhouse.storage.outages import is_connection_lost, is_outage
+from tollhouse.storage.outages import is_connection_lost, is_outage, may_be_retried
 
 ERRORS = asyncpg.exceptions
 
@@ -54,7 +54,12 @@ ERRORS = asyncpg.exceptions
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
 def test_outage_is_told_from_a_mistake(error, expected):
-    assert (is_outage(error), is_connection_lost(error)) == expected
+    assert (is_outage(error), may_be_retried(error)) == expected
+
+
+def test_deadlock_leaves_the_connection_as_it_was():
+    assert is_connection_lost(ERRORS.ConnectionDoesNotExistError(""))
+    assert not is_connection_lost(ERRORS.DeadlockDetectedError(""))
 
 
 @pytest.fixture

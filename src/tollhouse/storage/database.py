@@ -18,7 +18,7 @@ from sqlalchemy.util import await_only
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.storage.leases import file_lease, lock_leases, row_lease
+from tollhouse.storage.leases import file_lease, lock_leases, row_lease, session_lock
 from tollhouse.storage.outages import is_connection_lost, is_outage
 from tollhouse.storage.postgres import CONNECT_SECONDS, prepare
 
@@ -90,9 +90,15 @@ class Database:
 
     @asynccontextmanager
     async def turn(self, role: str, lock_dir: Path) -> AsyncIterator[None]:
-        """Wait for the lease `role` and hold it while the block runs."""
+        """Wait for the lock `role` and hold it while the block runs, which is short: the lock ends with its process.
+
+        A block that outlives its connection to PostgreSQL may overlap with the next: what it writes must bear that.
+        """
         while True:
-            async with self.leading(role, lock_dir) as held:
+            lock = (
+                file_lease(lock_dir / f"{role}.lock") if self.is_sqlite else session_lock(self._engine, _number(role))
+            )
+            async with _as_problem(), lock as held:
                 if held:
                     yield
                     return

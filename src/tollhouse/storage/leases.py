@@ -32,6 +32,7 @@ SAFETY_SECONDS = 5.0
 _LOCK_NOT_AVAILABLE = "55P03"
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 _LIMIT_WAIT = text("SET LOCAL lock_timeout = '2s'")
+_EXISTS = text("SELECT 1 FROM lease WHERE role = :role")
 _MAKE = text("INSERT INTO lease VALUES (:role, 0, 0) ON CONFLICT (role) DO NOTHING")
 # A unique index has the token, so that a change of it waits for the transactions that locked the row FOR KEY SHARE.
 _TAKE = text(
@@ -117,19 +118,38 @@ async def file_lease(path: Path) -> AsyncIterator[bool]:
             yield True
 
 
+@contextlib.asynccontextmanager
+async def session_lock(engine: AsyncEngine, number: int) -> AsyncIterator[bool]:
+    """Whether this connection holds PostgreSQL's advisory lock while the block runs. It ends with the connection."""
+    async with engine.connect() as connection:
+        await connection.execution_options(isolation_level="AUTOCOMMIT")
+        held = await connection.scalar(text("SELECT pg_try_advisory_lock(:number)"), {"number": number})
+        yield bool(held)
+        if held:
+            await connection.execute(text("SELECT pg_advisory_unlock(:number)"), {"number": number})
+
+
 async def _take(engine: AsyncEngine, role: str) -> int | None:
     """The new token of the role, unless another process holds it."""
+    values = {"role": role, "seconds": LEASE_SECONDS}
     try:
         async with engine.begin() as connection:
             await connection.execute(_LIMIT_WAIT)
+            token: int | None = await connection.scalar(_TAKE, values)
+            if token is not None or await connection.scalar(_EXISTS, {"role": role}) is not None:
+                return token
+        # The first time. The row is made in a transaction of its own: with the update in the same one, processes that
+        # make it at the same moment could wait for each other.
+        async with engine.begin() as connection:
             await connection.execute(_MAKE, {"role": role})
-            token: int | None = await connection.scalar(_TAKE, {"role": role, "seconds": LEASE_SECONDS})
+        async with engine.begin() as connection:
+            await connection.execute(_LIMIT_WAIT)
+            return await connection.scalar(_TAKE, values)  # type: ignore[no-any-return]
     except DBAPIError as error:
         # A transaction of the former holder has not ended.
         if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
             return None
         raise
-    return token
 
 
 async def _renew(engine: AsyncEngine, lease: _Held, limit: asyncio.Timeout) -> None:

@@ -7,17 +7,18 @@ from sqlalchemy.exc import DBAPIError, PendingRollbackError, ResourceClosedError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 # Classes of SQLSTATE (PostgreSQL's manual, appendix A) in which the statement is not to blame.
-_LOST = ("08", "57", "40")
-_LOST_STATES = frozenset({
+_LOST = ("08", "57")
+_RETRIED = (*_LOST, "40")
+_RETRIED_STATES = frozenset({
     "25006",  # read only: a standby since a failover; a new connection may reach its successor
     "25P03",  # the server ended a transaction that was idle for too long
     "25P04",  # or that took too long
     "53300",  # too many connections
     "55000",  # the database accepts no connections now
 })  # fmt: skip
-_UNAVAILABLE = (*_LOST, "28", "3D", "53", "55", "58", "F0", "XX")
+_UNAVAILABLE = (*_RETRIED, "28", "3D", "53", "55", "58", "F0", "XX")
 _UNAVAILABLE_STATES = frozenset({
-    *_LOST_STATES,
+    *_RETRIED_STATES,
     "0A000",  # a statement prepared before another process migrated the schema; the driver prepares it again
 })  # fmt: skip
 
@@ -40,12 +41,21 @@ def is_outage(error: BaseException) -> bool:
     return False
 
 
-def is_connection_lost(error: BaseException) -> bool:
+def may_be_retried(error: BaseException) -> bool:
     """Whether an error of PostgreSQL leaves hope for the same statements at once, on another connection."""
+    return _matches(error, _RETRIED)
+
+
+def is_connection_lost(error: BaseException) -> bool:
+    """Whether the connection is of no more use. After a deadlock or a failed serialization (class 40) it is."""
+    return _matches(error, _LOST)
+
+
+def _matches(error: BaseException, classes: tuple[str, ...]) -> bool:
     for cause in _causes(error):
         state = getattr(cause, "sqlstate", None)
         if state:
-            return state in _LOST_STATES or state.startswith(_LOST)
+            return state in _RETRIED_STATES or state.startswith(classes)
         if isinstance(cause, OSError) or _is_drivers(cause):
             return True
     return False

@@ -32,7 +32,7 @@ from tollhouse.payments.ledger.store import (
     unavailable,
 )
 from tollhouse.payments.ledger.types import AccountState, BatchChanges, BatchState, LedgerCommand, LedgerReport, Result
-from tollhouse.storage.outages import is_connection_lost, is_outage
+from tollhouse.storage.outages import is_outage, may_be_retried
 from tollhouse.storage.postgres import CONNECT_SECONDS, prepare
 
 log = logger("ledger")
@@ -86,7 +86,7 @@ class PostgresStore(Store):
                 try:
                     return await self._apply(commands)
                 except Exception as error:
-                    if not is_connection_lost(error) or elapsed() > deadline:
+                    if not may_be_retried(error) or elapsed() > deadline:
                         raise
                     log.warning("ledger connection lost, retrying", error=repr(error))
                     await asyncio.sleep(RETRY_EVERY_SECONDS)
@@ -122,7 +122,7 @@ class PostgresStore(Store):
             try:
                 rows: list[asyncpg.Record] = await self._readers.fetch(query, *values)
             except Exception as error:
-                if not is_connection_lost(error):
+                if not may_be_retried(error):
                     raise
                 # An idle connection may have been closed: a new one shows whether the server is available.
                 rows = await self._readers.fetch(query, *values)
