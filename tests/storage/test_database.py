@@ -29,7 +29,8 @@ leases.LEASE_SECONDS, leases.RENEW_SECONDS, leases.SAFETY_SECONDS = 2.0, 0.3, 0.
 
 async def main():
     database = open_database(Settings(database_url=sys.argv[1]))
-    async with database.leading("work", Path(sys.argv[2])) as held:
+    folder = Path(sys.argv[2])
+    async with database.leading("work", folder) as held, database.turn("moment", folder):
         print("held" if held else "free", flush=True)
         await asyncio.sleep(60)
 
@@ -177,19 +178,27 @@ async def test_role_is_held_by_one_process_and_released_by_kill_9(database, data
             assert not held
         async with database.leading("other work", tmp_path) as held:
             assert held
-        waiting = asyncio.create_task(_turn(database, tmp_path))
+        waiting = [asyncio.create_task(_turn(database, tmp_path)), asyncio.create_task(_lead(database, tmp_path))]
         await asyncio.sleep(0.3)
-        assert not waiting.done()
+        assert not any(task.done() for task in waiting)
         os.kill(process.pid, signal.SIGKILL)
-        assert await asyncio.wait_for(waiting, 20) == "mine"
+        assert await asyncio.wait_for(asyncio.gather(*waiting), 20) == ["mine", "mine"]
     finally:
         process.kill()
         process.communicate()
 
 
 async def _turn(database, folder) -> str:
-    async with database.turn("work", folder):
+    async with database.turn("moment", folder):
         return "mine"
+
+
+async def _lead(database, folder) -> str:
+    while True:
+        async with database.leading("work", folder) as held:
+            if held:
+                return "mine"
+        await asyncio.sleep(0.05)
 
 
 async def test_role_is_free_again_after_its_block(database, tmp_path):
