@@ -109,7 +109,7 @@ async def test_subscription_of_a_revoked_key_costs_no_more(shop):
 
 async def test_rotated_key_keeps_what_is_paid_for(small_shop):
     await small_shop.buy("price_pro")
-    rotated = await small_shop.ring.rotate(small_shop.key.holder.key_id)
+    rotated = await small_shop.ring.rotate(small_shop.key.holder.key_id, small_shop.key.text)
     assert await small_shop.tier(rotated) == "pro"
 
 

@@ -1,4 +1,4 @@
-"""The real gate and the real books under a desk of the tests' own: what the crash simulation serves.
+"""Real admission and the real ledger under endpoints of the tests' own: what the crash simulation serves.
 
 `create` is what Tollhouse does. `create_mutant` forgets that a nonce was seen: the simulation must notice.
 """
@@ -101,5 +101,5 @@ async def _serving(settings) -> AsyncIterator[Server]:
     async with open_context(settings) as context:
         await context.ledger.recover()
         router = Router()
-        router.mount(Service("desk", "Desk", "1", "", OPERATIONS, _no_facts, {}), "")
+        router.mount(Service("shop", "Shop", "1", "", OPERATIONS, _no_facts, {}), "")
         yield Server(settings, Admission(context), router, {})

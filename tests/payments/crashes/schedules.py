@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tests.payments.crashes.desk import MUTANTS, PAGE_MICROS, shift_clock, standing
+from tests.payments.crashes.in_process_server import MUTANTS, PAGE_MICROS, shift_clock, standing
 from tests.payments.x402.paying import authorization, encoded, payload, signature
 from tests.servers import shared
 from tests.servers.postgres import postgres_databases
@@ -487,7 +487,7 @@ def main() -> int:
     arguments.add_argument("--first", type=int, default=1)
     arguments.add_argument("--seconds", type=float, default=1e9, help="stop after the schedule that is playing then")
     arguments.add_argument("--postgres", action="store_true")
-    arguments.add_argument("--mutant", choices=sorted(MUTANTS), default="")
+    arguments.add_argument("--mutant", choices=sorted(MUTANTS), default="", help="play until it is found")
     chosen = arguments.parse_args()
     warm_up()
     folder = Path(tempfile.mkdtemp(prefix="tollhouse-schedules-"))
@@ -500,7 +500,7 @@ def main() -> int:
             if one.wrong:
                 failed += 1
                 sys.stdout.write(f"seed {one.seed}, died at {one.crashes}: {one.wrong[:5]}\n")
-            if time.monotonic() - begun > chosen.seconds:
+            if time.monotonic() - begun > chosen.seconds or (failed and chosen.mutant):
                 break
     minutes = (time.monotonic() - begun) / 60
     shutil.rmtree(folder, ignore_errors=True)

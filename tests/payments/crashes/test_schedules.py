@@ -17,9 +17,9 @@ def play(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("database", [(), ("--postgres",)], ids=["sqlite", "postgres"])
 def test_money_is_right_after_crashes_in_calls_payments_and_deposits(database):
-    done = play("--seeds", "2", *database)
+    done = play("--first", "2", "--seeds", "1", *database)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 schedules" in done.stdout
+    assert "1 schedules" in done.stdout
     assert " 0 crashes" not in done.stdout, "no process died: these seeds prove nothing"
 
 

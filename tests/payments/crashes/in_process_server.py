@@ -66,7 +66,7 @@ async def standing(settings: Settings) -> AsyncIterator[Server]:
         await context.ledger.recover()
         agents = AgentEndpoints(settings, context.wallets, context.ledger, context.deposits, context.meter)
         router = Router()
-        router.mount(Service("desk", "Desk", "1", "", [*ENDPOINTS, *endpoints_of(agents)], _no_facts, {}), "")
+        router.mount(Service("shop", "Shop", "1", "", [*ENDPOINTS, *endpoints_of(agents)], _no_facts, {}), "")
         assert context.per_request.x402 is not None
         recovering = asyncio.create_task(context.per_request.x402.run_recovery())
         yield Server(settings, Admission(context), router, {})
