@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-SECONDS = 110.0
+SECONDS = 300.0
 
 
 def play(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -23,8 +23,10 @@ def test_money_is_right_after_crashes_in_calls_payments_and_deposits(database):
     assert " 0 crashes" not in done.stdout, "no process died: these seeds prove nothing"
 
 
+@pytest.mark.timeout(320)
 @pytest.mark.parametrize(("mutant", "shows"), [("deposits", "credited"), ("settlements", "seller holds")])
 def test_server_that_forgets_a_rule_is_found_out(mutant, shows):
-    done = play("--seeds", "3", "--mutant", mutant)
+    # Which payments a crash cuts depends on the machine's speed too: play until one shows the fault, here one in three.
+    done = play("--seeds", "40", "--mutant", mutant)
     assert done.returncode == 1, done.stderr
     assert shows in done.stdout
