@@ -6,7 +6,7 @@ from cyclopts import App
 
 from tollhouse.catalogue import evaluate_search
 from tollhouse.cli.options import print_json, print_progress
-from tollhouse.services.defense import evaluate_conflict, evaluate_entities, evaluate_stories
+from tollhouse.services.defense import evaluate_conflict, evaluate_entities, evaluate_events, evaluate_stories
 
 evaluate = App(name="evaluate", help="Measure the serving code against labelled files.")
 
@@ -15,6 +15,12 @@ evaluate = App(name="evaluate", help="Measure the serving code against labelled 
 def conflict(labels: Path, *exports: Path) -> None:
     """Print precision, recall, F1 and Brier for "this URL's event is a battle"."""
     print_json(evaluate_conflict.evaluate(labels, list(exports), print_progress))
+
+
+@evaluate.command
+def events(gold: Path, *exports: Path) -> None:
+    """Print B-cubed F1, precision and recall of reports resolved into events. Without exports, from the gold titles."""
+    print_json(evaluate_events.evaluate(gold, list(exports), print_progress))
 
 
 @evaluate.command

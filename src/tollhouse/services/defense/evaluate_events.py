@@ -1,0 +1,184 @@
+"""Evaluate how the served resolver groups labelled reports into events: `tollhouse evaluate events`."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse.services.defense.article import article_id
+from tollhouse.services.defense.countries import country_by_fips, find_country
+from tollhouse.services.defense.evaluate_conflict import rows_by_url
+from tollhouse.services.defense.evaluate_stories import bcubed
+from tollhouse.services.defense.events.resolver import RETENTION, Resolver, Sighting
+from tollhouse.services.defense.ingest.event_builder import Rejected, build_event
+from tollhouse.services.defense.ingest.export_parser import Row
+from tollhouse.services.defense.ingest.fatalities_extractor import extract_fatalities
+from tollhouse.services.defense.ingest.url_title import title_from_url
+from tollhouse.services.defense.publishers import find_publisher
+
+
+class Labelled(Struct, frozen=True):
+    """One line: a report's URL and its gold event, None for none. Without exports `published` is an ISO 8601 time."""
+
+    url: str
+    event: str | int | None = None
+    title: str = ""
+    published: str = ""
+
+    @property
+    def moment(self) -> datetime | None:
+        try:
+            moment = datetime.fromisoformat(self.published)
+        except ValueError:
+            return None
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def evaluate(
+    gold: Path, exports: Sequence[Path], progress: Callable[[str], None], resolver: Resolver | None = None
+) -> dict[str, float | int | None]:
+    """b3_f1, b3_precision and b3_recall of the labelled reports, `articles` and the gold `events` among them.
+
+    A report without an event is scored as one of its own: joining it to others is wrong. `with_event_b3_f1` leaves
+    such reports out, and `pair_precision` and `pair_recall` count pairs of reports of one event, because most reports
+    are alone in a random sample. `not_found` labels are in no export and have no title and time themselves.
+    """
+    labels, malformed = _read(gold, progress)
+    rows = rows_by_url(exports)
+    sightings = [s for url, own in rows.items() if (s := sighting(url, own))]
+    sightings += [_unseen(line, at) for line in labels.values() if line.url not in rows and (at := line.moment)]
+    predicted = resolve(sightings, progress, resolver or Resolver())
+    scored = [line for line in labels.values() if article_id(line.url) in predicted]
+    truth = [f"event {line.event}" if line.event is not None else f"alone {line.url}" for line in scored]
+    served = [predicted[article_id(line.url)] for line in scored]
+    named = [number for number, line in enumerate(scored) if line.event is not None]
+    precision, recall = bcubed(truth, served)
+    return {
+        "b3_f1": _f1(precision, recall),
+        "b3_precision": precision,
+        "b3_recall": recall,
+        "articles": len(scored),
+        "events": len({truth[number] for number in named}),
+        "with_event_b3_f1": _f1(*bcubed([truth[number] for number in named], [served[number] for number in named])),
+        **_pairs(truth, served),
+        "resolved_articles": len(predicted),
+        "resolved_events": len(set(predicted.values())),
+        "not_found": len(labels) - len(scored),
+        "malformed": malformed,
+    }
+
+
+def resolve(sightings: Iterable[Sighting], progress: Callable[[str], None], resolver: Resolver) -> dict[str, str]:
+    """The last event of each report, streamed by the time of the report."""
+    predicted: dict[str, str] = {}
+
+    def keep() -> None:
+        for event, reports in resolver.settle().events.items():
+            predicted.update(dict.fromkeys(reports, event))
+
+    ordered = sorted(sightings, key=lambda s: (s.reported_at, s.id))
+    for day, own in groupby(ordered, key=lambda s: s.reported_at.date()):
+        for moment, batch in groupby(own, key=lambda s: s.reported_at):
+            resolver.expire(moment - RETENTION)
+            resolver.add(batch)
+        keep()
+        progress(f"{day}: {len(predicted)} reports, {len(resolver)} live events")
+    return predicted
+
+
+def sighting(url: str, rows: Sequence[Row], title: str = "") -> Sighting | None:
+    """What the rows of a page and its title, if known, say; None if they make no event."""
+    record = build_event(url, rows, (title, "page") if title else None)
+    if isinstance(record, Rejected):
+        return None
+    return Sighting(
+        id=article_id(url),
+        url=url,
+        title=record.title,
+        has_headline=record.has_headline,
+        family=find_publisher(url).family,
+        reported_at=record.first_reported_at,
+        day=record.event_date,
+        category=record.category,
+        countries=_countries(record.title if record.has_headline else "", rows),
+        places=(),
+        killed=extract_fatalities(record.title),
+        actors=frozenset(name for row in rows for name in (row.actor1_name, row.actor2_name) if name),
+        row_keys=frozenset(
+            f"{row.day} {row.code} {row.actor1_name} {row.actor2_name} {row.geo_name}"
+            for row in rows
+            if row.actor1_name and row.actor2_name and row.geo_type in {3, 4}
+        ),
+    )
+
+
+def _unseen(line: Labelled, moment: datetime) -> Sighting:
+    """A labelled report that is in no export."""
+    title = line.title or title_from_url(line.url) or ""
+    return Sighting(
+        id=article_id(line.url),
+        url=line.url,
+        title=title,
+        has_headline=bool(title),
+        family=find_publisher(line.url).family,
+        reported_at=moment,
+        day=moment.date(),
+        category="Political",
+        countries=_countries(title, ()),
+        killed=extract_fatalities(title),
+    )
+
+
+_WORD = re.compile(r"[^\W_]+(?:['.][^\W_]+)*")
+
+
+def _countries(title: str, rows: Sequence[Row]) -> dict[str, float]:
+    words = [word.removesuffix("'s") for word in _WORD.findall(title)]
+    named: Counter[str] = Counter()
+    for size in (1, 2, 3):
+        for start in range(len(words) - size + 1):
+            phrase = " ".join(words[start : start + size])
+            country = find_country(phrase) if phrase[:1].isupper() and len(phrase) > 3 else None
+            if country:
+                named[country.alpha2] += 1
+    if named:
+        return {code: 0.9 * number / named.total() for code, number in sorted(named.items())}
+    places = Counter(country.alpha2 for row in rows if (country := country_by_fips(row.geo_country)))
+    return {code: 0.5 * number / places.total() for code, number in sorted(places.items())}
+
+
+def _pairs(truth: Sequence[str], served: Sequence[str]) -> dict[str, float | None]:
+    def count(labels: Iterable[object]) -> int:
+        return sum(number * (number - 1) // 2 for number in Counter(labels).values())
+
+    both, gold, predicted = count(zip(truth, served, strict=True)), count(truth), count(served)
+    return {
+        "pair_precision": both / predicted if predicted else None,
+        "pair_recall": both / gold if gold else None,
+    }
+
+
+def _f1(precision: float | None, recall: float | None) -> float | None:
+    return 2 * precision * recall / (precision + recall) if precision and recall else None
+
+
+def _read(path: Path, progress: Callable[[str], None]) -> tuple[Mapping[str, Labelled], int]:
+    """The lines by URL, of which the first counts, and the number of malformed lines."""
+    lines: dict[str, Labelled] = {}
+    malformed = 0
+    for number, raw in enumerate(path.read_bytes().splitlines(), 1):
+        if not raw.strip():
+            continue
+        try:
+            line = msgspec.json.decode(raw, type=Labelled)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
+            malformed += 1
+            progress(f"{path.name}, line {number}: skipped, {fault}")
+        else:
+            lines.setdefault(line.url, line)
+    return lines, malformed

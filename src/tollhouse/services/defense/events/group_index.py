@@ -1,0 +1,139 @@
+"""The live groups, the weights of words (TF-IDF of the stream itself), and which groups to compare with a new one."""
+
+from collections.abc import Sequence
+from heapq import nlargest
+from itertools import islice
+from math import exp, log, sqrt
+from operator import itemgetter
+
+import numpy as np
+from msgspec import Struct
+
+from tollhouse.services.defense.events.occurrence import Group, Headline, sum_up
+
+# Bounds of the candidates of one group: those that share rare words or provider rows, and the nearest by vector.
+USERS_PER_TERM = 64
+BY_TERMS = 16
+BY_VECTOR = 6
+LATEST_GROUPS = 2_048
+# Document frequencies are applied again after this share of new headlines.
+NEW_SHARE = 0.25
+# Headlines this many days ago count 1/e in the crowd.
+CROWD_DAYS = 2.0
+# Counts of words are halved at this number of headlines, so that they follow the stream.
+MOST_COUNTED = 200_000
+
+
+class Stream(Struct):
+    """What is known of the stream; stored with the groups, so that a restart changes no weight.
+
+    `counts` is the number of headlines with each word, of `total`, including expired ones. `idf` are the inverse
+    document frequencies in use, `rare` that of other words, computed when `weighed` headlines were known. `crowd` is
+    the number of headlines about `day`, older ones counting less.
+    """
+
+    counts: dict[str, int] = {}
+    total: int = 0
+
+    idf: dict[str, float] = {}
+    rare: float = 1.0
+    weighed: int = 0
+    crowd: float = 0.0
+    day: float = 0.0
+
+
+class GroupIndex:
+    """Groups by id, the most recently changed last; by headline; and by each of their words and provider rows."""
+
+    def __init__(self, stream: Stream | None = None) -> None:
+        self.groups: dict[str, Group] = {}
+        self.group_of: dict[Headline, Group] = {}
+        self.stream = stream or Stream()
+        self._users: dict[str, dict[Group, None]] = {}
+
+    def count(self, headlines: Sequence[Headline]) -> None:
+        """Count new headlines and their words, and weigh all live ones again if many came since the last time."""
+        stream = self.stream
+        for headline in headlines:
+            for term in headline.terms:
+                stream.counts[term] = stream.counts.get(term, 0) + 1
+            stream.total += 1
+            later = max(0.0, headline.first_day - stream.day)
+            stream.crowd = stream.crowd * exp(-later / CROWD_DAYS) + 1
+            stream.day += later
+        if stream.total <= (1 + NEW_SHARE) * stream.weighed:
+            return
+        if stream.total > MOST_COUNTED:
+            stream.counts = {term: number // 2 for term, number in stream.counts.items() if number > 1}
+            stream.total //= 2
+        stream.idf = {term: log((1 + stream.total) / (0.5 + n)) for term, n in stream.counts.items() if n > 1}
+        stream.rare, stream.weighed = log((1 + stream.total) / 1.5), stream.total
+        for group in self.groups.values():
+            for headline in group.headlines:
+                self.weigh(headline)
+            sum_up(group)
+
+    def uncount(self, headline: Headline) -> None:
+        """Take back a headline that no report carries any more."""
+        for term in headline.terms:
+            self.stream.counts[term] = self.stream.counts.get(term, 1) - 1
+        self.stream.total -= 1
+
+    def weigh(self, headline: Headline) -> None:
+        """Set a headline's weights."""
+        idf, rare = self.stream.idf, self.stream.rare
+        weights = {term: max(0.05, idf.get(term, rare)) for term in headline.terms}
+        length = sqrt(sum([weight * weight for weight in weights.values()])) or 1.0
+        headline.weights = {term: weight / length for term, weight in weights.items()}
+
+    def enter(self, group: Group) -> None:
+        """Add a group, or a group that changed after `drop`."""
+        self.groups[group.id] = group
+        for key in (*group.weights, *group.row_keys):
+            self._users.setdefault(key, {})[group] = None
+        for headline in (*group.headlines, *group.composed):
+            self.group_of[headline] = group
+
+    def drop(self, group: Group) -> None:
+        """Remove a group; call it before the group changes."""
+        del self.groups[group.id]
+        for key in (*group.weights, *group.row_keys):
+            users = self._users[key]
+            del users[group]
+            if not users:
+                del self._users[key]
+        for headline in (*group.headlines, *group.composed):
+            del self.group_of[headline]
+
+    def candidates(self, fresh: Sequence[Group]) -> list[list[Group]]:
+        """For each group the other groups worth comparing: bounded, however many groups live."""
+        candidates = [self._sharing(group) for group in fresh]
+        latest = [g for g in islice(reversed(self.groups.values()), LATEST_GROUPS) if g.vector is not None]
+        ours = [number for number, group in enumerate(fresh) if group.vector is not None]
+        if latest and ours:
+            means = np.stack([g.vector / len(g.headlines) for g in latest if g.vector is not None])
+            similar = np.stack([g.vector for g in fresh if g.vector is not None]) @ means.T
+            few = min(BY_VECTOR + 1, len(latest))
+            nearest = np.sort(np.argpartition(-similar, few - 1, axis=1)[:, :few], axis=1)
+            for number, places in zip(ours, nearest.tolist(), strict=True):
+                candidates[number] = list(dict.fromkeys([*candidates[number], *[latest[place] for place in places]]))
+        return [[g for g in near if g is not group] for group, near in zip(fresh, candidates, strict=True)]
+
+    def sharing_rows(self, group: Group) -> dict[Group, int]:
+        """The other groups by the number of provider rows in common."""
+        shared: dict[Group, int] = {}
+        for key in group.row_keys:
+            for other in self._users[key]:
+                if other is not group:
+                    shared[other] = shared.get(other, 0) + 1
+        return shared
+
+    def _sharing(self, group: Group) -> list[Group]:
+        overlap: dict[Group, float] = {}
+        for term, weight in sorted(group.weights.items()):
+            for other in islice(reversed(self._users[term]), USERS_PER_TERM):
+                overlap[other] = overlap.get(other, 0.0) + weight * weight
+        for key in sorted(group.row_keys):
+            for other in islice(reversed(self._users[key]), USERS_PER_TERM):
+                overlap[other] = overlap.get(other, 0.0) + 1.0
+        return [other for other, _ in nlargest(BY_TERMS + 1, overlap.items(), key=itemgetter(1))]
