@@ -6,7 +6,13 @@ from cyclopts import App
 
 from tollhouse.catalogue import evaluate_search
 from tollhouse.cli.options import print_json, print_progress
-from tollhouse.services.defense import evaluate_conflict, evaluate_entities, evaluate_events, evaluate_stories
+from tollhouse.services.defense import (
+    evaluate_conflict,
+    evaluate_entities,
+    evaluate_events,
+    evaluate_stories,
+    evaluate_tolls,
+)
 
 evaluate = App(name="evaluate", help="Measure the serving code against labelled files.")
 
@@ -33,6 +39,12 @@ def stories(file: Path) -> None:
 def entities(file: Path) -> None:
     """Print strict F1, precision and recall of the entities, in total and by type, and tokens per second."""
     print_json(evaluate_entities.evaluate(file, print_progress))
+
+
+@evaluate.command
+def tolls(file: Path) -> None:
+    """Print how often the number of killed read from a headline is exact, wrong, missed or invented."""
+    print_json(evaluate_tolls.evaluate(file, print_progress))
 
 
 @evaluate.command

@@ -1,0 +1,185 @@
+"""A headline as words, and the groups of people in it: "at least five soldiers", "a policeman", "4-year-old"."""
+
+import re
+import tomllib
+from importlib.resources import files
+from typing import Literal
+
+from msgspec import Struct
+
+Outcome = Literal["killed", "wounded", "arrested", "missing"]
+
+_CLASSES: dict[str, str] = tomllib.loads(
+    files("tollhouse.services.defense").joinpath("data", "toll_words.toml").read_text(encoding="utf-8")
+)
+
+
+def word_class(*names: str) -> frozenset[str]:
+    """The words of these classes of data/toll_words.toml."""
+    return frozenset(word for name in names for word in _CLASSES[name].split())
+
+
+LINKS, AUXILIARIES, MANNER, NO_ONE = map(word_class, ("links", "auxiliaries", "manner", "no_one"))
+PASSIVE, EITHER, ACTIVE = map(word_class, ("killed_passive", "killed_either", "killed_active"))
+ELSEWHERE, DOUBTS, BREAKS = word_class("elsewhere"), word_class("doubts"), word_class("clauses", "prepositions")
+OUTCOMES: tuple[Outcome, ...] = ("wounded", "arrested", "missing")
+OTHER_PASSIVE: dict[str, Outcome] = {word: outcome for outcome in OUTCOMES for word in word_class(f"{outcome}_passive")}
+OTHER_ACTIVE: dict[str, Outcome] = {word: outcome for outcome in OUTCOMES for word in word_class(f"{outcome}_active")}
+_PERSONS, _NOT_PERSONS, _UNCOUNTED, _PLURALS = map(
+    word_class, ("persons", "not_persons", "uncounted", "plural_persons")
+)
+_BEFORE_RANK, _PARENTS, _COLLECTIONS, _FORCES = map(word_class, ("before_rank", "parents", "collections", "forces"))
+_PERSON_ENDING = re.compile(rf"\w{{2,}}(?:{_CLASSES['person_endings']})")
+_LOWER_BOUNDS = (("at", "least"), ("more", "than"), ("over",))
+LARGEST_NUMBER = 100_000
+
+_WORD = re.compile(
+    r"[0-9]{1,3}[- ](?:year|month|week|day)s?[- ]old(?:'s)?"
+    r"|[0-9]{1,4}-(?:year|month|week|day|hour|minute|mile|km|point)s?"
+    r"|[$€£¥#][0-9][\w.,]*|[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:\.[0-9]+)?%?|[^\W\d_]+(?:['.-][^\W_]+)*\w*|[,;:&/]"
+    r"|-(?=[0-9])",
+    re.IGNORECASE,
+)
+_AGE = re.compile(r"[0-9]{1,3}[- ](?:year|month|week|day)s?[- ]old|\w+-year-old")
+UNITS = {
+    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
+    "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17,
+    "eighteen": 18, "nineteen": 19, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70,
+    "eighty": 80, "ninety": 90,
+}  # fmt: skip
+_TIMES = {"dozen": 12, "hundred": 100, "thousand": 1_000}
+# Words after a number that show it counts no people: measures in any form, things in the plural.
+_MEASURES = re.compile(
+    r"(?:year|yr|month|week|day|night|hour|hr|minute|min|second|mile|kilomet(?:er|re)|met(?:er|re)|ton(?:ne)?|time)s?"
+    r"|km|foot|feet|percent|pc|million|billion|trillion|am|pm|st|nd|rd|th|lb|kg"
+    r"|(?:count|charge|state|countrie|province|citie|district|town|village|place|car|vehicle|house|home|building|store"
+    r"|point|goal|game|run|job|lie|case|attack|strike|rocket|missile|shell|bomb|shot|round|bullet|plane|ship|boat|tank"
+    r"|dollar|rupee|euro|animal|cow|dog|cat|horse|bird|whale|elephant|tree|flight|alarm|front|way)s|cattle|sheep|fish"
+)
+
+
+def split_words(title: str) -> list[str]:
+    """Words, numbers, ages and commas, in lower case. Number words are single words, and a dash in a range is "to"."""
+    words: list[str] = []
+    for match in _WORD.finditer(title.replace("\u2019", "'")):
+        word = match[0].lower()
+        parts = word.split("-")
+        is_number = len(parts) > 1 and all(part in UNITS or part in _TIMES for part in parts)
+        words += parts if is_number else ["to" if word == "-" else word]
+    return words
+
+
+def is_year(word: str) -> bool:
+    return word.isdecimal() and 1900 <= int(word) <= 2100
+
+
+def is_person(word: str) -> bool:
+    """Whether a noun names one person."""
+    return word in _PERSONS or (word not in _NOT_PERSONS and bool(_PERSON_ENDING.fullmatch(word)))
+
+
+def is_plural(word: str) -> bool:
+    if word in _PLURALS or word in _UNCOUNTED or word in _FORCES:
+        return True
+    return word.endswith("s") and not word.endswith(("ss", "us", "is", "'s")) and len(word) > 3
+
+
+class Group(Struct, frozen=True):
+    """People in words `start` to `end` (exclusive). `number` is None where no word says how many."""
+
+    start: int
+    end: int
+    number: int | None
+    is_at_least: bool = False
+
+
+class Headline:
+    """A headline as words in lower case, and the groups of people in it by the places where they start and end."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.words = words
+        self.groups: dict[int, Group] = {}
+        self.by_end: dict[int, Group] = {}
+        place = 0
+        while place < len(words):
+            group = self._group_at(place)
+            if group:
+                self.groups[group.start] = self.by_end[group.end] = group
+            place = group.end if group else place + 1
+
+    def at(self, place: int) -> str:
+        return self.words[place] if 0 <= place < len(self.words) else ""
+
+    def _group_at(self, place: int) -> Group | None:
+        """The group that begins here."""
+        word = self.words[place]
+        if word in _COLLECTIONS and self.at(place + 1) == "of":
+            number, end = self.number_at(place + 2)
+            return Group(place, self._noun_end(end), number) if number else None
+        number, end = self.number_at(place)
+        if number is not None:
+            if not self._counts_people(place, end, number):
+                return None
+            before = self.words[max(0, place - 4) : place]
+            marks = [tuple(before[at : at + len(mark)]) == mark for mark in _LOWER_BOUNDS for at in range(len(before))]
+            return Group(place, self._noun_end(end), number, any(marks))
+        if _AGE.fullmatch(word) or is_person(word):
+            end = place + 1
+            while is_person(self.at(end)) or (_AGE.fullmatch(word) and end - place < 3 and self._is_singular_noun(end)):
+                end += 1
+            return Group(place, self._age_end(end), 1)
+        is_uncounted = word in _UNCOUNTED or word in _PLURALS or (word[-1:] == "s" and is_person(word[:-1]))
+        return Group(place, place + 1, None) if is_uncounted else None
+
+    def _age_end(self, place: int) -> int:
+        """The end of a person's age: "man, 42," and "man 42"."""
+        start = place + (self.at(place) == ",")
+        if self.at(start).isdecimal() and int(self.at(start)) < 110 and not self.is_noun(start + 1):
+            return start + 1 + (self.at(start + 1) == ",")
+        return place
+
+    def number_at(self, place: int) -> tuple[int | None, int]:
+        """The number that begins here, and the place after it; the lower end of a range."""
+        word, end = self.at(place), place + 1
+        plain = word.replace(",", "")
+        value: int | None = None
+        if plain.isdecimal() and len(plain) <= 6:
+            value = int(plain)
+        elif word in UNITS:
+            value = UNITS[word]
+            if value >= 20 and 0 < UNITS.get(self.at(end), 0) < 10:
+                value, end = value + UNITS[self.at(end)], end + 1
+        elif word in {"a", "an"} and self.at(end) in _TIMES:
+            value, end = _TIMES[self.at(end)], end + 1
+        if value is not None and self.at(end) in _TIMES:
+            value, end = value * _TIMES[self.at(end)], end + 1
+        if value is not None and self.at(end) in {"to", "or"} and self.number_at(end + 1)[0] is not None:
+            end = self.number_at(end + 1)[1]
+        return value, end
+
+    def _counts_people(self, place: int, end: int, value: int) -> bool:
+        word, before, after = self.words[place], self.at(place - 1), self.at(end)
+        if not 0 < value <= LARGEST_NUMBER or before in _BEFORE_RANK or _MEASURES.fullmatch(after):
+            return False
+        if (before == "of" and self.at(place - 2) in _PARENTS) or (word == "one" and before in NO_ONE):
+            return False
+        if len(word) == 4 and is_year(word):
+            return after in PASSIVE or after in EITHER or after in _PLURALS
+        return True
+
+    def _noun_end(self, place: int) -> int:
+        """The end of the nouns that belong to a number: at most four words without a verb, link or preposition."""
+        end = place
+        while end < len(self.words) and end - place < 4 and self.is_noun(end):
+            end += 1
+        return end
+
+    def _is_singular_noun(self, place: int) -> bool:
+        return self.is_noun(place) and not is_plural(self.at(place))
+
+    def is_noun(self, place: int) -> bool:
+        word = self.at(place)
+        is_verb = word in PASSIVE or word in EITHER or word in ACTIVE or word in OTHER_PASSIVE or word in OTHER_ACTIVE
+        is_other = word in BREAKS or word in LINKS or word in AUXILIARIES or word in DOUBTS or word in ELSEWHERE
+        stops = word in MANNER or word in {"", "who", "including", "than"} or _AGE.fullmatch(word)
+        return not (is_verb or is_other or stops or self.number_at(place)[0] is not None)

@@ -1,0 +1,121 @@
+"""How many people a headline says were killed, and which of several publishers' figures is taken."""
+
+import pytest
+
+from tollhouse.services.defense.events.toll import Toll, best_toll, read_toll
+
+
+@pytest.mark.parametrize(
+    ("title", "killed"),
+    [
+        ("At least 14 killed in market blast", 14),
+        ("Twenty-two dead after ferry capsizes", 22),
+        ("Shelling kills 6 soldiers and 3 civilians", 9),
+        ("shelling kills 6 soldiers 3 civilians", 9),
+        ("4 soldiers and 2 drivers were killed in ambush", 6),
+        ("Militia killed 17 villagers, witnesses say", 17),
+        ("Mudslide claims 8 lives", 8),
+        ("Car bomb leaves 11 dead, 30 wounded", 11),
+        ("Death toll rises to 27 from 21 after quake", 27),
+        ("Family of four found dead at farm", 4),
+        ("5 to 7 people killed in raid", 5),
+        ("Half of bridge closed after 2 die", 2),
+        ("A dozen killed as wall collapses", 12),
+        ("Seven killed, including two children", 7),
+        ("180 migrants die as boat sinks", 180),
+    ],
+)
+def test_number_of_killed_is_read(title, killed):
+    assert read_toll(title).killed == killed
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Farmer, 61, killed by falling tree",
+        "12-year-old girl shot and killed near school",
+        "Drone strike kills militant leader",
+        "Guard fatally shot outside embassy",
+        "Two charged in shooting death of teenager",
+        "Masri killed in Tehran street",
+        "Soldier wounded in blast dies",
+        "Mother of three killed in crash",
+    ],
+)
+def test_one_person_without_a_number_is_one(title):
+    assert read_toll(title).killed == 1
+
+
+@pytest.mark.parametrize(
+    ("title", "killed", "wounded", "arrested"),
+    [
+        ("Guard killed 6 injured in attack", 1, 6, None),
+        ("Commander killed 3 militants arrested", 1, None, 3),
+        ("Nine wounded as troops fire on crowd", None, 9, None),
+        ("12 arrested after 2 killed in riot", 2, None, 12),
+        ("Blast kills two, injures fifteen", 2, 15, None),
+    ],
+)
+def test_each_number_belongs_to_its_own_verb(title, killed, wounded, arrested):
+    toll = read_toll(title)
+    assert (toll.killed, toll.wounded, toll.arrested) == (killed, wounded, arrested)
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Dozens killed in clashes",
+        "Fifth night of riots in Lyon",
+        "Actor dies aged 86",
+        "Plot to kill 5 officials foiled",
+        "30 feared dead after landslide",
+        "Drought could kill 2,000 people",
+        "Court hears 3 lies about 2019 budget",
+        "Protest over teen's killing by police",
+        "Day 12 of talks on Dead Sea canal",
+        "Kills 99% of germs, maker says",
+    ],
+)
+def test_number_is_not_invented(title):
+    assert read_toll(title).killed is None
+
+
+@pytest.mark.parametrize(
+    "title", ["Covid-19 kills 1,200 in a day", "10,000 killed in war since 2015", "300 road deaths so far this year"]
+)
+def test_sums_over_an_epidemic_or_a_year_are_not_an_events_toll(title):
+    assert read_toll(title) == Toll(is_cumulative=True)
+
+
+def test_headline_that_says_nobody_died_is_zero():
+    assert read_toll("No one killed as roof collapses").killed == 0
+    assert read_toll("Rocket hits base, no casualties").killed == 0
+
+
+def test_lower_bound_and_words_are_kept():
+    toll = read_toll("At least 14 killed in market blast")
+    assert toll.is_at_least
+    assert toll.words == "14 killed"
+
+
+def test_figure_of_most_publishers_is_taken():
+    tolls = [("a", Toll(3)), ("b", Toll(5)), ("c", Toll(5)), ("d", Toll())]
+    best = best_toll(tolls)
+    assert best is not None
+    assert (best.killed, best.publishers, best.counted) == (5, 2, 3)
+
+
+def test_publisher_counts_once_with_its_newest_figure():
+    best = best_toll([("a", Toll(3)), ("a", Toll(4)), ("b", Toll(4))])
+    assert best is not None
+    assert (best.killed, best.publishers, best.counted) == (4, 2, 2)
+
+
+def test_larger_of_equally_supported_figures_is_taken():
+    best = best_toll([("a", Toll(9)), ("b", Toll(7))])
+    assert best is not None
+    assert best.killed == 9
+
+
+def test_without_figures_there_is_no_toll():
+    assert best_toll([("a", Toll()), ("b", Toll(wounded=3))]) is None
