@@ -10,6 +10,7 @@ from tollhouse.services.defense import (
     evaluate_conflict,
     evaluate_entities,
     evaluate_events,
+    evaluate_places,
     evaluate_stories,
     evaluate_tolls,
 )
@@ -39,6 +40,12 @@ def stories(file: Path) -> None:
 def entities(file: Path) -> None:
     """Print strict F1, precision and recall of the entities, in total and by type, and tokens per second."""
     print_json(evaluate_entities.evaluate(file, print_progress))
+
+
+@evaluate.command
+def places(gold: Path, *exports: Path) -> None:
+    """Print the share of labelled reports that are placed in the right country."""
+    print_json(evaluate_places.evaluate(gold, list(exports), print_progress))
 
 
 @evaluate.command

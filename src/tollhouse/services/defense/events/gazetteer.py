@@ -1,0 +1,222 @@
+"""Names of places in text, and the countries of news outlets.
+
+The table is an extract from GeoNames and other open sources: see data/gazetteers/README.md.
+"""
+
+import re
+import unicodedata
+from functools import cache, lru_cache
+from importlib.resources import files
+from math import cos, hypot, radians
+from typing import Literal
+
+import msgspec
+import zstandard
+from msgspec import Struct
+
+from tollhouse.services.defense.countries import COUNTRIES, country_by_fips
+
+# Flags of a name: an everyday English word; a person's name.
+WORD, PERSON = 1, 2
+
+
+class Region(Struct, frozen=True, array_like=True, gc=False):
+    """A first-level division, or another part of a country with a name of its own."""
+
+    country: str
+    name: str
+    keys: list[str]
+    latitude: float
+    longitude: float
+    population: int
+    flags: int
+
+
+class City(Struct, frozen=True, array_like=True, gc=False):
+    """A town of 15,000 people or more. `region` is its index in `Table.regions`, -1 if unknown."""
+
+    country: str
+    region: int
+    names: list[str]
+    latitude: float
+    longitude: float
+    population: int
+    flags: int
+
+
+class Name(Struct, frozen=True, gc=False):
+    """A country's own name, the adjective of a people, or a name for a government such as "Kremlin".
+
+    `country` is empty for seas and continents, whose names hold those of countries.
+    """
+
+    country: str
+    kind: Literal["country", "people", "government"]
+
+
+Sense = City | Region | Name
+
+
+class Table(Struct):
+    """The bundled file. Names are `name_key`s, countries ISO 3166-1 alpha-2.
+
+    `counties` are the first words of a US county's name with its states; `outlets` are hosts, separated by spaces, of
+    which most articles concern the country, and under "" hosts whose top-level domain says little of what they report.
+    """
+
+    regions: list[Region]
+    cities: list[City]
+    counties: dict[str, list[str]]
+    peoples: dict[str, str]
+    governments: dict[str, str]
+    seas: list[str]
+    given: list[str]
+    centres: dict[str, tuple[float, float]]
+    outlets: dict[str, str]
+
+
+_LETTERS = str.maketrans({
+    "ł": "l", "ø": "o", "đ": "d", "\u0131": "i", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ə": "e",
+})  # fmt: skip
+_APOSTROPHES = re.compile(r"['\u2018\u2019`\u02bb\u02bc\u02be\u02bf]")
+_BREAKS = re.compile(r"[\W_]+")
+
+
+def name_key(name: str) -> str:
+    """A name as lower-case words without accents and punctuation: "Sana'a" is "sanaa"."""
+    lower = _APOSTROPHES.sub("", name.lower())
+    if not lower.isascii():
+        parts = unicodedata.normalize("NFKD", lower.translate(_LETTERS))
+        lower = "".join(letter for letter in parts if not unicodedata.combining(letter))
+    return " ".join("st" if word == "saint" else word for word in _BREAKS.sub(" ", lower).split())
+
+
+@cache
+def table() -> Table:
+    packed = files("tollhouse.services.defense").joinpath("data", "gazetteer.msgpack.zst").read_bytes()
+    return msgspec.msgpack.decode(zstandard.decompress(packed), type=Table)
+
+
+# Shorter aliases than this are initials; upper case tells them from words.
+SHORT = 4
+
+
+class Index(Struct):
+    """The senses of each name, and the length in words of the longest name that begins with a word."""
+
+    senses: dict[str, list[Sense]]
+    longest: dict[str, int]
+
+    def add(self, key: str, sense: Sense) -> None:
+        senses = self.senses.setdefault(key, [])
+        if sense not in senses:
+            senses.append(sense)
+        first, _, rest = key.partition(" ")
+        words = rest.count(" ") + 2 if rest else 1
+        if self.longest.get(first, 0) < words:
+            self.longest[first] = words
+
+
+@cache
+def index() -> Index:
+    """Every name of the table and of the countries. A name of a country is never also a town's."""
+    data, result = table(), Index({}, {})
+    for country in COUNTRIES:
+        for name in (country.name, *country.aliases):
+            # "CAR" is seldom a country.
+            if not (name.isupper() and len(name) <= SHORT) or name in _INITIALS:
+                result.add(name_key(name).removeprefix("the "), Name(country.alpha2, "country"))
+    countries = frozenset(result.senses)
+    names = [(key, Name(code, "people")) for key, code in data.peoples.items()]
+    names += [(key, Name(code, "government")) for key, code in data.governments.items()]
+    names += [(key, Name("", "country")) for key in data.seas]
+    for key, sense in names:
+        if key not in countries:
+            result.add(key, sense)
+    taken = frozenset(result.senses)
+    _add_regions(result, countries)
+    for city in data.cities:
+        for key in map(name_key, city.names):
+            if len(key) > 1 and key not in taken:
+                result.add(key, city)
+    return result
+
+
+def _add_regions(result: Index, countries: frozenset[str]) -> None:
+    """Add the regions: one named as a country only if it is a part that the country's aliases name, or Georgia."""
+    whole = frozenset(name_key(country.name) for country in COUNTRIES)
+    for region in table().regions:
+        for key in region.keys:
+            is_part = key not in whole and key in countries and result.senses[key][0].country == region.country
+            if is_part or key not in countries or region.country == "US":
+                result.add(key, region)
+
+
+_INITIALS = frozenset({"USA", "US", "UK", "UAE", "DRC", "DPRK", "PRC", "KSA"})
+
+
+@cache
+def given_names() -> frozenset[str]:
+    return frozenset(table().given)
+
+
+def county_states(key: str) -> list[str]:
+    """The US states that have a county of this name."""
+    return table().counties.get(key, [])
+
+
+# Sold to everybody, or not a country's ISO code.
+_TLDS = {
+    "uk": "GB", "su": "RU", "tv": "", "me": "", "io": "", "co": "", "fm": "", "ws": "", "cc": "", "to": "", "ly": "",
+    "ai": "", "la": "", "am": "", "gg": "", "im": "", "vc": "", "nu": "", "sh": "", "st": "",
+}  # fmt: skip
+_CODES = frozenset(country.alpha2 for country in COUNTRIES)
+
+
+def tld_country(host: str) -> str:
+    """The country of a host's national top-level domain; empty for others and for those sold to everybody."""
+    ending = host.rpartition(".")[2]
+    code = _TLDS.get(ending, ending.upper())
+    return code if len(ending) == 2 and code in _CODES else ""
+
+
+@cache
+def _outlets() -> dict[str, str]:
+    return {host: code for code, hosts in table().outlets.items() for host in hosts.split()}
+
+
+@lru_cache(maxsize=8192)
+def outlet_country(host: str) -> str:
+    """The country that most articles of a national outlet concern; empty if unknown or if there is none."""
+    known, part = _outlets(), host.lower().removeprefix("www.")
+    stated = tld_country(part)
+    while "." in part:
+        if part in known:
+            return known[part]
+        part = part.partition(".")[2]
+    return stated
+
+
+# GDELT counts places on these borders to the one or the other country; the nearest town decides.
+_BORDERS = {"IL": "PS", "PS": "IL", "RU": "UA", "AM": "AZ"}
+
+
+@lru_cache(maxsize=16384)
+def country_of_point(fips: str, latitude: float, longitude: float) -> str:
+    """The alpha-2 code of a provider's place; for places beyond disputed borders that of the nearest town."""
+    country = country_by_fips(fips)
+    if country is None:
+        return ""
+    other = _BORDERS.get(country.alpha2)
+    if other is None:
+        return country.alpha2
+    return min(_towns(country.alpha2, other), key=lambda town: _distance(town, latitude, longitude)).country
+
+
+@cache
+def _towns(one: str, other: str) -> list[City]:
+    return [city for city in table().cities if city.country in {one, other}]
+
+
+def _distance(town: City, latitude: float, longitude: float) -> float:
+    return hypot(town.latitude - latitude, (town.longitude - longitude) * cos(radians(latitude)))

@@ -1,0 +1,370 @@
+"""Where an event happened: the evidence of one report, and the decision over all reports of an event.
+
+A report's evidence is the places that its title names, the provider's rows and the outlet. Every piece of evidence
+speaks for a country with a weight; weights add up, and the exponential of the sums gives the countries' probabilities
+(a conditional logit model). The place below the country is one that the titles name, else one of the rows.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from math import exp, floor, log2
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tollhouse.services.defense.countries import country_by_cameo, find_country
+from tollhouse.services.defense.events.event import Geo
+from tollhouse.services.defense.events.gazetteer import (
+    Name,
+    Region,
+    country_of_point,
+    index,
+    name_key,
+    outlet_country,
+    table,
+)
+from tollhouse.services.defense.events.title_places import Mention, Role, read_mentions
+from tollhouse.services.defense.ingest.export_parser import Row
+
+# How much the title says about the place: nothing; some name; a name after "in", after a word of attack and the like.
+TitleState = Literal["silent", "named", "located"]
+# `action` and `actor`: the rows' place and actors. `outlet`: the outlet's own country; `abroad`: the same for a page in
+# a section about the world. `section`: a country in the URL's path.
+Kind = Literal[Role, "action", "actor", "outlet", "abroad", "section"]
+
+# Weight of each kind of evidence where the titles are silent, name a place, and locate the event.
+_WEIGHTS: dict[Kind, tuple[float, float, float]] = {
+    "where": (0.0, 3.5, 3.5),
+    "target": (0.0, 4.0, 4.0),
+    "first": (0.0, 2.7, 1.2),
+    "later": (0.0, 1.7, 1.2),
+    "object": (0.0, 2.3, 1.2),
+    "spot": (2.1, 2.1, 1.2),
+    "government": (0.0, 2.0, 0.8),
+    "people": (0.0, 1.3, 1.0),
+    "source": (0.0, 1.3, 1.0),
+    "aside": (0.4, 0.4, 0.4),
+    "section": (1.9, 1.9, 1.9),
+    "action": (0.5, 0.8, 0.6),
+    "actor": (0.5, 0.8, 0.2),
+    "outlet": (3.1, 1.8, 0.6),
+    "abroad": (0.9, 0.8, 0.2),
+}
+# Host without a port, and path.
+_ADDRESS = re.compile(r"(?:[a-zA-Z]+://)?(?:[^/?#@]*@)?([^/?#:]*)[^/?#]*([^?#]*)")
+_STATES: dict[TitleState, int] = {"silent": 0, "named": 1, "located": 2}
+_LOCATING = frozenset({"where", "target"})
+# Share of a country in a mention from which the title counts as naming or locating.
+_NAMED, _LOCATED = 0.3, 0.6
+# Confidence from the winner's probability, a logistic function fitted to labelled reports.
+_SLOPE, _OFFSET = 0.75, 0.1
+# Countries less probable than this are left out of shares.
+_LEAST_SHARE = 0.02
+
+
+class Evidence(Struct, frozen=True, array_like=True, gc=False):
+    """`amount` (0..1) of a kind of evidence for a country, and the words of the title, if it is from there."""
+
+    country: str
+    kind: Kind
+    amount: float
+    words: str = ""
+
+
+class Point(Struct, frozen=True, array_like=True, gc=False):
+    """A place below country level, or a country's centre in the rows. `weight` is 0 where no title names it."""
+
+    country: str
+    name: str
+    region: str
+    latitude: float
+    longitude: float
+    level: Literal["city", "region", "country"]
+    source: Literal["gazetteer", "rows"]
+    weight: float
+    mentions: int
+
+
+class PlaceEvidence(Struct, frozen=True, array_like=True, gc=False):
+    """What one report says about the place. `places` are the names below country level in its title."""
+
+    title: TitleState
+    evidence: tuple[Evidence, ...]
+    points: tuple[Point, ...]
+    places: tuple[str, ...]
+
+
+class Location(Struct, frozen=True):
+    """`name` is for readers: the city, else the region, else the country. `confidence` (0..1) is the country's."""
+
+    geo: Geo
+    country_code: str
+    name: str
+    why: str
+    confidence: float
+
+
+def read_place(title: str, rows: Sequence[Row], url: str) -> PlaceEvidence:
+    """The evidence of a report: its title, the provider's rows of its page, and its address."""
+    match = _ADDRESS.match(url)
+    assert match is not None
+    outlet = outlet_country(match[1].lower())
+    sections, is_abroad = _sections(match[2])
+    actions, actors, points = _read_rows(rows)
+    mentions = read_mentions(title, frozenset({outlet, *actions, *sections} - {""}))
+    pieces: list[tuple[str, Kind, float, str]] = [
+        (code, mention.role, share, mention.text) for mention in mentions for code, share in mention.countries.items()
+    ]
+    pieces += [(code, "action", share, "") for code, share in actions.items()]
+    pieces += [(code, "actor", share, "") for code, share in actors.items()]
+    pieces += [(code, "section", 1.0, "") for code in sorted(sections)]
+    if outlet:
+        pieces.append((outlet, "abroad" if is_abroad else "outlet", 1.0, ""))
+    evidence: dict[tuple[str, Kind], Evidence] = {}
+    for code, kind, amount, words in pieces:
+        known = evidence.get((code, kind))
+        if known is None or known.amount < amount:
+            evidence[code, kind] = Evidence(code, kind, round(amount, 3), words)
+    named = [point for mention in mentions for point in _named_points(mention)]
+    places = tuple(dict.fromkeys(point.name for point in named))
+    return PlaceEvidence(_title_state(mentions), tuple(evidence.values()), (*named, *_weighed(points, title)), places)
+
+
+def _title_state(mentions: Sequence[Mention]) -> TitleState:
+    shares = [(mention.role, max(mention.countries.values())) for mention in mentions]
+    if any(role in _LOCATING and share >= _LOCATED for role, share in shares):
+        return "located"
+    return "named" if any(role != "aside" and share >= _NAMED for role, share in shares) else "silent"
+
+
+def country_shares(reports: Sequence[PlaceEvidence]) -> dict[str, float]:
+    """The probability of each country, most probable first; those below 0.02 are left out."""
+    scores = _scores(reports)
+    if not scores:
+        return {}
+    best = max(scores.values())
+    powers = {code: exp(score - best) for code, score in scores.items()}
+    total = sum(powers.values())
+    shares = {code: power / total for code, power in powers.items()}
+    ordered = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+    return {code: floor(share * 1000) / 1000 for code, share in ordered if share >= _LEAST_SHARE}
+
+
+def decide_place(reports: Sequence[PlaceEvidence]) -> Location | None:
+    """The place of an event from the evidence of all its reports; None if there is no evidence at all."""
+    shares = country_shares(reports)
+    if not shares:
+        return None
+    code, share = next(iter(shares.items()))
+    country = find_country(code)
+    assert country is not None
+    point, source = _choose_point(code, [point for report in reports for point in report.points])
+    why = f"{_explain(code, reports)}; {source}"
+    share = min(max(share, 0.001), 0.999)
+    odds = (share / (1 - share)) ** _SLOPE * exp(_OFFSET)
+    name = point.name if point.level != "country" else ""
+    return Location(
+        Geo(country.name, point.region if name else "", point.latitude, point.longitude),
+        code,
+        f"{name}, {country.name}" if name and name != country.name else country.name,
+        why,
+        round(odds / (1 + odds), 3),
+    )
+
+
+def _scores(reports: Sequence[PlaceEvidence]) -> dict[str, float]:
+    """The sum of weights for each country: for each kind the mean over the reports that have evidence of its sort."""
+    state = max((_STATES[report.title] for report in reports), default=0)
+    speaking = sum(1 for report in reports if report.title != "silent") or 1
+    with_rows = sum(1 for r in reports if any(e.kind in {"action", "actor"} for e in r.evidence)) or 1
+    scores: dict[str, float] = {}
+    for report in reports:
+        for country, kind, amount in ((e.country, e.kind, e.amount) for e in report.evidence):
+            if kind in {"action", "actor"}:
+                count = with_rows
+            else:
+                count = len(reports) if kind in {"outlet", "abroad", "section"} else speaking
+            scores[country] = scores.get(country, 0.0) + _WEIGHTS[kind][state] * amount / count
+    # Agreement of several reports is worth more than one report, with falling returns: many are copies.
+    agreement = 1 + 0.15 * log2(max(len(reports), 1))
+    return {country: score * agreement for country, score in scores.items() if score > 0}
+
+
+def _read_rows(rows: Sequence[Row]) -> tuple[dict[str, float], dict[str, float], dict[Point, int]]:
+    """Shares of countries among places and among actors, by mentions, and the mentions of each point."""
+    actions: dict[str, float] = {}
+    actors: dict[str, float] = {}
+    points: dict[Point, int] = {}
+    for row in rows:
+        if row.latitude is not None and row.longitude is not None:
+            point = _row_point(row.geo_type, row.geo_name, row.geo_country, row.latitude, row.longitude)
+            if point is not None:
+                actions[point.country] = actions.get(point.country, 0.0) + row.mentions
+                points[point] = points.get(point, 0) + row.mentions
+        for code in (row.actor1_country, row.actor2_country):
+            country = country_by_cameo(code) if code else None
+            if country is not None:
+                actors[country.alpha2] = actors.get(country.alpha2, 0.0) + row.mentions
+    for counts in (actions, actors):
+        total = sum(counts.values()) or 1.0
+        for code in counts:
+            counts[code] /= total
+    return actions, actors, points
+
+
+# Characters that GDELT's gazetteer has in place of letters it could not decode.
+_LOST = frozenset("¿?\ufffd")
+_COUNTRY, _US_STATE, _STATE = 1, 2, 5
+
+
+@lru_cache(maxsize=16384)
+def _row_point(geo_type: int, geo_name: str, fips: str, latitude: float, longitude: float) -> Point | None:
+    """A row's place, from GDELT's "City, Region, Country" and its shorter forms."""
+    code = country_of_point(fips, latitude, longitude)
+    country = find_country(code) if code else None
+    if country is None:
+        return None
+    parts = [part.strip() for part in geo_name.split(",")]
+    region = parts[1].rstrip("*") if len(parts) > 2 else parts[0] if geo_type in {_STATE, _US_STATE} else ""
+    # GDELT writes "Belarus (general)" for an unknown region.
+    if region.endswith(")") or region == country.name or not _LOST.isdisjoint(region):
+        region = ""
+    level: Literal["city", "region", "country"] = "city"
+    if geo_type == _COUNTRY or not parts[0] or find_country(parts[0]) == country:
+        level, region = "country", ""
+    elif geo_type in {_STATE, _US_STATE}:
+        level = "region"
+    return Point(code, parts[0] or country.name, region, latitude, longitude, level, "rows", 0.0, 0)
+
+
+def _weighed(points: dict[Point, int], title: str) -> Iterable[Point]:
+    """The rows' points with their mentions, and with a weight where the title names them."""
+    if not points:
+        return
+    text = f" {name_key(title)} "
+    for point, mentions in points.items():
+        weight = 0.0
+        key = name_key(point.name)
+        if point.level != "country" and len(key) > 3 and f" {key} " in text:
+            weight = _WEIGHTS["where" if f" in {key} " in text else "spot"][1]
+        yield replace(point, weight=weight, mentions=mentions)
+
+
+def _named_points(mention: Mention) -> Iterable[Point]:
+    place = mention.place
+    if place is None or mention.role in {"aside", "people"}:
+        return
+    weight = _WEIGHTS[mention.role][1] * mention.countries.get(place.country, 0.0)
+    if isinstance(place, Region):
+        yield Point(
+            place.country, place.name, place.name, place.latitude, place.longitude, "region", "gazetteer", weight, 0
+        )
+    else:
+        region = table().regions[place.region].name if place.region >= 0 else ""
+        yield Point(
+            place.country, place.names[0], region, place.latitude, place.longitude, "city", "gazetteer", weight, 0
+        )
+
+
+_SOURCES = {
+    ("gazetteer", "city"): "the town that a title names, from the gazetteer",
+    ("gazetteer", "region"): "the region that a title names, from the gazetteer",
+    ("rows", "city"): "the town in the provider's rows",
+    ("rows", "region"): "the region in the provider's rows",
+    ("rows", "country"): "the centre of the country",
+}
+
+
+def _choose_point(code: str, points: Sequence[Point]) -> tuple[Point, str]:
+    """The best point in a country and where it comes from.
+
+    First a place that a title names, then the rows' most mentioned town, then their region, then the country's centre.
+    """
+    weights: dict[str, float] = {}
+    mentions: dict[str, int] = {}
+    inside = [point for point in points if point.country == code]
+    for point in inside:
+        key = name_key(point.name)
+        weights[key] = weights.get(key, 0.0) + point.weight
+        mentions[key] = mentions.get(key, 0) + point.mentions
+
+    def rank(point: Point) -> tuple[float, bool, bool, int, bool, str]:
+        key = name_key(point.name)
+        weight = weights[key] * (1.0 if point.level == "city" else 0.8)
+        return weight, point.level == "city", point.level == "region", mentions[key], point.source == "gazetteer", key
+
+    best = max(inside, key=rank, default=None)
+    if best is not None and best.level != "country":
+        if best.source == "rows" and best.weight:
+            return best, "a place that a title names, located by the provider's rows"
+        return best, _SOURCES[best.source, best.level]
+    return _centre(code), _SOURCES["rows", "country"]
+
+
+@lru_cache(maxsize=512)
+def _centre(code: str) -> Point:
+    latitude, longitude = table().centres.get(code, (0.0, 0.0))
+    return Point(code, "", "", latitude, longitude, "country", "rows", 0.0, 0)
+
+
+_PHRASES: dict[Kind, str] = {
+    "where": "the title places it in {words}",
+    "target": "the title names {words} as the target",
+    "first": "the title names {words}",
+    "later": "the title names {words}",
+    "object": "the title names {words}",
+    "spot": "the title names {words}",
+    "government": "the title names {words}",
+    "people": "the title has {words}",
+    "source": "the title names {words} as the origin",
+    "aside": "the title has {words}",
+    "section": "the page is in a section about the country",
+    "action": "the provider's rows place it there",
+    "actor": "an actor in the rows is from there",
+    "outlet": "the outlet reports mostly about the country",
+    "abroad": "the outlet reports mostly about the country",
+}
+
+
+def _explain(code: str, reports: Sequence[PlaceEvidence]) -> str:
+    """The evidence for a country in plain words, strongest first, and the strongest that was outweighed."""
+    state = max((_STATES[report.title] for report in reports), default=0)
+    phrases: dict[str, dict[str, float]] = {}
+    for report in reports:
+        for piece in report.evidence:
+            phrase = _PHRASES[piece.kind].format(words=repr(piece.words))
+            weights = phrases.setdefault(piece.country, {})
+            weights[phrase] = weights.get(phrase, 0.0) + _WEIGHTS[piece.kind][state] * piece.amount / len(reports)
+    own = sorted(phrases[code].items(), key=lambda item: -item[1])
+    strongest = [phrase for phrase, weight in own[:3] if weight >= 0.2] or [own[0][0]]
+    text = " and ".join(strongest) if len(strongest) < 3 else f"{strongest[0]}, {strongest[1]} and {strongest[2]}"
+    if len(reports) > 1:
+        text = f"in {len(reports)} reports: {text}"
+    return text
+
+
+_WORLD = frozenset({"world", "international", "global", "foreign", "foreign-affairs", "world-news"})
+_NATIONAL = {"us": "US", "us-news": "US", "usa": "US", "uk": "GB", "uk-news": "GB"}
+_LONGEST_SECTION = 24
+
+
+@lru_cache(maxsize=8192)
+def _section_country(part: str) -> str:
+    """The country that a part of a URL's path names as a section of the site; else empty."""
+    if part in _NATIONAL:
+        return _NATIONAL[part]
+    if len(part) < 4:
+        return ""
+    senses = index().senses.get(name_key(part), [])
+    if senses and isinstance(senses[0], Name) and senses[0].kind == "country":
+        return senses[0].country
+    return ""
+
+
+def _sections(path: str) -> tuple[set[str], bool]:
+    """Countries that sections of the site name, and whether one is about the world."""
+    parts = [part for part in path.lower().split("/")[1:-1] if len(part) <= _LONGEST_SECTION and part.count("-") < 3]
+    countries = {_section_country(part) for part in parts if not part.isdigit()} - {""}
+    return countries, not _WORLD.isdisjoint(parts)
