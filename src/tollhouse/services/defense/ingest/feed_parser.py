@@ -14,10 +14,12 @@ from typing import Literal
 from urllib.parse import urljoin
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tollhouse.html_text import one_line, shortened
 from tollhouse.services.defense.article import Article, article_id, clean_url
 from tollhouse.services.defense.ingest.feed_document import Entry, FeedDocument, feed_text, read_document
+from tollhouse.services.defense.ingest.page_title import clean_titles
 from tollhouse.services.defense.publishers import find_publisher
 
 # RFC 822 defines only American zone names; these are others that feeds use and that are unambiguous.
@@ -106,7 +108,7 @@ def parse_feed(raw: bytes, reading: Reading) -> ParsedFeed:
         else:
             articles[article.id] = article
     return ParsedFeed(
-        list(articles.values()),
+        [replace(it, title=it.title or articles[it.id].title) for it in clean_titles(list(articles.values()))],
         frozenset(listed),
         {reason: count for reason, count in skipped.items() if count},
         one_line(document.fields.get("title", ""), LONGEST_TITLE),

@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tollhouse.html_text import one_line
 from tollhouse.services.defense.article import Article, article_id, clean_url
 from tollhouse.services.defense.ingest.export_parser import BadRow, parse_lines
+from tollhouse.services.defense.ingest.page_title import clean_titles
 from tollhouse.services.defense.publishers import find_publisher
 
 # GDELT uses ISO 639-2 and 639-3, articles use ISO 639-1.
@@ -63,7 +65,7 @@ class GkgPlace(Struct, frozen=True, gc=False):
 
 
 class GkgRecord(Struct, frozen=True, gc=False):
-    """A page. `article.title` is empty if GDELT gives none; names are spelled as on the page, each once."""
+    """A page. `article.title` is empty if GDELT gives no headline; names are spelled as on the page, each once."""
 
     article: Article
     persons: tuple[str, ...]
@@ -86,7 +88,9 @@ def parse_gkg(raw: bytes) -> ParsedGkg:
     records: dict[str, GkgRecord] = {}
     for record in parsed:
         records.setdefault(record.article.id, record)
-    return ParsedGkg(list(records.values()), bad, len(parsed) + len(bad))
+    articles = clean_titles([record.article for record in records.values()])
+    cleaned = [replace(record, article=it) for record, it in zip(records.values(), articles, strict=True)]
+    return ParsedGkg(cleaned, bad, len(parsed) + len(bad))
 
 
 def _record(line: bytes) -> GkgRecord:
