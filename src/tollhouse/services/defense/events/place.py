@@ -30,9 +30,10 @@ from tollhouse.services.defense.ingest.export_parser import Row
 
 # How much the title says about the place: nothing; some name; a name after "in", after a word of attack and the like.
 TitleState = Literal["silent", "named", "located"]
-# `action` and `actor`: the rows' place and actors. `outlet`: the outlet's own country; `abroad`: the same for a page in
-# a section about the world. `section`: a country in the URL's path.
-Kind = Literal[Role, "action", "actor", "outlet", "abroad", "section"]
+# `action` and `actor`: the rows' place and actors. `outlet`: the outlet's own country; `distant`: the same where the
+# rows name only other countries; `abroad`: the same for a page in a section about the world. `section`: a country in
+# the URL's path.
+Kind = Literal[Role, "action", "actor", "outlet", "distant", "abroad", "section"]
 
 # Weight of each kind of evidence where the titles are silent, name a place, and locate the event.
 _WEIGHTS: dict[Kind, tuple[float, float, float]] = {
@@ -50,11 +51,13 @@ _WEIGHTS: dict[Kind, tuple[float, float, float]] = {
     "action": (0.5, 0.8, 0.6),
     "actor": (0.5, 0.8, 0.2),
     "outlet": (3.1, 1.8, 0.6),
+    "distant": (2.3, 0.6, 0.2),
     "abroad": (0.9, 0.8, 0.2),
 }
 # Host without a port, and path.
 _ADDRESS = re.compile(r"(?:[a-zA-Z]+://)?(?:[^/?#@]*@)?([^/?#:]*)[^/?#]*([^?#]*)")
 _STATES: dict[TitleState, int] = {"silent": 0, "named": 1, "located": 2}
+_OF_PAGES = frozenset({"outlet", "distant", "abroad", "section"})
 _LOCATING = frozenset({"where", "target"})
 # Share of a country in a mention from which the title counts as naming or locating.
 _NAMED, _LOCATED = 0.3, 0.6
@@ -121,7 +124,8 @@ def read_place(title: str, rows: Sequence[Row], url: str) -> PlaceEvidence:
     pieces += [(code, "actor", share, "") for code, share in actors.items()]
     pieces += [(code, "section", 1.0, "") for code in sorted(sections)]
     if outlet:
-        pieces.append((outlet, "abroad" if is_abroad else "outlet", 1.0, ""))
+        is_distant = bool(actions or actors) and outlet not in actions and outlet not in actors
+        pieces.append((outlet, "abroad" if is_abroad else "distant" if is_distant else "outlet", 1.0, ""))
     evidence: dict[tuple[str, Kind], Evidence] = {}
     for code, kind, amount, words in pieces:
         known = evidence.get((code, kind))
@@ -185,7 +189,7 @@ def _scores(reports: Sequence[PlaceEvidence]) -> dict[str, float]:
             if kind in {"action", "actor"}:
                 count = with_rows
             else:
-                count = len(reports) if kind in {"outlet", "abroad", "section"} else speaking
+                count = len(reports) if kind in _OF_PAGES else speaking
             scores[country] = scores.get(country, 0.0) + _WEIGHTS[kind][state] * amount / count
     # Agreement of several reports is worth more than one report, with falling returns: many are copies.
     agreement = 1 + 0.15 * log2(max(len(reports), 1))
@@ -324,6 +328,7 @@ _PHRASES: dict[Kind, str] = {
     "action": "the provider's rows place it there",
     "actor": "an actor in the rows is from there",
     "outlet": "the outlet reports mostly about the country",
+    "distant": "the outlet reports mostly about the country",
     "abroad": "the outlet reports mostly about the country",
 }
 
