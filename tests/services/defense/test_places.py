@@ -185,6 +185,20 @@ def test_outlet_counts_less_in_a_section_about_the_world() -> None:
     assert country_shares([home])["AU"] > country_shares([abroad])["AU"]
 
 
+def test_outlet_counts_less_where_the_rows_name_only_other_countries() -> None:
+    url, title = "https://www.smh.com.au/a", "Brazil: Minister resigns"
+    domestic = row("Sydney, New South Wales, Australia", "AS", (-33.9, 151.2), actors=("AUS", "BRA"))
+    distant = row("Lisbon, Lisboa, Portugal", "PO", (38.7, -9.1), actors=("PRT", "BRA"))
+    beside, alone = (country_shares([read_place(title, [rows], url)]) for rows in (domestic, distant))
+    assert alone["AU"] < 0.5 * beside["AU"]
+
+
+def test_page_without_a_title_is_where_its_rows_are() -> None:
+    fighting = row("Mekele, Tigray, Ethiopia", "ET", (13.5, 39.5), actors=("ETH", "ETH"))
+    assert country("", fighting, url="https://www.bbc.co.uk/news/world-africa-54904496") == "ET"
+    assert country("", fighting, url="https://www.heraldscotland.com/18871236") == "ET"
+
+
 def test_section_of_the_url_names_the_country() -> None:
     assert country("Minister resigns over budget", url="https://example.com/africa/ghana/minister-resigns") == "GH"
 
@@ -234,6 +248,10 @@ def test_reason_quotes_the_words_that_decided() -> None:
     served = place("Mortar attack near Donetsk", LONDON)
     assert "'Donetsk'" in served.why
     assert "London" not in served.why
+
+
+def test_reason_lists_names_of_one_role_together() -> None:
+    assert place("Iraq mourns Baghdad victims").why.startswith("the title names 'Iraq' and 'Baghdad'")
 
 
 def test_no_evidence_is_no_place() -> None:

@@ -29,7 +29,8 @@ from tollhouse.services.defense.events.title_places import Mention, Role, read_m
 from tollhouse.services.defense.ingest.export_parser import Row
 
 # How much the title says about the place: nothing; some name; a name after "in", after a word of attack and the like.
-TitleState = Literal["silent", "named", "located"]
+# `absent`: there is no title.
+TitleState = Literal["absent", "silent", "named", "located"]
 # `action` and `actor`: the rows' place and actors. `outlet`: the outlet's own country; `distant`: the same where the
 # rows name only other countries; `abroad`: the same for a page in a section about the world. `section`: a country in
 # the URL's path.
@@ -56,8 +57,10 @@ _WEIGHTS: dict[Kind, tuple[float, float, float]] = {
 }
 # Host without a port, and path.
 _ADDRESS = re.compile(r"(?:[a-zA-Z]+://)?(?:[^/?#@]*@)?([^/?#:]*)[^/?#]*([^?#]*)")
-_STATES: dict[TitleState, int] = {"silent": 0, "named": 1, "located": 2}
-_OF_PAGES = frozenset({"outlet", "distant", "abroad", "section"})
+# Without a title the outlet's country says as little as beside a title that names a place.
+_STATES: dict[TitleState, int] = {"absent": 1, "silent": 0, "named": 1, "located": 2}
+_OF_PAGES: tuple[Kind, ...] = ("outlet", "distant", "abroad", "section")
+_OF_ROWS: tuple[Kind, ...] = ("action", "actor")
 _LOCATING = frozenset({"where", "target"})
 # Share of a country in a mention from which the title counts as naming or locating.
 _NAMED, _LOCATED = 0.3, 0.6
@@ -133,10 +136,14 @@ def read_place(title: str, rows: Sequence[Row], url: str) -> PlaceEvidence:
             evidence[code, kind] = Evidence(code, kind, round(amount, 3), words)
     named = [point for mention in mentions for point in _named_points(mention)]
     places = tuple(dict.fromkeys(point.name for point in named))
-    return PlaceEvidence(_title_state(mentions), tuple(evidence.values()), (*named, *_weighed(points, title)), places)
+    return PlaceEvidence(
+        _title_state(title, mentions), tuple(evidence.values()), (*named, *_weighed(points, title)), places
+    )
 
 
-def _title_state(mentions: Sequence[Mention]) -> TitleState:
+def _title_state(title: str, mentions: Sequence[Mention]) -> TitleState:
+    if not title.strip():
+        return "absent"
     shares = [(mention.role, max(mention.countries.values())) for mention in mentions]
     if any(role in _LOCATING and share >= _LOCATED for role, share in shares):
         return "located"
@@ -180,20 +187,27 @@ def decide_place(reports: Sequence[PlaceEvidence]) -> Location | None:
 
 def _scores(reports: Sequence[PlaceEvidence]) -> dict[str, float]:
     """The sum of weights for each country: for each kind the mean over the reports that have evidence of its sort."""
-    state = max((_STATES[report.title] for report in reports), default=0)
-    speaking = sum(1 for report in reports if report.title != "silent") or 1
-    with_rows = sum(1 for r in reports if any(e.kind in {"action", "actor"} for e in r.evidence)) or 1
+    state = _state(reports)
+    speaking = sum(1 for report in reports if report.title in {"named", "located"}) or 1
+    with_rows = sum(1 for r in reports if any(e.kind in _OF_ROWS for e in r.evidence)) or 1
+    counts: dict[Kind, int] = dict.fromkeys(_OF_PAGES, len(reports)) | dict.fromkeys(_OF_ROWS, with_rows)
     scores: dict[str, float] = {}
     for report in reports:
         for country, kind, amount in ((e.country, e.kind, e.amount) for e in report.evidence):
-            if kind in {"action", "actor"}:
-                count = with_rows
-            else:
-                count = len(reports) if kind in _OF_PAGES else speaking
+            count = counts.get(kind, speaking)
             scores[country] = scores.get(country, 0.0) + _WEIGHTS[kind][state] * amount / count
     # Agreement of several reports is worth more than one report, with falling returns: many are copies.
     agreement = 1 + 0.15 * log2(max(len(reports), 1))
     return {country: score * agreement for country, score in scores.items() if score > 0}
+
+
+def _state(reports: Sequence[PlaceEvidence]) -> int:
+    """The column of the weights for a set of reports: what their titles say together."""
+    states = {report.title for report in reports}
+    for title in ("located", "named", "silent"):
+        if title in states:
+            return _STATES[title]
+    return _STATES["absent"]
 
 
 def _read_rows(rows: Sequence[Row]) -> tuple[dict[str, float], dict[str, float], dict[Point, int]]:
@@ -334,20 +348,22 @@ _PHRASES: dict[Kind, str] = {
 
 
 def _explain(code: str, reports: Sequence[PlaceEvidence]) -> str:
-    """The evidence for a country in plain words, strongest first, and the strongest that was outweighed."""
-    state = max((_STATES[report.title] for report in reports), default=0)
-    phrases: dict[str, dict[str, float]] = {}
-    for report in reports:
-        for piece in report.evidence:
-            phrase = _PHRASES[piece.kind].format(words=repr(piece.words))
-            weights = phrases.setdefault(piece.country, {})
-            weights[phrase] = weights.get(phrase, 0.0) + _WEIGHTS[piece.kind][state] * piece.amount / len(reports)
-    own = sorted(phrases[code].items(), key=lambda item: -item[1])
-    strongest = [phrase for phrase, weight in own[:3] if weight >= 0.2] or [own[0][0]]
-    text = " and ".join(strongest) if len(strongest) < 3 else f"{strongest[0]}, {strongest[1]} and {strongest[2]}"
-    if len(reports) > 1:
-        text = f"in {len(reports)} reports: {text}"
-    return text
+    """The evidence for a country in plain words, strongest first."""
+    state = _state(reports)
+    weights: dict[str, float] = {}
+    words: dict[str, dict[str, None]] = {}
+    for piece in (piece for report in reports for piece in report.evidence if piece.country == code):
+        phrase = _PHRASES[piece.kind]
+        weights[phrase] = weights.get(phrase, 0.0) + _WEIGHTS[piece.kind][state] * piece.amount / len(reports)
+        words.setdefault(phrase, {})[repr(piece.words)] = None
+    ordered = sorted(weights, key=lambda phrase: (-weights[phrase], phrase))
+    strongest = [phrase for phrase in ordered[:3] if weights[phrase] >= 0.2] or ordered[:1]
+    text = _listed([phrase.format(words=_listed(list(words[phrase])[:3])) for phrase in strongest])
+    return f"in {len(reports)} reports: {text}" if len(reports) > 1 else text
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
 _WORLD = frozenset({"world", "international", "global", "foreign", "foreign-affairs", "world-news"})
