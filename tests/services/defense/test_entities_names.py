@@ -36,6 +36,22 @@ def test_a_designator_is_a_platform(designator):
     assert (designator, "platform") in names(f"Officials said the {designator} was seen near the border on Monday.")
 
 
+@pytest.mark.parametrize(
+    "platform",
+    [
+        "Merkava tanks", "Spike anti-tank missiles", "Typhoon fighter jets", "Chinook HC6", "Akula-class submarine",
+        "Pinaka rockets", "Orlan-10 drones", "Bohdana howitzers", "Raptors F-22", "Fattah hypersonic missile",
+    ],
+)  # fmt: skip
+def test_a_platform_is_known_with_the_noun_of_its_kind(platform):
+    assert (platform, "platform") in names(f"Crews tested {platform} during the exercise.")
+
+
+@pytest.mark.parametrize("text", ["Typhoon floods Manila.", "Tigers beat Hornets.", "Virginia votes today."])
+def test_a_common_word_without_a_kind_is_no_platform(text):
+    assert not {name for name, type_ in names(text) if type_ == "platform"}
+
+
 @pytest.mark.parametrize("text", ["COVID-19 cases rose.", "The G-7 met.", "Article 5 was invoked.", "It cost $400."])
 def test_what_only_looks_like_a_designator_is_no_platform(text):
     assert not {name for name, type_ in names(text) if type_ == "platform"}
@@ -135,6 +151,19 @@ def test_a_country_that_acts_is_an_organisation_among_mentions_and_a_place_among
         ("Syria", "location"),
     ]
     assert ("Russia", "location") in names("Russia has bases in Syria.")
+
+
+@pytest.mark.parametrize("weapon", ["petrol bombs", "submachine guns", "a homemade torpedo boat", "field artillery"])
+def test_a_mention_is_any_kind_of_weapon_or_craft(weapon):
+    assert (weapon, "platform") in mentions(f"Rebels seized {weapon} .")
+
+
+def test_two_nouns_that_share_their_article_are_one_mention():
+    assert ("the soldiers and sailors", "organization") in mentions("They thanked the soldiers and sailors .")
+
+
+def test_the_holder_of_an_office_is_one_mention():
+    assert ("Minister for Trade Jane Smith", "person") in mentions("Minister for Trade Jane Smith spoke .")
 
 
 def test_possessor_and_of_belong_to_one_mention():

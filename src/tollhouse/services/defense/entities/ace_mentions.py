@@ -12,7 +12,24 @@ from tollhouse.services.defense.entities.lexicon import Known, find_known
 from tollhouse.services.defense.entities.mention import EntityType, Span
 from tollhouse.services.defense.entities.tagger import tag
 
-_ACTORS = frozenset(["by", "with", "between", "against", "for", "as", "that", "notably", "ally", "allies"])
+_ACTORS = frozenset(
+    [
+        "include",
+        "includes",
+        "join",
+        "joins",
+        "by",
+        "with",
+        "between",
+        "against",
+        "for",
+        "as",
+        "that",
+        "notably",
+        "ally",
+        "allies",
+    ]
+)
 _VERBS = frozenset([
     "is", "has", "will", "would", "can", "could", "should", "must", "was", "were", "are", "have", "had", "did", "does",
     "do", "may", "said", "says", "also", "not",
@@ -66,6 +83,8 @@ def _acts(lowers: Sequence[str], name: Span) -> bool:
     return after[0].isalpha() and after not in _PHRASE_ENDS
 
 
+_VERB_ENDS = ("ed", "ing")
+_MODIFIERS = lexicon.ADJECTIVES | lexicon.MODIFIERS
 _APOSTROPHES = frozenset("'\u2019")
 _BEFORE_NAMES = frozenset(["the", "this", "these", "our"])
 _HYPHENS = frozenset("-\u2010\u2011\u2013")
@@ -89,7 +108,7 @@ class _Reader:
 
     def phrase(self, start: int) -> Span | None:
         """The noun phrase that begins at this word and ends in a noun of our lists or in a name."""
-        has_article = self.lowers[start] in (_BEFORE_NAMES if start + 1 in self.names else lexicon.DETERMINERS)
+        has_article = self.lowers[start] in lexicon.DETERMINERS
         position = start + has_article
         best: Span | None = None
         while position < len(self.words):
@@ -105,28 +124,49 @@ class _Reader:
                 position += 1
             else:
                 break
+        if best and best.end < position and self.lowers[best.end].endswith(_VERB_ENDS):
+            # "A plane flying over the town".
+            position = best.end
         if best is None or not self._ends(best, position):
             return self._name(start)
+        if has_article and best.form == "name" and self.lowers[start] not in _BEFORE_NAMES:
+            return None
         if best.type == "platform" and best.end - best.start == 2 and self.lowers[best.start] in lexicon.DETERMINERS:
             # An undescribed weapon or craft goes without its article.
             return Span(best.start + 1, best.end, best.type, best.form)
-        return best
+        return self._with_second(best)
 
     def _head(self, position: int) -> tuple[EntityType, int] | None:
         lower = self.lowers[position]
-        if position + 1 < len(self.words) and (pair := lexicon.PAIRS.get((lower, self.lowers[position + 1]))):
+        after = self.lowers[position + 1] if position + 1 < len(self.words) else ""
+        if pair := lexicon.PAIRS.get((lower, after)):
             return pair, 2
-        type_ = lexicon.HEADS.get(lower)
-        return (type_, 1) if type_ else ("organization", 1) if self.words[position] in lexicon.PEOPLES else None
+        if {(lower, after), (lower, after.removesuffix("s"))} & lexicon.PLATFORM_NOUNS:
+            return "platform", 2
+        if type_ := lexicon.HEADS.get(lower):
+            return type_, 1
+        if {(lower,), (lower.removesuffix("s"),)} & lexicon.PLATFORM_NOUNS:
+            return "platform", 1
+        return ("organization", 1) if self.words[position] in lexicon.PEOPLES else None
 
     def _describes(self, position: int, start: int) -> bool:
         """Whether a word continues the phrase before its noun: a modifier, or a hyphen between two words."""
         word, lower = self.words[position], self.lowers[position]
         if word in _HYPHENS:
             return start < position < len(self.words) - 1
-        if position == start and lower in lexicon.INNER:
+        is_verbal = lower in lexicon.VERBAL or (lower.endswith("ed") and lower not in lexicon.ADJECTIVES)
+        if position == start and (lower in lexicon.INNER or is_verbal):
             return False
-        return lower in lexicon.ADJECTIVES or word in lexicon.DEMONYMS or word in lexicon.TITLES
+        return lower in _MODIFIERS or word in lexicon.DEMONYMS or word in lexicon.TITLES
+
+    def _with_second(self, span: Span) -> Span:
+        """Two nouns that share their article and adjectives: "the families and friends"."""
+        if span.form != "noun" or self.lowers[span.end : span.end + 1] != ["and"] or span.end + 1 == len(self.words):
+            return span
+        second = self._head(span.end + 1)
+        if second is None or second[0] != span.type or span.type == "platform" or not self._plural(span.end + 1):
+            return span
+        return Span(span.start, span.end + 1 + second[1], span.type, "noun")
 
     def _outset(self, start: int, name: int) -> int:
         """Where a name with no article begins: "northern Chad" is one, "stable Chad" is not."""
@@ -147,8 +187,8 @@ class _Reader:
             return False
         if best.form == "noun" and best.end - best.start == 1:
             # A noun alone: vague ones say too little, and others must be plural or a platform.
-            is_platform = best.type == "platform"
-            if self.lowers[best.start] in lexicon.VAGUE or not (is_platform or self._plural(best.start)):
+            stands = best.type == "platform" or self._plural(best.start) or self._is_office(best)
+            if self.lowers[best.start] in lexicon.VAGUE or not stands:
                 return False
         if position == len(self.words) or self._closes(position):
             return True
@@ -158,6 +198,10 @@ class _Reader:
         if best.type == "platform" or (self.lowers[best.start] in lexicon.DETERMINERS and self._is_verb(position)):
             return True
         return self._plural(position - 1) and self.lowers[position - 1] not in lexicon.ADJECTIVES
+
+    def _is_office(self, span: Span) -> bool:
+        """Whether it ends in an office that "of" or "for" goes on: "Minister for Defence"."""
+        return self.words[span.end - 1] in lexicon.TITLES and self.lowers[span.end : span.end + 1] in (["of"], ["for"])
 
     def _is_verb(self, position: int) -> bool:
         """Whether a word looks like a verb, or like an adverb before one."""
@@ -208,10 +252,13 @@ class _Reader:
         return Span(span.start, had.end, had.type, "noun") if had and had.form == "noun" else span
 
     def _with_of(self, span: Span) -> Span:
-        """What a noun belongs to: "the port of Odesa", "members of the Rada"."""
-        end = span.end
-        if end + 1 < len(self.words) and self.lowers[end] == "of" and self.lowers[end - 1] in lexicon.OF_HEADS:
+        """What a noun belongs to: "the port of Odesa", "members of the Rada", "Minister for Trade Jane Smith"."""
+        end, is_office = span.end, self._is_office(span)
+        is_part = self.lowers[end : end + 1] == ["of"] and self.lowers[end - 1] in lexicon.OF_HEADS
+        if end + 1 < len(self.words) and (is_part or is_office):
             other = self.phrase(end + 1)
             if other:
-                return Span(span.start, other.end, span.type, span.form)
+                holder = self.names.get(other.end) if is_office else None
+                is_held = holder and holder.type == "person"
+                return Span(span.start, holder.end if holder and is_held else other.end, span.type, span.form)
         return span

@@ -154,7 +154,7 @@ def sentence_names(words: Sequence[str]) -> list[Span]:
 
 def _is_no_name(span: Span, words: Sequence[str]) -> bool:
     """Whether it is an office without a name, or a thing that headlines capitalize."""
-    if any(word.lower() in _THINGS for word in words):
+    if span.type != "platform" and any(word.lower() in _THINGS for word in words):
         return True
     is_office = all(word in TITLES or word in lexicon.DEMONYMS or word in _SMALL for word in words)
     return span.type == "person" and (is_office or words[-1].lower() in _BUILDINGS)

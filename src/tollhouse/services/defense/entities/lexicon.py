@@ -2,11 +2,11 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -14,7 +14,10 @@ from tollhouse.services.defense.countries import COUNTRIES
 from tollhouse.services.defense.entities.mention import EntityType
 from tollhouse.services.defense.entities.tokens import tokenise
 
-PLATFORM = "platform"
+PLATFORM: Final = "platform"
+# A platform only where its kind or designator is beside it.
+_COMMON = "common"
+_MOST_BETWEEN = 5
 # Types of known names without a tag. Smaller cities may be personal names, so the tagger decides.
 CERTAIN: dict[str, EntityType] = {
     "body": "organization",
@@ -52,6 +55,9 @@ def find_known(words: Sequence[str], lowers: Sequence[str]) -> list[Known]:
         name = by_start.get(position)
         if name is None and not (shouted and lowers[position] in _SMALL_WORDS):
             name = _longest(words, lowers, position)
+        if name and name.label in (PLATFORM, _COMMON):
+            is_beside = known and known[-1].label == PLATFORM and known[-1].end == name.start
+            name = _with_kind(name, lowers, is_platform=is_beside or name.label == PLATFORM or name.end in by_start)
         if name and known and name.label == known[-1].label == PLATFORM and name.start == known[-1].end:
             # Join adjacent platforms: MQ-9 Reaper.
             known[-1] = Known(known[-1].start, name.end, PLATFORM)
@@ -80,6 +86,23 @@ def _longest(words: Sequence[str], lowers: Sequence[str], start: int) -> Known |
     return None
 
 
+def _with_kind(name: Known, lowers: Sequence[str], *, is_platform: bool) -> Known | None:
+    """A platform with the noun of its kind: "Hellfire missiles". A common word is one only with it: "Typhoon jets"."""
+    end = name.end
+    for position in range(name.end, min(name.end + _MOST_BETWEEN, len(lowers))):
+        if is_kind(lowers[position]):
+            end = position + 1
+        elif lowers[position] not in BETWEEN_KIND:
+            break
+    return Known(name.start, end, PLATFORM) if is_platform or end > name.end else None
+
+
+def is_kind(lower: str) -> bool:
+    """Whether a word in lower case is the noun of a kind of platform, such as "missiles"."""
+    is_platform = HEADS.get(lower) == PLATFORM or (lower,) in PLATFORM_NOUNS
+    return is_platform or lower in _KINDS or (lower.removesuffix("s"),) in PLATFORM_NOUNS
+
+
 def _designators(words: Sequence[str], text: str) -> Iterator[Known]:
     """Platforms by the pattern of their designator; `text` is the words joined by spaces."""
     ends = list(accumulate(len(word) + 1 for word in words))
@@ -97,17 +120,25 @@ def shortened(country: str) -> list[str]:
 
 def _entries() -> Iterator[tuple[str, str]]:
     """Every known name with its label, lowest priority first."""
+    platforms = table("platforms")
+    yield from ((name, _COMMON) for name in _with_plurals([platforms["common"]["names"]]))
     for label, names in table("places")["places"].items():
         yield from ((name.strip(), label) for line in names.splitlines() for name in line.split("|"))
     for canonical, aliases in table("companies").items():
         yield from ((name, "company") for name in (canonical, *aliases))
     for canonical, aliases in table("forces").items():
         yield from ((name, "body") for name in (canonical, *aliases))
-    for names in table("platforms")["names"].values():
-        yield from ((name.strip(), PLATFORM) for line in names.splitlines() for name in line.split("|"))
+    yield from ((name, PLATFORM) for name in _with_plurals(platforms["names"].values()))
     yield from ((name, "country") for country in COUNTRIES for name in (country.name, *country.aliases))
     yield from ((short, "country") for country in COUNTRIES for short in shortened(country.name))
     yield from ((f"{name}.", "country") for name in ("U.S", "U.K", "U.S.A", "U.A.E"))
+
+
+def _with_plurals(lists: Iterable[str]) -> Iterator[str]:
+    for name in (name.strip() for names in lists for line in names.splitlines() for name in line.split("|")):
+        yield name
+        if name[-1:].islower() and not name.endswith("s"):
+            yield f"{name}s"
 
 
 # The words in lower case, their exact spelling if it matters, and the label.
@@ -139,11 +170,11 @@ def _splits(name: str) -> set[tuple[str, ...]]:
 # In a headline in capitals "IS" and "WHO" are ordinary words.
 _SMALL_WORDS = frozenset(f"{table('nouns')['around']['closers']} {table('nouns')['around']['prepositions']}".split())
 _BY_FIRST = _index()
-# Every designator has a digit or the prefix of a ship or vehicle.
-_HINT = re.compile(r"\d|\b[A-Z][A-Za-z]{2,5} [A-Z]|\b(?:BMP|BTR|BMD|RPG|MT)")
+# Every designator has a digit, a class, or the prefix of a ship or vehicle.
+_HINT = re.compile(r"\d|\b[A-Z][A-Za-z]{2,5} [A-Z]|\b(?:BMP|BTR|BMD|RPG|MT)|[-\u2010\u2011\u2013] ?class")
 # Words are separated by spaces, and hyphens and slashes may be words.
 _PATTERNS = "|".join(table("platforms")["patterns"].values()).replace("/", " ?/ ?")
-_SPACED = _HYPHEN.sub(" ?[-\u2010\u2011\u2013] ?", _PATTERNS)
+_SPACED = _HYPHEN.sub("(?: ?[-\u2010\u2011\u2013] ?)", _PATTERNS)
 _DESIGNATOR = re.compile(rf"(?<![\w-])(?:{_SPACED})(?![\w-])")
 
 
@@ -176,10 +207,19 @@ PAIRS: dict[tuple[str, str], EntityType] = {
     if "_" in pair
     for first, last in [pair.split("_", 1)]
 }
+BETWEEN_KIND = _words(table("platforms")["common"]["between"])
+_KINDS = _words(table("platforms")["common"]["kinds"])
+_WORDNET = table("wordnet")
+# Nouns of vehicles and weapons, also of two words; a plural ends in an s.
+PLATFORM_NOUNS = frozenset(tuple(noun.split("_")) for noun in _WORDNET["platforms"].split())
+MODIFIERS = _words(_WORDNET["modifiers"])
+# As often verbs as adjectives or nouns.
+VERBAL = _words(_WORDNET["verbal"])
 OF_HEADS = _words(_AROUND["of_heads"])
 ADJECTIVES = _words(_AROUND["adjectives"])
 DIRECTIONS = _words(_AROUND["directions"])
 DETERMINERS = _words(_AROUND["determiners"])
+QUANTIFIERS = _words(_AROUND["quantifiers"])
 PREPOSITIONS = _words(_AROUND["prepositions"])
 PLACE_PREPOSITIONS = _words(_AROUND["place_prepositions"])
 CLOSERS = _words(_AROUND["closers"])

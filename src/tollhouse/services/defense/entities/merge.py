@@ -8,34 +8,41 @@ from functools import cache
 from msgspec import Struct
 
 from tollhouse.services.defense.countries import COUNTRIES, find_country
-from tollhouse.services.defense.entities.lexicon import DEMONYMS, GIVEN, SURNAMES, TITLES, shortened, table
+from tollhouse.services.defense.entities.lexicon import (
+    BETWEEN_KIND,
+    DEMONYMS,
+    GIVEN,
+    SURNAMES,
+    TITLES,
+    is_kind,
+    shortened,
+    table,
+)
 from tollhouse.services.defense.entities.mention import EntityType, Mention
 
-# The kind after a platform's name: "Tomahawk cruise missiles".
-_KIND = re.compile(
-    r" (?:cruise |ballistic |fighter |main battle )?(?:missile|rocket|drone|tank|jet|fighter|bomber|helicopter|howitzer"
-    r"|rifle|system|battery|batterie|aircraft|vehicle|round|launcher)s?$",
-    re.IGNORECASE,
-)
 _MANY = re.compile(r"(?<=[\dA-Z])s$")
 _SPACED_HYPHEN = re.compile(r"\s*[-\u2010\u2011\u2013]\s*")
 
 
 def platform_name(text: str) -> str:
-    """The canonical name of a platform: singular, hyphenated as in the lexicon, without its kind."""
+    """The canonical name of a platform: singular, hyphenated as in the lexicon, without the noun of its kind."""
     text = _SPACED_HYPHEN.sub("-", text)
-    name = _MANY.sub("", _KIND.sub("", text)) or text
+    words = text.split()
+    if _platform_key(text).removesuffix("s") not in _spellings() and is_kind(words[-1].lower()):
+        del words[-1]
+        while len(words) > 1 and words[-1].lower() in BETWEEN_KIND:
+            del words[-1]
+    name = _MANY.sub("", " ".join(words)) or text
     spelt = _spellings()
     return spelt.get(_platform_key(name)) or spelt.get(_platform_key(name).removesuffix("s")) or name
 
 
 @cache
 def _spellings() -> dict[str, str]:
-    lists = table("platforms")["names"].values()
-    names = {_KIND.sub("", name.strip()) for list_ in lists for line in list_.splitlines() for name in line.split("|")}
-    return {
-        _platform_key(name): name for name in sorted(names) if name.removesuffix("s") == name or name[:-1] not in names
-    }
+    platforms = table("platforms")
+    lists = (*platforms["names"].values(), platforms["common"]["names"])
+    names = {name.strip() for list_ in lists for line in list_.splitlines() for name in line.split("|")}
+    return {_platform_key(name): name for name in sorted(names)}
 
 
 def _platform_key(name: str) -> str:

@@ -108,14 +108,14 @@ _DESIGNATOR_LETTERS = 4
 _PARTICLES = frozenset(
     ("al", "el", "bin", "ibn", "bint", "de", "da", "di", "du", "van", "von", "der", "den", "ter", "ul")
 )
-_POSSESSIVES = frozenset(("'s", "\u2019s"))
+_NEVER_LAST = frozenset(("'s", "\u2019s", "and", "of", "for", "the"))
 _QUOTES = frozenset("\"'\u201c\u201d\u2018\u2019`\u00b4.,:;()[]-\u2013\u2014")
 
 
 def tag(words: Sequence[str], known: Sequence[Known]) -> list[Span]:
     """The names in a sentence's words, in order, without overlaps; `known` are those from the lexicon."""
     tagged = _spans(_MODEL.tag(features(words, known)))
-    names = [_trimmed(part, words) for span in tagged for part in _parted(span, words)]
+    names = [_trimmed(part, words) for span in tagged for part in _parted(span, words, known)]
     return _with_known([name for name in names if name and not _doubtful(name, words, known)], words, known)
 
 
@@ -133,8 +133,14 @@ def _spans(labels: Sequence[str]) -> list[Span]:
     return spans
 
 
-def _parted(span: Span, words: Sequence[str]) -> list[Span]:
-    """Split two persons at "and": "President Duda and Prime Minister Tusk"."""
+def _parted(span: Span, words: Sequence[str], known: Sequence[Known]) -> list[Span]:
+    """Split two persons at "and", and names of two types: "the Middle East Jane Smith", "RAF Typhoon T3"."""
+    last = next((name for name in known if name.end == span.end and span.start < name.start), None)
+    if last and last.label == PLATFORM:
+        return [Span(span.start, last.start, span.type), Span(last.start, span.end, PLATFORM)]
+    place = next((name for name in known if name.start == span.start and name.end < span.end), None)
+    if span.type == "location" and place and words[place.end] in lexicon.GIVEN:
+        return [Span(span.start, place.end, span.type), Span(place.end, span.end, "person")]
     if span.type != "person" or "and" not in words[span.start : span.end]:
         return [span]
     link = words.index("and", span.start)
@@ -151,7 +157,7 @@ def _trimmed(span: Span, words: Sequence[str]) -> Span | None:
         start += 1
     if "," in words[start:end]:
         end = words.index(",", start)
-    while start < end and (words[end - 1] in _QUOTES or words[end - 1].lower() in _POSSESSIVES):
+    while start < end and (words[end - 1] in _QUOTES or words[end - 1].lower() in _NEVER_LAST):
         end -= 1
     return Span(start, end, span.type) if start < end else None
 

@@ -1,0 +1,95 @@
+"""Build the word lists that come from Open English WordNet: nouns of vehicles and weapons, and words before a noun.
+
+Usage: PYTHONPATH=src python -m tools.build_wordnet WORDNET_YAML_FOLDER VOCABULARY
+`VOCABULARY` is a list of frequent words, one per line (the vocabulary of BERT, Apache-2.0): rarer words are left out.
+Rewrites src/tollhouse/services/defense/data/gazetteers/wordnet.toml; same input, same file.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from textwrap import wrap
+
+import yaml  # type: ignore[import-untyped]
+
+from tollhouse.services.defense.entities import lexicon
+
+DATA = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/gazetteers/wordnet.toml"
+# The number of the sense of each noun whose kinds are platforms, from 0.
+_PLATFORMS = {
+    "weapon": 0,
+    "weaponry": 0,
+    "ammunition": 0,
+    "vehicle": 0,
+    "explosive device": 0,
+    "explosive": 0,
+    "missile": 1,
+}
+_MOST_SENSES = 6
+_CLOSED = lexicon.CLOSERS | lexicon.PREPOSITIONS | lexicon.DETERMINERS | lexicon.QUANTIFIERS
+_HEADER = """\
+# Words from Open English WordNet (https://en-word.net, CC BY 4.0), which is derived from Princeton WordNet (WordNet
+# licence); made by tools/build_wordnet.py. `platforms` are nouns whose first sense is a kind of weapon, ammunition,
+# explosive or vehicle; `modifiers` are frequent adjectives and nouns; `verbal` are those that are as often verbs.
+"""
+
+Senses = Mapping[str, Mapping[str, list[str]]]
+
+
+def main(folder: Path, vocabulary: Path) -> None:
+    senses, hypernyms = _read(folder)
+    frequent = frozenset(vocabulary.read_text("utf-8").split())
+    roots = {senses[noun]["n"][number] for noun, number in _PLATFORMS.items()}
+    platforms = [
+        word
+        for word, by_class in senses.items()
+        if "n" in by_class and word.count(" ") < 2 and word not in _CLOSED and _is_noun(by_class)
+        if roots & _above(by_class["n"][0], hypernyms)
+    ]
+    plain = [word for word in frequent & senses.keys() - _CLOSED if len(word) > 2]
+    modifiers = [word for word in plain if senses[word].keys() & {"a", "n"}]
+    verbal = [word for word in modifiers if _is_verbal(senses[word])]
+    lists = {"platforms": platforms, "modifiers": modifiers, "verbal": verbal}
+    DATA.write_text(_HEADER + "".join(f'{name} = """\n{_lines(words)}"""\n' for name, words in lists.items()), "utf-8")
+
+
+def _read(folder: Path) -> tuple[dict[str, dict[str, list[str]]], dict[str, list[str]]]:
+    """The synsets of each lower-case word by word class, most frequent first, and the hypernyms of each synset."""
+    senses: dict[str, dict[str, list[str]]] = {}
+    hypernyms: dict[str, list[str]] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        if path.stem == "frames":
+            continue
+        entries = yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
+        for key, entry in entries.items():
+            if not path.stem.startswith("entries"):
+                hypernyms[key] = entry.get("hypernym", [])
+            elif len(key) > 2 and key.islower() and key.replace(" ", "").isalpha():
+                for word_class, listed in entry.items():
+                    found = senses.setdefault(key, {}).setdefault(word_class[0], [])
+                    found += [sense["synset"] for sense in listed["sense"]]
+    return senses, hypernyms
+
+
+def _above(synset: str, hypernyms: Mapping[str, list[str]]) -> set[str]:
+    """A synset and everything it is a kind of."""
+    return {synset}.union(*(_above(kind, hypernyms) for kind in hypernyms.get(synset, ())))
+
+
+def _is_noun(by_class: Mapping[str, list[str]]) -> bool:
+    """Whether a word is mostly a noun, by the number of its senses, and has few other meanings."""
+    count = len(by_class["n"])
+    return count <= _MOST_SENSES and len(by_class.get("a", ())) < count and len(by_class.get("v", ())) <= count
+
+
+def _is_verbal(by_class: Mapping[str, list[str]]) -> bool:
+    return len(by_class.get("v", ())) >= len(by_class.get("n", ())) + len(by_class.get("a", ()))
+
+
+def _lines(words: Iterable[str]) -> str:
+    text = " ".join(word.replace(" ", "_") for word in sorted(words))
+    return "".join(f"{line}\n" for line in wrap(text, 500, break_long_words=False, break_on_hyphens=False))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
