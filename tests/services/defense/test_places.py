@@ -266,7 +266,7 @@ def test_evidence_survives_storage() -> None:
 
 
 def test_shares_of_countries_never_exceed_one() -> None:
-    shares = country_shares([read_place("Iraq and Iran reopen border crossing", [DAMASCUS, LONDON], NOWHERE)])
+    shares = read_place("Iraq and Iran reopen border crossing", [DAMASCUS, LONDON], NOWHERE).countries
     assert 0.9 < sum(shares.values()) <= 1
     assert list(shares.values()) == sorted(shares.values(), reverse=True)
 

@@ -101,6 +101,11 @@ class PlaceEvidence(Struct, frozen=True, array_like=True, gc=False):
     points: tuple[Point, ...]
     places: tuple[str, ...]
 
+    @property
+    def countries(self) -> dict[str, float]:
+        """The probability of each country by this report alone, alpha-2."""
+        return country_shares([self])
+
 
 class Location(Struct, frozen=True):
     """`name` is for readers: the city, else the region, else the country. `confidence` (0..1) is the country's."""
