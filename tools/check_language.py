@@ -31,7 +31,7 @@ NAMES = {
     "errand": "transaction_request",
     "foresight": "preflight, simulation",
     "newsroom": "story_builder",
-    "newsdesk": "story_publisher",
+    "newsdesk": "publisher",
     "voices": "independent_sources, source_families",
     "heard": "received, source_count",
     "meant": "matched",

@@ -13,8 +13,8 @@ from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense.ingest import recording
 from tollhouse.services.defense.ingest.recording import PREPARED, ingest_recording
+from tollhouse.services.defense.news.publisher import Publisher
 from tollhouse.services.defense.news.store import Tables, read_tables
-from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.settings import DefenseSettings
 
 TARGET = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/recording" / PREPARED
@@ -25,7 +25,7 @@ async def prepare(folder: Path) -> Tables:
     settings = Settings(data_dir=str(folder), background_work=False)
     async with open_context(settings, answers_calls=False) as context:
         await ingest_recording(context.database)
-        publisher = StoryPublisher(context.database, settings.section(DefenseSettings).retention_days)
+        publisher = Publisher(context.database, settings.section(DefenseSettings).retention_days)
         await publisher.publish_stored(folder)
         # Publishing adds pages to the articles; the second run records them as seen by the other source mode too.
         await publisher.publish_stored(folder)

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.gdelt import fake_gdelt, recent_slots
 from tests.fakes.website import Reply, standing_website
 from tests.journeys.server import Server, poll
-from tollhouse.services.defense.ingest.event_builder import event_id
+from tollhouse.services.defense.events.report import event_id
 
 POLL_SECONDS = 0.2
 # Of the recording's 21st file: a page whose address has no words, and a battle with a place below the country.

@@ -13,6 +13,7 @@ from tollhouse.questions.grounding import Evidence
 from tollhouse.services.defense.brief.brief import BriefFeed
 from tollhouse.services.defense.chat.answers import FeedTools, answer
 from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots
+from tollhouse.services.defense.events import filter as event_filter
 from tollhouse.services.defense.events.event import Geo
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.filter import FILTER_FIELDS, RULES
@@ -43,12 +44,12 @@ VALUES: dict[str, Any] = {
 def special():
     return record(
         1, category="Protests", country="Kenya", geo=Geo("Kenya", "Nairobi", -1.3, 36.8), deaths=30, confidence=0.9,
-        publishers=1, title="Drone strike reported", url="https://a.example/1",
+        title="Drone strike reported",
     )  # fmt: skip
 
 
 def plain():
-    return record(2, NOON - timedelta(hours=1), confidence=0.5, title="Talks resume", url="https://a.example/2")
+    return record(2, NOON - timedelta(hours=1), confidence=0.5, title="Talks resume")
 
 
 @pytest.fixture
@@ -100,14 +101,23 @@ async def from_chat_tool(stored, filters: dict[str, Any]) -> int:
 
 
 def test_every_field_has_a_rule_and_a_value_here():
-    assert set(FILTER_FIELDS) == set(VALUES) == {*RULES, "entity"}
+    assert set(FILTER_FIELDS) == {*VALUES, "relevance"} == {*RULES, "entity", "relevance"}
 
 
-@pytest.mark.parametrize("name", FILTER_FIELDS)
+@pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("count", [from_feed, from_analysis, from_alert, from_chat_tool])
 async def test_field_selects_the_same_event_everywhere(stored, count, name):
     assert await count(stored, {}) == 2
     assert await count(stored, {name: VALUES[name]}) == 1
+
+
+@pytest.mark.parametrize("count", [from_feed, from_analysis, from_alert, from_chat_tool])
+async def test_irrelevant_event_is_counted_on_request_only(stored, count, monkeypatch):
+    monkeypatch.setattr(event_filter, "RELEVANT", 0.4)
+    await stored.put(record(3, relevance=0.1))
+    assert await count(stored, {}) == 2
+    assert await count(stored, {"relevance": "all"}) == 3
+    assert await count(stored, {"relevance": "all", "q": "number"}) == 1
 
 
 async def test_every_field_is_in_the_descriptions_of_all_four(stored):

@@ -1,4 +1,4 @@
-"""Stored events as their stories and those who count the dead weigh them."""
+"""Stored events as those who count the dead weigh them."""
 
 from datetime import timedelta
 
@@ -7,15 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.services.defense.test_ucdp import DAY, event
-from tollhouse.services.defense.events.history import (
-    EventStory,
-    fatalities_by_country,
-    read_story,
-    serve_record,
-    story_by_event,
-    with_fatalities,
-)
-from tollhouse.services.defense.ingest.scores import significance
+from tollhouse.services.defense.events.history import fatalities_by_country, with_fatalities
+from tollhouse.services.defense.events.scores import to_event
 from tollhouse.services.defense.providers.fatalities import FatalityRecord
 
 COUNTED = FatalityRecord(
@@ -68,21 +61,7 @@ def test_records_are_found_by_country():
     assert counting(COUNTED, chad) == {"SD": [COUNTED], "TD": [chad]}
 
 
-def test_event_is_weighed_by_the_voices_of_its_story():
-    told = story_by_event([read_story(msgspec.json.encode(EventStory("story_1", 9, ["event_1", "event_2"])))])
-    shown = serve_record(event(publishers=2), told)
-    assert (shown.source_count, shown.story_id) == (9, "story_1")
-    assert shown.metrics.significance == significance(-10.0, 0, 0.5, 9)
-    assert told["event_2"] is told["event_1"]
-
-
-def test_event_without_a_story_is_weighed_by_the_providers_count():
-    shown = serve_record(event(publishers=2), {})
-    assert (shown.source_count, shown.story_id) == (2, None)
-    assert shown.metrics.significance == significance(-10.0, 0, 0.5, 2)
-
-
 def test_counted_deaths_raise_the_tier():
     counted = with_fatalities(event(), counting(replace(COUNTED, best=30, high=30)))
-    assert serve_record(event(), {}).metrics.severity_tier == "low"
-    assert serve_record(counted, {}).metrics.severity_tier == "critical"
+    assert to_event(event()).metrics.severity_tier == "low"
+    assert to_event(counted).metrics.severity_tier == "critical"

@@ -12,8 +12,8 @@ from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.events.event import EventRecord
 from tollhouse.services.defense.ingest.file_import import detect_kind, ingest_file
 from tollhouse.services.defense.news import store
+from tollhouse.services.defense.news.publisher import Publisher
 from tollhouse.services.defense.news.reported_article import ReportedArticle
-from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.stories.story import Story
 
 pytestmark = pytest.mark.both_databases
@@ -41,9 +41,12 @@ def take(database, tmp_path):
 
 
 async def events(database) -> dict[str, EventRecord]:
+    await Publisher(database, 8).update("local")
     async with database.reading() as connection:
-        packed = await events_store.records_between(connection, "local", "", "9")
-    return {record.url: record for record in (msgspec.json.decode(body, type=EventRecord) for body in packed)}
+        packed = await bodies(connection, events_store.EVENTS)
+    return {
+        record.source_urls[0]: record for record in (msgspec.json.decode(body, type=EventRecord) for body in packed)
+    }
 
 
 async def bodies(connection, source) -> list[bytes]:
@@ -58,7 +61,7 @@ async def articles(database) -> dict[str, ReportedArticle]:
 
 
 async def stories(database) -> list[Story]:
-    await StoryPublisher(database, 8).update("local")
+    await Publisher(database, 8).update("local")
     async with database.reading() as connection:
         packed = await bodies(connection, store.PUBLISHED["story"])
     return [msgspec.json.decode(body, type=Story) for body in packed]
@@ -111,10 +114,12 @@ async def test_without_page_titles_an_event_is_told_in_the_words_of_its_address(
     assert event.title.startswith("Five Turkish military personnel wounded")
 
 
-async def test_page_titles_taken_after_the_export_become_those_of_stories(take, database):
+async def test_page_titles_taken_after_the_export_become_those_of_events_and_stories(take, database):
     await take(EXCERPT, f"{SLOT}.export.CSV")
+    assert (await events(database))[PAGE].title_basis == "url"
     assert (await take(GRAPH))["articles"] == 1
     event = (await events(database))[PAGE]
+    assert (event.title, event.title_basis) == (TITLE, "page")
     (told,) = [story for story in await stories(database) if event.id in story.event_ids]
     assert told.title == TITLE
 
@@ -143,7 +148,7 @@ async def test_same_file_twice_changes_nothing(take, database):
     assert (await take(GRAPH))["articles"] == 0
     await take(EXCERPT, f"{SLOT}.export.CSV")
     again = await take(EXCERPT, f"{SLOT}.export.CSV")
-    assert (again["was_known"], again["events"]) == (True, 0)
+    assert (again["was_known"], again["reports"]) == (True, 0)
 
 
 @pytest.mark.parametrize(

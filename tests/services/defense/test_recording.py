@@ -12,8 +12,8 @@ from tollhouse.services.defense.ingest import recording
 from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.services.defense.ingest.recording import PREPARED, load_recording, recorded_exports, recording_folder
 from tollhouse.services.defense.ingest.recording import ingest_recording as ingest_exports
+from tollhouse.services.defense.news.publisher import Publisher
 from tollhouse.services.defense.news.store import read_tables
-from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
@@ -57,7 +57,7 @@ async def test_prepared_recording_is_what_its_exports_make(tmp_path):
     database = open_database(settings)
     await migrate(database)
     await ingest_exports(database)
-    desk = StoryPublisher(database, settings.section(DefenseSettings).retention_days)
+    desk = Publisher(database, settings.section(DefenseSettings).retention_days)
     await desk.publish_stored(tmp_path)
     await desk.publish_stored(tmp_path)
     made, kept = await stored(database), prepared()
@@ -73,7 +73,7 @@ async def test_untouched_store_gets_the_prepared_recording(database, settings, t
     assert sorted(before) == [export.name[:14] for export in recorded_exports()]
     assert all(before.values()), "every slot tells when it was taken in"
     await load_recording(database, settings)
-    await StoryPublisher(database, settings.section(DefenseSettings).retention_days).publish_stored(tmp_path)
+    await Publisher(database, settings.section(DefenseSettings).retention_days).publish_stored(tmp_path)
     assert await stored(database) == prepared(), "a second start found everything told"
     assert await slots(database) == before
 
@@ -89,5 +89,5 @@ async def test_exports_are_taken_in_where_the_prepared_recording_does_not_fit(da
     found = await stored(database)
     assert {export.name[:14] for export in recorded_exports()} <= (await slots(database)).keys()
     assert not found["story"], "nobody has told them yet"
-    assert {row[1] for row in prepared()["event"]} <= {row[1] for row in found["event"]}
+    assert {row[1] for row in prepared()["event_report"]} <= {row[1] for row in found["event_report"]}
     assert (OTHER in await slots(database)) == (reason == "something is stored")

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tollhouse.services.defense.events.report import event_id
 from tollhouse.services.defense.events.resolver import Resolved, Resolver, Sighting
-from tollhouse.services.defense.ingest.event_builder import event_id
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

@@ -4,16 +4,18 @@ import msgspec
 import pytest
 
 from tollhouse.services.defense.events.event import EventRecord, Geo
-from tollhouse.services.defense.ingest.scores import reasons, severity_tier, significance, to_event
+from tollhouse.services.defense.events.scores import reasons, severity_tier, significance, to_event, weigh
 
 RECORD = EventRecord(
-    id="conflict_0123456789abcdef", url="https://example.org/a", title="Army shells town", title_basis="url",
+    id="conflict_0123456789abcdef", title="Army shells town", title_basis="url",
     event_date=date(2019, 10, 24), category="Battles", subcategory="Armed clash", geo=Geo("Syria", "", 35.0, 38.0),
     country_code="SY", fatalities=0, fatalities_basis="not_reported", confidence=0.91234567, goldstein=-10.0,
-    is_state_on_state=False, is_violent=True, relevance=0.5, publishers=1,
+    is_state_on_state=False, is_violent=True, relevance=0.5, source_urls=["https://example.org/a"], source_count=1,
     first_reported_at=datetime(2019, 10, 24, 14, 30, tzinfo=UTC),
-    last_reported_at=datetime(2019, 10, 24, 14, 30, tzinfo=UTC), row_ids=["1"], reasons={"category": "because"},
+    last_reported_at=datetime(2019, 10, 24, 14, 30, tzinfo=UTC), reasons={"category": "because"},
 )  # fmt: skip
+
+THRICE = msgspec.structs.replace(RECORD, source_count=3, story_id="story_1")
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,7 @@ RECORD = EventRecord(
 def test_significance_follows_its_formula(
     goldstein: float, deaths: int, relevance: float, publishers: int, expected: float
 ) -> None:
-    assert significance(goldstein, deaths, relevance, publishers) == expected
+    assert weigh(goldstein, deaths, relevance, publishers) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,22 +59,30 @@ def test_significance_follows_its_formula(
     ],
 )
 def test_severity_is_the_first_tier_whose_rule_holds(changes: dict[str, object], publishers: int, tier: str) -> None:
-    record = msgspec.structs.replace(RECORD, **changes)
-    assert severity_tier(record, publishers) == tier
-    assert reasons(record, publishers)["severity_tier"].startswith(f"{tier}: ")
+    record = msgspec.structs.replace(RECORD, source_count=publishers, **changes)
+    assert severity_tier(record) == tier
+    assert reasons(record)["severity_tier"].startswith(f"{tier}: ")
 
 
 def test_event_carries_the_record_and_its_story() -> None:
-    event = to_event(RECORD, 3, "story_1")
-    assert (event.id, event.source_urls, event.story_id) == (RECORD.id, [RECORD.url], "story_1")
-    assert event.metrics.significance == significance(-10.0, 0, 0.5, 3)
+    event = to_event(THRICE)
+    assert (event.id, event.source_urls, event.story_id) == (RECORD.id, RECORD.source_urls, "story_1")
+    assert event.metrics.significance == weigh(-10.0, 0, 0.5, 3)
     assert (event.metrics.severity_tier, event.metrics.confidence) == ("high", 0.9123)
 
 
 def test_reasons_show_every_number_of_the_sum() -> None:
-    why = reasons(RECORD, 3)
+    why = reasons(THRICE)
     assert why["category"] == "because"
     assert why["significance"] == (
         "0.45 x 0.3526 (publishers 3) + 0.35 x 1.0000 (Goldstein value -10, deaths 0) + 0.20 x 0.5000 "
-        "(defense relevance) = 0.6087"
+        "(relevance) = 0.6087"
     )
+
+
+def test_report_about_the_past_ranks_below_todays_and_says_why() -> None:
+    past = msgspec.structs.replace(THRICE, is_retrospective=True, fatalities=40)
+    today = msgspec.structs.replace(past, is_retrospective=False)
+    assert significance(past) == round(significance(today) / 2, 4)
+    assert reasons(past)["significance"].startswith("0.5 (it reports the past) x (")
+    assert (severity_tier(today), severity_tier(past)) == ("critical", "medium")

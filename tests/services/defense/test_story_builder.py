@@ -5,8 +5,9 @@ from datetime import date, timedelta
 from msgspec.structs import replace
 
 from tests.services.defense.test_cluster import MINISTER, NOON, QUAKE, SUBMARINE, TANKER, _stream, article
+from tollhouse.services.defense.entities.merge import NamedEntity
 from tollhouse.services.defense.events.event import EventRecord, Geo
-from tollhouse.services.defense.news.reported_article import NamedEntity, ReportedArticle, report_article
+from tollhouse.services.defense.news.reported_article import ReportedArticle, report_article
 from tollhouse.services.defense.news.story_builder import NewsSnapshot, StoryBuilder
 from tollhouse.services.defense.stories.story import Story
 
@@ -28,7 +29,9 @@ def reports(titles=TITLES, name="n", since_minute=0) -> list[ReportedArticle]:
 
 
 def edition(room: StoryBuilder, *events: EventRecord, at=LATER) -> NewsSnapshot:
-    return room.snapshot(at, {event.id: event for event in events})
+    """What is told of these events, each reported by the article of its number."""
+    pages = {one.id: [f"article_{int(one.id.removeprefix('conflict_'), 16)}"] for one in events}
+    return room.snapshot(at, {event.id: event for event in events}, pages)
 
 
 def told(room: StoryBuilder, *batch: ReportedArticle) -> list[Story]:
@@ -43,12 +46,13 @@ def story_of(stories, number) -> Story:
 
 def event(number="1", **changes: object) -> EventRecord:
     values = {
-        "id": f"conflict_{int(number):016x}", "url": f"https://news.example/{number}", "title": TANKER[0],
+        "id": f"conflict_{int(number):016x}", "title": TANKER[0],
         "title_basis": "url", "event_date": date(2026, 3, 2), "category": "Battles", "subcategory": "Armed clash",
         "geo": Geo("Yemen", "Hodeidah", 14.8, 42.95), "country_code": "YE", "fatalities": 0,
         "fatalities_basis": "not_reported", "confidence": 0.9, "goldstein": -5.0, "is_state_on_state": False,
-        "is_violent": True, "relevance": 0.4, "publishers": 1, "first_reported_at": NOON, "last_reported_at": NOON,
-        "row_ids": ["1"], "reasons": {}, **changes,
+        "is_violent": True, "relevance": 0.4, "source_count": 1,
+        "source_urls": [f"https://news.example/{number}"], "first_reported_at": NOON, "last_reported_at": NOON,
+        "reasons": {}, **changes,
     }  # fmt: skip
     return EventRecord(**values)
 
@@ -114,7 +118,7 @@ def test_headline_that_comes_later_replaces_a_composed_one():
     room = StoryBuilder()
     page = article(TANKER[0], 1)
     made_up = ReportedArticle(replace(page, title="Armed clash in Yemen (news.example)", source="gdelt"), [],
-                       event_id=event().id, has_headline=False)  # fmt: skip
+                       has_headline=False)  # fmt: skip
     assert told(room, made_up)[0].title == "Armed clash in Yemen (news.example)"
     (story,) = told(room, report_article(replace(page, source="gkg")))
     assert story.title == TANKER[0]
@@ -144,8 +148,6 @@ def test_copies_of_one_agencys_text_are_one_voice():
 def test_story_takes_category_and_place_from_its_events():
     room = StoryBuilder()
     room.add(reports(TANKER, ""))
-    linked = report_article(article(TANKER[1], 1, 1)).linked_to(event().id)
-    room.add([linked])
     (story,) = edition(room, event(), event("77")).stories
     assert (story.category, story.countries, story.event_ids) == ("Battles", ["Yemen"], [event().id])
     (without,) = edition(room).stories
@@ -154,7 +156,7 @@ def test_story_takes_category_and_place_from_its_events():
 
 def test_changed_event_changes_what_its_story_is_worth():
     room = StoryBuilder()
-    room.add([report_article(article(TANKER[1], 1, 1)).linked_to(event().id)])
+    room.add([report_article(article(TANKER[1], 1, 1))])
     (before,) = edition(room, event()).stories
     (deadly,) = edition(room, event(goldstein=-10.0, fatalities=400, fatalities_basis="ucdp")).stories
     assert deadly.significance > before.significance
@@ -169,7 +171,7 @@ def test_what_left_the_window_is_let_go():
     assert len(room.articles()) == len(TITLES)
     room.expire(NOON + timedelta(hours=37))
     assert room.articles() == []
-    assert StoryBuilder(room.dump_state()).snapshot(LATER, {}).stories == []
+    assert StoryBuilder(room.dump_state()).snapshot(LATER, {}, {}).stories == []
 
 
 def test_surname_is_told_as_the_person_its_story_names():

@@ -14,12 +14,13 @@ from tests.services.defense.test_story_builder import APART, BRIDGING
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request
 from tollhouse.services.defense import store as events_store
+from tollhouse.services.defense.events.event import StoredEvent
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.feeds import NewsFeeds
+from tollhouse.services.defense.news.publisher import Publisher
 from tollhouse.services.defense.news.reported_article import import_items
-from tollhouse.services.defense.news.story_publisher import StoryPublisher
 from tollhouse.services.defense.store import NEWS_FEED, bodies_by_id
 from tollhouse.services.defense.stories.story import Story
 
@@ -38,7 +39,7 @@ async def slot(database):
 
 @pytest.fixture
 def desk(database):
-    return StoryPublisher(database, RETENTION_DAYS)
+    return Publisher(database, RETENTION_DAYS)
 
 
 def items(titles, name, since_minute=0, begin=AS_OF - timedelta(hours=2)):
@@ -111,12 +112,12 @@ async def test_every_event_is_told_by_a_story(database, slot, desk):
     await tell(database, desk)
     stored = await stories(database)
     async with database.reading() as connection:
-        packed = await events_store.records_between(connection, "provider", "", SLOT)
-        events = [msgspec.json.decode(body, type=dict)["id"] for body in packed]
+        rows = events_store.rows_after(connection, events_store.EVENTS, "provider", "")
+        packed = [body async for some in rows for *_, body in some]
+        events = [msgspec.json.decode(body, type=StoredEvent) for body in packed]
         assert events
-        for event_id in events:
-            of_event = await store.story_by_event(connection, "provider", event_id)
-            assert event_id in stored[msgspec.json.decode(of_event, type=Story).id].event_ids
+        for event in events:
+            assert event.id in stored[event.story_id].event_ids
 
 
 async def test_update_without_news_writes_nothing(database, slot, desk):
@@ -139,7 +140,7 @@ async def test_restarted_desk_tells_the_same_stories_and_lets_them_grow(database
     await tell(database, desk, items([*TANKER, *MINISTER], "n"))
     before = await stories(database)
     late = items(["Burning tanker off Hodeidah sinks after drone attack"], "late", 60)
-    await tell(database, StoryPublisher(database, RETENTION_DAYS), late)
+    await tell(database, Publisher(database, RETENTION_DAYS), late)
     after = await stories(database)
     assert set(after) == set(before)
     grown = await story_of(database, "late0")
@@ -209,7 +210,7 @@ async def test_retention_forgets_articles_stories_and_successors(database, slot,
     await tell(database, desk, items(MINISTER, "m", begin=NEXT_WEEK - timedelta(hours=2)))
     assert (await story_of(database, "m0")).article_count == len(MINISTER)
     async with database.reading() as connection:
-        assert await store.published_by_id(connection, "story", "provider", old.id) is None
+        assert await bodies_by_id(connection, store.PUBLISHED["story"], "provider", [old.id]) == {}
         assert await bodies_by_id(connection, store.ARTICLES, "provider", ["article_n0"]) == {}
         assert await store.successors_of(connection, "provider", [f"story_{1:016x}"]) == {}
         assert await bodies_by_id(connection, store.ARTICLES, "provider", ["article_m0"])

@@ -174,7 +174,6 @@ async def test_failure_of_a_later_page_fails_the_whole():
 def event(**changes: Any) -> EventRecord:
     given = EventRecord(
         id="event_1",
-        url="https://example.org/a",
         title="Shelling in El Fasher",
         title_basis="url",
         event_date=DAY,
@@ -189,10 +188,10 @@ def event(**changes: Any) -> EventRecord:
         is_state_on_state=False,
         is_violent=True,
         relevance=0.5,
-        publishers=1,
+        source_urls=["https://example.org/a"],
+        source_count=1,
         first_reported_at=datetime(2026, 10, 3, tzinfo=UTC),
         last_reported_at=datetime(2026, 10, 3, tzinfo=UTC),
-        row_ids=["1"],
         reasons={},
     )
     return msgspec.structs.replace(given, **changes)

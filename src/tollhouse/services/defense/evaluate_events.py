@@ -1,6 +1,5 @@
 """Evaluate how the served resolver groups labelled reports into events: `tollhouse evaluate events`."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,14 +9,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.defense.article import article_id
-from tollhouse.services.defense.countries import country_by_fips, find_country
+from tollhouse.services.defense.article import Article, article_id
 from tollhouse.services.defense.evaluate_conflict import rows_by_url
 from tollhouse.services.defense.evaluate_stories import bcubed
+from tollhouse.services.defense.events.event_set import open_resolver, sighting
+from tollhouse.services.defense.events.report import Page, Report, event_id, read_reports
 from tollhouse.services.defense.events.resolver import RETENTION, Resolver, Sighting
-from tollhouse.services.defense.ingest.event_builder import Rejected, build_event
-from tollhouse.services.defense.ingest.export_parser import Row
-from tollhouse.services.defense.ingest.fatalities_extractor import extract_fatalities
 from tollhouse.services.defense.ingest.url_title import title_from_url
 from tollhouse.services.defense.publishers import find_publisher
 
@@ -50,12 +47,13 @@ def evaluate(
     """
     labels, malformed = _read(gold, progress)
     rows = rows_by_url(exports)
-    sightings = [s for url, own in rows.items() if (s := sighting(url, own))]
-    sightings += [_unseen(line, at) for line in labels.values() if line.url not in rows and (at := line.moment)]
-    predicted = resolve(sightings, progress, resolver or Resolver())
-    scored = [line for line in labels.values() if article_id(line.url) in predicted]
+    pages = [Page(url, own) for url, own in rows.items()]
+    pages += [_page(line, at) for line in labels.values() if line.url not in rows and (at := line.moment)]
+    reports = [report for report in read_reports(pages) if isinstance(report, Report)]
+    predicted = resolve(map(sighting, reports), progress, resolver or open_resolver())
+    scored = [line for line in labels.values() if event_id(line.url) in predicted]
     truth = [f"event {line.event}" if line.event is not None else f"alone {line.url}" for line in scored]
-    served = [predicted[article_id(line.url)] for line in scored]
+    served = [predicted[event_id(line.url)] for line in scored]
     named = [number for number, line in enumerate(scored) if line.event is not None]
     precision, recall = bcubed(truth, served)
     return {
@@ -91,65 +89,12 @@ def resolve(sightings: Iterable[Sighting], progress: Callable[[str], None], reso
     return predicted
 
 
-def sighting(url: str, rows: Sequence[Row], title: str = "") -> Sighting | None:
-    """What the rows of a page and its title, if known, say; None if they make no event."""
-    record = build_event(url, rows, (title, "page") if title else None)
-    if isinstance(record, Rejected):
-        return None
-    return Sighting(
-        id=article_id(url),
-        url=url,
-        title=record.title,
-        has_headline=record.has_headline,
-        family=find_publisher(url).family,
-        reported_at=record.first_reported_at,
-        day=record.event_date,
-        category=record.category,
-        countries=_countries(record.title if record.has_headline else "", rows),
-        places=(),
-        killed=extract_fatalities(record.title),
-        actors=frozenset(name for row in rows for name in (row.actor1_name, row.actor2_name) if name),
-        row_keys=frozenset(
-            f"{row.day} {row.code} {row.actor1_name} {row.actor2_name} {row.geo_name}"
-            for row in rows
-            if row.actor1_name and row.actor2_name and row.geo_type in {3, 4}
-        ),
-    )
-
-
-def _unseen(line: Labelled, moment: datetime) -> Sighting:
-    """A labelled report that is in no export."""
+def _page(line: Labelled, moment: datetime) -> Page:
+    """A labelled page that is in no export."""
     title = line.title or title_from_url(line.url) or ""
-    return Sighting(
-        id=article_id(line.url),
-        url=line.url,
-        title=title,
-        has_headline=bool(title),
-        family=find_publisher(line.url).family,
-        reported_at=moment,
-        day=moment.date(),
-        category="Political",
-        countries=_countries(title, ()),
-        killed=extract_fatalities(title),
-    )
-
-
-_WORD = re.compile(r"[^\W_]+(?:['.][^\W_]+)*")
-
-
-def _countries(title: str, rows: Sequence[Row]) -> dict[str, float]:
-    words = [word.removesuffix("'s") for word in _WORD.findall(title)]
-    named: Counter[str] = Counter()
-    for size in (1, 2, 3):
-        for start in range(len(words) - size + 1):
-            phrase = " ".join(words[start : start + size])
-            country = find_country(phrase) if phrase[:1].isupper() and len(phrase) > 3 else None
-            if country:
-                named[country.alpha2] += 1
-    if named:
-        return {code: 0.9 * number / named.total() for code, number in sorted(named.items())}
-    places = Counter(country.alpha2 for row in rows if (country := country_by_fips(row.geo_country)))
-    return {code: 0.5 * number / places.total() for code, number in sorted(places.items())}
+    publisher = find_publisher(line.url)
+    article = Article(article_id(line.url), line.url, title, publisher.name, publisher.family, moment, "gkg")
+    return Page(line.url, (), (title, "page"), article)
 
 
 def _pairs(truth: Sequence[str], served: Sequence[str]) -> dict[str, float | None]:

@@ -23,7 +23,7 @@ from tollhouse.services.defense.ingest.gdelt_sync import sync_gdelt
 from tollhouse.services.defense.ingest.recording import load_recording
 from tollhouse.services.defense.ingest.source_health import SourceHealth, list_sources
 from tollhouse.services.defense.news.feeds import NewsFeeds
-from tollhouse.services.defense.news.story_publisher import StoryPublisher
+from tollhouse.services.defense.news.publisher import Publisher
 from tollhouse.services.defense.pages import FRONT_PAGE, build_pages
 from tollhouse.services.defense.settings import DefenseSettings
 
@@ -63,7 +63,7 @@ async def open_defense(context: AppContext) -> Service:
     events = EventsFeed(context.database, recorded=settings.recorded)
     if settings.recorded is not False:
         await load_recording(context.database, settings)
-    publisher = StoryPublisher(context.database, settings.section(DefenseSettings).retention_days)
+    publisher = Publisher(context.database, settings.section(DefenseSettings).retention_days)
     await publisher.publish_stored(Path(settings.data_dir))
     await events.refresh()
     news = NewsFeeds(context.database, events)
@@ -91,7 +91,7 @@ async def open_defense(context: AppContext) -> Service:
     )
 
 
-def _leader_tasks(context: AppContext, publisher: StoryPublisher) -> list[Work]:
+def _leader_tasks(context: AppContext, publisher: Publisher) -> list[Work]:
     """The background tasks of the leader. Providers are not polled when a recording is served."""
     alerts = AlertMonitor(context.database, recorded=context.settings.recorded, plans=context.plans.including("alerts"))
     tasks: list[Work] = [publisher.run, alerts.run]

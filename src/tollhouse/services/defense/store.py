@@ -1,11 +1,12 @@
 """Tables of the events feed and of source health, and the revisions that tell readers which rows changed."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from math import ceil
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Column, Index, Integer, LargeBinary, Select, String, Table, delete, select
+from sqlalchemy import Column, Index, Integer, LargeBinary, Select, String, Table, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -41,6 +42,11 @@ async def revision(connection: Transaction, feed: str) -> int:
 async def feed_revisions(connection: Transaction) -> list[int]:
     """The revisions of events, news and fatalities, on which the events feed depends."""
     return [await revision(connection, feed) for feed in (EVENTS_FEED, NEWS_FEED, FATALITIES_FEED)]
+
+
+async def input_revisions(connection: Transaction) -> list[int]:
+    """The revisions of reports, articles and fatalities, from which events and stories are made."""
+    return [await revision(connection, feed) for feed in (REPORTS_FEED, ARTICLES_FEED, FATALITIES_FEED)]
 
 
 async def bump_revision(connection: Transaction, feed: str) -> int:
@@ -91,6 +97,28 @@ def rows_after(connection: Transaction, source: Source, pool: str, moment: str) 
 def rows_changed_since(connection: Transaction, source: Source, pool: str, number: int) -> AsyncIterator[Rows]:
     """The rows of a source mode that changed after a revision, of any time."""
     return _partitions(connection, _rows(source, pool).where(source.table.c.revision > number))
+
+
+def rows_between(connection: Transaction, source: Source, pool: str, after: str, until: str) -> AsyncIterator[Rows]:
+    """All rows of a source mode after a time, up to another."""
+    moment = source.table.c[source.moment]
+    return _partitions(connection, _rows(source, pool).where(moment > after, moment <= until))
+
+
+async def oldest_change(connection: Transaction, source: Source, pool: str, number: int) -> str | None:
+    """The earliest time of the rows of a source mode that changed after a revision, None without any."""
+    table = source.table
+    query = select(func.min(table.c[source.moment])).where(table.c.pool == pool, table.c.revision > number)
+    oldest: str | None = (await connection.execute(query)).scalar()
+    return oldest
+
+
+async def first_after(connection: Transaction, source: Source, pool: str, moment: str) -> str | None:
+    """The earliest time of the rows of a source mode after a time, None without any."""
+    column = source.table.c[source.moment]
+    query = select(func.min(column)).where(source.table.c.pool == pool, column > moment)
+    first: str | None = (await connection.execute(query)).scalar()
+    return first
 
 
 async def rows_by_id(connection: Transaction, source: Source, pool: str, ids: Sequence[str]) -> AsyncIterator[Rows]:
@@ -151,6 +179,19 @@ event_rows = Table(
     Column("rows", LargeBinary, nullable=False),
 )
 
+# `rows` above are the provider's; a report is what a page and they say; an event is resolved from reports.
+event_report = Table(
+    "event_report",
+    metadata,
+    Column("pool", String(10), primary_key=True),
+    Column("id", String(32), primary_key=True),
+    Column("last_slot", String(14), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("revision", Integer, nullable=False, server_default="0"),
+    Index("event_report_by_slot", "pool", "last_slot"),
+    Index("event_report_by_revision", "pool", "revision"),
+)
+
 event = Table(
     "event",
     metadata,
@@ -190,6 +231,7 @@ document = Table(
 FATALITIES_FEED = "fatalities"
 PRODUCTION_LINES = "production-lines"
 EVENTS_FEED = "events"
+REPORTS_FEED = "reports"
 ARTICLES_FEED = "articles"
 NEWS_FEED = "news"
 
@@ -197,6 +239,7 @@ NEWS_FEED = "news"
 WIDEST_WINDOW = timedelta(hours=48)
 
 EVENTS = Source(EVENTS_FEED, event, "last_slot", "record")
+REPORTS = Source(REPORTS_FEED, event_report, "last_slot", "body")
 
 
 async def find_slot(connection: AsyncConnection, slot: str) -> Any:
@@ -210,6 +253,21 @@ async def newest_slot(connection: AsyncConnection, pool: str) -> Any:
     return (await connection.execute(query)).one_or_none()
 
 
+async def published_until(connection: AsyncConnection, pool: str) -> datetime | None:
+    """The end of the newest window of a source mode whose events are published, None before the first."""
+    minutes = await revision(connection, _published(pool))
+    return datetime.fromtimestamp(60 * minutes, UTC) if minutes else None
+
+
+async def set_published_until(connection: AsyncConnection, pool: str, as_of: datetime) -> None:
+    """Record that the events up to the newest slot are published."""
+    await set_revision(connection, _published(pool), ceil(as_of.timestamp() / 60))
+
+
+def _published(pool: str) -> str:
+    return f"published:{pool}"
+
+
 async def slots_between(connection: AsyncConnection, pool: str, after: str, until: str) -> list[str]:
     """The slots ingested in a source mode after `after`, up to `until`."""
     query = select(gdelt_slot.c.slot).where(
@@ -218,23 +276,23 @@ async def slots_between(connection: AsyncConnection, pool: str, after: str, unti
     return list((await connection.execute(query)).scalars())
 
 
-async def rows_of_events(
+async def rows_of_pages(
     connection: AsyncConnection, pool: str, ids: Sequence[str]
 ) -> dict[str, list[tuple[str, bytes]]]:
-    """The stored rows of these events, by event id: (slot, packed rows)."""
-    rows_by_event: dict[str, list[tuple[str, bytes]]] = {}
+    """The stored rows of these pages, by report id: (slot, packed rows)."""
+    rows_by_page: dict[str, list[tuple[str, bytes]]] = {}
     for start in range(0, len(ids), CHUNK):
         chosen = event_rows.c.event_id.in_(ids[start : start + CHUNK])
         query = select(event_rows.c.event_id, event_rows.c.slot, event_rows.c.rows).where(
             event_rows.c.pool == pool, chosen
         )
         for event_id, slot, packed in await connection.execute(query):
-            rows_by_event.setdefault(event_id, []).append((slot, packed))
-    return rows_by_event
+            rows_by_page.setdefault(event_id, []).append((slot, packed))
+    return rows_by_page
 
 
 async def rows_of_slot(connection: AsyncConnection, slot: str) -> list[bytes]:
-    """The packed rows of a slot, one body per event."""
+    """The packed rows of a slot, one body per page."""
     return list((await connection.execute(select(event_rows.c.rows).where(event_rows.c.slot == slot))).scalars())
 
 
@@ -244,29 +302,28 @@ async def write_slot(connection: AsyncConnection, **values: object) -> None:
 
 
 async def write_rows(connection: AsyncConnection, rows: Sequence[dict[str, object]]) -> None:
-    """Write rows by event and slot."""
+    """Write rows by page and slot."""
     await upsert(connection, event_rows, rows)
+
+
+async def stored_pages(connection: AsyncConnection, pool: str, after: str) -> list[str]:
+    """The next CHUNK ids of pages with stored rows after an id, in order."""
+    query = select(event_rows.c.event_id).distinct().where(event_rows.c.pool == pool, event_rows.c.event_id > after)
+    return list((await connection.execute(query.order_by(event_rows.c.event_id).limit(CHUNK))).scalars())
 
 
 async def delete_before(connection: AsyncConnection, pool: str, slot: str, *, is_seen: bool) -> None:
     """Delete data of a source mode from before `slot`. `is_seen`: readers' windows may contain it."""
-    gone = await connection.execute(delete(event).where(event.c.pool == pool, event.c.last_slot < slot))
+    gone = await connection.execute(
+        delete(event_report).where(event_report.c.pool == pool, event_report.c.last_slot < slot)
+    )
     await connection.execute(delete(event_rows).where(event_rows.c.pool == pool, event_rows.c.slot < slot))
     await connection.execute(delete(gdelt_slot).where(gdelt_slot.c.pool == pool, gdelt_slot.c.slot < slot))
-    if gone.rowcount and is_seen:
-        await mark_removed(connection, EVENTS_FEED, await bump_revision(connection, EVENTS_FEED))
-
-
-async def records_between(connection: AsyncConnection, pool: str, after: str, until: str) -> list[bytes]:
-    """The packed records of events last reported after `after`, up to `until`."""
-    query = select(event.c.record).where(event.c.pool == pool, event.c.last_slot > after, event.c.last_slot <= until)
-    return list((await connection.execute(query)).scalars())
-
-
-async def event_record(connection: AsyncConnection, pool: str, event_id: str) -> bytes | None:
-    """The packed record of an event of any age."""
-    query = select(event.c.record).where(event.c.pool == pool, event.c.id == event_id)
-    return (await connection.execute(query)).scalar()
+    ended = await connection.execute(delete(event).where(event.c.pool == pool, event.c.last_slot < slot))
+    if is_seen:
+        for feed, rows in ((REPORTS_FEED, gone), (EVENTS_FEED, ended)):
+            if rows.rowcount:
+                await mark_removed(connection, feed, await bump_revision(connection, feed))
 
 
 async def list_health(connection: AsyncConnection) -> list[Any]:

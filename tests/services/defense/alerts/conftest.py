@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.receiver import Receiver, receiver
 from tests.http.conftest import asgi_client
@@ -23,7 +24,7 @@ from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
 from tollhouse.services.defense.analysis.endpoints import AnalysisEndpoints
 from tollhouse.services.defense.countries import find_country
-from tollhouse.services.defense.events.event import EventRecord, Geo
+from tollhouse.services.defense.events.event import Geo, StoredEvent
 from tollhouse.services.defense.ingest.batches import compact
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.store import EVENTS_FEED, NEWS_FEED, bump_revision
@@ -33,12 +34,11 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 SLOT = timedelta(minutes=15)
 
 
-def record(number, moment=NOON, category="Battles", country="Ethiopia", deaths=0, **members: Any) -> EventRecord:
+def record(number, moment=NOON, category="Battles", country="Ethiopia", deaths=0, **members: Any) -> StoredEvent:
     """An event as stored, last reported at that moment."""
     found = find_country(country)
     values = {
         "id": f"conflict_{blake2b(str(number).encode(), digest_size=8).hexdigest()}",
-        "url": f"https://news.example/{number}",
         "title": f"Report number {number}",
         "title_basis": "url",
         "event_date": moment.date(),
@@ -53,13 +53,14 @@ def record(number, moment=NOON, category="Battles", country="Ethiopia", deaths=0
         "is_state_on_state": False,
         "is_violent": False,
         "relevance": 0.5,
-        "publishers": 1,
+        "source_urls": [f"https://news.example/{number}"],
+        "source_count": 1,
         "first_reported_at": moment,
         "last_reported_at": moment,
-        "row_ids": [],
         "reasons": {},
+        "reports": [],
     }
-    return EventRecord(**{**values, **members})
+    return StoredEvent(**{**values, **members})
 
 
 @dataclass
@@ -90,7 +91,7 @@ class House:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    async def put(self, *records: EventRecord, slot: datetime = NOON, pool: str = "provider") -> None:
+    async def put(self, *records: StoredEvent, slot: datetime = NOON, pool: str = "provider") -> None:
         """Store events, and the slot in which they came, as taking in an export does."""
         async with self.database.writing(lock="ingest") as connection:
             number = await bump_revision(connection, EVENTS_FEED)
@@ -104,31 +105,39 @@ class House:
                 for one in records
             ]
             await store.write_at(connection, store.event, rows, number)
+            newest = await store.published_until(connection, pool)
+            await store.set_published_until(connection, pool, max(slot, newest or slot))
             await store.write_slot(
                 connection, slot=compact(slot), pool=pool, origin="file", md5=str(number), rows=1, bad_rows=0,
                 ingested_at="2026-03-10T12:00:00Z",
             )  # fmt: skip
 
-    async def remove(self, *records: EventRecord, pool: str = "provider") -> None:
+    async def remove(self, *records: StoredEvent, pool: str = "provider") -> None:
         async with self.database.writing(lock="ingest") as connection:
             number = await bump_revision(connection, EVENTS_FEED)
             await store.remove_at(connection, store.EVENTS, pool, [one.id for one in records], number)
 
     async def tell_story(
-        self, number: int, records: list[EventRecord], entities: list[dict[str, Any]], voices=1
+        self, number: int, records: list[StoredEvent], entities: list[dict[str, Any]], voices=1
     ) -> None:
-        """Store a story that tells these events and names these entities."""
-        async with self.database.writing() as connection:
+        """Put these events into a story, and have that many publishers report them and name these entities."""
+        named = tuple(entity["id"] for entity in entities)
+        story = f"story_{number:016x}"
+        async with self.database.writing(lock="ingest") as connection:
+            stored = await store.bodies_by_id(connection, store.EVENTS, "provider", [one.id for one in records])
+            events = [msgspec.json.decode(body, type=StoredEvent) for body in stored.values()]
+            rows = [
+                {
+                    "pool": "provider",
+                    "id": one.id,
+                    "last_slot": compact(one.last_reported_at),
+                    "record": msgspec.json.encode(replace(one, story_id=story, source_count=voices, entities=named)),
+                }
+                for one in events
+            ]
+            await store.write_at(connection, store.event, rows, await bump_revision(connection, EVENTS_FEED))
             now = await bump_revision(connection, NEWS_FEED)
-            identity = f"story_{number:016x}"
-            story = {
-                "id": identity, "source_count": voices, "event_ids": [one.id for one in records],
-                "entities": [entity["id"] for entity in entities],
-            }  # fmt: skip
             row = {"pool": "provider", "last_seen": compact(NOON)}
-            await store.write_at(
-                connection, news.story, [{**row, "id": identity, "body": msgspec.json.encode(story)}], now
-            )
             rows = [{**row, "id": entity["id"], "body": msgspec.json.encode(entity)} for entity in entities]
             await store.write_at(connection, news.entity, rows, now)
 

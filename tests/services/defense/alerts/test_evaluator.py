@@ -33,7 +33,8 @@ def mark(chance, minute):
         fatalities=chance.choice([0, 0, 0, 1, 7]),
         significance=round(chance.random(), 4),
         minute=minute,
-        story_id=chance.choice([None, "story_a", "story_b"]),
+        entities=chance.choice([(), ("named_a",), ("named_b",)]),
+        is_relevant=chance.random() < 0.8,
         entry=None,
     )
 
@@ -46,6 +47,7 @@ def some_rules(chance, number):
             country=chance.choice([None, *COUNTRIES]),
             entity=chance.choice([None, None, None, "entity_a", "entity_b"]),
             severity_tier=chance.choice([None, None, *SEVERITY]),
+            relevance=chance.choice([None, None, "all"]),
         )
         operator, hours = chance.choice([">=", "<", "=="]), chance.choice([1, 2, 6, 23, 24])
         rule = Rule(chance.choice(metrics), filters, operator, chance.randint(0, 9), hours, 60)
@@ -61,7 +63,8 @@ def from_scratch(rule, marks, as_of, naming, read):
             filters.category in {None, one.category}
             and (filters.country is None or find_country(filters.country).alpha2 == one.country_code)
             and filters.severity_tier in {None, one.severity_tier}
-            and (filters.entity is None or one.story_id in naming.get(filters.entity, ()))
+            and (filters.entity is None or not naming.get(filters.entity, frozenset()).isdisjoint(one.entities))
+            and (filters.relevance == "all" or one.is_relevant)
         )
 
     def within(first, last) -> list[EventSample]:
@@ -103,14 +106,14 @@ def test_values_followed_by_change_are_those_from_scratch(seed):
             changed[identity] = None
         marks = {identity: one for identity, one in {**marks, **changed}.items() if one}
         if chance.random() < 0.3:
-            names = [["story_a"], ["story_b"], [], ["story_a", "story_b"]]
+            names = [["named_a"], ["named_b"], [], ["named_a", "named_b"]]
             naming = {entity: frozenset(chance.choice(names)) for entity in ("entity_a", "entity_b")}
         if chance.random() < 0.2:
             for active in chance.sample(list(some_rules(chance, 60)), 5):
                 evaluator.set_alert(active)
         read = [chance.random() < 0.8 for _ in range(BINS)] if chance.random() < 0.2 else [True] * BINS
         evaluator.apply(changed, as_of, str(as_of), read)
-        evaluator.set_stories_naming(naming)
+        evaluator.set_entities(naming)
         chosen, evaluator.affected = evaluator.affected, set()
         values |= {identity: verdict.value for identity, verdict in evaluator.evaluate(chosen, NOW).items()}
         expected = {
@@ -129,7 +132,12 @@ def test_change_touches_only_rules_that_could_count_it():
     evaluator.affected = set()
     one = mark(chance, 1_000)
     one = EventSample(
-        **{**{name: getattr(one, name) for name in one.__struct_fields__}, "category": "Battles", "country_code": "KE"}
+        **{
+            **{name: getattr(one, name) for name in one.__struct_fields__},
+            "category": "Battles",
+            "country_code": "KE",
+            "is_relevant": True,
+        }
     )
     evaluator.apply({"e1": one}, 1_000, "a", ALL_READ)
     assert evaluator.affected == {"None None", "Battles None", "None Kenya", "Battles Kenya"}
@@ -153,8 +161,8 @@ def test_board_that_was_emptied_holds_nothing():
     for number in range(50):
         aggregates.put(f"e{number}", None)
     assert not aggregates.samples
-    assert list(aggregates.ids((None, None, None))) == []
-    assert sum(aggregates.histogram((None, None, None)).counts) == 0
+    assert list(aggregates.ids((None, None, None, None))) == []
+    assert sum(aggregates.histogram((None, None, None, None)).counts) == 0
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from tollhouse.services.defense.alerts.monitor import AlertMonitor
 from tollhouse.services.defense.brief.capability import capability_gaps
 from tollhouse.services.defense.brief.production import CATEGORIES, bundled_lines
 from tollhouse.services.defense.events.feed import EventsFeed
+from tollhouse.services.defense.events.scores import to_event
 from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.ingest.recording import load_recording
-from tollhouse.services.defense.ingest.scores import to_event
 from tollhouse.services.defense.news import store as news
 
 pytestmark = pytest.mark.both_databases
@@ -175,7 +175,7 @@ async def test_gap_score_is_the_briefs(house, hook):
     made = await house.make(hook.url(), metric="brief:gap_score.uas_cca", threshold=0.01)
     await house.put(*battles)
     assert await house.watch.run_once() == 1
-    gaps = capability_gaps(bundled_lines(), [to_event(one, 1, None) for one in battles])
+    gaps = capability_gaps(bundled_lines(), [to_event(one) for one in battles])
     expected = next(gap.gap_score for gap in gaps if gap.area == CATEGORIES["uas_cca"])
     assert expected > 0
     assert (await house.alert(made["id"]))["state"]["value"] == expected

@@ -16,7 +16,7 @@ from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest.recording import load_recording
 from tollhouse.services.defense.news.feeds import NewsFeeds
-from tollhouse.services.defense.news.story_publisher import StoryPublisher
+from tollhouse.services.defense.news.publisher import Publisher
 from tollhouse.services.defense.settings import DefenseSettings
 
 
@@ -34,7 +34,7 @@ async def load_recorded(folder: Path) -> Recorded:
     async with open_context(settings) as context:
         events = EventsFeed(context.database, recorded=True)
         await load_recording(context.database, settings)
-        await StoryPublisher(context.database, settings.section(DefenseSettings).retention_days).publish_stored(folder)
+        await Publisher(context.database, settings.section(DefenseSettings).retention_days).publish_stored(folder)
         await events.refresh()
         news = NewsFeeds(context.database, events)
         await news.refresh()

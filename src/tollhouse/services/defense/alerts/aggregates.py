@@ -1,4 +1,7 @@
-"""Event samples of the last 48 hours, indexed by what rules filter by most: category, country and severity tier."""
+"""Event samples of the last 48 hours, indexed by what rules filter by most.
+
+These are category, country, severity tier and relevance.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -9,9 +12,10 @@ from msgspec import Struct
 from tollhouse.services.defense.alerts.metrics import BINS, MINUTES_PER_BIN, Histogram
 from tollhouse.services.defense.alerts.rule import SEVERITY, Key
 from tollhouse.services.defense.events.event import Category, EventEntry, SeverityTier
+from tollhouse.services.defense.events.filter import is_relevant
 
 # What all events of a group have in common. A rule's key selects whole cells.
-Cell = tuple[Category, str, SeverityTier]
+Cell = tuple[Category, str, SeverityTier, bool]
 
 # By minute, the number of events and of deaths, so that a cell of thousands of events is added up quickly.
 _Sums = dict[int, tuple[int, int]]
@@ -19,6 +23,8 @@ _Sums = dict[int, tuple[int, int]]
 
 class EventSample(Struct, frozen=True, gc=False):
     """An event as rules see it. `minute` is when it was last reported, in minutes since 1970.
+
+    `entities` are the ids that its reports name.
 
     `entry` is the whole event: always for battles, whose words the brief's gap scores read, and for other events only
     while a rule has a filter that the other fields cannot answer.
@@ -30,13 +36,14 @@ class EventSample(Struct, frozen=True, gc=False):
     fatalities: int
     significance: float
     minute: int
-    story_id: str | None
+    entities: tuple[str, ...]
+    is_relevant: bool
     entry: EventEntry | None
 
     @property
     def cell(self) -> Cell:
         """The group of the event."""
-        return self.category, self.country_code, self.severity_tier
+        return self.category, self.country_code, self.severity_tier, self.is_relevant
 
 
 SampleTest = Callable[[EventSample], bool]
@@ -51,7 +58,8 @@ def build_sample(entry: EventEntry, *, keep_entry: bool = False) -> EventSample:
         fatalities=event.fatalities,
         significance=event.metrics.significance,
         minute=to_minute(entry.reported_at),
-        story_id=event.story_id,
+        entities=entry.entities,
+        is_relevant=is_relevant(entry),
         entry=entry if keep_entry or event.category == "Battles" else None,
     )
 
@@ -151,5 +159,5 @@ def _add_to(sums: _Sums, sample: EventSample, number: int) -> None:
 
 
 def keys_of_cell(cell: Cell) -> Iterator[Key]:
-    category, country, tier = cell
-    return product((category, None), (country, None), (tier, None))
+    category, country, tier, relevant = cell
+    return product((category, None), (country, None), (tier, None), (True, None) if relevant else (None,))

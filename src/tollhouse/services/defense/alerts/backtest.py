@@ -37,10 +37,9 @@ from tollhouse.services.defense.events.event import Event
 from tollhouse.services.defense.events.filter import EventFilter, event_tests
 from tollhouse.services.defense.events.history import (
     ServedPool,
+    entities_named,
     entries_after,
     served_pool,
-    stories_after,
-    stories_naming,
 )
 from tollhouse.services.defense.ingest.batches import compact, slot_time
 from tollhouse.storage.database import Database, Transaction
@@ -111,15 +110,13 @@ async def _read(connection: Transaction, served: ServedPool, rule: Rule, hours: 
     filters: EventFilter = rule.filters
     if rule.metric.startswith(BRIEF):
         # A figure that is not a count is made from battles.
-        category, _, tier = COUNTED_FIGURES.get(rule.metric.removeprefix(BRIEF)) or ("Battles", None, None)
+        category, _, tier, _ = COUNTED_FIGURES.get(rule.metric.removeprefix(BRIEF)) or ("Battles", None, None, True)
         filters = EventFilter(category=category, severity_tier=tier)
-    story_by_event = await stories_after(connection, served.pool, after)
-    naming = frozenset[str]()
+    entities = frozenset[str]()
     if filters.entity:
-        stories = story_by_event.values()
-        naming = (await stories_naming(connection, served.pool, [filters.entity], stories))[filters.entity]
-    tests, matches = event_tests(filters, naming), []
-    async for entries in entries_after(connection, served.pool, after, story_by_event):
+        entities = (await entities_named(connection, served.pool, [filters.entity]))[filters.entity]
+    tests, matches = event_tests(filters, entities), []
+    async for entries in entries_after(connection, served.pool, after):
         for event_id, entry in entries:
             if all(test(entry) for test in tests):
                 sample = build_sample(entry)

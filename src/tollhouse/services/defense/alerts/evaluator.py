@@ -88,7 +88,7 @@ class Evaluator:
         self._unindexed: dict[str, EventFilter] = {}
         self.needing_entries: set[str] = set()
         self._hours: Counter[int] = Counter()
-        self._stories_naming: dict[str, frozenset[str]] = {}
+        self._denoted: dict[str, frozenset[str]] = {}
         self._figures: BriefFigures | None = None
 
     def set_alert(self, alert: ActiveAlert) -> None:
@@ -103,7 +103,7 @@ class Evaluator:
             self._by_entity.setdefault(rule.filters.entity, set()).add(alert.id)
         if (unindexed := rule.unindexed) is not None:
             self._unindexed[alert.id] = unindexed
-            if unindexed != EventFilter(entity=unindexed.entity):
+            if unindexed != EventFilter(entity=unindexed.entity, relevance="all"):
                 self.needing_entries.add(alert.id)
         if (kind := _kind(rule)) in self.by_kind:
             self.by_kind[kind].add(alert.id)
@@ -154,12 +154,12 @@ class Evaluator:
         if is_later or changed:
             self.affected |= self.by_kind[BRIEF]
 
-    def set_stories_naming(self, naming: Mapping[str, frozenset[str]]) -> None:
-        """Set the ids of the stories that name each entity of `entities`."""
-        for entity, stories in naming.items():
-            if stories != self._stories_naming.get(entity):
+    def set_entities(self, denoted: Mapping[str, frozenset[str]]) -> None:
+        """Set the ids that each text of `entities` denotes."""
+        for entity, ids in denoted.items():
+            if ids != self._denoted.get(entity):
                 self.affected |= self._by_entity.get(entity, set())
-        self._stories_naming = dict(naming)
+        self._denoted = dict(denoted)
 
     def set_lines(self, lines: Sequence[Line]) -> None:
         """Set the procurement lines of the brief."""
@@ -207,15 +207,15 @@ class Evaluator:
     def _sample_test(self, unindexed: EventFilter | None) -> SampleTest | None:
         if unindexed is None:
             return None
-        stories = self._stories_naming.get(unindexed.entity or "", frozenset())
-        if unindexed == EventFilter(entity=unindexed.entity):
-            return lambda sample: sample.story_id in stories
-        tests = event_tests(unindexed, stories)
+        entities = self._denoted.get(unindexed.entity or "", frozenset[str]())
+        if unindexed == EventFilter(entity=unindexed.entity, relevance="all"):
+            return lambda sample: not entities.isdisjoint(sample.entities)
+        tests = event_tests(unindexed, entities)
         return lambda sample: sample.entry is not None and all(test(sample.entry) for test in tests)
 
     def _battles(self) -> list[Event]:
         since, as_of = self.aggregates.as_of - 60 * HOURS, self.aggregates.as_of
-        samples = (self.aggregates.samples[event_id] for event_id in self.aggregates.ids(("Battles", None, None)))
+        samples = (self.aggregates.samples[event_id] for event_id in self.aggregates.ids(("Battles", None, None, True)))
         return [sample.entry.event for sample in samples if sample.entry and since < sample.minute <= as_of]
 
     def _result(self, rule: Rule, value: float | None) -> EvaluationResult:

@@ -26,7 +26,7 @@ from tollhouse.services.defense.alerts.evaluator import (
 from tollhouse.services.defense.alerts.metrics import BINS, MINUTES_PER_BIN, production_lines
 from tollhouse.services.defense.alerts.rule import STALENESS, Rule
 from tollhouse.services.defense.events.event import Event
-from tollhouse.services.defense.events.history import ServedPool, SyncedEvents, served_pool, stories_naming
+from tollhouse.services.defense.events.history import ServedPool, SyncedEvents, entities_named, served_pool
 from tollhouse.services.defense.ingest.batches import slot_before, slot_time
 from tollhouse.services.defense.store import WIDEST_WINDOW
 from tollhouse.storage.database import Database, Transaction
@@ -181,10 +181,8 @@ class AlertMonitor:
             self._feed_revisions = current
         if self._served is not None:
             if not self._naming.keys() >= set(evaluator.entities):
-                self._naming = await stories_naming(
-                    connection, self._served.pool, list(evaluator.entities), self._samples.stories
-                )
-            evaluator.set_stories_naming(self._naming)
+                self._naming = await entities_named(connection, self._served.pool, list(evaluator.entities))
+            evaluator.set_entities(self._naming)
 
     async def _sync_samples(self, connection: Transaction, served: ServedPool) -> None:
         evaluator, samples = self._evaluator, self._samples

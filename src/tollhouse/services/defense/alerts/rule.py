@@ -40,15 +40,16 @@ _COMPARE: dict[Operator, Callable[[float, float], bool]] = {
     "==": operator.eq,
 }
 
-# The filters that events are indexed by: category, the country's alpha-2 code and severity tier. None matches any.
-Key = tuple[Category | None, str | None, SeverityTier | None]
+# The filters that events are indexed by: category, the country's alpha-2 code, severity tier and whether they are
+# relevant. None matches any.
+Key = tuple[Category | None, str | None, SeverityTier | None, bool | None]
 
 # The figures of the brief that count events, by the name that follows `brief:`, with the events that they count.
 COUNTED_FIGURES: dict[str, Key] = {
-    "battle_events_24h": ("Battles", None, None),
-    "events_24h": (None, None, None),
-    **{f"by_category.{category}": (category, None, None) for category in get_args(Category)},
-    **{f"by_severity.{tier}": (None, None, tier) for tier in SEVERITY},
+    "battle_events_24h": ("Battles", None, None, True),
+    "events_24h": (None, None, None, True),
+    **{f"by_category.{category}": (category, None, None, True) for category in get_args(Category)},
+    **{f"by_severity.{tier}": (None, None, tier, True) for tier in SEVERITY},
 }
 
 
@@ -79,14 +80,17 @@ class Rule(Struct, frozen=True):
     def key(self) -> Key:
         """The filters that events are indexed by."""
         country = find_country(self.filters.country) if self.filters.country else None
-        return self.filters.category, country.alpha2 if country else None, self.filters.severity_tier
+        relevant = None if self.filters.relevance == "all" else True
+        return self.filters.category, country.alpha2 if country else None, self.filters.severity_tier, relevant
 
     @property
     def unindexed(self) -> EventFilter | None:
         """The other filters, None when there are none."""
-        names = [name for name in FILTER_FIELDS if name not in ("category", "country", "severity_tier")]
+        indexed = ("category", "country", "severity_tier", "relevance")
+        names = [name for name in FILTER_FIELDS if name not in indexed]
         rest = {name: value for name in names if (value := getattr(self.filters, name)) is not None}
-        return EventFilter(**rest) if rest else None
+        # The index has the relevant events only, unless all are counted.
+        return EventFilter(**rest, relevance="all") if rest else None
 
     def has_same_condition(self, other: "Rule") -> bool:
         """Whether both are met at the same times, whatever their cooldown."""

@@ -31,10 +31,9 @@ from tollhouse.services.defense.events.event import FeedSource
 from tollhouse.services.defense.events.filter import applied_filters, event_tests, invalid_member
 from tollhouse.services.defense.events.history import (
     ServedPool,
+    entities_named,
     entries_after,
     served_pool,
-    stories_after,
-    stories_naming,
 )
 from tollhouse.services.defense.examples import id_parameter
 from tollhouse.services.defense.news.store import PUBLISHED
@@ -59,7 +58,7 @@ _endpoint = partial(endpoint, terms=key_with("analysis"), tag="analysis")
 class AnalysisResult(Struct, frozen=True):
     """The groups, largest first. Each has a member per dimension, `entity_name` beside `entity`, and its figures.
 
-    `events` were counted in `total_groups` groups. Grouped by `entity`, an event counts once per entity of its story.
+    `events` were counted in `total_groups` groups. Grouped by `entity`, an event counts once per entity of its reports.
     """
 
     group_by: list[str]
@@ -205,12 +204,11 @@ class AnalysisEndpoints:
 
 async def _analyse(connection: Transaction, served: ServedPool, query: AnalysisRequest) -> AnalysisResult:
     after = served.as_of - timedelta(hours=query.hours)
-    stories = await stories_after(connection, served.pool, after)
-    entity, naming = query.filters.entity, frozenset[str]()
+    entity, entities = query.filters.entity, frozenset[str]()
     if entity is not None:
-        naming = (await stories_naming(connection, served.pool, [entity], stories.values()))[entity]
-    sums, tests, event_count = GroupSums(query.group_by, stories), event_tests(query.filters, naming), 0
-    async for entries in entries_after(connection, served.pool, after, stories):
+        entities = (await entities_named(connection, served.pool, [entity]))[entity]
+    sums, tests, event_count = GroupSums(query.group_by), event_tests(query.filters, entities), 0
+    async for entries in entries_after(connection, served.pool, after):
         event_count += len(entries)
         await asyncio.to_thread(sums.add, [entry for _, entry in entries], tests)
         if event_count > MOST_EVENTS:

@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from tollhouse.services.defense.events.event import Event, EventEntry
+from tollhouse.services.defense.events.event import EventEntry
 from tollhouse.services.defense.events.filter import EventFilter, EventTest, check_filters, invalid_member
-from tollhouse.services.defense.events.history import StoryByEvent
 
 Dimension = Literal["country", "category", "day", "entity"]
 Order = Literal["count", "fatalities", "significance_sum", "significance_mean", "significance_max", "group"]
@@ -93,9 +92,8 @@ class _Sums(Struct):
 class GroupSums:
     """Sums of events by group. An event without a country counts under "", one that names no entity under none."""
 
-    def __init__(self, dimensions: Sequence[Dimension], stories: StoryByEvent) -> None:
+    def __init__(self, dimensions: Sequence[Dimension]) -> None:
         self._dimensions = dimensions
-        self._stories = stories
         self._sums: dict[Group, _Sums] = {}
         self.events = 0
 
@@ -104,10 +102,13 @@ class GroupSums:
 
     def add(self, entries: Iterable[EventEntry], tests: Sequence[EventTest]) -> None:
         """Add the events that pass all tests."""
-        for event in (entry.event for entry in entries if all(test(entry) for test in tests)):
+        for entry in entries:
+            if not all(test(entry) for test in tests):
+                continue
+            event = entry.event
             self.events += 1
             scaled = round(event.metrics.significance * _SCALE)
-            for group in product(*(self._values(dimension, event) for dimension in self._dimensions)):
+            for group in product(*(self._values(dimension, entry) for dimension in self._dimensions)):
                 sums = self._sums.get(group)
                 if sums is None:
                     sums = self._sums[group] = _Sums()
@@ -132,12 +133,12 @@ class GroupSums:
 
         return sorted((sums.figures(group) for group, sums in self._sums.items()), key=position)
 
-    def _values(self, dimension: Dimension, event: Event) -> Sequence[str]:
+    def _values(self, dimension: Dimension, entry: EventEntry) -> Sequence[str]:
+        event = entry.event
         if dimension == "country":
             return (event.geo.country,)
         if dimension == "category":
             return (event.category,)
         if dimension == "day":
             return (event.event_date.isoformat(),)
-        story = self._stories.get(event.id)
-        return story.entities if story else ()
+        return entry.entities

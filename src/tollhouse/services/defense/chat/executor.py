@@ -27,8 +27,7 @@ from tollhouse.services.defense.stories.story import Story
 
 def select_events(snapshot: Snapshot, filters: Filters) -> list[Event]:
     """The events that pass every filter, in the feed's order."""
-    entity = snapshot.entity_by_id.get(filters.entity or "")
-    tests: list[EventTest] = event_tests(filters, frozenset(entity.story_ids if entity else ()))
+    tests: list[EventTest] = event_tests(filters, frozenset([filters.entity] if filters.entity else ()))
     if filters.subcategory:
         tests.append(lambda entry: entry.event.subcategory == filters.subcategory)
     if filters.countries:

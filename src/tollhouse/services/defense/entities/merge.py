@@ -69,6 +69,25 @@ class Identity(Struct, frozen=True):
     type: EntityType
 
 
+class NamedEntity(Struct, frozen=True, gc=False):
+    """An entity that a text names: `text` as in the text, `name` the canonical name."""
+
+    id: str
+    name: str
+    type: EntityType
+    text: str
+
+
+def named_entities(mentions: Iterable[Mention]) -> tuple[NamedEntity, ...]:
+    """The entities of one text's mentions, in their order."""
+    listed = list(mentions)
+    return tuple(
+        NamedEntity(identity.id, identity.name, identity.type, mention.text)
+        for mention, identity in zip(listed, identify(listed), strict=True)
+        if identity is not None
+    )
+
+
 def identify(mentions: Sequence[Mention]) -> list[Identity | None]:
     """The entity of each mention in an article; None if a surname is ambiguous or only a given name is known."""
     return list(map(_Context(mentions).identity, mentions))

@@ -55,24 +55,28 @@ class Event(Struct, frozen=True, gc=False):
 
 
 class EventEntry(Struct, frozen=True, gc=False):
-    """A served event with what filters and sort orders need beside it. `country_code` is ISO 3166-1 alpha-2."""
+    """A served event with what filters and sort orders need beside it. `country_code` is ISO 3166-1 alpha-2.
+
+    `relevance` is that to defense, security or politics, 0..1; `entities` are the ids that its reports name.
+    """
 
     event: Event
     country_code: str
     reported_at: datetime
+    relevance: float = 1.0
+    entities: tuple[str, ...] = ()
 
 
 class EventRecord(Struct, frozen=True, gc=False):
-    """One event as stored, before its story and fatality records are applied.
+    """One event as stored, before fatality records are applied; its reports are in StoredEvent.
 
-    `country_code` is ISO 3166-1 alpha-2. `goldstein` is -10..10. `relevance` is the defense relevance, 0..1.
-    `publishers` is the provider's publisher count for the event's best-covered row.
-    `has_headline` is False where the title was composed because neither a page nor the URL gave one.
+    `country_code` is ISO 3166-1 alpha-2. `goldstein` is -10..10. `relevance` is that to defense, security or politics,
+    0..1. `source_count` counts independent publishers. `is_retrospective`: it reports the past.
+    `has_headline` is False where the title was composed because neither a page nor a URL gave one.
     `reasons` explains the values of fields, keyed by field name.
     """
 
     id: str
-    url: str
     title: str
     title_basis: TitleBasis
     event_date: date
@@ -87,12 +91,33 @@ class EventRecord(Struct, frozen=True, gc=False):
     is_state_on_state: bool
     is_violent: bool
     relevance: float
-    publishers: int
+    source_urls: list[str]
+    source_count: int
     first_reported_at: datetime
     last_reported_at: datetime
-    row_ids: list[str]
     reasons: dict[str, str]
     has_headline: bool = True
+    is_retrospective: bool = False
+    story_id: str | None = None
+    entities: tuple[str, ...] = ()
+
+
+class EventReport(Struct, frozen=True, gc=False):
+    """One report of an event: which page, when first seen, and the deaths that its title gives, None without any."""
+
+    id: str
+    reported_at: datetime
+    publisher: str
+    title: str
+    url: str
+    fatalities: int | None
+    row_ids: tuple[str, ...]
+
+
+class StoredEvent(EventRecord, frozen=True, gc=False, kw_only=True):
+    """One event as stored, with its reports, oldest first."""
+
+    reports: list[EventReport]
 
 
 def read_record(packed: bytes) -> EventRecord:
@@ -101,4 +126,5 @@ def read_record(packed: bytes) -> EventRecord:
     for part, name in _INTERNED_FIELDS:
         owner = getattr(record, part) if part else record
         force_setattr(owner, name, intern(getattr(owner, name)))
+    force_setattr(record, "entities", tuple(map(intern, record.entities)))
     return record

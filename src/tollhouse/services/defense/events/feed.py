@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -16,18 +17,16 @@ from tollhouse.http.response import compute_etag
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.live_events import WHOLE, Coverage
-from tollhouse.services.defense.events.event import WINDOW_HOURS, Event, EventEntry, read_record
-from tollhouse.services.defense.events.filter import applied_filters
+from tollhouse.services.defense.events.event import WINDOW_HOURS, Event, EventEntry, StoredEvent
+from tollhouse.services.defense.events.filter import applied_filters, is_relevant
 from tollhouse.services.defense.events.history import (
     FATALITIES_BACK,
     ServedPool,
     SyncedEvents,
+    entities_named,
     fatalities_by_country,
-    read_story,
-    serve_record,
+    find_current,
     served_pool,
-    stories_naming,
-    story_by_event,
     with_fatalities,
 )
 from tollhouse.services.defense.events.pages import (
@@ -41,10 +40,9 @@ from tollhouse.services.defense.events.pages import (
     EventWindow,
     encode_page,
 )
+from tollhouse.services.defense.events.scores import reasons, to_event
 from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
 from tollhouse.services.defense.ingest.batches import SourceMode, slot_before
-from tollhouse.services.defense.ingest.scores import reasons
-from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.paging import Slice
 from tollhouse.storage.database import Database, Transaction
 
@@ -72,8 +70,21 @@ _FEATURE_COLLECTION: dict[str, Any] = {
 }
 
 
+class TimelineEntry(Struct, frozen=True):
+    """One report: when it was first seen, its publisher and title, and the deaths that the title gives, if any."""
+
+    reported_at: str
+    publisher: str
+    title: str
+    url: str
+    fatalities: int | None
+
+
 class Provenance(Struct, frozen=True):
-    """Where an event comes from, and why its fields have their values. `reasons` is keyed by field name."""
+    """Where an event comes from, and why its fields have their values. `reasons` is keyed by field name.
+
+    `relevance` to defense, security or politics is 0..1. `is_retrospective`: the reports are about the past.
+    """
 
     provider: str
     licence: str
@@ -82,13 +93,20 @@ class Provenance(Struct, frozen=True):
     source_urls: list[str]
     first_reported_at: str
     last_reported_at: str
+    relevance: float
+    is_retrospective: bool
     reasons: dict[str, str]
 
 
 class EventDetail(Event, frozen=True):
-    """One event with its provenance."""
+    """One event with its provenance, and what was reported when, oldest first.
 
+    `succeeds` is the requested id if it was merged into this event.
+    """
+
+    timeline: list[TimelineEntry]
     provenance: Provenance
+    succeeds: str | None = None
 
 
 class EventsFeed:
@@ -127,8 +145,9 @@ class EventsFeed:
     async def page(self, request: Request[EventsQuery, None]) -> Response:
         """List the events of the past 24 hours.
 
-        World events from The GDELT Project, one per source article, most significant first. Filters combine: an
-        event must meet all of them. `next_cursor` leads to the next page and is null on the last one.
+        World events from The GDELT Project and publishers' feeds, most significant first: one event is one
+        occurrence, however many articles report it. Filters combine: an event must meet all of them. `next_cursor`
+        leads to the next page and is null on the last one.
         """
         key, pages = (request.query, request.media_type, self.is_stale()), self._pages
         response = pages.get(key)
@@ -140,12 +159,11 @@ class EventsFeed:
         return response
 
     async def _build_page(self, query: EventsQuery, media_type: str) -> Response:
-        stories: frozenset[str] = frozenset()
+        entities: frozenset[str] = frozenset()
         if query.entity is not None:
             async with self._database.reading() as connection:
-                named = await stories_naming(connection, self.pool, [query.entity], self._synced.stories)
-            stories = named[query.entity]
-        page = self.window.page(query, stories)
+                entities = (await entities_named(connection, self.pool, [query.entity]))[query.entity]
+        page = self.window.page(query, entities)
         facts = self.about_page(page, applied_filters(query))
         body = encode_page(EventsPage(events=page.items, **facts), media_type)
         links = ((b"link", f'<{query.link_to(page.next_cursor)}>; rel="next"'.encode()),) if page.next_cursor else ()
@@ -163,6 +181,7 @@ class EventsFeed:
             "total": page.total,
             "as_of": clock.iso(window.as_of),
             "window_hours": WINDOW_HOURS,
+            "coverage": round(self.coverage.window, 4),
             "source": window.source,
             "stale": self.is_stale(),
             "next_cursor": page.next_cursor,
@@ -180,30 +199,35 @@ class EventsFeed:
     async def one(self, request: Request[None, None]) -> EventDetail:
         """Get one event with its provenance.
 
-        The provider's row ids, the source URLs, and the reason for the value of each score.
+        The provider's row ids, the source URLs, what was reported when, and the reason for the value of each score.
+        The id of an event that was merged into another returns its successor, with `succeeds` set.
         """
         event_id = request.path["id"]
         async with self._database.reading() as connection:
-            packed = await store.event_record(connection, self.pool, event_id)
+            packed, succeeds = await find_current(connection, store.EVENTS, self.pool, event_id)
             if packed is None:
                 raise Problem("not-found", "No event has this id.")
-            record = read_record(packed)
-            story = await news.story_by_event(connection, self.pool, event_id)
+            record = msgspec.json.decode(packed, type=StoredEvent)
             since = (record.event_date - FATALITIES_BACK).isoformat()
             fatalities = fatalities_by_country(await store.fatalities_since(connection, since))
         record = with_fatalities(record, fatalities)
-        event = serve_record(record, story_by_event([read_story(story)] if story else []))
         provenance = Provenance(
             provider=PROVIDER,
             licence=LICENCE,
             is_recording=self.pool == "local",
-            row_ids=record.row_ids,
-            source_urls=[record.url],
+            row_ids=[row_id for report in record.reports for row_id in report.row_ids],
+            source_urls=record.source_urls,
             first_reported_at=clock.iso(record.first_reported_at),
             last_reported_at=clock.iso(record.last_reported_at),
-            reasons=reasons(record, event.source_count),
+            relevance=round(record.relevance, 4),
+            is_retrospective=record.is_retrospective,
+            reasons=reasons(record),
         )
-        return EventDetail(**asdict(event), provenance=provenance)
+        timeline = [
+            TimelineEntry(clock.iso(it.reported_at), it.publisher, it.title, it.url, it.fatalities)
+            for it in record.reports
+        ]
+        return EventDetail(**asdict(to_event(record)), timeline=timeline, provenance=provenance, succeeds=succeeds)
 
     async def follow(self) -> None:
         """Keep the window at the newest stored revision. Never returns."""
@@ -215,7 +239,7 @@ class EventsFeed:
             await asyncio.sleep(REFRESH_SECONDS)
 
     async def refresh(self) -> None:
-        """Read what changed in the stored events, stories and fatality records."""
+        """Read what changed in the stored events and fatality records."""
         async with self._database.reading() as connection:
             current = await store.feed_revisions(connection)
             if current == self._revisions:
@@ -247,7 +271,7 @@ class EventsFeed:
         def split() -> tuple[EventWindow, list[Event]]:
             items = [(self._synced.slot(event_id), entry) for event_id, entry in self._synced.items.items()]
             entries = [entry for slot, entry in items if begin < slot <= served.newest]
-            previous = [entry.event for slot, entry in items if before < slot <= begin]
+            previous = [entry.event for slot, entry in items if before < slot <= begin and is_relevant(entry)]
             return EventWindow(entries, served.as_of, "live" if served.pool == "provider" else "recorded"), previous
 
         self.window, self.previous = await asyncio.to_thread(split)

@@ -5,9 +5,9 @@ alerts and analysis, the arguments of the chat's tool, its answers and the form 
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.services.defense.countries import COUNTRIES, Country, find_country, near_matches
 from tollhouse.services.defense.events.event import Category, EventEntry, SeverityTier
+from tollhouse.services.defense.events.evidence import RELEVANT
 
 _COUNTRY_NAMES = {
     text for country in COUNTRIES for text in (country.name, country.alpha2, country.alpha3, country.alpha2.lower())
@@ -35,7 +36,10 @@ EventTest = Callable[[EventEntry], bool]
 
 
 class EventFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Conditions on events. An event passes when it meets every condition that is given."""
+    """Conditions on events. An event passes when it meets every condition that is given, and is relevant.
+
+    With `relevance` "all" it need not be relevant.
+    """
 
     category: Annotated[Category | None, Meta(description="Only events of this category")] = None
     country: Annotated[CountryText | None, ABOUT_COUNTRY] = None
@@ -66,8 +70,15 @@ class EventFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     entity: Annotated[
         ShortText | None,
         Meta(
-            description="Only events whose story names this entity: its id, or its name or an alias in any case",
+            description="Only events whose reports name this entity: its id, or its name or an alias in any case",
             examples=["NATO"],
+        ),
+    ] = None
+    relevance: Annotated[
+        Literal["all"] | None,
+        Meta(
+            description="`all` includes events without relevance to defense, security or politics (sport, celebrities, "
+            "weather, case counts), which are left out otherwise"
         ),
     ] = None
 
@@ -124,7 +135,7 @@ def _reported_after(moment: datetime) -> EventTest:
 
 _KIND_OF_CATEGORY = {"Battles": "battle", "Protests": "protest", "Political": "political", "Economic": "economic"}
 
-# Every filter except `entity`, which needs the stories (see event_tests). The phrases of category and severity precede
+# Every filter except `entity` and `relevance` (see event_tests). The phrases of category and severity precede
 # the word "events".
 RULES: dict[str, FilterRule] = {
     "category": FilterRule(lambda value: lambda entry: entry.event.category == value, _KIND_OF_CATEGORY.__getitem__),
@@ -147,12 +158,19 @@ RULES: dict[str, FilterRule] = {
 }
 
 
-def event_tests(filters: EventFilter, stories: Collection[str] = frozenset()) -> list[EventTest]:
-    """One test for each filter that is given. `stories` are the ids of the stories that name `filters.entity`."""
+def is_relevant(entry: EventEntry) -> bool:
+    """Whether the event concerns defense, security or politics."""
+    return entry.relevance >= RELEVANT
+
+
+def event_tests(filters: EventFilter, entities: frozenset[str] = frozenset()) -> list[EventTest]:
+    """One test for each filter that is given. `entities` are the ids that `filters.entity` denotes."""
     given = ((rule, getattr(filters, name)) for name, rule in RULES.items())
     tests = [rule.build_test(value) for rule, value in given if value is not None]
     if filters.entity is not None:
-        tests.append(lambda entry: entry.event.story_id in stories)
+        tests.append(lambda entry: not entities.isdisjoint(entry.entities))
+    if filters.relevance is None:
+        tests.append(is_relevant)
     return tests
 
 

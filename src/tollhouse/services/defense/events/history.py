@@ -1,9 +1,8 @@
-"""Stored events as the feed serves them: with the source count of their story and the deaths that providers count."""
+"""Stored events as the feed serves them: with the deaths that providers count."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from operator import attrgetter
 from typing import Generic, TypeVar
 
 import msgspec
@@ -11,37 +10,25 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.services.defense import store
-from tollhouse.services.defense.events.event import Event, EventEntry, EventRecord, read_record
+from tollhouse.services.defense.events.event import EventEntry, EventRecord, read_record
+from tollhouse.services.defense.events.scores import to_event
 from tollhouse.services.defense.events.sync import RowChanges, SyncedRows
 from tollhouse.services.defense.ingest.batches import SourceMode, compact, slot_time
-from tollhouse.services.defense.ingest.scores import to_event
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.providers.fatalities import FatalityRecord, match_fatalities
+from tollhouse.services.defense.store import Source
 from tollhouse.storage.database import Transaction
 
 # Fatality records of events that the feed's two windows may hold.
 FATALITIES_BACK = timedelta(days=5)
-# A story is last seen when its youngest article was published, which may be long before its event was reported.
-STORIES_BACK = timedelta(hours=48)
-# An entity's successor may itself have been merged into another.
+# A successor may have been merged too; the limit stops cycles through reused ids.
 MOST_SUCCESSIONS = 20
 
 ENTITY_PREFIX = "entity_"
 
 Item = TypeVar("Item")
+Record = TypeVar("Record", bound=EventRecord)
 FatalitiesByCountry = dict[str, list[FatalityRecord]]
-
-
-class EventStory(Struct, frozen=True, gc=False):
-    """The members of a stored story that its events need."""
-
-    id: str
-    source_count: int
-    event_ids: list[str]
-    entities: list[str] = msgspec.field(default_factory=list)
-
-
-StoryByEvent = Mapping[str, EventStory]
 
 
 class _EntityNames(Struct, frozen=True, gc=False):
@@ -51,7 +38,7 @@ class _EntityNames(Struct, frozen=True, gc=False):
 
 
 class ServedPool(Struct, frozen=True):
-    """The pool that the feed serves, and its newest slot."""
+    """The pool that the feed serves, and its newest slot whose events are published."""
 
     pool: SourceMode
     newest: str
@@ -65,12 +52,12 @@ class ServedPool(Struct, frozen=True):
 
 
 async def served_pool(connection: Transaction, *, recorded: bool | None) -> ServedPool | None:
-    """The pool to serve: the provider's once it has a slot, unless `recorded`. None when nothing is stored."""
+    """The pool to serve: the provider's once it has published events, unless `recorded`. None when nothing is."""
     pools: tuple[SourceMode, ...] = ("local",) if recorded else ("provider", "local")
     for pool in pools:
-        newest = await store.newest_slot(connection, pool)
+        newest = await store.published_until(connection, pool)
         if newest is not None:
-            return ServedPool(pool, newest.slot)
+            return ServedPool(pool, compact(newest))
     return None
 
 
@@ -81,14 +68,11 @@ class SyncedEvents(Generic[Item]):
     """
 
     def __init__(self, build: Callable[[EventEntry], Item]) -> None:
-        self._stories: SyncedRows[EventStory] = SyncedRows(news.PUBLISHED["story"], read_story)
         self._events: SyncedRows[Item] = SyncedRows(store.EVENTS, lambda packed: build(self.entry(packed)))
         self.clear()
 
     def clear(self) -> None:
-        self._stories.clear()
         self._events.clear()
-        self._story_by_event: dict[str, EventStory] = {}
         self._fatalities: FatalitiesByCountry = {}
         self._fatalities_at: tuple[int, str] | None = None
 
@@ -96,17 +80,13 @@ class SyncedEvents(Generic[Item]):
     def items(self) -> Mapping[str, Item]:
         return self._events.items
 
-    @property
-    def stories(self) -> Collection[EventStory]:
-        return self._stories.items.values()
-
     def slot(self, event_id: str) -> str:
         """The slot in which an event was last reported."""
         return self._events.moment(event_id)
 
     def entry(self, packed: bytes) -> EventEntry:
         """A stored event as served now."""
-        return build_entry(packed, self._story_by_event, self._fatalities)
+        return build_entry(packed, self._fatalities)
 
     async def sync(self, connection: Transaction, served: ServedPool, after: str) -> RowChanges:
         """Hold the events reported after that slot, as the connection's snapshot has them."""
@@ -119,48 +99,43 @@ class SyncedEvents(Generic[Item]):
                 # Any event may now have other deaths.
                 self._events.clear()
             self._fatalities, self._fatalities_at = fatalities, position
-        await self._stories.sync(connection, served.pool, after)
-        before, self._story_by_event = self._story_by_event, story_by_event(self.stories)
         changes = await self._events.sync(connection, served.pool, after)
-        reweighted = _reweighted(before, self._story_by_event) - changes.changed
-        await self._events.reload(connection, served.pool, reweighted)
-        return RowChanges(changes.changed | (reweighted & self.items.keys()), held - self.items.keys())
+        return RowChanges(changes.changed, held - self.items.keys())
 
 
 async def entries_after(
-    connection: Transaction, pool: SourceMode, after: datetime, stories: StoryByEvent
+    connection: Transaction, pool: SourceMode, after: datetime
 ) -> AsyncIterator[list[tuple[str, EventEntry]]]:
     """The events last reported after that moment, with their ids, in batches of some thousands in no order."""
     day = (after - FATALITIES_BACK).date().isoformat()
     fatalities = fatalities_by_country(await store.fatalities_since(connection, day))
     async for rows in store.rows_after(connection, store.EVENTS, pool, compact(after)):
         yield await asyncio.to_thread(
-            lambda batch: [(event_id, build_entry(body, stories, fatalities)) for event_id, _, body in batch], rows
+            lambda batch: [(event_id, build_entry(body, fatalities)) for event_id, _, body in batch], rows
         )
 
 
-async def stories_after(connection: Transaction, pool: SourceMode, after: datetime) -> dict[str, EventStory]:
-    """The story of each event reported after that moment, by event id."""
-    stories: list[EventStory] = []
-    async for rows in store.rows_after(connection, news.PUBLISHED["story"], pool, compact(after - STORIES_BACK)):
-        stories += await asyncio.to_thread(list, map(read_story, [body for *_, body in rows]))
-    return story_by_event(stories)
+async def find_current(
+    connection: Transaction, source: Source, pool: SourceMode, row_id: str
+) -> tuple[bytes | None, str | None]:
+    """The packed row of an id, or that of the id into which it was merged, and in that case the id; None if neither."""
+    current = row_id
+    for _ in range(MOST_SUCCESSIONS):
+        body = (await store.bodies_by_id(connection, source, pool, [current])).get(current)
+        if body is not None:
+            return body, None if current == row_id else row_id
+        successor = (await news.successors_of(connection, pool, [current])).get(current)
+        if successor is None:
+            break
+        current = successor
+    return None, None
 
 
-async def stories_naming(
-    connection: Transaction, pool: SourceMode, texts: Collection[str], stories: Iterable[EventStory]
+async def entities_named(
+    connection: Transaction, pool: SourceMode, texts: Collection[str]
 ) -> dict[str, frozenset[str]]:
-    """For each entity, given by its id, name or alias, the ids of those of `stories` that name it."""
-    texts_by_entity: dict[str, list[str]] = {}
-    for text, entity_ids in (await _entity_ids(connection, pool, texts)).items():
-        for entity_id in entity_ids:
-            texts_by_entity.setdefault(entity_id, []).append(text)
-    ids: dict[str, set[str]] = {text: set() for text in texts}
-    for story in stories if texts_by_entity else ():
-        for entity_id in story.entities:
-            for text in texts_by_entity.get(entity_id, ()):
-                ids[text].add(story.id)
-    return {text: frozenset(story_ids) for text, story_ids in ids.items()}
+    """The entities that each text denotes: an id and the ids it was merged into, or all with that name or alias."""
+    return {text: frozenset(ids) for text, ids in (await _entity_ids(connection, pool, texts)).items()}
 
 
 async def _entity_ids(connection: Transaction, pool: SourceMode, texts: Collection[str]) -> dict[str, set[str]]:
@@ -194,30 +169,13 @@ async def _entity_ids_by_name(connection: Transaction, pool: SourceMode, texts: 
     return ids
 
 
-def read_story(packed: bytes) -> EventStory:
-    return msgspec.json.decode(packed, type=EventStory)
-
-
-def story_by_event(stories: Iterable[EventStory]) -> dict[str, EventStory]:
-    """The story of each event; where several contain it, the last by id."""
-    in_order = sorted(stories, key=attrgetter("id"))
-    return {event_id: story for story in in_order for event_id in story.event_ids}
-
-
-def build_entry(packed: bytes, stories: StoryByEvent, fatalities: FatalitiesByCountry) -> EventEntry:
+def build_entry(packed: bytes, fatalities: FatalitiesByCountry) -> EventEntry:
     """A stored event as served."""
-    record = read_record(packed)
-    event = serve_record(with_fatalities(record, fatalities), stories)
-    return EventEntry(event, record.country_code, record.last_reported_at)
+    record = with_fatalities(read_record(packed), fatalities)
+    return EventEntry(to_event(record), record.country_code, record.last_reported_at, record.relevance, record.entities)
 
 
-def serve_record(record: EventRecord, stories: StoryByEvent) -> Event:
-    """The event with its story's source count; before it is in a story, with the provider's publisher count."""
-    story = stories.get(record.id)
-    return to_event(record, story.source_count if story else record.publishers, story.id if story else None)
-
-
-def with_fatalities(record: EventRecord, fatalities: FatalitiesByCountry) -> EventRecord:
+def with_fatalities(record: Record, fatalities: FatalitiesByCountry) -> Record:
     """The record with the deaths of the provider's fatality record that describes the same event, if one does."""
     match = match_fatalities(record, fatalities.get(record.country_code, ()))
     if match is None:
@@ -233,14 +191,3 @@ def fatalities_by_country(packed: Iterable[bytes]) -> FatalitiesByCountry:
     for record in (msgspec.json.decode(body, type=FatalityRecord) for body in packed):
         by_country.setdefault(record.country, []).append(record)
     return by_country
-
-
-def _reweighted(before: StoryByEvent, now: StoryByEvent) -> set[str]:
-    """The events whose story is another one, or has another source count."""
-
-    def weight(story: EventStory | None) -> tuple[str, int] | None:
-        return (story.id, story.source_count) if story else None
-
-    return {
-        event_id for event_id in before.keys() | now.keys() if weight(before.get(event_id)) != weight(now.get(event_id))
-    }

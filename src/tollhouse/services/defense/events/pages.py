@@ -1,6 +1,6 @@
 """Pages of the events feed: the query, the window of events it selects from, and the formats of a page."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tollhouse import clock
 from tollhouse.csv_text import write_rows
 from tollhouse.services.defense.events.event import Event, EventEntry, FeedSource
-from tollhouse.services.defense.events.filter import EventFilter, event_tests, title_words
+from tollhouse.services.defense.events.filter import EventFilter, event_tests, is_relevant, title_words
 from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced
 
 JSON = "application/json"
@@ -51,6 +51,7 @@ class EventsQuery(EventFilter, frozen=True, kw_only=True):
 class FeedPage(Struct, frozen=True):
     """What pages of every feed have. `next_cursor` is null on the last page.
 
+    `coverage` is the share of the window's provider batches that was read, 0..1: counts follow it.
     `stale` is true when the provider has sent nothing new for an hour.
     """
 
@@ -58,6 +59,7 @@ class FeedPage(Struct, frozen=True):
     total: int
     as_of: str
     window_hours: int
+    coverage: float
     source: FeedSource
     stale: bool
     next_cursor: str | None
@@ -81,14 +83,15 @@ class EventWindow:
         self.source = source
         self._entries: dict[Sort, list[EventEntry]] = {"significance": _ordered(entries, "significance")}
         self.entries: Sequence[EventEntry] = self._entries["significance"]
-        self.events: Sequence[Event] = [entry.event for entry in self.entries]
+        # The events that are served unless a request names `relevance`.
+        self.events: Sequence[Event] = [entry.event for entry in self.entries if is_relevant(entry)]
 
     def __len__(self) -> int:
         return len(self.events)
 
-    def page(self, query: EventsQuery, stories: Collection[str] = frozenset()) -> Slice[Event]:
-        """The events that pass a query; `stories` as event_tests has it. Raises Problem `invalid-parameter`."""
-        tests = event_tests(replace(query, q=None), stories)
+    def page(self, query: EventsQuery, entities: frozenset[str] = frozenset()) -> Slice[Event]:
+        """The events that pass a query; `entities` as event_tests has it. Raises Problem `invalid-parameter`."""
+        tests = event_tests(replace(query, q=None), entities)
         if query.q is not None:
             # The index of words gives what the test of `q` would, without reading every title.
             ids = [self._ids_by_word.get(word, set()) for word in title_words(query.q)]
@@ -103,7 +106,7 @@ class EventWindow:
     @cached_property
     def _ids_by_word(self) -> dict[str, set[str]]:
         index: dict[str, set[str]] = {}
-        for event in self.events:
+        for event in (entry.event for entry in self.entries):
             for word in title_words(event.title):
                 index.setdefault(word, set()).add(event.id)
         return index

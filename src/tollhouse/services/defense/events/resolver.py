@@ -27,7 +27,7 @@ from tollhouse.services.defense.events.occurrence import (
     build_group,
     sum_up,
 )
-from tollhouse.services.defense.ingest.event_builder import event_id
+from tollhouse.services.defense.events.report import event_id
 from tollhouse.services.defense.ingest.url_title import headline_words
 from tollhouse.services.defense.publishers import LONGEST_APART, headline_key
 from tollhouse.services.defense.stories.tokens import wording
@@ -47,7 +47,7 @@ _NUMBERS = {
 class Sighting(Struct, frozen=True, gc=False):
     """What one report says, as far as resolution needs it.
 
-    `id` is the article's. `countries` are weights by alpha-2 code with a sum of at most 1; `places` are names below
+    `id` is the report's. `countries` are weights by alpha-2 code with a sum of at most 1; `places` are names below
     country level. `row_keys` name provider rows by day, code, actors and place; rows without two actors or a city
     identify nothing and are left out.
     """
@@ -174,7 +174,8 @@ class Resolver:
             )
             for group in self._index.groups.values()
         ]
-        return msgspec.msgpack.encode(_State(list(self._reports.values()), groups, self._index.stream))
+        state = _State(list(self._reports.values()), groups, self._index.stream)
+        return msgspec.msgpack.Encoder(order="deterministic").encode(state)
 
     def _successor(self, identity: str) -> str:
         while identity in self._merged and identity not in self._index.groups:

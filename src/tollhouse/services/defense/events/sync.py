@@ -58,11 +58,6 @@ class SyncedRows(Generic[Item]):
             removed |= self._remove(self.items.keys() - await store.ids_after(connection, self._source, pool, after))
         return RowChanges(read.changed, removed - read.changed)
 
-    async def reload(self, connection: Transaction, pool: str, ids: Collection[str]) -> None:
-        """Read these rows again where they are held: for items that depend on more than their row."""
-        held = sorted(row_id for row_id in ids if row_id in self.items)
-        await self._take(store.rows_by_id(connection, self._source, pool, held), "")
-
     async def _take(self, batches: AsyncIterator[Rows], after: str) -> RowChanges:
         changes = RowChanges(set(), set())
         async for rows in batches:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -15,10 +16,10 @@ from tollhouse import clock
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.article import article_id
-from tollhouse.services.defense.ingest.event_builder import Rejected, build_event, event_id
+from tollhouse.services.defense.events.report import VERSION, Headline, Page, Rejected, Report, event_id, read_reports
 from tollhouse.services.defense.ingest.export_parser import BadRow, ParsedExport, Row, parse_export, unpack_export
-from tollhouse.services.defense.news.store import Headline, headlines
-from tollhouse.services.defense.store import EVENTS_FEED
+from tollhouse.services.defense.news.store import headlines
+from tollhouse.services.defense.store import REPORTS_FEED
 from tollhouse.storage.database import Database, Transaction
 
 log = logger("ingest")
@@ -32,29 +33,28 @@ _SLOT = re.compile(r"(?<![0-9])(20[0-9]{12})(?![0-9])")
 
 
 class IngestReport(Struct, frozen=True):
-    """The result of ingesting one export. `unusable` counts rejected events by reason."""
+    """The result of ingesting one export: the pages that make a report; `unusable` counts the others by reason."""
 
     slot: str
     rows: int
-    events: int
+    reports: int
     bad_rows: int
     bad: list[BadRow]
     unusable: dict[str, int]
     was_known: bool = False
 
 
-class _EventUrl(Struct, frozen=True):
-    """The URL of a stored event, decoded alone."""
+class _PageId(Struct, frozen=True):
+    """The article id of a stored report, decoded alone."""
 
-    url: str
+    article_id: str
 
 
 class _Batch(Struct):
-    """The changes of one export as table rows, the ids of events to remove, and rejections by reason."""
+    """The changes of one export as table rows, and rejections by reason."""
 
     rows: list[dict[str, object]]
-    records: list[dict[str, object]]
-    removed: list[str]
+    reports: list[dict[str, object]]
     unusable: dict[str, int]
 
 
@@ -69,41 +69,67 @@ async def ingest_export(
     digest = await asyncio.to_thread(lambda: md5(raw, usedforsecurity=False).hexdigest())
     parsed = await asyncio.to_thread(lambda: parse_export(unpack_export(raw, EXPORT_CAP_BYTES)))
     slot = read_slot(name, parsed)
-    by_event = await asyncio.to_thread(_by_event, parsed.rows)
+    by_page = await asyncio.to_thread(_by_page, parsed.rows)
     while True:
         async with database.reading() as connection:
             known = await store.find_slot(connection, slot)
             if known is not None and known.md5 == digest:
                 return IngestReport(slot, known.rows, 0, known.bad_rows, [], {}, was_known=True)
-            seen = await store.revision(connection, EVENTS_FEED)
-            earlier = await store.rows_of_events(connection, pool, list(by_event)) if seen else {}
-            known_titles = await headlines(connection, pool, [article_id(rows[0].url) for rows in by_event.values()])
-        batch = await asyncio.to_thread(_build_batch, slot, pool, by_event, earlier, {**known_titles, **(titles or {})})
+            seen = await store.revision(connection, REPORTS_FEED)
+            earlier = await store.rows_of_pages(connection, pool, list(by_page)) if seen else {}
+            known_titles = await headlines(connection, pool, [article_id(rows[0].url) for rows in by_page.values()])
+        batch = await asyncio.to_thread(_build_batch, slot, pool, by_page, earlier, {**known_titles, **(titles or {})})
         async with database.writing(lock="ingest") as connection:
-            if await store.revision(connection, EVENTS_FEED) != seen:
-                continue  # another process ingested a file meanwhile; its rows may belong to these events
-            now = await store.bump_revision(connection, EVENTS_FEED)
+            if await store.revision(connection, REPORTS_FEED) != seen:
+                continue  # another process ingested a file meanwhile; its rows may belong to these pages
+            now = await store.bump_revision(connection, REPORTS_FEED)
             await store.write_rows(connection, batch.rows)
-            await store.write_at(connection, store.event, batch.records, now)
-            await store.remove_at(connection, store.EVENTS, pool, batch.removed, now)
+            await store.write_at(connection, store.event_report, batch.reports, now)
             await store.write_slot(
                 connection, slot=slot, pool=pool, origin=origin, md5=digest, rows=len(parsed.rows),
                 bad_rows=len(parsed.bad), ingested_at=clock.iso(clock.now()),
             )  # fmt: skip
-        report = IngestReport(slot, len(parsed.rows), len(batch.records), len(parsed.bad), parsed.bad, batch.unusable)
-        log.info("ingested", slot=slot, origin=origin, rows=report.rows, events=report.events, bad_rows=report.bad_rows)
+        report = IngestReport(slot, len(parsed.rows), len(batch.reports), len(parsed.bad), parsed.bad, batch.unusable)
+        log.info(
+            "ingested", slot=slot, origin=origin, rows=report.rows, reports=report.reports, bad_rows=report.bad_rows
+        )
         return report
 
 
+async def read_stored_pages(database: Database, pool: SourceMode) -> None:
+    """Read the reports of the stored rows again if they were read by another version."""
+    marker, after = f"read:{pool}", ""
+    async with database.reading() as connection:
+        if await store.revision(connection, marker) == VERSION:
+            return
+    while True:
+        async with database.writing(lock="ingest") as connection:
+            ids = await store.stored_pages(connection, pool, after)
+            if not ids:
+                await store.set_revision(connection, marker, VERSION)
+                return
+            stored = await store.rows_of_pages(connection, pool, ids)
+            rows = {
+                page_id: _unique_rows(row for _, packed in stored[page_id] for row in unpacked(packed))
+                for page_id in ids
+            }
+            titles = await headlines(connection, pool, [article_id(some[0].url) for some in rows.values()])
+            batch = await asyncio.to_thread(_read_batch, pool, rows, titles)
+            number = await store.bump_revision(connection, REPORTS_FEED)
+            await store.write_at(connection, store.event_report, batch.reports, number)
+            after = ids[-1]
+        log.info("stored rows read again", pool=pool, reports=len(batch.reports))
+
+
 async def pages_of_slot(connection: Transaction, slot: str) -> set[str]:
-    """Article ids of the pages behind the events of one export."""
-    return {article_id(_unpacked(rows)[0].url) for rows in await store.rows_of_slot(connection, slot)}
+    """Article ids of the pages behind the reports of one export."""
+    return {article_id(unpacked(rows)[0].url) for rows in await store.rows_of_slot(connection, slot)}
 
 
 async def pages_of_mode(connection: Transaction, pool: SourceMode) -> set[str]:
-    """Article ids of the pages behind all events of a source mode."""
-    packed = await store.records_between(connection, pool, "", "99999999999999")
-    return {article_id(msgspec.json.decode(record, type=_EventUrl).url) for record in packed}
+    """Article ids of the pages behind all reports of a source mode."""
+    packed = [body async for rows in store.rows_after(connection, store.REPORTS, pool, "") for *_, body in rows]
+    return {msgspec.json.decode(body, type=_PageId).article_id for body in packed}
 
 
 def read_slot(name: str, parsed: ParsedExport) -> str:
@@ -138,7 +164,18 @@ def slot_before(slot: str, span: timedelta) -> str:
     return compact(moment - span)
 
 
-def _by_event(rows: Iterable[Row]) -> dict[str, list[Row]]:
+def report_row(pool: SourceMode, report: Report) -> dict[str, object]:
+    """A report as a row of its table."""
+    last_slot = compact(report.last_reported_at)
+    return {"pool": pool, "id": report.id, "last_slot": last_slot, "body": msgspec.json.encode(report)}
+
+
+def unpacked(packed: bytes) -> list[Row]:
+    """The stored rows of a page in one slot."""
+    return msgspec.json.decode(packed, type=list[Row])
+
+
+def _by_page(rows: Iterable[Row]) -> dict[str, list[Row]]:
     grouped: dict[str, list[Row]] = {}
     by_url: dict[str, list[Row]] = {}
     for row in rows:
@@ -152,31 +189,31 @@ def _by_event(rows: Iterable[Row]) -> dict[str, list[Row]]:
 def _build_batch(
     slot: str,
     pool: SourceMode,
-    by_event: Mapping[str, Sequence[Row]],
+    by_page: Mapping[str, Sequence[Row]],
     earlier: Mapping[str, Sequence[tuple[str, bytes]]],
     titles: Mapping[str, Headline],
 ) -> _Batch:
-    batch = _Batch([], [], [], {})
-    for identity, rows in by_event.items():
-        here, everything = _with_earlier(slot, rows, earlier[identity]) if identity in earlier else (rows, rows)
-        batch.rows.append({"event_id": identity, "slot": slot, "pool": pool, "rows": msgspec.json.encode(here)})
-        title = titles.get(article_id(rows[0].url)) if titles else None
-        outcome = build_event(rows[0].url, everything, title)
-        if isinstance(outcome, Rejected):
-            batch.unusable[outcome.reason] = batch.unusable.get(outcome.reason, 0) + 1
-            if identity in earlier:
-                batch.removed.append(identity)
-        else:
-            last_slot, record = compact(outcome.last_reported_at), msgspec.json.encode(outcome)
-            batch.records.append({"pool": pool, "id": outcome.id, "last_slot": last_slot, "record": record})
-    return batch
+    in_slot: list[dict[str, object]] = []
+    everything: dict[str, Sequence[Row]] = {}
+    for page_id, rows in by_page.items():
+        here, everything[page_id] = _with_earlier(slot, rows, earlier[page_id]) if page_id in earlier else (rows, rows)
+        in_slot.append({"event_id": page_id, "slot": slot, "pool": pool, "rows": msgspec.json.encode(here)})
+    batch = _read_batch(pool, everything, titles)
+    return _Batch(in_slot, batch.reports, batch.unusable)
+
+
+def _read_batch(pool: SourceMode, rows: Mapping[str, Sequence[Row]], titles: Mapping[str, Headline]) -> _Batch:
+    pages = [Page(some[0].url, some, titles.get(article_id(some[0].url)) if titles else None) for some in rows.values()]
+    outcomes = read_reports(pages)
+    unusable = Counter[str](outcome.reason for outcome in outcomes if isinstance(outcome, Rejected))
+    return _Batch([], [report_row(pool, report) for report in outcomes if isinstance(report, Report)], dict(unusable))
 
 
 def _with_earlier(
     slot: str, rows: Sequence[Row], earlier: Sequence[tuple[str, bytes]]
 ) -> tuple[Sequence[Row], Sequence[Row]]:
-    """An event's rows of this slot and of all slots, given that some are stored already."""
-    stored = {name: _unpacked(packed) for name, packed in earlier}
+    """A page's rows of this slot and of all slots, given that some are stored already."""
+    stored = {name: unpacked(packed) for name, packed in earlier}
     here = _unique_rows([*stored.pop(slot, []), *rows])
     return here, _unique_rows([*(row for group in stored.values() for row in group), *here])
 
@@ -184,7 +221,3 @@ def _with_earlier(
 def _unique_rows(rows: Iterable[Row]) -> list[Row]:
     """Each row once by GDELT's id; the last wins."""
     return list({row.id: row for row in rows}.values())
-
-
-def _unpacked(packed: bytes) -> list[Row]:
-    return msgspec.json.decode(packed, type=list[Row])

@@ -109,7 +109,7 @@ def classify(url: str, rows: Sequence[Row]) -> Classification:
     odds = battle_probability(url, rows)
     if odds >= THRESHOLD:
         violent = [row for row in rows if not cameo_category(row.code)]
-        row = _heaviest(violent)
+        row = heaviest_row(violent)
         why = (
             f"{'1 row' if len(violent) == 1 else f'{len(violent)} rows'} of fighting or political violence, "
             f"mainly {row.code}; battle probability {odds:.2f}, threshold {THRESHOLD:.2f}"
@@ -117,13 +117,13 @@ def classify(url: str, rows: Sequence[Row]) -> Classification:
         return Classification("Battles", cameo_label(row.code), row, violent, odds, why)
     if calm:
         return _by_weight(rows, calm, odds)
-    row = _heaviest(rows)
+    row = heaviest_row(rows)
     why = f"all codes are violent, but the battle probability {odds:.2f} is below the threshold {THRESHOLD:.2f}"
     return Classification("Political", UNCONFIRMED, row, list(rows), category_confidence("Political", rows), why)
 
 
 def _by_weight(rows: Sequence[Row], calm: list[Row], odds: float) -> Classification:
-    row = _heaviest(calm)
+    row = heaviest_row(calm)
     category = cameo_category(row.code) or "Political"
     supporting = [other for other in calm if cameo_category(other.code) == category]
     why = f"code {row.code} has the most mentions"
@@ -133,7 +133,7 @@ def _by_weight(rows: Sequence[Row], calm: list[Row], odds: float) -> Classificat
     return Classification(category, cameo_label(row.code), row, supporting, confidence, why)
 
 
-def _heaviest(rows: Sequence[Row]) -> Row:
+def heaviest_row(rows: Sequence[Row]) -> Row:
     """The most mentioned row of the code with most mentions; root events (early in their text) count double."""
     if len(rows) == 1:
         return rows[0]

@@ -16,12 +16,12 @@ from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.events.event import WINDOW_HOURS
+from tollhouse.services.defense.events.report import Headline
 from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export, pages_of_slot, slot_before
 from tollhouse.services.defense.ingest.export_parser import unpack_export
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord, parse_gkg
 from tollhouse.services.defense.news.reported_article import import_pages
-from tollhouse.services.defense.news.store import Headline
 from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import Database
 

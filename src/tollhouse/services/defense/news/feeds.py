@@ -17,6 +17,7 @@ from tollhouse.services.defense.entities.mention import EntityType
 from tollhouse.services.defense.events.event import WINDOW_HOURS, Category
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.filter import ABOUT_COUNTRY, CountryText, ShortText, require_country
+from tollhouse.services.defense.events.history import find_current
 from tollhouse.services.defense.events.pages import FeedPage
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
@@ -116,8 +117,6 @@ def _words(text: str) -> set[str]:
 log = logger("news")
 
 CHECK_SECONDS = 1.0
-# A successor may have been merged too; the limit stops cycles through reused ids.
-MOST_SUCCESSIONS = 20
 
 
 class StoriesPage(FeedPage, frozen=True):
@@ -252,15 +251,8 @@ class NewsFeeds:
 
     async def _load(self, kind: Literal["story", "entity"], identity: str) -> tuple[bytes, str | None]:
         """The packed story or entity of an id, or its successor and the id."""
-        pool = self._events.pool
         async with self._database.reading() as connection:
-            current = identity
-            for _ in range(MOST_SUCCESSIONS):
-                packed = await store.published_by_id(connection, kind, pool, current)
-                if packed is not None:
-                    return packed, None if current == identity else identity
-                successor = (await store.successors_of(connection, pool, [current])).get(current)
-                if successor is None:
-                    break
-                current = successor
-        raise Problem("not-found", f"There is no {kind} with this id.")
+            packed, succeeds = await find_current(connection, store.PUBLISHED[kind], self._events.pool, identity)
+        if packed is None:
+            raise Problem("not-found", f"There is no {kind} with this id.")
+        return packed, succeeds

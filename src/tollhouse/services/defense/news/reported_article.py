@@ -1,4 +1,4 @@
-"""Articles as they are stored, with the names, places and event of each page, and importing them into the store."""
+"""Articles as they are stored, with the names and places of each page, and importing them into the store."""
 
 import asyncio
 from collections import Counter
@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from tollhouse.services.defense.article import Article, article_id
 from tollhouse.services.defense.entities.extractor import extract_names
 from tollhouse.services.defense.entities.mention import EntityType, Mention
-from tollhouse.services.defense.entities.merge import bare_name, identify
-from tollhouse.services.defense.events.event import EventRecord
+from tollhouse.services.defense.entities.merge import NamedEntity, bare_name, named_entities
+from tollhouse.services.defense.events.evidence import decide_place
+from tollhouse.services.defense.events.report import Report, composed_title
 from tollhouse.services.defense.ingest.batches import SourceMode, compact
 from tollhouse.services.defense.ingest.classification import words_relevance
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord
@@ -49,17 +50,8 @@ def add_gkg_names(ours: Sequence[Mention], persons: Sequence[str], organizations
     return [*ours, *added]
 
 
-class NamedEntity(Struct, frozen=True, gc=False):
-    """An entity that an article names: `text` as in the article, `name` the canonical name."""
-
-    id: str
-    name: str
-    type: EntityType
-    text: str
-
-
 class ReportedArticle(Struct, frozen=True, gc=False):
-    """An article with its entities and places. `event_id` is the event built from the same page.
+    """An article with its entities and places.
 
     `has_headline` is False for a composed title, which names no entity and matches no other article.
     """
@@ -67,39 +59,34 @@ class ReportedArticle(Struct, frozen=True, gc=False):
     article: Article
     names: tuple[NamedEntity, ...]
     places: tuple[Place, ...] = ()
-    event_id: str | None = None
     has_headline: bool = True
-
-    def linked_to(self, event_id: str) -> "ReportedArticle":
-        return replace(self, event_id=event_id)
 
 
 def report_article(article: Article) -> ReportedArticle:
     """An article with the entities in its title and text."""
-    return ReportedArticle(article, _named(extract_names(_text(article))))
+    return ReportedArticle(article, named_entities(extract_names(_text(article))))
 
 
 def report_gkg_page(record: GkgRecord) -> ReportedArticle:
     """A GKG page with the entities in its title and those that GDELT found in its text."""
     places = tuple(Place(it.name.split(",")[0].strip(), it.latitude, it.longitude) for it in record.places)
     names = add_gkg_names(list(extract_names(_text(record.article))), record.persons, record.organizations)
-    return ReportedArticle(record.article, _named(names), places)
+    return ReportedArticle(record.article, named_entities(names), places)
 
 
-def report_event_page(record: EventRecord) -> ReportedArticle:
-    """The page of an event, with the event's title."""
-    publisher = find_publisher(record.url)
+def page_of_report(report: Report) -> ReportedArticle:
+    """The page behind a report of an event; its title is composed if neither the page nor its URL gives one."""
+    place = decide_place([report.place])
     article = Article(
-        id=article_id(record.url),
-        url=record.url,
-        title=record.title,
-        publisher=publisher.name,
-        family=publisher.family,
-        published=record.first_reported_at,
+        id=report.article_id,
+        url=report.url,
+        title=report.title or composed_title(report.subcategory, place.name if place else "", report.url),
+        publisher=report.publisher,
+        family=report.family,
+        published=report.first_reported_at,
         source="gdelt",
     )
-    report = report_article(article) if record.has_headline else ReportedArticle(article, (), has_headline=False)
-    return report.linked_to(record.id)
+    return ReportedArticle(article, report.names, has_headline=report.has_headline)
 
 
 def merged_reports(known: ReportedArticle, later: ReportedArticle) -> ReportedArticle:
@@ -117,7 +104,6 @@ def merged_reports(known: ReportedArticle, later: ReportedArticle) -> ReportedAr
         article,
         names,
         later.places or known.places,
-        later.event_id or known.event_id,
         has_headline=known.has_headline or later.has_headline,
     )
 
@@ -131,15 +117,6 @@ def _text(article: Article) -> str:
     return f"{article.title}.\n{article.text}" if article.text else article.title
 
 
-def _named(mentions: Iterable[Mention]) -> tuple[NamedEntity, ...]:
-    listed = list(mentions)
-    return tuple(
-        NamedEntity(identity.id, identity.name, identity.type, mention.text)
-        for mention, identity in zip(listed, identify(listed), strict=True)
-        if identity is not None
-    )
-
-
 async def import_pages(
     database: Database, pool: SourceMode, records: Iterable[GkgRecord], pages: Collection[str]
 ) -> int:
@@ -149,7 +126,7 @@ async def import_pages(
         for record in records
         if record.article.title and (record.article.id in pages or words_relevance(record.article.title))
     ]
-    return await _store(database, pool, await asyncio.to_thread(lambda: list(map(report_gkg_page, relevant))))
+    return await store_reports(database, pool, await asyncio.to_thread(lambda: list(map(report_gkg_page, relevant))))
 
 
 async def import_mentions(database: Database, pool: SourceMode, mentions: Iterable[EventMention]) -> int:
@@ -160,7 +137,7 @@ async def import_mentions(database: Database, pool: SourceMode, mentions: Iterab
 
 async def import_items(database: Database, pool: SourceMode, articles: Iterable[Article]) -> int:
     """Store the articles of a feed; return how many."""
-    return await _store(database, pool, await asyncio.to_thread(lambda: list(map(report_article, articles))))
+    return await store_reports(database, pool, await asyncio.to_thread(lambda: list(map(report_article, articles))))
 
 
 def _article_of_mention(mention: EventMention) -> Article | None:
@@ -181,30 +158,28 @@ def _article_of_mention(mention: EventMention) -> Article | None:
     )
 
 
-async def store_reports(
-    connection: Transaction, pool: SourceMode, reports: Sequence[ReportedArticle]
-) -> tuple[int, int]:
-    """Merge reports with what is stored of the same pages; return the number of changes and their revision.
-
-    Call it in a transaction with the lock "articles", so that no other process changes a page in between.
-    """
+async def store_reports(database: Database, pool: SourceMode, reports: Sequence[ReportedArticle]) -> int:
+    """Merge reports with what is stored of the same pages; return the number of changes."""
+    if not reports:
+        return 0
     count = number = 0
-    for start in range(0, len(reports), CHUNK):
-        changed = await _changed(connection, pool, reports[start : start + CHUNK])
-        if changed:
-            number = number or await bump_revision(connection, ARTICLES_FEED)
-            rows: list[dict[str, object]] = [
-                {
-                    "pool": pool,
-                    "id": report.article.id,
-                    "published": compact(report.article.published),
-                    "body": msgspec.json.encode(report),
-                }
-                for report in changed
-            ]
-            await write_at(connection, store.article, rows, number)
-        count += len(changed)
-    return count, number
+    async with database.writing(lock="articles") as connection:
+        for start in range(0, len(reports), CHUNK):
+            changed = await _changed(connection, pool, reports[start : start + CHUNK])
+            if changed:
+                number = number or await bump_revision(connection, ARTICLES_FEED)
+                rows: list[dict[str, object]] = [
+                    {
+                        "pool": pool,
+                        "id": report.article.id,
+                        "published": compact(report.article.published),
+                        "body": msgspec.json.encode(report),
+                    }
+                    for report in changed
+                ]
+                await write_at(connection, store.article, rows, number)
+            count += len(changed)
+    return count
 
 
 async def _changed(
@@ -214,11 +189,3 @@ async def _changed(
     known = {identity: msgspec.json.decode(packed, type=ReportedArticle) for identity, packed in stored.items()}
     merged = [merged_reports(known[r.article.id], r) if r.article.id in known else r for r in reports]
     return [report for report in merged if known.get(report.article.id) != report]
-
-
-async def _store(database: Database, pool: SourceMode, reports: Sequence[ReportedArticle]) -> int:
-    if not reports:
-        return 0
-    async with database.writing(lock="articles") as connection:
-        count, _ = await store_reports(connection, pool, reports)
-    return count

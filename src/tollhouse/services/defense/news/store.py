@@ -1,4 +1,4 @@
-"""Tables of the news: articles, stories, entities, successors of merged ids, and the story builder's state."""
+"""Tables of the news: articles, stories, entities, successors of merged ids, and the publisher's state."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -9,6 +9,7 @@ from sqlalchemy import Column, Index, Integer, LargeBinary, String, Table, delet
 
 from tollhouse.services.defense.article import ArticleSource
 from tollhouse.services.defense.events.event import TitleBasis
+from tollhouse.services.defense.events.report import Headline
 from tollhouse.services.defense.store import (
     ARTICLES_FEED,
     CHUNK,
@@ -17,6 +18,7 @@ from tollhouse.services.defense.store import (
     bodies_by_id,
     bump_revision,
     event,
+    event_report,
     event_rows,
     feed_revision,
     gdelt_slot,
@@ -45,14 +47,6 @@ article = _feed_table("article", "published")
 story = _feed_table("story", "last_seen")
 entity = _feed_table("entity", "last_seen")
 
-event_story = Table(
-    "event_story",
-    metadata,
-    Column("pool", String(10), primary_key=True),
-    Column("event_id", String(32), primary_key=True),
-    Column("story_id", String(32), nullable=False),
-)
-
 successor = Table(
     "successor",
     metadata,
@@ -80,23 +74,6 @@ PUBLISHED: dict[Kind, Source] = {
 }
 
 
-async def published_by_id(connection: Transaction, kind: Kind, pool: str, identity: str) -> bytes | None:
-    """A packed story or entity of any age."""
-    table = PUBLISHED[kind].table
-    return (await connection.execute(select(table.c.body).where(table.c.pool == pool, table.c.id == identity))).scalar()
-
-
-async def write_stories_of_events(connection: Transaction, pool: str, pairs: Mapping[str, str]) -> None:
-    rows = [{"pool": pool, "event_id": event_id, "story_id": story_id} for event_id, story_id in pairs.items()]
-    await upsert(connection, event_story, rows)
-
-
-async def story_by_event(connection: Transaction, pool: str, event_id: str) -> bytes | None:
-    story_id = select(event_story.c.story_id).where(event_story.c.pool == pool, event_story.c.event_id == event_id)
-    query = select(story.c.body).where(story.c.pool == pool, story.c.id == story_id.scalar_subquery())
-    return (await connection.execute(query)).scalar()
-
-
 async def write_successors(
     connection: Transaction, pool: str, kind: str, pairs: Mapping[str, str], moment: str
 ) -> None:
@@ -106,12 +83,12 @@ async def write_successors(
 
 
 async def memory(connection: Transaction, pool: str) -> bytes | None:
-    """The saved state of the story builder of a source mode."""
+    """The saved state of the publisher of a source mode."""
     return (await connection.execute(select(builder_state.c.memory).where(builder_state.c.pool == pool))).scalar()
 
 
 async def write_memory(connection: Transaction, pool: str, packed: bytes) -> None:
-    """Save the state of the story builder."""
+    """Save the state of the publisher."""
     await upsert(connection, builder_state, [{"pool": pool, "memory": packed}])
 
 
@@ -121,10 +98,6 @@ async def delete_news_before(connection: Transaction, pool: str, moment: str, nu
     await connection.execute(delete(successor).where(successor.c.pool == pool, successor.c.at < moment))
     entities = await connection.execute(delete(entity).where(entity.c.pool == pool, entity.c.last_seen < moment))
     stories = await connection.execute(delete(story).where(story.c.pool == pool, story.c.last_seen < moment))
-    if stories.rowcount:
-        remaining = select(story.c.id).where(story.c.pool == pool)
-        orphaned = event_story.c.story_id.not_in(remaining)
-        await connection.execute(delete(event_story).where(event_story.c.pool == pool, orphaned))
     if is_seen and (stories.rowcount or entities.rowcount):
         await mark_removed(connection, NEWS_FEED, number)
     if is_seen and old_articles.rowcount:
@@ -155,7 +128,7 @@ async def successors_of(connection: Transaction, pool: str, ids: Sequence[str]) 
 
 # The tables that ingesting and publishing write, and their rows with a value for each column in the table's order.
 _SNAPSHOT = (
-    gdelt_slot, event_rows, event, article, story, entity, event_story, successor, builder_state, feed_revision,
+    gdelt_slot, event_rows, event_report, event, article, story, entity, successor, builder_state, feed_revision,
 )  # fmt: skip
 Tables = Mapping[str, Sequence[Sequence[Any]]]
 
@@ -179,18 +152,16 @@ async def write_tables(connection: Transaction, tables: Tables, ingested_at: str
     for table in _SNAPSHOT:
         constant = {"ingested_at": ingested_at} if table is gdelt_slot else {}
         names = _snapshot_columns(table)
-        await connection.execute(
-            insert(table), [dict(zip(names, row, strict=True)) | constant for row in tables[table.name]]
-        )
+        rows = [dict(zip(names, row, strict=True)) | constant for row in tables[table.name]]
+        if rows:
+            await connection.execute(insert(table), rows)
 
 
 def _snapshot_columns(table: Table) -> list[str]:
     return [column.name for column in table.columns if column is not gdelt_slot.c.ingested_at]
 
 
-Headline = tuple[str, TitleBasis]
-
-_BASIS: dict[ArticleSource, TitleBasis] = {"feed": "feed", "gkg": "page"}
+BASIS: dict[ArticleSource, TitleBasis] = {"feed": "feed", "gkg": "page"}
 
 
 class _Titled(Struct, frozen=True):
@@ -210,4 +181,4 @@ async def headlines(connection: Transaction, pool: str, pages: Sequence[str]) ->
         return {}
     articles = await bodies_by_id(connection, ARTICLES, pool, pages)
     titled = {identity: msgspec.json.decode(packed, type=_Stored).article for identity, packed in articles.items()}
-    return {identity: (it.title, _BASIS[it.source]) for identity, it in titled.items() if it.source in _BASIS}
+    return {identity: (it.title, BASIS[it.source]) for identity, it in titled.items() if it.source in BASIS}

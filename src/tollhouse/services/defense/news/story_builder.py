@@ -9,11 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.services.defense.article import Article
+from tollhouse.services.defense.entities.merge import NamedEntity
 from tollhouse.services.defense.events.event import Category, EventRecord
+from tollhouse.services.defense.events.scores import significance, weigh
 from tollhouse.services.defense.ingest.classification import words_relevance
-from tollhouse.services.defense.ingest.scores import significance
 from tollhouse.services.defense.news.entity import Entity, EntityIndex
-from tollhouse.services.defense.news.reported_article import NamedEntity, ReportedArticle, merged_reports
+from tollhouse.services.defense.news.reported_article import ReportedArticle, merged_reports
 from tollhouse.services.defense.publishers import count_source_families, headline_key, mark_copies
 from tollhouse.services.defense.stories.clusterer import (
     WINDOW,
@@ -46,9 +47,9 @@ def build_context(reports: Sequence[ReportedArticle], events: Sequence[EventReco
 def _significance(reports: Sequence[ReportedArticle], events: Sequence[EventRecord], source_count: int) -> float:
     """The significance of its most significant event; without events, of its sources and titles."""
     if events:
-        return max(significance(event.goldstein, event.fatalities, event.relevance, source_count) for event in events)
+        return max(map(significance, events))
     relevance = max(words_relevance(report.article.title) for report in reports)
-    return significance(0.0, 0, relevance, source_count)
+    return weigh(0.0, 0, relevance, source_count)
 
 
 class CopyMarker:
@@ -155,21 +156,31 @@ def _surname(named: NamedEntity) -> str:
 PUBLISHED_HOURS = 24
 
 
+class EventLinks(Struct, frozen=True, gc=False):
+    """The story with most articles of an event, None without any, and the entities that its articles name."""
+
+    story_id: str | None
+    entities: tuple[str, ...]
+
+
 class NewsSnapshot(Struct, frozen=True):
-    """The stories and entities at one time, and the story ids that ended or began since the previous snapshot."""
+    """The stories and entities at one time, and the story ids that ended or began since the previous snapshot.
+
+    `links` are those of the events whose articles are in a story, by event id.
+    """
 
     stories: list[Story]
     entities: list[Entity]
     merged: list[tuple[str, str]]
     split: list[tuple[str, str]]
+    links: dict[str, EventLinks]
 
 
 class _BuiltStory(Struct, frozen=True, gc=False):
-    """A story and its inputs: articles, ids of the events they report, and those events."""
+    """A story and its inputs: its articles and the events that they report."""
 
     articles: Sequence[str]
-    event_ids: tuple[str, ...]
-    events: tuple[EventRecord | None, ...]
+    events: Sequence[EventRecord]
     story: Story
 
 
@@ -193,10 +204,6 @@ class StoryBuilder:
         reports = sorted(self._reports.values(), key=lambda report: (report.article.published, report.article.id))
         return [_for_clustering(report) for report in reports]
 
-    def report(self, article_id: str) -> ReportedArticle | None:
-        """The report of an article in the clustering window."""
-        return self._reports.get(article_id)
-
     def add(self, reports: Iterable[ReportedArticle]) -> int:
         """Add articles to stories, and update known ones; return the number of new articles."""
         added = 0
@@ -218,8 +225,13 @@ class StoryBuilder:
         for identity in expired:
             del self._reports[identity]
 
-    def snapshot(self, as_of: datetime, events: Mapping[str, EventRecord]) -> NewsSnapshot:
-        """The stories and entities of the 24 hours up to `as_of`; `events` are the window's events by id."""
+    def snapshot(
+        self, as_of: datetime, events: Mapping[str, EventRecord], articles_of: Mapping[str, Sequence[str]]
+    ) -> NewsSnapshot:
+        """The stories and entities of the 24 hours up to `as_of`.
+
+        `events` are the window's events by id, and `articles_of` has the ids of the articles that report each.
+        """
         changes = self._clusterer.settle()
         self._merged += changes.merged
         self._split += changes.split
@@ -229,12 +241,17 @@ class StoryBuilder:
         marked = self._copies.mark({identity: self._reports[identity] for identity in story_of})
         reports, same_person = resolve_surnames(marked, story_of)
         changed = self._publish(reports)
-        stories = [story for live in recent if (story := self._build(live, changed, events))]
+        links = {event_id: self._links(articles_of[event_id], story_of) for event_id in sorted(events)}
+        events_of: dict[str, list[EventRecord]] = {}
+        for event_id, link in links.items():
+            if link.story_id:
+                events_of.setdefault(link.story_id, []).append(events[event_id])
+        stories = [story for live in recent if (story := self._build(live, changed, events_of.get(live.id, [])))]
         self._built = {story.id: self._built[story.id] for story in stories}
         entities = self._entities.update(self._published.values(), story_of)
         merged, self._merged = self._merged, []
         split, self._split = self._split, []
-        return NewsSnapshot(stories, entities, [*merged, *same_person.items()], split)
+        return NewsSnapshot(stories, entities, [*merged, *same_person.items()], split, links)
 
     def _publish(self, reports: Iterable[ReportedArticle]) -> set[str]:
         """Store the published form of each article; return the ids of articles whose form changed."""
@@ -248,19 +265,23 @@ class StoryBuilder:
             self._published[identity] = known
         return changed.union(before)
 
-    def _build(self, live: LiveStory, changed: set[str], events: Mapping[str, EventRecord]) -> Story | None:
+    def _links(self, articles: Sequence[str], story_of: Mapping[str, str]) -> EventLinks:
+        stories = Counter(story_of[identity] for identity in articles if identity in story_of)
+        published = [self._published[identity] for identity in articles if identity in self._published]
+        names = Counter(named.id for report in published for named in report.names)
+        story_id = stories.most_common(1)[0][0] if stories else None
+        return EventLinks(story_id, tuple(identity for identity, _ in names.most_common(MOST_ENTITIES)))
+
+    def _build(self, live: LiveStory, changed: set[str], events: Sequence[EventRecord]) -> Story | None:
         """The story, built again only if an input changed; None if it has no articles."""
         known = self._built.get(live.id)
-        is_current = known and known.articles == live.articles and changed.isdisjoint(live.articles)
-        if known and is_current and known.events == tuple(map(events.get, known.event_ids)):
+        if known and known.articles == live.articles and known.events == events and changed.isdisjoint(live.articles):
             return known.story
         members = [self._published[identity] for identity in live.articles if identity in self._published]
         if not members:
             return None
-        reported = tuple(report.event_id for report in members if report.event_id)
-        known_events = tuple(map(events.get, reported))
-        story = _build_story(live.id, members, [event for event in known_events if event])
-        self._built[live.id] = _BuiltStory(live.articles, reported, known_events, story)
+        story = _build_story(live.id, members, events)
+        self._built[live.id] = _BuiltStory(live.articles, events, story)
         return story
 
     def dump_state(self) -> bytes:

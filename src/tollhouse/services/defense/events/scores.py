@@ -7,21 +7,29 @@ from tollhouse.services.defense.events.event import Event, EventRecord, Metrics,
 _REACH, _HARM, _RELEVANCE = 0.45, 0.35, 0.20
 # More publishers than this add nothing.
 _SATURATED_AT = 50
+# Significance of a report about the past is multiplied by this.
+RETROSPECTIVE = 0.5
 
 
-def significance(goldstein: float, fatalities: int, relevance: float, publishers: int) -> float:
-    """Significance, 0..1, from publishers, harm and relevance to defense."""
+def significance(record: EventRecord) -> float:
+    """Significance, 0..1, from publishers, harm and relevance."""
+    weighed = weigh(record.goldstein, record.fatalities, record.relevance, record.source_count)
+    return round(weighed * RETROSPECTIVE, 4) if record.is_retrospective else weighed
+
+
+def weigh(goldstein: float, fatalities: int, relevance: float, publishers: int) -> float:
+    """The significance of a report that is not about the past, 0..1."""
     weighed = _REACH * _reach(publishers) + _HARM * _harm(goldstein, fatalities) + _RELEVANCE * relevance
     return round(min(1.0, weighed), 4)
 
 
-def severity_tier(record: EventRecord, publishers: int) -> SeverityTier:
+def severity_tier(record: EventRecord) -> SeverityTier:
     """The first tier whose rule matches; at most medium if the category's confidence is below 0.5."""
-    return _tier(record, publishers)[0]
+    return _tier(record)[0]
 
 
-def to_event(record: EventRecord, publishers: int, story_id: str | None) -> Event:
-    """The event as served. `publishers` counts the distinct source families of its story."""
+def to_event(record: EventRecord) -> Event:
+    """The event as served."""
     return Event(
         id=record.id,
         title=record.title,
@@ -30,31 +38,28 @@ def to_event(record: EventRecord, publishers: int, story_id: str | None) -> Even
         subcategory=record.subcategory,
         geo=record.geo,
         fatalities=record.fatalities,
-        metrics=Metrics(
-            significance(record.goldstein, record.fatalities, record.relevance, publishers),
-            severity_tier(record, publishers),
-            round(record.confidence, 4),
-        ),
-        source_urls=[record.url],
-        source_count=publishers,
-        story_id=story_id,
+        metrics=Metrics(significance(record), severity_tier(record), round(record.confidence, 4)),
+        source_urls=record.source_urls,
+        source_count=record.source_count,
+        story_id=record.story_id,
         fatalities_basis=record.fatalities_basis,
         title_basis=record.title_basis,
     )
 
 
-def reasons(record: EventRecord, publishers: int) -> dict[str, str]:
+def reasons(record: EventRecord) -> dict[str, str]:
     """The record's reasons and those of its scores, with every number."""
-    reach, harm = _reach(publishers), _harm(record.goldstein, record.fatalities)
-    score = significance(record.goldstein, record.fatalities, record.relevance, publishers)
-    tier, why = _tier(record, publishers)
+    reach, harm = _reach(record.source_count), _harm(record.goldstein, record.fatalities)
+    tier, why = _tier(record)
+    total = (
+        f"{_REACH} x {reach:.4f} (publishers {record.source_count}) + {_HARM} x {harm:.4f} (Goldstein value "
+        f"{record.goldstein:g}, deaths {record.fatalities}) + {_RELEVANCE:.2f} x {record.relevance:.4f} (relevance)"
+    )
+    if record.is_retrospective:
+        total = f"{RETROSPECTIVE} (it reports the past) x ({total})"
     return {
         **record.reasons,
-        "significance": (
-            f"{_REACH} x {reach:.4f} (publishers {publishers}) + {_HARM} x {harm:.4f} (Goldstein value "
-            f"{record.goldstein:g}, deaths {record.fatalities}) + {_RELEVANCE:.2f} x {record.relevance:.4f} "
-            f"(defense relevance) = {score:.4f}"
-        ),
+        "significance": f"{total} = {significance(record):.4f}",
         "severity_tier": f"{tier}: {why}",
     }
 
@@ -67,8 +72,8 @@ def _harm(goldstein: float, fatalities: int) -> float:
     return max(-goldstein / 10, log10(1 + fatalities) / 2)
 
 
-def _tier(record: EventRecord, publishers: int) -> tuple[SeverityTier, str]:
-    deaths, is_battle = record.fatalities, record.category == "Battles"
+def _tier(record: EventRecord) -> tuple[SeverityTier, str]:
+    deaths, publishers, is_battle = record.fatalities, record.source_count, record.category == "Battles"
     reported = f"reported by {publishers} publishers"
     rules: tuple[tuple[bool, SeverityTier, str], ...] = (
         (deaths >= 25, "critical", f"{deaths} deaths, 25 or more"),
@@ -78,8 +83,10 @@ def _tier(record: EventRecord, publishers: int) -> tuple[SeverityTier, str]:
         (is_battle and publishers >= 2, "medium", f"a battle {reported}"),
         (record.category == "Protests" and record.is_violent, "medium", "a violent protest"),
     )
-    no_rule: tuple[SeverityTier, str] = ("low", "no rule of a higher tier matches")
+    no_rule: tuple[SeverityTier, str] = ("low", f"{deaths} deaths, {reported}: no rule of a higher tier matches")
     tier, why = next(((tier, why) for holds, tier, why in rules if holds), no_rule)
+    if record.is_retrospective and tier in {"critical", "high"}:
+        return "medium", f"would be {tier} ({why}), but it reports the past"
     if record.confidence < 0.5 and tier in {"critical", "high"}:
         return "medium", f"would be {tier} ({why}), but confidence {record.confidence:.2f} is below 0.5"
     return tier, why

@@ -1,0 +1,374 @@
+"""The background task that publishes events, stories and entities together whenever reports or articles change."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tollhouse import clock
+from tollhouse.errors import Problem
+from tollhouse.logs import logger
+from tollhouse.services.defense import store as events_store
+from tollhouse.services.defense.events import event_set, report
+from tollhouse.services.defense.events.event import StoredEvent
+from tollhouse.services.defense.events.event_set import EventChanges, EventSet, in_time_order
+from tollhouse.services.defense.events.history import with_fatalities
+from tollhouse.services.defense.events.report import Report, read_reports
+from tollhouse.services.defense.ingest.batches import (
+    SourceMode,
+    compact,
+    read_stored_pages,
+    report_row,
+    slot_before,
+    slot_time,
+)
+from tollhouse.services.defense.news import store
+from tollhouse.services.defense.news.entity import Entity
+from tollhouse.services.defense.news.reported_article import page_of_report
+from tollhouse.services.defense.news.story_builder import PUBLISHED_HOURS, EventLinks, NewsSnapshot, StoryBuilder
+from tollhouse.services.defense.news.window import PublisherWindow, WindowChanges
+from tollhouse.services.defense.store import EVENTS_FEED, NEWS_FEED, REPORTS_FEED, revision, set_revision
+from tollhouse.services.defense.stories.story import Story
+from tollhouse.storage.database import Database, Transaction
+
+log = logger("news")
+
+CHECK_EVERY_SECONDS = 1.0
+# Limits memory: a day's packed stories are as large as the unpacked ones.
+ROWS_PER_WRITE = 1_000
+# Stored history is resolved in steps of this length.
+STEP = timedelta(hours=6)
+
+Published = TypeVar("Published", Story, Entity)
+
+
+class _SavedState(Struct):
+    """The state for the next process. `version` is that of the reports."""
+
+    version: int
+    stories: bytes
+    events: bytes
+
+
+class _ModeState(Struct):
+    """State of one source mode in this process: window, events, story builder, and what it last published.
+
+    `published_events` have their stories and entities; `published` are stories and entities by kind and id.
+    """
+
+    window: PublisherWindow
+    events: EventSet
+    builder: StoryBuilder
+    published_events: dict[str, StoredEvent]
+    as_of: datetime | None = None
+    published: dict[store.Kind, Mapping[str, Story | Entity]] = {}
+
+
+class _Update(Struct, frozen=True):
+    """Input of an update up to `as_of`. `seen` is the total revision of all inputs, `reports_at` the reports' own."""
+
+    state: _ModeState
+    as_of: datetime
+    changes: WindowChanges
+    seen: int
+    reports_at: int
+
+
+class _Built(Struct, frozen=True):
+    """What an update publishes: changed and ended events, the snapshot, and the reports that the publisher read."""
+
+    reports: list[Report]
+    events: dict[str, StoredEvent]
+    ended: EventChanges
+    snapshot: NewsSnapshot
+
+
+class _Writer(Struct, frozen=True):
+    """Writes what a source mode publishes after a time, at one revision of one transaction."""
+
+    connection: Transaction
+    pool: SourceMode
+    after: str
+    number: int
+
+    async def write(
+        self, kind: store.Kind, before: Mapping[str, Story | Entity] | None, published: Sequence[Published]
+    ) -> None:
+        """Upsert changed items; delete items that are no longer published, unless they only expired.
+
+        `before` is None if this process does not know what was published.
+        """
+        source = store.PUBLISHED[kind]
+        now = {item.id for item in published}
+        if before is None:
+            listed = await events_store.ids_after(self.connection, source, self.pool, self.after)
+        else:
+            listed = {identity for identity in before.keys() - now if compact(before[identity].last_seen) > self.after}
+        await events_store.remove_at(self.connection, source, self.pool, sorted(listed - now), self.number)
+        changed = [item for item in published if before is None or before.get(item.id) != item]
+        for start in range(0, len(changed), ROWS_PER_WRITE):
+            rows: list[dict[str, object]] = [
+                {"pool": self.pool, "id": it.id, "last_seen": compact(it.last_seen), "body": msgspec.json.encode(it)}
+                for it in changed[start : start + ROWS_PER_WRITE]
+            ]
+            await events_store.write_at(self.connection, source.table, rows, self.number)
+
+
+class Publisher:
+    """Publishes events, stories and entities. Only the process that runs background tasks has one."""
+
+    def __init__(self, database: Database, retention_days: int) -> None:
+        self._database = database
+        self._retention = timedelta(days=retention_days)
+        self._states: dict[SourceMode, _ModeState] = {}
+        self._published_at = 0
+        self._unsaved: set[SourceMode] = set()
+
+    async def run(self) -> None:
+        """Publish whenever reports, articles or fatalities change, until cancelled."""
+        while True:
+            try:
+                for pool in ("provider", "local"):
+                    await self.update(pool)
+                await self.save_state()
+            except Problem as problem:
+                log.warning("publishing failed", detail=problem.detail)
+            await asyncio.sleep(CHECK_EVERY_SECONDS)
+
+    async def publish_stored(self, folder: Path) -> None:
+        """Publish what is stored but unpublished at startup, one process at a time."""
+        async with self._database.turn("first-edition", folder):
+            for pool in ("provider", "local"):
+                await read_stored_pages(self._database, pool)
+                await self.update(pool)
+            await self.save_state()
+
+    def builder(self, pool: SourceMode) -> StoryBuilder | None:
+        """The story builder of a source mode, None before its first update."""
+        state = self._states.get(pool)
+        return state.builder if state else None
+
+    async def update(self, pool: SourceMode) -> None:
+        """Publish a source mode again if its inputs changed."""
+        try:
+            await self._update(pool)
+        except BaseException:
+            # The state may differ from what is stored: start again from the saved state.
+            self._states.pop(pool, None)
+            raise
+
+    async def _update(self, pool: SourceMode) -> None:
+        async with self._database.reading() as connection:
+            seen = sum(await events_store.input_revisions(connection))
+            if await revision(connection, _marker(pool)) == seen:
+                return
+            newest = await events_store.newest_slot(connection, pool)
+        if newest is not None:
+            await self._resolve_history(pool, newest.slot)
+        async with self._database.reading() as connection:
+            seen = sum(await events_store.input_revisions(connection))
+            update = await self._read_changes(connection, pool, seen)
+        if update is None:
+            async with self._database.writing() as connection:
+                await set_revision(connection, _marker(pool), seen)
+            return
+        built = await asyncio.to_thread(_build, update)
+        await self._publish(pool, update, built)
+        stories, entities = len(built.snapshot.stories), len(built.snapshot.entities)
+        log.info("published", pool=pool, events=len(update.state.events.events), stories=stories, entities=entities)
+        self._unsaved.add(pool)
+
+    async def save_state(self) -> None:
+        """Save the state for the next process, after publishing, so that readers do not wait for it."""
+        for pool in list(self._unsaved):
+            if state := self._states.get(pool):
+                packed = await asyncio.to_thread(_dump_state, state)
+                async with self._database.writing() as connection:
+                    await store.write_memory(connection, pool, packed)
+            self._unsaved.discard(pool)
+
+    async def _resolve_history(self, pool: SourceMode, newest: str) -> None:
+        """Resolve all stored reports again, in order of time, if some that changed are older than the window."""
+        after = slot_before(newest, event_set.WINDOW)
+        async with self._database.reading() as connection:
+            resolved_at = await revision(connection, _resolved(pool))
+            oldest = await events_store.oldest_change(connection, events_store.REPORTS, pool, resolved_at)
+            number = await revision(connection, REPORTS_FEED)
+        if oldest is None or oldest > after:
+            return
+        self._states.pop(pool, None)
+        events, built, end = EventSet(), set[str](), ""
+        while True:
+            async with self._database.reading() as connection:
+                first = await events_store.first_after(connection, events_store.REPORTS, pool, end)
+                if first is None:
+                    break
+                begin, end = end, slot_before(first, -STEP)
+                rows = events_store.rows_between(connection, events_store.REPORTS, pool, begin, end)
+                packed = [body async for some in rows for *_, body in some]
+            changes = await asyncio.to_thread(_resolve, events, packed, slot_before(first, event_set.WINDOW))
+            written = {event_id: events.events[event_id] for event_id in changes.changed}
+            async with self._database.writing() as connection:
+                await _write_events(connection, pool, written, changes, end)
+            built = (built | changes.changed) - changes.removed
+        async with self._database.writing() as connection:
+            at = await events_store.bump_revision(connection, EVENTS_FEED)
+            stored = await events_store.ids_after(connection, events_store.EVENTS, pool, "")
+            await events_store.remove_at(connection, events_store.EVENTS, pool, sorted(stored - built), at)
+            saved = _saved_state(await store.memory(connection, pool))
+            state = _SavedState(report.VERSION, saved.stories if saved else b"", events.dump_state())
+            await store.write_memory(connection, pool, msgspec.msgpack.encode(state))
+            await set_revision(connection, _resolved(pool), number)
+        log.info("history resolved", pool=pool, events=len(built))
+
+    async def _read_changes(self, connection: Transaction, pool: SourceMode, seen: int) -> _Update | None:
+        """The changes of a source mode since its last update, None without changes."""
+        newest = await events_store.newest_slot(connection, pool)
+        if newest is None:
+            return None
+        as_of = slot_time(newest.slot)
+        assert as_of is not None, "slots name a time"
+        state = await self._load_state(connection, pool, as_of)
+        changes = await state.window.sync(connection, pool, as_of)
+        if not changes.has_changes and as_of == state.as_of:
+            return None
+        return _Update(state, as_of, changes, seen, await revision(connection, REPORTS_FEED))
+
+    async def _load_state(self, connection: Transaction, pool: SourceMode, as_of: datetime) -> _ModeState:
+        """The state of a source mode; a new one if another process published, or if the stored data became older."""
+        if await revision(connection, NEWS_FEED) != self._published_at:
+            self._states.clear()
+            self._published_at = await revision(connection, NEWS_FEED)
+        state = self._states.get(pool)
+        if state is None or (state.as_of and as_of < state.as_of):
+            saved = _saved_state(await store.memory(connection, pool))
+            events = EventSet(saved.events if saved else None)
+            after = compact(as_of - event_set.WINDOW)
+            rows = events_store.rows_after(connection, events_store.EVENTS, pool, after)
+            stored = [msgspec.json.decode(body, type=StoredEvent) async for some in rows for *_, body in some]
+            ids = [one.id for event in stored for one in event.reports]
+            bodies = await events_store.bodies_by_id(connection, events_store.REPORTS, pool, ids)
+            reports = {report_id: msgspec.json.decode(body, type=Report) for report_id, body in bodies.items()}
+            events.restore(stored if saved else (), reports)
+            builder = StoryBuilder(saved.stories if saved else None)
+            state = _ModeState(PublisherWindow(), events, builder, {event.id: event for event in stored})
+            self._states[pool] = state
+        return state
+
+    async def _publish(self, pool: SourceMode, update: _Update, built: _Built) -> None:
+        state, as_of, snapshot = update.state, update.as_of, built.snapshot
+        async with self._database.writing(lock="ingest") as connection:
+            are_read = await self._write_reports(connection, pool, built.reports, update.reports_at)
+            await _write_events(connection, pool, built.events, built.ended, compact(as_of))
+            await events_store.set_published_until(connection, pool, as_of)
+            number = await events_store.bump_revision(connection, NEWS_FEED)
+            writer = _Writer(connection, pool, compact(as_of - timedelta(hours=PUBLISHED_HOURS)), number)
+            await writer.write("story", state.published.get("story"), snapshot.stories)
+            await writer.write("entity", state.published.get("entity"), snapshot.entities)
+            for kind, pairs in (("merged", snapshot.merged), ("split", snapshot.split)):
+                await store.write_successors(connection, pool, kind, dict(pairs), compact(as_of))
+            old, is_seen = compact(as_of - self._retention), self._retention < events_store.WIDEST_WINDOW
+            await store.delete_news_before(connection, pool, old, number, is_seen=is_seen)
+            # Writing reports is one more revision of the reports, already included here.
+            await set_revision(connection, _marker(pool), update.seen + are_read)
+            await set_revision(connection, _resolved(pool), update.reports_at + are_read)
+        state.published_events = {
+            event_id: event
+            for event_id, event in (state.published_events | built.events).items()
+            if event_id in state.events.events
+        }
+        state.published = {
+            "story": {story.id: story for story in snapshot.stories},
+            "entity": {entity.id: entity for entity in snapshot.entities},
+        }
+        state.as_of = as_of
+        self._published_at = number if number == self._published_at + 1 else self._published_at
+
+    async def _write_reports(
+        self, connection: Transaction, pool: SourceMode, reports: Sequence[Report], reports_at: int
+    ) -> bool:
+        """Write the reports that the publisher read, except those that were ingested again meanwhile."""
+        if not reports:
+            return False
+        later = events_store.rows_changed_since(connection, events_store.REPORTS, pool, reports_at)
+        ingested = {report_id async for rows in later for report_id, *_ in rows}
+        number = await events_store.bump_revision(connection, REPORTS_FEED)
+        rows = [report_row(pool, report) for report in reports if report.id not in ingested]
+        await events_store.write_at(connection, events_store.event_report, rows, number)
+        return True
+
+
+def _marker(pool: SourceMode) -> str:
+    return f"news:{pool}"
+
+
+def _resolved(pool: SourceMode) -> str:
+    return f"resolved:{pool}"
+
+
+def _saved_state(packed: bytes | None) -> _SavedState | None:
+    saved = msgspec.msgpack.decode(packed, type=_SavedState) if packed else None
+    return saved if saved and saved.version == report.VERSION else None
+
+
+def _dump_state(state: _ModeState) -> bytes:
+    return msgspec.msgpack.encode(_SavedState(report.VERSION, state.builder.dump_state(), state.events.dump_state()))
+
+
+async def _write_events(
+    connection: Transaction, pool: SourceMode, events: Mapping[str, StoredEvent], ended: EventChanges, as_of: str
+) -> None:
+    """Write changed events, delete those that ended, and record the successors of merged ids, at a new revision."""
+    number = await events_store.bump_revision(connection, EVENTS_FEED)
+    rows: list[dict[str, object]] = [
+        {
+            "pool": pool,
+            "id": event_id,
+            "last_slot": min(compact(event.last_reported_at), as_of),
+            "record": msgspec.json.encode(event),
+        }
+        for event_id, event in events.items()
+    ]
+    for start in range(0, len(rows), ROWS_PER_WRITE):
+        await events_store.write_at(connection, events_store.event, rows[start : start + ROWS_PER_WRITE], number)
+    await events_store.remove_at(connection, events_store.EVENTS, pool, sorted(ended.removed), number)
+    await store.write_successors(connection, pool, "merged", ended.merged, as_of)
+    await store.write_successors(connection, pool, "split", ended.split, as_of)
+
+
+def _resolve(events: EventSet, packed: Iterable[bytes], before: str) -> EventChanges:
+    decoder, moment = msgspec.json.Decoder(Report), slot_time(before)
+    assert moment is not None, "slots name a time"
+    return events.update(in_time_order(map(decoder.decode, packed)), moment)
+
+
+def _build(update: _Update) -> _Built:
+    """Resolve the changes, add their pages to the stories, and link the events to their stories."""
+    started = clock.seconds()
+    state, changes, as_of = update.state, update.changes, update.as_of
+    read = [one for one in read_reports(changes.pages) if isinstance(one, Report)]
+    again = {one.id for one in read}
+    reports = [*(one for one in changes.reports if one.id not in again), *read]
+    ended = state.events.update(in_time_order(reports), as_of - event_set.WINDOW)
+    state.builder.add([*changes.articles, *map(page_of_report, reports)])
+    state.builder.expire(as_of)
+    events, fatalities = state.events.events, state.window.fatalities
+    counted = {event_id: with_fatalities(event, fatalities) for event_id, event in events.items()}
+    snapshot = state.builder.snapshot(as_of, counted, state.events.articles())
+    linked = {event_id: _linked(event, snapshot.links[event_id], state) for event_id, event in events.items()}
+    published = {event_id: it for event_id, it in linked.items() if state.published_events.get(event_id) != it}
+    log.debug("built", reports=len(reports), events=len(published), seconds=round(clock.seconds() - started, 3))
+    return _Built(read, published, ended, snapshot)
+
+
+def _linked(event: StoredEvent, links: EventLinks, state: _ModeState) -> StoredEvent:
+    """The event with its story and entities; those it had before if its articles are in no story any more."""
+    before = state.published_events.get(event.id)
+    if links.story_id is None and before:
+        return replace(event, story_id=before.story_id, entities=before.entities)
+    return replace(event, story_id=links.story_id, entities=links.entities)

@@ -1,0 +1,29 @@
+"""Reports of pages, from which events are resolved; events of one page each are deleted and built again."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0016"
+down_revision = "0015"
+# Earlier versions cannot read the new events, and write one for each page.
+is_breaking = True
+
+
+def upgrade() -> None:
+    """Make the table of reports; the server that starts next reads them from the kept rows and builds the events."""
+    op.create_table(
+        "event_report",
+        sa.Column("pool", sa.String(10), primary_key=True),
+        sa.Column("id", sa.String(32), primary_key=True),
+        sa.Column("last_slot", sa.String(14), nullable=False),
+        sa.Column("body", sa.LargeBinary, nullable=False),
+        sa.Column("revision", sa.Integer, nullable=False, server_default="0"),
+    )
+    op.create_index("event_report_by_slot", "event_report", ["pool", "last_slot"])
+    op.create_index("event_report_by_revision", "event_report", ["pool", "revision"])
+    # The state of the story builder has another format, and links of events to stories are in the events.
+    op.execute("DELETE FROM event")
+    op.execute("DELETE FROM newsroom")
+    op.drop_table("event_story")
+    # Readers that hold events know from this revision that they are gone.
+    op.execute("UPDATE feed_revision SET revision = revision + 1 WHERE feed = 'events'")
