@@ -115,6 +115,15 @@ def test_capital_of_a_nationality_is_in_its_country() -> None:
     assert country("Bomb goes off in Afghan capital") == "AF"
 
 
+def test_famous_persons_name_is_no_town_to_serve() -> None:
+    served = place("Taylor Swift announces tour", url="https://www.nbcdfw.com/entertainment/taylor-swift")
+    assert served.name == "United States"
+
+
+def test_single_weak_name_is_not_served_with_certainty() -> None:
+    assert place("Chinese students win prize").confidence < 0.9
+
+
 def test_embassy_is_not_in_the_country_it_represents() -> None:
     assert country("Protesters gather at Chinese embassy in London") == "GB"
 

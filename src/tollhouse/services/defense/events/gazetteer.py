@@ -125,7 +125,7 @@ def index() -> Index:
         for name in (country.name, *country.aliases):
             # "CAR" is seldom a country.
             if not (name.isupper() and len(name) <= SHORT) or name in _INITIALS:
-                result.add(name_key(name).removeprefix("the "), Name(country.alpha2, "country"))
+                result.add(name_key(name), Name(country.alpha2, "country"))
     countries = frozenset(result.senses)
     names = [(key, Name(code, "people")) for key, code in data.peoples.items()]
     names += [(key, Name(code, "government")) for key, code in data.governments.items()]

@@ -64,8 +64,12 @@ _OF_ROWS: tuple[Kind, ...] = ("action", "actor")
 _LOCATING = frozenset({"where", "target"})
 # Share of a country in a mention from which the title counts as naming or locating.
 _NAMED, _LOCATED = 0.3, 0.6
+# The same for a town or region to be served.
+_NAMED_PLACE = 0.45
 # Confidence from the winner's probability, a logistic function fitted to labelled reports.
-_SLOPE, _OFFSET = 0.75, 0.1
+_SLOPE, _OFFSET = 0.65, 0.7
+# The weight of all countries that no evidence names.
+_ELSEWHERE = 1.0
 # Countries less probable than this are left out of shares.
 _LEAST_SHARE = 0.02
 
@@ -162,7 +166,8 @@ def country_shares(reports: Sequence[PlaceEvidence]) -> dict[str, float]:
         return {}
     best = max(scores.values())
     powers = {code: exp(score - best) for code, score in scores.items()}
-    total = sum(powers.values())
+    # Countries without evidence, together.
+    total = sum(powers.values()) + _ELSEWHERE * exp(-best)
     shares = {code: power / total for code, power in powers.items()}
     ordered = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
     return {code: floor(share * 1000) / 1000 for code, share in ordered if share >= _LEAST_SHARE}
@@ -277,9 +282,10 @@ def _weighed(points: dict[Point, int], title: str) -> Iterable[Point]:
 
 def _named_points(mention: Mention) -> Iterable[Point]:
     place = mention.place
-    if place is None or mention.role in {"aside", "people"}:
+    share = mention.countries.get(place.country, 0.0) if place else 0.0
+    if place is None or share < _NAMED_PLACE or mention.role in {"aside", "people"}:
         return
-    weight = _WEIGHTS[mention.role][1] * mention.countries.get(place.country, 0.0)
+    weight = _WEIGHTS[mention.role][1] * share
     if isinstance(place, Region):
         yield Point(
             place.country, place.name, place.name, place.latitude, place.longitude, "region", "gazetteer", weight, 0

@@ -127,6 +127,7 @@ _INSTITUTIONS = _words(
     """
     government president presidents prime pm premier minister ministers ministry parliament court courts police
     election elections voters opposition lawmakers senate king queen authorities officials judge prosecutors
+    mayor governor senator lawmaker mp mps cabinet
     """
 )
 _INITIALISMS = _words("us uk uae usa drc dprk prc ksa idf gop fbi cia bjp tplf farc amlo")
