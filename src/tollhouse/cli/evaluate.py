@@ -31,6 +31,12 @@ def events(gold: Path, *exports: Path) -> None:
 
 
 @evaluate.command
+def relevance(gold: Path, *exports: Path) -> None:
+    """Print precision and recall of "this report is served by default" for labelled URLs."""
+    print_json(evaluate_conflict.evaluate_relevance(gold, list(exports), print_progress))
+
+
+@evaluate.command
 def stories(file: Path) -> None:
     """Print B-cubed F1, precision and recall of the clustering, and articles per second."""
     print_json(evaluate_stories.evaluate(file, print_progress))

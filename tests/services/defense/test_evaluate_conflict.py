@@ -1,4 +1,4 @@
-"""`evaluate conflict` on an excerpt of real exports: honest about what the model knows, and about bad input."""
+"""`evaluate conflict` and `evaluate relevance` on an excerpt of real exports, and on bad input."""
 
 import json
 import zipfile
@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tollhouse.services.defense import evaluate_conflict
-from tollhouse.services.defense.evaluate_conflict import evaluate
-from tollhouse.services.defense.ingest.conflict_model import THRESHOLD
+from tollhouse.services.defense.evaluate_conflict import evaluate, evaluate_relevance
+from tollhouse.services.defense.events.classifier import model
 
 # Rows of seven URLs from exports of The GDELT Project (https://www.gdeltproject.org), 2019 and 2020.
 EXCERPT = Path(__file__).parents[2] / "data" / "gdelt_conflict_excerpt.export.CSV"
@@ -50,7 +49,7 @@ def test_right_answers_score_one(real, said) -> None:
     assert (answer["precision"], answer["recall"], answer["f1"], answer["n"]) == (1, 1, 1, 3)
     assert answer["brier"] is not None
     assert 0 < answer["brier"] < 0.1
-    assert answer["threshold"] == THRESHOLD
+    assert answer["threshold"] == model().thresholds["Battles"]
     assert answer["positives"] == 1
 
 
@@ -60,23 +59,6 @@ def test_wrong_labels_lower_every_score(tmp_path, said) -> None:
     assert (answer["precision"], answer["recall"], answer["f1"]) == (0, 0, 0)
     assert answer["brier"] is not None
     assert answer["brier"] > 0.3
-
-
-def test_a_url_the_model_was_trained_on_is_judged_without_its_fold(real, said, monkeypatch) -> None:
-    monkeypatch.setattr(evaluate_conflict, "battle_probability", lambda _url, _rows: pytest.fail("it knows this URL"))
-    assert evaluate(real, [EXCERPT], said.append)["cross_validated"] == 3
-
-
-def test_a_url_the_model_never_saw_is_judged_by_the_served_model(tmp_path, said, monkeypatch) -> None:
-    new = "https://news.example/two-soldiers-killed-in-rebel-attack"
-    export = tmp_path / "new.export.CSV"
-    export.write_text(EXCERPT.read_text(encoding="utf-8").replace(SYRIA, new), encoding="utf-8")
-    asked = []
-    monkeypatch.setattr(evaluate_conflict, "battle_probability", lambda url, _rows: asked.append(url) or 0.9)
-    answer = evaluate(written(tmp_path, label(new, "armed_conflict")), [export], said.append)
-    assert asked == [new]
-    assert answer["brier"] == 0.01
-    assert answer["cross_validated"] == 0
 
 
 def test_a_zipped_export_answers_the_same(real, said, tmp_path) -> None:
@@ -110,13 +92,11 @@ def test_labels_of_urls_in_no_export_are_counted_apart(tmp_path, said) -> None:
     assert (answer["n"], answer["not_found"], answer["recall"]) == (1, 1, 1)
 
 
-def test_a_url_without_fighting_rows_is_no_battle(tmp_path, said) -> None:
-    calm = "https://news.example/calm"
-    export = tmp_path / "calm.export.CSV"
-    lines = [line for line in EXCERPT.read_text(encoding="utf-8").splitlines() if line.split("\t")[28] == "02"]
-    export.write_text("\n".join(lines).replace(CHURCH, calm), encoding="utf-8")
-    answer = evaluate(written(tmp_path, label(calm, "protest")), [export], said.append)
-    assert (answer["n"], answer["brier"]) == (1, 0)
+def test_crime_counts_as_no_battle(tmp_path, said) -> None:
+    answer = evaluate(written(tmp_path, label(CHURCH, "crime_accident_or_unrelated")), [EXCERPT], said.append)
+    assert (answer["n"], answer["precision"]) == (1, None)
+    assert answer["brier"] is not None
+    assert answer["brier"] < 0.1
 
 
 def test_nothing_to_judge_gives_no_scores(tmp_path, said) -> None:
@@ -129,3 +109,34 @@ def test_an_unreadable_export_is_named(real, said, tmp_path) -> None:
     broken.write_bytes(b"PK\x03\x04 but no archive")
     with pytest.raises(ValueError, match=r"broken\.export"):
         evaluate(real, [broken], said.append)
+
+
+def judged(url: str, *, relevant: bool, title: str = "") -> dict[str, object]:
+    return {"url": url, "relevant": relevant, **({"title": title} if title else {})}
+
+
+def test_relevance_is_measured_at_the_threshold_that_serves(tmp_path, said) -> None:
+    gold = written(tmp_path, judged(SYRIA, relevant=True), judged(CHURCH, relevant=False), judged(CRASH, relevant=True))
+    answer = evaluate_relevance(gold, [EXCERPT], said.append)
+    assert (answer["precision"], answer["recall"], answer["n"], answer["served"]) == (1, 0.5, 3, 1)
+
+
+def test_title_in_the_label_needs_no_export(tmp_path, said) -> None:
+    page = "https://n.example/1"
+    gold = written(
+        tmp_path,
+        judged(page, relevant=True, title="Parliament votes on the defence budget"),
+        judged("https://n.example/2", relevant=True),
+        "{broken",
+    )
+    answer = evaluate_relevance(gold, [], said.append)
+    assert (answer["precision"], answer["recall"], answer["n"]) == (1, 1, 1)
+    assert (answer["not_found"], answer["malformed"]) == (1, 1)
+
+
+def test_url_without_words_is_not_served(tmp_path, said) -> None:
+    export = tmp_path / "ids.export.CSV"
+    export.write_text(EXCERPT.read_text(encoding="utf-8").replace(SYRIA, "https://n.example/a/123456"), "utf-8")
+    gold = written(tmp_path, judged("https://n.example/a/123456", relevant=True))
+    answer = evaluate_relevance(gold, [export], said.append)
+    assert (answer["precision"], answer["recall"], answer["served"]) == (None, 0, 0)

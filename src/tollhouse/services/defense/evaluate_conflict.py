@@ -1,25 +1,19 @@
-"""Evaluate the served battle classifier on labelled URLs: `tollhouse evaluate conflict`."""
+"""Evaluate the served classifier on labelled URLs: `tollhouse evaluate conflict` and `tollhouse evaluate relevance`."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.defense.ingest.classification import is_violence
-from tollhouse.services.defense.ingest.conflict_model import (
-    MODEL,
-    THRESHOLD,
-    battle_probability,
-    features,
-    probability,
-    url_key,
-)
+from tollhouse.services.defense.events.classifier import ClassifierInput, classify_reports, model
 from tollhouse.services.defense.ingest.export_parser import BadRow, Row, parse_export, unpack_export
+from tollhouse.services.defense.ingest.url_title import title_from_url
 
 # Unpacked bytes; a 15-minute export holds about one million.
 LARGEST_EXPORT = 50_000_000
+Label = TypeVar("Label", "Labelled", "LabelledRelevance")
 BATTLES = frozenset({"armed_conflict", "political_violence"})
 
 
@@ -42,41 +36,77 @@ class Labelled(Struct, frozen=True):
         return self.label in BATTLES
 
 
+class LabelledRelevance(Struct, frozen=True):
+    """A labelled URL. `title` is the page's title if the label gives one, else the URL's words are the title."""
+
+    url: str
+    relevant: bool
+    title: str = ""
+
+
 def evaluate(
     labels_path: Path, export_paths: Sequence[Path], progress: Callable[[str], None]
 ) -> dict[str, float | int | None]:
     """Precision, recall, F1 and Brier score of "this URL is a battle", over the `n` labelled URLs in the exports.
 
-    A score is None where it would divide by zero. `cross_validated` of the `n` URLs were trained on; they are scored
-    by weights trained without their fold. `not_found` labels are in no export.
+    A URL counts as a battle at the threshold that serves. A score is None where it would divide by zero. `not_found`
+    labels are in no export.
     """
-    labels, bad = read_labels(labels_path.read_bytes().splitlines())
-    for fault in bad:
-        progress(f"{labels_path.name}, line {fault.line}: skipped, {fault.reason}")
+    labels, bad = read_labels(labels_path.read_bytes().splitlines(), Labelled)
+    _report_faults(labels_path, bad, progress)
     rows = rows_by_url(export_paths)
     known = [label for label in labels if label.url in rows]
     progress(f"{len(known)} of {len(labels)} labelled URLs are in the {len(export_paths)} export files")
-    probabilities = [_predict(label.url, rows[label.url]) for label in known]
+    answers = classify_reports([_report(label.url, "", rows[label.url]) for label in known])
+    threshold = model().thresholds["Battles"]
     return {
-        **scores(probabilities, [label.is_battle for label in known], THRESHOLD),
+        **scores(
+            [answer.probabilities["Battles"] for answer in answers], [label.is_battle for label in known], threshold
+        ),
         "n": len(known),
-        "threshold": THRESHOLD,
+        "threshold": threshold,
         "positives": sum(label.is_battle for label in known),
-        "cross_validated": sum(url_key(label.url) in MODEL.fold_of for label in known),
         "not_found": len(labels) - len(known),
         "malformed": len(bad),
     }
 
 
-def read_labels(lines: Iterable[bytes]) -> tuple[list[Labelled], list[BadRow]]:
+def evaluate_relevance(
+    labels_path: Path, export_paths: Sequence[Path], progress: Callable[[str], None]
+) -> dict[str, float | int | None]:
+    """Precision and recall of "this report is served by default", over the `n` labelled reports.
+
+    A report is a URL with rows in the exports, or with a title in its label. `not_found` labels have neither.
+    """
+    labels, bad = read_labels(labels_path.read_bytes().splitlines(), LabelledRelevance)
+    _report_faults(labels_path, bad, progress)
+    rows = rows_by_url(export_paths)
+    known = [label for label in labels if label.title or label.url in rows]
+    progress(f"{len(known)} of {len(labels)} labels have a title or rows in the {len(export_paths)} export files")
+    answers = classify_reports([_report(label.url, label.title, rows.get(label.url, [])) for label in known])
+    threshold = model().thresholds["relevance"]
+    measured = scores([answer.relevance for answer in answers], [label.relevant for label in known], threshold)
+    return {
+        "precision": measured["precision"],
+        "recall": measured["recall"],
+        "brier": measured["brier"],
+        "n": len(known),
+        "threshold": threshold,
+        "served": sum(answer.is_relevant for answer in answers),
+        "not_found": len(labels) - len(known),
+        "malformed": len(bad),
+    }
+
+
+def read_labels(lines: Iterable[bytes], kind: type[Label]) -> tuple[list[Label], list[BadRow]]:
     """The labels of a JSON Lines file and its malformed lines. The last line of a URL wins."""
-    labels: dict[str, Labelled] = {}
+    labels: dict[str, Label] = {}
     bad: list[BadRow] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            labelled = msgspec.json.decode(line, type=Labelled)
+            labelled = msgspec.json.decode(line, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
             bad.append(BadRow(number, str(fault)))
         else:
@@ -114,11 +144,12 @@ def _ratio(part: float, whole: int) -> float | None:
     return round(part / whole, 4) if whole else None
 
 
-def _predict(url: str, rows: Sequence[Row]) -> float:
-    # Ingestion runs the classifier only on URLs with violent codes.
-    if not any(is_violence(row.code) for row in rows):
-        return 0.0
-    fold = MODEL.fold_of.get(url_key(url))
-    if fold is None:
-        return battle_probability(url, rows)
-    return probability(MODEL.folds[fold], features(url, rows))
+def _report(url: str, title: str, rows: Sequence[Row]) -> ClassifierInput:
+    """The report as ingestion makes it. A URL without words has a composed title."""
+    known = title or title_from_url(url, {row.geo_name for row in rows})
+    return ClassifierInput(known or "", url, rows, has_headline=bool(known))
+
+
+def _report_faults(path: Path, bad: Sequence[BadRow], progress: Callable[[str], None]) -> None:
+    for fault in bad:
+        progress(f"{path.name}, line {fault.line}: skipped, {fault.reason}")

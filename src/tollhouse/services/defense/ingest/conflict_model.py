@@ -11,7 +11,6 @@ from importlib.resources import files
 from math import exp, log
 from operator import mul
 from string import ascii_lowercase
-from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -112,11 +111,6 @@ def probability(weights: Weights, values: Sequence[float]) -> float:
     score = weights.bias + sum(map(mul, weights.values, values))
     # Beyond 700 exp overflows, and the result is 0 or 1 long before.
     return 1 / (1 + exp(-max(-700.0, min(700.0, score))))
-
-
-def url_key(url: str) -> str:
-    """Eight hexadecimal digits that identify a URL in the model file."""
-    return f"{crc32(url.encode()):08x}"
 
 
 MODEL = read_model(files("tollhouse.services.defense").joinpath("data", "conflict_model.json").read_bytes())

@@ -1,0 +1,265 @@
+"""What a report is about: probabilities of its category, relevance to defense, security and politics, and its time.
+
+A small neural network reads the title's text vector; the codes of the provider's rows then correct it. The weights
+come from tools/train_event_classifier.py; data/event_classifier.md says from which labels.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import cache
+from importlib import resources
+from math import exp, log
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from tollhouse.services.defense.events.event import Category
+from tollhouse.services.defense.events.named_date import read_date
+from tollhouse.services.defense.ingest.classification import cameo_category
+from tollhouse.services.defense.ingest.export_parser import Row
+from tollhouse.services.defense.publishers import find_publisher
+from tollhouse.vectors import text_vectors
+
+# In the order of the model's outputs; its last output is "none of these", which is not relevant.
+CATEGORIES: tuple[Category, ...] = ("Battles", "Protests", "Economic", "Political")
+ROW_FEATURES: tuple[str, ...] = (
+    "has_rows", "protest_codes", "assault_codes", "fight_codes", "mass_violence_codes", "verbal_cooperation",
+    "material_cooperation", "verbal_conflict", "material_conflict", "military_actor", "armed_group_actor",
+    "government_actor", "civil_actor", "crime_or_police_actor", "two_countries", "publishers", "tone",
+)  # fmt: skip
+
+_ARMED_GROUPS = frozenset({"REB", "SEP", "INS", "UAF", "IMG"})
+_GOVERNMENT = frozenset({"GOV", "OPP", "LEG", "JUD", "IGO", "SPY"})
+_CIVIL = frozenset({"CVL", "BUS", "EDU", "HLH", "LAB", "MED", "MNC", "AGR", "ELI"})
+_CRIME_OR_POLICE = frozenset({"COP", "CRM"})
+# One report's evidence is bounded, so that none outweighs three that agree.
+_LARGEST_LOG_ODDS = 4.0
+# Of an event's publishers, those that name an old date are believed from this share on: others often leave it out.
+_PAST_SHARE = 0.2
+
+_SUBJECTS: Mapping[Category, str] = {
+    "Battles": "fighting",
+    "Protests": "protest",
+    "Economic": "trade, sanctions or aid between states",
+    "Political": "politics or security",
+}
+_CODED: Mapping[Category, str] = {
+    "Battles": "violence",
+    "Protests": "protest",
+    "Economic": "economic relations",
+    "Political": "politics",
+}
+
+Vectors = NDArray[np.float32]
+
+
+class ClassifierInput(Struct, frozen=True):
+    """A report: its title, address and provider rows. Without a headline the title is composed and says nothing.
+
+    `reported_on` is the day that "today" means in the title; None takes it from the rows.
+    """
+
+    title: str
+    url: str
+    rows: Sequence[Row]
+    has_headline: bool = True
+    reported_on: date | None = None
+
+
+class Classified(Struct, frozen=True):
+    """What reports of one event say. `probabilities` has every category; what they lack to 1 is "none of these".
+
+    `relevance` is the probability that the subject is defense, security or politics, 0 where no headline is known.
+    `named_day` begins the day, month or year that the title names. `families` are the source families that were read.
+    """
+
+    probabilities: dict[Category, float]
+    relevance: float
+    families: tuple[str, ...]
+    why: str
+    has_headline: bool = False
+    is_retrospective: bool = False
+    named_day: date | None = None
+
+    @property
+    def category(self) -> Category:
+        """A battle or protest from its threshold on, else the likelier of the other two."""
+        thresholds = model().thresholds
+        likely = [name for name in CATEGORIES[:2] if self.probabilities[name] >= thresholds[name]]
+        return max(likely or CATEGORIES[2:], key=self.probabilities.__getitem__)
+
+    @property
+    def confidence(self) -> float:
+        """The probability that `category` is right."""
+        return self.probabilities[self.category]
+
+    @property
+    def is_relevant(self) -> bool:
+        """Whether the event is served by default."""
+        return self.relevance >= model().thresholds["relevance"]
+
+
+class Model(Struct, frozen=True):
+    """Two layers over a text vector, a correction per row feature, and the log odds of a composed title."""
+
+    hidden: Vectors
+    hidden_bias: Vectors
+    output: Vectors
+    output_bias: Vectors
+    rows: Vectors
+    composed: Vectors
+    thresholds: Mapping[str, float]
+
+    def read_titles(self, titles: Sequence[str]) -> Vectors:
+        """Unnormalised log probabilities of CATEGORIES and none, a line per title."""
+        layer = np.maximum(text_vectors().embed(titles) @ self.hidden + self.hidden_bias, 0)
+        answer: Vectors = layer @ self.output + self.output_bias
+        return answer
+
+
+@cache
+def model() -> Model:
+    """The model that comes with the package, read once. Raises ValueError if it was trained for other features."""
+    path = resources.files("tollhouse.services.defense") / "data" / "event_classifier.npz"
+    with resources.as_file(path) as file, np.load(file) as stored:
+        if tuple(stored["row_features"].tolist()) != ROW_FEATURES:
+            raise ValueError("the event classifier was trained for other features: run tools/train_event_classifier.py")
+        names = ("hidden", "hidden_bias", "output", "output_bias", "rows", "composed")
+        thresholds = msgspec.json.decode(stored["thresholds"].tobytes(), type=dict[str, float])
+        return Model(**{name: stored[name].astype(np.float32) for name in names}, thresholds=thresholds)
+
+
+def classify_reports(inputs: Sequence[ClassifierInput]) -> list[Classified]:
+    """Classify reports; faster for many at once. One answer per report, in order."""
+    if not inputs:
+        return []
+    trained = model()
+    from_title = trained.read_titles([report.title for report in inputs])
+    from_title[[not report.has_headline for report in inputs]] = trained.composed
+    from_rows = np.array([row_features(report.rows) for report in inputs], dtype=np.float32) @ trained.rows
+    read, decided = normalised(from_title).tolist(), normalised(from_title + from_rows).tolist()
+    return [_classified(*each) for each in zip(inputs, read, decided, strict=True)]
+
+
+def combine(reports: Sequence[Classified]) -> Classified:
+    """What the reports of one event say together: mean bounded log odds, each source family counted once.
+
+    Reports without a headline count only where there is no other. Raises ValueError without a report.
+    """
+    if not reports:
+        raise ValueError("no report to combine")
+    if len(reports) == 1:
+        return reports[0]
+    read = [report for report in reports if report.has_headline] or list(reports)
+    families = [report.families for report in read]
+
+    def agreed(values: Sequence[float]) -> float:
+        by_family: dict[tuple[str, ...], list[float]] = {}
+        for family, value in zip(families, values, strict=True):
+            by_family.setdefault(family, []).append(_log_odds(value))
+        return _probability(_mean([_mean(group) for group in by_family.values()]))
+
+    probabilities = {name: agreed([report.probabilities[name] for report in read]) for name in CATEGORIES}
+    total = max(1.0, sum(probabilities.values()))
+    past = [report for report in read if report.is_retrospective]
+    is_past = len({report.families for report in past}) >= max(1, _PAST_SHARE * len(set(families)))
+    said = [report.named_day for report in (past if is_past else read) if report.named_day]
+    answer = Classified(
+        {name: value / total for name, value in probabilities.items()},
+        agreed([report.relevance for report in read]) if read[0].has_headline else 0.0,
+        tuple(sorted({family for report in read for family in report.families})),
+        "",
+        has_headline=read[0].has_headline,
+        is_retrospective=is_past,
+        named_day=max(said, key=said.count) if said else None,
+    )
+    same = sum(report.category == answer.category for report in read)
+    subject = _SUBJECTS[answer.category]
+    reports_say = (
+        f"{same} of {len(read)} reports by {len(set(families))} source families read like reports of {subject}"
+    )
+    why = f"{reports_say}; together {answer.confidence:.2f}{_relevance_reason(answer)}"
+    return msgspec.structs.replace(answer, why=why if answer.has_headline else reports[0].why)
+
+
+def row_features(rows: Sequence[Row]) -> list[float]:
+    """One number per name in ROW_FEATURES, mostly shares of a report's provider rows; zeros without rows."""
+    n = len(rows)
+    if not n:
+        return [0.0] * len(ROW_FEATURES)
+    roots = [row.root_code for row in rows]
+    quads = [row.quad_class for row in rows]
+    kinds = {row.actor1_type for row in rows} | {row.actor2_type for row in rows}
+    abroad = sum("" != row.actor1_country != row.actor2_country != "" for row in rows)
+    return [
+        1.0,
+        *(roots.count(root) / n for root in ("14", "18", "19", "20")),
+        *(quads.count(quad) / n for quad in (1, 2, 3, 4)),
+        float("MIL" in kinds),
+        *(float(not kinds.isdisjoint(group)) for group in (_ARMED_GROUPS, _GOVERNMENT, _CIVIL, _CRIME_OR_POLICE)),
+        abroad / n,
+        log(max(1, *(row.sources for row in rows))),
+        max(-1.0, min(1.0, sum(row.tone for row in rows) / n / 10)),
+    ]
+
+
+def normalised(scores: Vectors) -> Vectors:
+    """Probabilities, each line adding up to 1, from unnormalised log probabilities."""
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    answer: Vectors = odds / odds.sum(axis=1, keepdims=True)
+    return answer
+
+
+def _classified(report: ClassifierInput, read: list[float], decided: list[float]) -> Classified:
+    families = (find_publisher(report.url).family,)
+    probabilities = dict(zip(CATEGORIES, decided, strict=False))
+    if not report.has_headline:
+        why = "the title is composed from codes, so the subject is unknown; left out by default"
+        return Classified(probabilities, 0.0, families, why)
+    reported_on = report.reported_on or _newest_day(report.rows)
+    named = read_date(report.title, reported_on) if reported_on else None
+    # A march on an anniversary takes place today.
+    is_past = (
+        named is not None
+        and named.is_past
+        and not ("anniversar" in named.words and probabilities["Protests"] >= model().thresholds["Protests"])
+    )
+    answer = Classified(
+        probabilities, 1 - decided[-1], families, "",
+        has_headline=True, is_retrospective=is_past, named_day=named.first_day if named else None,
+    )  # fmt: skip
+    category = answer.category
+    why = f"the title reads like a report of {_SUBJECTS[category]} (probability {read[CATEGORIES.index(category)]:.2f})"
+    if report.rows:
+        same = sum((cameo_category(row.code) or "Battles") == category for row in report.rows)
+        why += f"; {same} of {len(report.rows)} provider rows are coded as {_CODED[category]}"
+        why += f"; together {answer.confidence:.2f}"
+    if is_past and named:
+        why += f'; "{named.words}" dates it in the past'
+    return msgspec.structs.replace(answer, why=why + _relevance_reason(answer))
+
+
+def _relevance_reason(answer: Classified) -> str:
+    if answer.is_relevant:
+        return ""
+    return f"; relevance to defense, security or politics {answer.relevance:.2f}, too low to be served by default"
+
+
+def _newest_day(rows: Sequence[Row]) -> date | None:
+    added = max((row.added for row in rows), default="")
+    return date(int(added[:4]), int(added[4:6]), int(added[6:8])) if added else None
+
+
+def _log_odds(probability: float) -> float:
+    bounded = min(max(probability, 1e-6), 1 - 1e-6)
+    return max(-_LARGEST_LOG_ODDS, min(_LARGEST_LOG_ODDS, log(bounded / (1 - bounded))))
+
+
+def _probability(log_odds: float) -> float:
+    return 1 / (1 + exp(-log_odds))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
