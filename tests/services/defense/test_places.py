@@ -120,6 +120,12 @@ def test_famous_persons_name_is_no_town_to_serve() -> None:
     assert served.name == "United States"
 
 
+def test_word_as_neither_locates_nor_excludes() -> None:
+    served = place("Prices climb as Kenya votes")
+    assert served.country_code == "KE"
+    assert "origin" not in served.why
+
+
 def test_single_weak_name_is_not_served_with_certainty() -> None:
     assert place("Chinese students win prize").confidence < 0.9
 
@@ -239,6 +245,7 @@ def test_reports_of_one_event_decide_together() -> None:
     served = decide_place(reports)
     assert served is not None
     assert (served.country_code, served.name) == ("SD", "Khartoum, Sudan")
+    assert served.why.startswith("3 reports: a title places it in 'Khartoum'")
 
 
 def test_agreement_raises_the_confidence() -> None:

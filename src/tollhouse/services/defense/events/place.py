@@ -300,8 +300,8 @@ def _named_points(mention: Mention) -> Iterable[Point]:
 _SOURCES = {
     ("gazetteer", "city"): "the town that a title names, from the gazetteer",
     ("gazetteer", "region"): "the region that a title names, from the gazetteer",
-    ("rows", "city"): "the town in the provider's rows",
-    ("rows", "region"): "the region in the provider's rows",
+    ("rows", "city"): "the place that the provider's rows mention most",
+    ("rows", "region"): "the region that the provider's rows mention most",
     ("rows", "country"): "the centre of the country",
 }
 
@@ -339,16 +339,16 @@ def _centre(code: str) -> Point:
 
 
 _PHRASES: dict[Kind, str] = {
-    "where": "the title places it in {words}",
-    "target": "the title names {words} as the target",
-    "first": "the title names {words}",
-    "later": "the title names {words}",
-    "object": "the title names {words}",
-    "spot": "the title names {words}",
-    "government": "the title names {words}",
-    "people": "the title has {words}",
-    "source": "the title names {words} as the origin",
-    "aside": "the title has {words}",
+    "where": "{title} places it in {words}",
+    "target": "{title} names {words} as the target",
+    "first": "{title} names {words}",
+    "later": "{title} names {words}",
+    "object": "{title} names {words}",
+    "spot": "{title} names {words}",
+    "government": "{title} names {words}",
+    "people": "{title} has {words}",
+    "source": "{title} names {words} as the origin",
+    "aside": "{title} has {words}",
     "section": "the page is in a section about the country",
     "action": "the provider's rows place it there",
     "actor": "an actor in the rows is from there",
@@ -368,9 +368,10 @@ def _explain(code: str, reports: Sequence[PlaceEvidence]) -> str:
         weights[phrase] = weights.get(phrase, 0.0) + _WEIGHTS[piece.kind][state] * piece.amount / len(reports)
         words.setdefault(phrase, {})[repr(piece.words)] = None
     ordered = sorted(weights, key=lambda phrase: (-weights[phrase], phrase))
+    title = "the title" if len(reports) == 1 else "a title"
     strongest = [phrase for phrase in ordered[:3] if weights[phrase] >= 0.2] or ordered[:1]
-    text = _listed([phrase.format(words=_listed(list(words[phrase])[:3])) for phrase in strongest])
-    return f"in {len(reports)} reports: {text}" if len(reports) > 1 else text
+    text = _listed([phrase.format(title=title, words=_listed(list(words[phrase])[:3])) for phrase in strongest])
+    return f"{len(reports)} reports: {text}" if len(reports) > 1 else text
 
 
 def _listed(parts: Sequence[str]) -> str:

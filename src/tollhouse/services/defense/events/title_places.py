@@ -85,7 +85,7 @@ _ATTACKS = _words(
     offensive incursion
     """
 )
-_SOURCES = _words("from by as")
+_SOURCES = _words("from by")
 _OBJECTS = _words(
     """
     of for with against on to about between versus vs via than like after despite without under over
