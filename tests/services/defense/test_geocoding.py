@@ -28,6 +28,14 @@ def test_first_known_name_wins():
     assert geocode(["Ethiopia"], []) != geocode(["Israel"], [])
 
 
+def test_part_of_a_country_lies_apart_from_its_centre():
+    gaza, kyiv = geocode(["Gaza"], []), geocode(["Kiev"], [])
+    assert gaza is not None
+    assert kyiv is not None
+    assert (round(gaza.latitude), round(gaza.longitude)) == (31, 34)
+    assert (round(kyiv.latitude), round(kyiv.longitude)) == (50, 31)
+
+
 def test_place_nobody_knows_lies_nowhere():
     assert geocode(["Qala Zzyx"], [Place("Kabul", 34.5, 69.2)]) is None
     assert geocode([], []) is None

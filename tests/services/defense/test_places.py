@@ -227,6 +227,7 @@ def test_village_that_only_the_rows_know_is_served_where_the_title_names_it() ->
     village = row("Kafr Zubayda, Idlib, Syria", "SY", (36.12, 36.51), mentions=1)
     served = place("Clashes in Kafr Zubayda in Syria", DAMASCUS, village)
     assert served.name == "Kafr Zubayda, Syria"
+    assert place("Clashes in Kafr Zubayda", village, LONDON).name == "Kafr Zubayda, Syria"
 
 
 def test_point_lies_in_the_decided_country() -> None:

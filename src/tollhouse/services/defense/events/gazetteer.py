@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from tollhouse.services.defense.countries import COUNTRIES, country_by_fips
 
-# Flags of a name: an everyday English word; a person's name.
-WORD, PERSON = 1, 2
+# Flags of a name: an everyday English word; a person's name; the capital of its country.
+WORD, PERSON, CAPITAL = 1, 2, 4
 
 
 class Region(Struct, frozen=True, array_like=True, gc=False):
@@ -163,6 +163,30 @@ def given_names() -> frozenset[str]:
 def county_states(key: str) -> list[str]:
     """The US states that have a county of this name."""
     return table().counties.get(key, [])
+
+
+# A capital counts as this many times its population, a region as a part of it: towns give their names to regions.
+_OF_CAPITALS, _OF_REGIONS = 15.0, 0.1
+
+
+def prominence(place: City | Region) -> float:
+    """How often a name means this place among the places of its country with this name."""
+    if isinstance(place, Region):
+        return place.population * _OF_REGIONS
+    return place.population * (_OF_CAPITALS if place.flags & CAPITAL else 1.0)
+
+
+@lru_cache(maxsize=8192)
+def find_position(name: str) -> tuple[float, float] | None:
+    """Latitude and longitude of a country's centre, else of the largest region or town of this name."""
+    senses = index().senses.get(name_key(name), [])
+    places = [sense for sense in senses if not isinstance(sense, Name)]
+    countries = [sense for sense in senses if isinstance(sense, Name) and sense.kind == "country"]
+    # "England" is a name of its country, but a place of its own.
+    if countries and not any(place.country == countries[0].country for place in places):
+        return table().centres.get(countries[0].country)
+    largest = max(places, key=prominence, default=None)
+    return (largest.latitude, largest.longitude) if largest else None
 
 
 # Sold to everybody, or not a country's ISO code.

@@ -66,6 +66,8 @@ _LOCATING = frozenset({"where", "target"})
 _NAMED, _LOCATED = 0.3, 0.6
 # The same for a town or region to be served.
 _NAMED_PLACE = 0.45
+# Trust in a name that only the provider's gazetteer has.
+_VILLAGE = 0.7
 # Confidence from the winner's probability, a logistic function fitted to labelled reports.
 _SLOPE, _OFFSET = 0.65, 0.7
 # The weight of all countries that no evidence names.
@@ -132,6 +134,14 @@ def read_place(title: str, rows: Sequence[Row], url: str) -> PlaceEvidence:
     pieces: list[tuple[str, Kind, float, str]] = [
         (code, mention.role, share, mention.text) for mention in mentions for code, share in mention.countries.items()
     ]
+    texts = {name_key(mention.text) for mention in mentions}
+    located = list(_weighed(points, title))
+    for point in located:
+        # Villages that only the provider's gazetteer has; it also has persons and institutions.
+        if point.weight and name_key(point.name) not in texts:
+            kind: Kind = "where" if point.weight == _WEIGHTS["where"][1] else "spot"
+            pieces.append((point.country, kind, _VILLAGE, point.name))
+    state = _title_state(title, [(kind, amount) for _, kind, amount, _ in pieces])
     pieces += [(code, "action", share, "") for code, share in actions.items()]
     pieces += [(code, "actor", share, "") for code, share in actors.items()]
     pieces += [(code, "section", 1.0, "") for code in sorted(sections)]
@@ -145,18 +155,15 @@ def read_place(title: str, rows: Sequence[Row], url: str) -> PlaceEvidence:
             evidence[code, kind] = Evidence(code, kind, round(amount, 3), words)
     named = [point for mention in mentions for point in _named_points(mention)]
     places = tuple(dict.fromkeys(point.name for point in named))
-    return PlaceEvidence(
-        _title_state(title, mentions), tuple(evidence.values()), (*named, *_weighed(points, title)), places
-    )
+    return PlaceEvidence(state, tuple(evidence.values()), (*named, *located), places)
 
 
-def _title_state(title: str, mentions: Sequence[Mention]) -> TitleState:
+def _title_state(title: str, named: Sequence[tuple[Kind, float]]) -> TitleState:
     if not title.strip():
         return "absent"
-    shares = [(mention.role, max(mention.countries.values())) for mention in mentions]
-    if any(role in _LOCATING and share >= _LOCATED for role, share in shares):
+    if any(kind in _LOCATING and share >= _LOCATED for kind, share in named):
         return "located"
-    return "named" if any(role != "aside" and share >= _NAMED for role, share in shares) else "silent"
+    return "named" if any(kind != "aside" and share >= _NAMED for kind, share in named) else "silent"
 
 
 def country_shares(reports: Sequence[PlaceEvidence]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tollhouse.services.defense.events.gazetteer import (
+    CAPITAL,
     PERSON,
     SHORT,
     WORD,
@@ -24,6 +25,7 @@ from tollhouse.services.defense.events.gazetteer import (
     given_names,
     index,
     name_key,
+    prominence,
 )
 
 # What the words around a name say. `where`: the name follows "in" or stands before "airport". `target`: it follows a
@@ -212,7 +214,7 @@ def _spans(tokens: Sequence[_Token], *, has_marks: bool) -> list[tuple[int, int,
 
 
 def _is_well_known(sense: Sense) -> bool:
-    return isinstance(sense, Name) or not (sense.flags or sense.population < 200_000)
+    return isinstance(sense, Name) or not (sense.flags & (WORD | PERSON) or sense.population < 200_000)
 
 
 def _is_name(token: _Token, senses: Sequence[Sense], *, has_marks: bool) -> bool:
@@ -225,9 +227,10 @@ def _is_name(token: _Token, senses: Sequence[Sense], *, has_marks: bool) -> bool
 
 
 def _is_doubtful(senses: Sequence[Sense]) -> bool:
-    return all(not isinstance(sense, Name) and (sense.flags or sense.population < 300_000) for sense in senses) or (
-        len({sense.country for sense in senses}) > 1
-    )
+    return all(
+        not isinstance(sense, Name) and (sense.flags & (WORD | PERSON) or sense.population < 300_000)
+        for sense in senses
+    ) or (len({sense.country for sense in senses}) > 1)
 
 
 def _role(tokens: Sequence[_Token], start: int, stop: int, senses: Sequence[Sense], *, is_first: bool) -> Role:
@@ -290,7 +293,7 @@ def _mention(
         agrees = sense.country in context
         trust = 1.0 if isinstance(sense, Name) else _trust(tokens, span, sense, role, agrees=agrees)
         if trust > 0:
-            weight = _prominence(sense) * (AGREEING if agrees else 1.0)
+            weight = _frequency(sense) * (AGREEING if agrees else 1.0)
             weights[sense.country] = weights.get(sense.country, 0.0) + weight
             trusts[sense.country] = max(trusts.get(sense.country, 0.0), trust)
     if not weights:
@@ -301,16 +304,16 @@ def _mention(
     }
     country = max(weights, key=lambda code: (weights[code], code))
     places = [sense for sense in senses if not isinstance(sense, Name) and sense.country == country]
-    # A town before the region that is named after it.
-    place = max(places, key=lambda place: place.population * (1 if isinstance(place, City) else 0.1), default=None)
+    place = max(places, key=prominence, default=None)
     return Mention(text, role, shares, place)
 
 
-def _prominence(sense: Sense) -> float:
-    """How often news means this place among those of its name: by population, and regions before their towns."""
+def _frequency(sense: Sense) -> float:
+    """How often news means this place among those of its name in all countries, roughly."""
     if isinstance(sense, Name):
         return exp(0.85 * log(COUNTRY_POPULATION))
-    return exp(0.85 * log(max(sense.population, 20_000))) * (1.2 if isinstance(sense, Region) else 1.0)
+    more = 1.2 if isinstance(sense, Region) else 3.0 if sense.flags & CAPITAL else 1.0
+    return exp(0.85 * log(max(sense.population, 20_000))) * more
 
 
 def _trust(tokens: Sequence[_Token], span: tuple[int, int], sense: City | Region, role: Role, *, agrees: bool) -> float:

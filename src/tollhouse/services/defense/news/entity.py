@@ -3,16 +3,14 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cache
-from importlib.resources import files
 from itertools import combinations
 from math import sqrt
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.services.defense.entities.mention import EntityType
+from tollhouse.services.defense.events.gazetteer import find_position
 from tollhouse.services.defense.news.reported_article import Place, ReportedArticle
 from tollhouse.services.defense.publishers import count_source_families
 
@@ -62,18 +60,12 @@ class Geocode(Struct, frozen=True, gc=False):
 
 def geocode(names: Iterable[str], places: Iterable[Place]) -> Geocode | None:
     """The position of the first name in the gazetteer, else of a place in the articles; None if unknown."""
-    keys = [name.casefold() for name in names]
-    known = next((_gazetteer()[key] for key in keys if key in _gazetteer()), None)
+    named = list(names)
+    known = next((position for name in named if (position := find_position(name))), None)
     if known:
         return Geocode(*known)
+    keys = {name.casefold() for name in named}
     return next((Geocode(p.latitude, p.longitude) for p in places if p.name.casefold() in keys), None)
-
-
-@cache
-def _gazetteer() -> dict[str, tuple[float, float]]:
-    """Positions by lower-case name, from the bundled exports (tools/build_geocodes.py)."""
-    table = files("tollhouse.services.defense").joinpath("data", "geocodes.json").read_bytes()
-    return msgspec.json.decode(table, type=dict[str, tuple[float, float]])
 
 
 MOST_RELATED = 10
