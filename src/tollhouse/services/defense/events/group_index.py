@@ -8,6 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from tollhouse.services.defense.events.occurrence import Group, Headline, sum_up
 
@@ -20,6 +21,8 @@ LATEST_GROUPS = 2_048
 NEW_SHARE = 0.25
 # Headlines this many days ago count 1/e in the crowd.
 CROWD_DAYS = 2.0
+# The mean vector is drawn towards zero as if this many headlines had none.
+FEW = 10
 # Counts of words are halved at this number of headlines, so that they follow the stream.
 MOST_COUNTED = 200_000
 
@@ -29,7 +32,7 @@ class Stream(Struct):
 
     `counts` is the number of headlines with each word, of `total`, including expired ones. `idf` are the inverse
     document frequencies in use, `rare` that of other words, computed when `weighed` headlines were known. `crowd` is
-    the number of headlines about `day`, older ones counting less.
+    the number of headlines about `day`, older ones counting less. `vectors` is the sum of `embedded` vectors.
     """
 
     counts: dict[str, int] = {}
@@ -40,6 +43,8 @@ class Stream(Struct):
     weighed: int = 0
     crowd: float = 0.0
     day: float = 0.0
+    vectors: list[float] = []
+    embedded: int = 0
 
 
 class GroupIndex:
@@ -49,6 +54,7 @@ class GroupIndex:
         self.groups: dict[str, Group] = {}
         self.group_of: dict[Headline, Group] = {}
         self.stream = stream or Stream()
+        self.centre: NDArray[np.float32] | None = None
         self._users: dict[str, dict[Group, None]] = {}
 
     def count(self, headlines: Sequence[Headline]) -> None:
@@ -72,6 +78,19 @@ class GroupIndex:
             for headline in group.headlines:
                 self.weigh(headline)
             sum_up(group)
+
+    def count_vectors(self, rows: NDArray[np.float32]) -> None:
+        """Count the vectors of new headlines."""
+        stream = self.stream
+        total = np.sum(rows, axis=0, dtype=np.float64)
+        stream.vectors = (total + np.array(stream.vectors) if stream.vectors else total).tolist()
+        stream.embedded += len(rows)
+        self.recentre()
+
+    def recentre(self) -> None:
+        """Compute the mean vector; few vectors say little about it."""
+        if self.stream.embedded:
+            self.centre = (np.array(self.stream.vectors) / (self.stream.embedded + FEW)).astype(np.float32)
 
     def uncount(self, headline: Headline) -> None:
         """Take back a headline that no report carries any more."""

@@ -11,6 +11,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+# Below this share of the agreement needed, nothing else makes two groups one event.
+FEEBLE = 0.4
+
 
 class Tuning(Struct, frozen=True):
     """How much each kind of agreement counts.
@@ -120,16 +123,25 @@ def absorb(group: Group, other: Group) -> None:
     group.last_day = max(group.last_day, other.last_day)
 
 
-def agreement(one: Group, other: Group, crowd: float, tuning: Tuning) -> float:
-    """By how much two groups agree more than they need to be one event; `crowd` is the headlines about that time."""
+def agreement(one: Group, other: Group, crowd: float, centre: NDArray[np.float32] | None, tuning: Tuning) -> float:
+    """How much two groups agree, 1 if just enough to be one event.
+
+    `crowd` is the number of headlines about that time, `centre` the mean vector of all: what they have in common says
+    nothing about an event.
+    """
     pairs = len(one.headlines) * len(other.headlines)
     if not pairs:
-        return -1.0
+        return 0.0
     words = _dot(one.weights, other.weights) / pairs
-    if one.vector is not None and other.vector is not None:
-        words += tuning.vectors * (max(0.0, float(one.vector @ other.vector)) / pairs - words)
-    if words <= 0.0:
-        return -1.0
+    if centre is not None and one.vector is not None and other.vector is not None and tuning.vectors:
+        ours, theirs = one.vector / len(one.headlines) - centre, other.vector / len(other.headlines) - centre
+        meaning = float(ours @ theirs) / (1 - float(centre @ centre))
+        words += tuning.vectors * (max(0.0, meaning) - words)
+    apart = max(0.0, one.first_day - other.last_day, other.first_day - one.last_day)
+    needed = tuning.least + tuning.crowd * log1p(crowd) + tuning.apart * log1p(apart)
+    likeness = words * (1 + tuning.size * log2(min(pairs, tuning.most_pairs))) / needed
+    if likeness < FEEBLE:
+        return 0.0
     evidence = _countries(one, other, tuning)
     if one.places and other.places:
         evidence += -tuning.other_places if one.places.isdisjoint(other.places) else tuning.same_places
@@ -137,9 +149,7 @@ def agreement(one: Group, other: Group, crowd: float, tuning: Tuning) -> float:
         evidence -= tuning.other_killed
     if not one.row_keys.isdisjoint(other.row_keys):
         evidence += tuning.rows
-    apart = max(0.0, one.first_day - other.last_day, other.first_day - one.last_day)
-    needed = tuning.least + tuning.crowd * log1p(crowd) + tuning.apart * log1p(apart)
-    return words * exp(evidence) * (1 + tuning.size * log2(min(pairs, tuning.most_pairs))) - needed
+    return likeness * exp(evidence)
 
 
 def _countries(one: Group, other: Group, tuning: Tuning) -> float:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tollhouse.services.defense.events.event import Category
 from tollhouse.services.defense.events.group_index import GroupIndex, Stream
 from tollhouse.services.defense.events.occurrence import (
+    FEEBLE,
     Group,
     Headline,
     Tuning,
@@ -187,7 +188,8 @@ class Resolver:
         self._index.stream = state.stream
         stored = [(group, [self._read(reports) for reports in group.headlines]) for group in state.groups]
         headlines = [headline for _, own in stored for headline in own]
-        self._represent(headlines)
+        self._index.recentre()
+        self._represent(headlines, are_new=False)
         for group, own in stored:
             live = build_group(group.id, own)
             live.absorbed, live.was_settled = group.absorbed, True
@@ -214,7 +216,7 @@ class Resolver:
             sum_up(group)
             self._index.enter(group)
         self._index.count(headlines)
-        self._represent(headlines)
+        self._represent(headlines, are_new=True)
         fresh = [self._begin(headline) for headline in headlines]
         self._merge_all([group for group in fresh if group.headlines])
         for headline in headlines:
@@ -248,13 +250,15 @@ class Resolver:
         days = [_days(report.reported_at) for report in reports]
         headline.first_day, headline.last_day = min(days), max(days)
 
-    def _represent(self, headlines: Iterable[Headline]) -> None:
+    def _represent(self, headlines: Iterable[Headline], *, are_new: bool) -> None:
         """Set the weights and vectors of headlines."""
         worded = [headline for headline in headlines if headline.terms]
         for headline in worded:
             self._index.weigh(headline)
         if self._vectors is not None and worded:
             rows = self._vectors.embed([self._reports[headline.reports[0]].title for headline in worded])
+            if are_new:
+                self._index.count_vectors(rows)
             for headline, row in zip(worded, rows.astype(np.float16), strict=True):
                 headline.vector = row
 
@@ -274,11 +278,7 @@ class Resolver:
         neighbours: dict[Group, dict[Group, None]] = {group: {} for group in fresh}
         heap: list[_Pair] = []
         for group, candidates in zip(fresh, self._index.candidates(fresh), strict=True):
-            for other in candidates:
-                if other not in neighbours[group]:
-                    neighbours[group][other] = None
-                    neighbours.setdefault(other, {})[group] = None
-                    heap += self._compared(group, other)
+            heap += self._compare(group, (other for other in candidates if other not in neighbours[group]), neighbours)
         heapify(heap)
         while heap:
             *_, size, one, other = heappop(heap)
@@ -287,19 +287,25 @@ class Resolver:
                 continue
             survivor, gone = self._merge(one, other)
             around = neighbours.pop(survivor) | neighbours.pop(gone)
-            neighbours[survivor] = {group: None for group in around if group.headlines and group is not survivor}
-            for group in neighbours[survivor]:
-                neighbours[group][survivor] = None
-                for pair in self._compared(survivor, group):
-                    heappush(heap, pair)
+            neighbours[survivor] = {}
+            alive = (group for group in around if group.headlines and group is not survivor)
+            for pair in self._compare(survivor, alive, neighbours):
+                heappush(heap, pair)
 
-    def _compared(self, one: Group, other: Group) -> list[_Pair]:
-        """The pair, if it agrees enough to merge."""
-        score = agreement(one, other, self._index.stream.crowd, self._tuning)
-        if score < 0.0:
-            return []
-        first, second = sorted((one.id, other.id))
-        return [(-score, first, second, len(one.headlines) + len(other.headlines), one, other)]
+    def _compare(
+        self, group: Group, others: Iterable[Group], neighbours: dict[Group, dict[Group, None]]
+    ) -> list[_Pair]:
+        """The pairs that agree enough to merge. Those that may do so later become neighbours."""
+        pairs: list[_Pair] = []
+        for other in others:
+            score = agreement(group, other, self._index.stream.crowd, self._index.centre, self._tuning)
+            if score >= FEEBLE:
+                neighbours[group][other] = None
+                neighbours.setdefault(other, {})[group] = None
+            if score >= 1.0:
+                first, second = sorted((group.id, other.id))
+                pairs.append((-score, first, second, len(group.headlines) + len(other.headlines), group, other))
+        return pairs
 
     def _merge(self, one: Group, other: Group) -> tuple[Group, Group]:
         """Merge two groups. The id that was served, else the older, else the larger group's, stays."""
