@@ -93,10 +93,11 @@ def test_the_next_days_strike_is_another_event():
     assert grouped(resolve([*ordinary_day(), first], [second])) == []
 
 
-def test_the_same_words_about_another_country_are_another_event():
-    here = sighting("here", "Soldiers fire on protesters in the capital", countries={"SD": 0.9})
-    there = sighting("there", "Police in the capital fire tear gas at march", countries={"MM": 0.9})
-    assert grouped(resolve([*ordinary_day(), here, there])) == []
+@pytest.mark.parametrize(("country", "expected"), [("SD", [("here", "there")]), ("MM", [])])
+def test_similar_words_about_another_country_are_another_event(country, expected):
+    here = sighting("here", "Soldiers fire on protesters in capital", countries={"SD": 0.9})
+    there = sighting("there", "Troops with tear gas drive protesters from capital", countries={country: 0.9})
+    assert grouped(resolve([*ordinary_day(), here, there])) == expected
 
 
 def test_copies_of_a_headline_share_an_event_whatever_their_places():

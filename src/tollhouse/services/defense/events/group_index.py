@@ -6,45 +6,36 @@ from itertools import islice
 from math import exp, log, sqrt
 from operator import itemgetter
 
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from tollhouse.services.defense.events.occurrence import Group, Headline, sum_up
 
-# Bounds of the candidates of one group: those that share rare words or provider rows, and the nearest by vector.
+# Bounds of the groups that are compared with a new one, and of those looked at for each word: the latest.
+CANDIDATES = 16
 USERS_PER_TERM = 64
-BY_TERMS = 16
-BY_VECTOR = 6
-LATEST_GROUPS = 2_048
 # Document frequencies are applied again after this share of new headlines.
 NEW_SHARE = 0.25
 # Headlines this many days ago count 1/e in the crowd.
 CROWD_DAYS = 2.0
-# The mean vector is drawn towards zero as if this many headlines had none.
-FEW = 10
 # Counts of words are halved at this number of headlines, so that they follow the stream.
 MOST_COUNTED = 200_000
 
 
 class Stream(Struct):
-    """What is known of the stream; stored with the groups, so that a restart changes no weight.
+    """What is known of the stream; stored with the groups, so that a restart changes no score.
 
     `counts` is the number of headlines with each word, of `total`, including expired ones. `idf` are the inverse
     document frequencies in use, `rare` that of other words, computed when `weighed` headlines were known. `crowd` is
-    the number of headlines about `day`, older ones counting less. `vectors` is the sum of `embedded` vectors.
+    the number of headlines about `day`, older ones counting less.
     """
 
     counts: dict[str, int] = {}
     total: int = 0
-
     idf: dict[str, float] = {}
     rare: float = 1.0
     weighed: int = 0
     crowd: float = 0.0
     day: float = 0.0
-    vectors: list[float] = []
-    embedded: int = 0
 
 
 class GroupIndex:
@@ -54,7 +45,6 @@ class GroupIndex:
         self.groups: dict[str, Group] = {}
         self.group_of: dict[Headline, Group] = {}
         self.stream = stream or Stream()
-        self.centre: NDArray[np.float32] | None = None
         self._users: dict[str, dict[Group, None]] = {}
 
     def count(self, headlines: Sequence[Headline]) -> None:
@@ -78,19 +68,6 @@ class GroupIndex:
             for headline in group.headlines:
                 self.weigh(headline)
             sum_up(group)
-
-    def count_vectors(self, rows: NDArray[np.float32]) -> None:
-        """Count the vectors of new headlines."""
-        stream = self.stream
-        total = np.sum(rows, axis=0, dtype=np.float64)
-        stream.vectors = (total + np.array(stream.vectors) if stream.vectors else total).tolist()
-        stream.embedded += len(rows)
-        self.recentre()
-
-    def recentre(self) -> None:
-        """Compute the mean vector; few vectors say little about it."""
-        if self.stream.embedded:
-            self.centre = (np.array(self.stream.vectors) / (self.stream.embedded + FEW)).astype(np.float32)
 
     def uncount(self, headline: Headline) -> None:
         """Take back a headline that no report carries any more."""
@@ -124,20 +101,6 @@ class GroupIndex:
         for headline in (*group.headlines, *group.composed):
             del self.group_of[headline]
 
-    def candidates(self, fresh: Sequence[Group]) -> list[list[Group]]:
-        """For each group the other groups worth comparing: bounded, however many groups live."""
-        candidates = [self._sharing(group) for group in fresh]
-        latest = [g for g in islice(reversed(self.groups.values()), LATEST_GROUPS) if g.vector is not None]
-        ours = [number for number, group in enumerate(fresh) if group.vector is not None]
-        if latest and ours:
-            means = np.stack([g.vector / len(g.headlines) for g in latest if g.vector is not None])
-            similar = np.stack([g.vector for g in fresh if g.vector is not None]) @ means.T
-            few = min(BY_VECTOR + 1, len(latest))
-            nearest = np.sort(np.argpartition(-similar, few - 1, axis=1)[:, :few], axis=1)
-            for number, places in zip(ours, nearest.tolist(), strict=True):
-                candidates[number] = list(dict.fromkeys([*candidates[number], *[latest[place] for place in places]]))
-        return [[g for g in near if g is not group] for group, near in zip(fresh, candidates, strict=True)]
-
     def sharing_rows(self, group: Group) -> dict[Group, int]:
         """The other groups by the number of provider rows in common."""
         shared: dict[Group, int] = {}
@@ -147,7 +110,8 @@ class GroupIndex:
                     shared[other] = shared.get(other, 0) + 1
         return shared
 
-    def _sharing(self, group: Group) -> list[Group]:
+    def candidates(self, group: Group) -> list[Group]:
+        """The other groups worth comparing, by rare words in common: bounded, however many groups live."""
         overlap: dict[Group, float] = {}
         for term, weight in sorted(group.weights.items()):
             for other in islice(reversed(self._users[term]), USERS_PER_TERM):
@@ -155,4 +119,5 @@ class GroupIndex:
         for key in sorted(group.row_keys):
             for other in islice(reversed(self._users[key]), USERS_PER_TERM):
                 overlap[other] = overlap.get(other, 0.0) + 1.0
-        return [other for other, _ in nlargest(BY_TERMS + 1, overlap.items(), key=itemgetter(1))]
+        overlap.pop(group, None)
+        return [other for other, _ in nlargest(CANDIDATES, overlap.items(), key=itemgetter(1))]

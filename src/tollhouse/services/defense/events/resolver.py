@@ -1,7 +1,7 @@
 """Resolve reports into events online: stable ids, merges and splits, and a state that survives a restart.
 
-Reports with the same headline are one; the others are compared by words, meaning, countries, places, deaths, provider
-rows and time. Each batch is merged greedily, best pair first, with the live groups that share rare words or meaning.
+Reports with the same headline are one; the others are compared by words, countries, places, deaths, provider rows and
+time. Each batch is merged greedily, best pair first, with the live groups that share rare words.
 The result depends on no clock, randomness or hash order.
 """
 
@@ -9,12 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from hashlib import sha256
 from heapq import heapify, heappop, heappush
-from typing import Protocol
 
 import msgspec
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from tollhouse.services.defense.events.event import Category
 from tollhouse.services.defense.events.group_index import GroupIndex, Stream
@@ -80,13 +77,6 @@ class Resolved(Struct, frozen=True):
     split: list[tuple[str, str]]
 
 
-class Vectors(Protocol):
-    """Static vectors of texts."""
-
-    def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """Unit vectors, one row per text; zeros where no word is known."""
-
-
 # A pair of groups in order of merging: the negative score, their ids, and how many headlines they had.
 _Pair = tuple[float, str, str, int, Group, Group]
 
@@ -106,14 +96,11 @@ class _State(Struct, frozen=True):
 class Resolver:
     """The live events. `add` is idempotent by report id; the caller runs `expire` with its own clock.
 
-    A new resolver continues from another's `dump_state`. Without `vectors`, words alone are compared.
+    A new resolver continues from another's `dump_state`.
     """
 
-    def __init__(
-        self, state: bytes | None = None, *, vectors: Vectors | None = None, tuning: Tuning | None = None
-    ) -> None:
+    def __init__(self, state: bytes | None = None, tuning: Tuning | None = None) -> None:
         self._tuning = tuning or Tuning()
-        self._vectors = vectors
         self._index = GroupIndex()
         self._reports: dict[str, Sighting] = {}
         self._headline_of: dict[str, Headline] = {}
@@ -188,8 +175,8 @@ class Resolver:
         self._index.stream = state.stream
         stored = [(group, [self._read(reports) for reports in group.headlines]) for group in state.groups]
         headlines = [headline for _, own in stored for headline in own]
-        self._index.recentre()
-        self._represent(headlines, are_new=False)
+        for headline in headlines:
+            self._index.weigh(headline)
         for group, own in stored:
             live = build_group(group.id, own)
             live.absorbed, live.was_settled = group.absorbed, True
@@ -216,7 +203,8 @@ class Resolver:
             sum_up(group)
             self._index.enter(group)
         self._index.count(headlines)
-        self._represent(headlines, are_new=True)
+        for headline in headlines:
+            self._index.weigh(headline)
         fresh = [self._begin(headline) for headline in headlines]
         self._merge_all([group for group in fresh if group.headlines])
         for headline in headlines:
@@ -250,18 +238,6 @@ class Resolver:
         days = [_days(report.reported_at) for report in reports]
         headline.first_day, headline.last_day = min(days), max(days)
 
-    def _represent(self, headlines: Iterable[Headline], *, are_new: bool) -> None:
-        """Set the weights and vectors of headlines."""
-        worded = [headline for headline in headlines if headline.terms]
-        for headline in worded:
-            self._index.weigh(headline)
-        if self._vectors is not None and worded:
-            rows = self._vectors.embed([self._reports[headline.reports[0]].title for headline in worded])
-            if are_new:
-                self._index.count_vectors(rows)
-            for headline, row in zip(worded, rows.astype(np.float16), strict=True):
-                headline.vector = row
-
     def _begin(self, headline: Headline) -> Group:
         """A new event. Its id is that of its page, unless an event that the page left has it."""
         url, number = self._reports[headline.reports[0]].url, 1
@@ -277,8 +253,9 @@ class Resolver:
         """Merge the best pair of groups until no pair agrees enough."""
         neighbours: dict[Group, dict[Group, None]] = {group: {} for group in fresh}
         heap: list[_Pair] = []
-        for group, candidates in zip(fresh, self._index.candidates(fresh), strict=True):
-            heap += self._compare(group, (other for other in candidates if other not in neighbours[group]), neighbours)
+        for group in fresh:
+            others = [other for other in self._index.candidates(group) if other not in neighbours[group]]
+            heap += self._compare(group, others, neighbours)
         heapify(heap)
         while heap:
             *_, size, one, other = heappop(heap)
@@ -298,7 +275,7 @@ class Resolver:
         """The pairs that agree enough to merge. Those that may do so later become neighbours."""
         pairs: list[_Pair] = []
         for other in others:
-            score = agreement(group, other, self._index.stream.crowd, self._index.centre, self._tuning)
+            score = agreement(group, other, self._index.stream.crowd, self._tuning)
             if score >= FEEBLE:
                 neighbours[group][other] = None
                 neighbours.setdefault(other, {})[group] = None
