@@ -44,6 +44,7 @@ ALTERNATES_FROM = 50_000
 # How alike an alternate name must be to the main one (0..100): other languages' names are often English words.
 ALIKE = 85
 MOST_ALTERNATES = 1
+LARGER = 30_000
 # Counts are per 10^12 words of the Google Books Ngrams. An everyday word is this frequent per inhabitant of the town,
 # or an inflection of a word with this count.
 COMMON_PER_HEAD = 80
@@ -277,12 +278,18 @@ def fill_places(table: Table, geonames: Path, states: Path, iso: Path, words: Wo
     for name, (code, latitude, longitude) in OWN["parts"].items():
         names = name.split("|")
         table.regions.append(Region(code, names[0], list(map(name_key, names)), latitude, longitude, 1_000_000, 0))
+    mains = main_names(cities)
     news = news_names()
     seats = capitals(geonames)
     for city in sorted(cities, key=lambda c: -c["population"]):
-        names = [plain(city["name"]), *alternates(city, news, words)]
+        names = [plain(city["name"]), *alternates(city, news, words, mains)]
         region = numbers.get((city["countrycode"], city["admin1code"]), -1)
-        is_capital = seats.get(city["countrycode"]) == name_key(names[0])
+        # The largest town of the name; GeoNames still has former names of some capitals.
+        is_capital = seats.get(city["countrycode"]) in {
+            name_key(name) for name in (city["name"], *city["alternatenames"])
+        }
+        if is_capital:
+            del seats[city["countrycode"]]
         table.cities.append(
             City(
                 city["countrycode"], region, names, round(city["latitude"], 3), round(city["longitude"], 3),
@@ -339,14 +346,28 @@ def news_names() -> set[str]:
     return names | {name_key(name) for name in (DATA / "proper_names.txt").read_text(encoding="utf-8").splitlines()}
 
 
-def alternates(city: dict[str, Any], news: set[str], words: Words) -> list[str]:
-    """Other spellings: those that news uses, and for larger towns those most like the main name."""
+def main_names(cities: list[dict[str, Any]]) -> dict[str, set[str]]:
+    """The countries in which a larger town has a name as its main one."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for city in cities:
+        if city["population"] >= LARGER:
+            found[name_key(city["name"])].add(city["countrycode"])
+    return found
+
+
+def alternates(city: dict[str, Any], news: set[str], words: Words, mains: dict[str, set[str]]) -> list[str]:
+    """Other spellings: those that news uses, and for larger towns those most like the main name.
+
+    A former name that a town elsewhere still has is that town's: Amman was once called Philadelphia.
+    """
     main_key = name_key(city["name"])
     used: dict[str, str] = {}
     alike: dict[str, tuple[float, str]] = {}
     for name in city["alternatenames"]:
         key = name_key(name)
         if not name.isascii() or not name[:1].isupper() or key == main_key or len(key) < 4:
+            continue
+        if mains.get(key, set()) - {city["countrycode"]}:
             continue
         if key in news and not words.is_plain(key, city["population"]):
             used.setdefault(key, name)

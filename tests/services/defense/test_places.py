@@ -94,6 +94,17 @@ def test_larger_town_is_meant_where_nothing_else_is_known() -> None:
     assert country("Thousands march through Paris") == "FR"
 
 
+def test_capital_is_meant_before_other_towns_and_persons_of_its_name() -> None:
+    assert place("Santiago under curfew").name == "Santiago, Chile"
+    assert place("Fire guts warehouse in Philadelphia").country_code == "US"
+    assert place("Washington braces for storm").name == "Washington, United States"
+    assert place("Washington braces for storm").geo.latitude == pytest.approx(38.9, abs=0.1)
+
+
+def test_former_names_of_towns_are_known() -> None:
+    assert place("Train derails near Bombay").name == "Mumbai, India"
+
+
 def test_given_name_beside_a_town_makes_a_person() -> None:
     assert country("Alex Muscat questioned by committee", url="https://timesofmalta.com/a") == "MT"
 
@@ -175,10 +186,11 @@ def test_disputed_places_count_to_the_documented_country(title: str, code: str) 
     assert country(title) == code
 
 
-def test_providers_place_beyond_a_disputed_border_counts_to_the_nearest_town() -> None:
+def test_providers_place_beyond_a_disputed_border_counts_to_the_documented_country() -> None:
     assert country_of_point("IS", 31.34, 34.30) == "PS"
     assert country_of_point("IS", 32.08, 34.78) == "IL"
     assert country_of_point("RS", 44.95, 34.1) == "UA"
+    assert country_of_point("RS", 51.19, 35.27) == "RU"
     assert not country_of_point("OS", 0.0, 0.0)
 
 

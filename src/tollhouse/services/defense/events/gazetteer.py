@@ -221,16 +221,46 @@ def outlet_country(host: str) -> str:
     return stated
 
 
-# GDELT counts places on these borders to the one or the other country; the nearest town decides.
-_BORDERS = {"IL": "PS", "PS": "IL", "RU": "UA", "AM": "AZ"}
+_WORLD = frozenset({"world", "international", "global", "foreign", "foreign-affairs", "world-news"})
+_NATIONAL = {"us": "US", "us-news": "US", "usa": "US", "uk": "GB", "uk-news": "GB"}
+_LONGEST_SECTION = 24
+
+
+@lru_cache(maxsize=8192)
+def _section_country(part: str) -> str:
+    """The country that a part of a URL's path names as a section of the site; else empty."""
+    if part in _NATIONAL:
+        return _NATIONAL[part]
+    if len(part) < 4:
+        return ""
+    senses = index().senses.get(name_key(part), [])
+    if senses and isinstance(senses[0], Name) and senses[0].kind == "country":
+        return senses[0].country
+    return ""
+
+
+def read_sections(path: str) -> tuple[set[str], bool]:
+    """Countries that sections of the site name, and whether one is about the world."""
+    parts = [part for part in path.lower().split("/")[1:-1] if len(part) <= _LONGEST_SECTION and part.count("-") < 3]
+    countries = {_section_country(part) for part in parts if not part.isdigit()} - {""}
+    return countries, not _WORLD.isdisjoint(parts)
+
+
+# GDELT counts places of Gaza and the West Bank to Israel too; the nearest town decides.
+_BORDERS = {"IL": "PS", "PS": "IL"}
+# Its south, north, west and east.
+_CRIMEA = 44.3, 46.2, 32.4, 36.6
 
 
 @lru_cache(maxsize=16384)
 def country_of_point(fips: str, latitude: float, longitude: float) -> str:
-    """The alpha-2 code of a provider's place; for places beyond disputed borders that of the nearest town."""
+    """The alpha-2 code of a provider's place; for places beyond disputed borders that of this product."""
     country = country_by_fips(fips)
     if country is None:
         return ""
+    south, north, west, east = _CRIMEA
+    if country.alpha2 == "RU" and south <= latitude <= north and west <= longitude <= east:
+        return "UA"
     other = _BORDERS.get(country.alpha2)
     if other is None:
         return country.alpha2

@@ -17,12 +17,11 @@ from msgspec.structs import replace
 from tollhouse.services.defense.countries import country_by_cameo, find_country
 from tollhouse.services.defense.events.event import Geo
 from tollhouse.services.defense.events.gazetteer import (
-    Name,
     Region,
     country_of_point,
-    index,
     name_key,
     outlet_country,
+    read_sections,
     table,
 )
 from tollhouse.services.defense.events.title_places import Mention, Role, read_mentions
@@ -128,7 +127,7 @@ def read_place(title: str, rows: Sequence[Row], url: str) -> PlaceEvidence:
     match = _ADDRESS.match(url)
     assert match is not None
     outlet = outlet_country(match[1].lower())
-    sections, is_abroad = _sections(match[2])
+    sections, is_abroad = read_sections(match[2])
     actions, actors, points = _read_rows(rows)
     mentions = read_mentions(title, frozenset({outlet, *actions, *sections} - {""}))
     pieces: list[tuple[str, Kind, float, str]] = [
@@ -383,28 +382,3 @@ def _explain(code: str, reports: Sequence[PlaceEvidence]) -> str:
 
 def _listed(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
-
-
-_WORLD = frozenset({"world", "international", "global", "foreign", "foreign-affairs", "world-news"})
-_NATIONAL = {"us": "US", "us-news": "US", "usa": "US", "uk": "GB", "uk-news": "GB"}
-_LONGEST_SECTION = 24
-
-
-@lru_cache(maxsize=8192)
-def _section_country(part: str) -> str:
-    """The country that a part of a URL's path names as a section of the site; else empty."""
-    if part in _NATIONAL:
-        return _NATIONAL[part]
-    if len(part) < 4:
-        return ""
-    senses = index().senses.get(name_key(part), [])
-    if senses and isinstance(senses[0], Name) and senses[0].kind == "country":
-        return senses[0].country
-    return ""
-
-
-def _sections(path: str) -> tuple[set[str], bool]:
-    """Countries that sections of the site name, and whether one is about the world."""
-    parts = [part for part in path.lower().split("/")[1:-1] if len(part) <= _LONGEST_SECTION and part.count("-") < 3]
-    countries = {_section_country(part) for part in parts if not part.isdigit()} - {""}
-    return countries, not _WORLD.isdisjoint(parts)

@@ -323,7 +323,7 @@ def _trust(tokens: Sequence[_Token], span: tuple[int, int], sense: City | Region
         return 0.7 if agrees and role == "where" else 0.0
     if role != "where" and stop == start + 1:
         given = given_names()
-        if isinstance(sense, City) and tokens[start].key in given:
+        if isinstance(sense, City) and tokens[start].key in given and not _is_famous(sense):
             return 0.4 if agrees else 0.1
         near = [tokens[at].key if 0 <= at < len(tokens) else "" for at in (start - 1, stop)]
         if near[0] in given or near[0] in _TITLES or (sense.flags & PERSON and near[1] in given):
@@ -333,8 +333,13 @@ def _trust(tokens: Sequence[_Token], span: tuple[int, int], sense: City | Region
         if isinstance(sense, Region) and not sense.flags
         else min(max((log10(max(sense.population, 1)) - 3.8) / 2.2, 0.15), 1.0)
     )
-    if sense.flags & PERSON:
+    if sense.flags & PERSON and not _is_famous(sense):
         large *= 0.5
     if agrees:
         return max(large, 0.9)
     return max(large, 0.8) if role == "where" else large
+
+
+def _is_famous(place: City | Region) -> bool:
+    """Whether news means the place rather than a person of its name."""
+    return bool(place.flags & CAPITAL) or place.population >= 1_000_000
