@@ -5,7 +5,7 @@ MODEL_DIR holds all-MiniLM-L6-v2 (see tools/build_text_vectors.py), TITLES.txt u
 sentence vectors are kept beside it as TITLES.npz. The EXPORT files are those that the labels' URLs come from.
 Rewrites data/event_classifier.npz. The same input gives the same file, up to rounding.
 
-A teacher, two small networks and a linear model on sentence vectors, learns from the labels (data/event_labels.jsonl)
+A teacher, small networks and a linear model on sentence vectors, learns from the labels (data/event_labels.jsonl)
 and example phrases (data/event_phrases.jsonl). The served network works on static text vectors; it learns the
 teacher's probabilities for all titles, and the labels. A linear correction by the rows' codes is then fitted to scores
 of titles from networks that have not seen the titles' day. `--evaluate` prints figures for labelled titles by day, each
@@ -31,13 +31,13 @@ DATA = Path(__file__).parent / "data"
 OUTPUT = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/event_classifier.npz"
 CATEGORIES = ("battle", "protest", "economic", "political", "none")
 # Chosen on labels that train nothing: see data/event_classifier.md.
-THRESHOLDS = {"Battles": 0.45, "Protests": 0.45, "relevance": 0.68}
+THRESHOLDS = {"Battles": 0.48, "Protests": 0.4, "relevance": 0.62}
 
 # Vectors of unit length are multiplied by this, so that weights of size 1 decide.
 SCALE = 8.0
-TEACHERS, STUDENTS = 2, 2
+TEACHERS, STUDENTS = 5, 5
 # A label weighs as much as this many titles, a title with violence, protest or trade up to five times an ordinary one.
-LABEL_WEIGHT, RARE_WEIGHT = 6.0, 4.0
+LABEL_WEIGHT, RARE_WEIGHT = 12.0, 4.0
 # Strength of the pull of the rows' correction to zero, in observations per unit.
 ROWS_RIDGE = 2.0
 
@@ -107,7 +107,7 @@ def main(model: Path, titles_path: Path, exports: Sequence[Path], judged: Sequen
         report(day, normalised(scores + features @ other), truth)
     scores, features, truth = row_data(titles, covered, held_out, rows)
     shares = np.log(truth.mean(axis=0) + 0.01) - (features @ correction).mean(axis=0)
-    save(served, correction, shares)
+    save(served, correction, usual_features(rows), shares)
 
 
 def train(titles: Titles, labels: Sequence[Label], unused: set[str]) -> list[Network]:
@@ -168,21 +168,28 @@ def fit_linear(values: Matrix, goals: Matrix, ridge: float = 2.0, steps: int = 2
 
 
 def fit_rows(scores: Matrix, features: Matrix, truth: Matrix) -> Matrix:
-    """Weights of row features that are added to the titles' scores of "none": codes say little about the category."""
-    return _descend(features, scores, truth, Descent(ROWS_RIDGE, 400, columns=(len(CATEGORIES) - 1,)))
+    """Weights of row features that are added to the titles' scores.
+
+    Every feature speaks for or against "none"; of the categories, codes of violence only concern battles and codes of
+    protest only protests: all else that labels of few days show is chance.
+    """
+    fitted = np.zeros((len(ROW_FEATURES), len(CATEGORIES)), np.float32)
+    fitted[:, -1] = 1
+    fitted[ROW_FEATURES.index("violence_codes"), CATEGORIES.index("battle")] = 1
+    fitted[ROW_FEATURES.index("protest_codes"), CATEGORIES.index("protest")] = 1
+    return _descend(features, scores, truth, Descent(ROWS_RIDGE, 400), fitted)
 
 
 class Descent(Struct, frozen=True):
-    """How a linear model is fitted: the ridge except on the last `free` lines; only `columns` are fitted, if given."""
+    """How a linear model is fitted: with a ridge except on the last `free` lines of its weights."""
 
     ridge: float
     steps: int
     free: int = 0
-    columns: tuple[int, ...] = ()
 
 
-def _descend(values: Matrix, offset: Matrix, goals: Matrix, how: Descent) -> Matrix:
-    """Weights that minimise the cross-entropy of offset + values @ weights, by Adam."""
+def _descend(values: Matrix, offset: Matrix, goals: Matrix, how: Descent, fitted: Matrix | float = 1.0) -> Matrix:
+    """Weights that minimise the cross-entropy of offset + values @ weights, by Adam; zero where `fitted` is zero."""
     weights = np.zeros((values.shape[1], goals.shape[1]), np.float32)
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     pulled = np.full((len(weights), 1), how.ridge / len(values), np.float32)
@@ -190,8 +197,7 @@ def _descend(values: Matrix, offset: Matrix, goals: Matrix, how: Descent) -> Mat
     for step in range(1, how.steps + 1):
         wrong = normalised(offset + values @ weights) - goals
         slope = values.T @ wrong / np.float32(len(values)) + pulled * weights
-        if how.columns:
-            slope[:, [column for column in range(slope.shape[1]) if column not in how.columns]] = 0
+        slope = slope * fitted
         first, second = 0.9 * first + 0.1 * slope, 0.99 * second + 0.01 * slope * slope
         weights = weights - 0.05 * (1 - step / how.steps) * (first / (1 - 0.9**step)) / (
             np.sqrt(second / (1 - 0.99**step)) + 1e-9
@@ -202,14 +208,23 @@ def _descend(values: Matrix, offset: Matrix, goals: Matrix, how: Descent) -> Mat
 def row_data(
     titles: Titles, labels: Sequence[Label], networks: Mapping[str, Sequence[Network]], rows: Mapping[str, list[Row]]
 ) -> tuple[Matrix, Matrix, Matrix]:
-    """Scores of the titles by networks without their day, features of their rows, and the truth, a line per label."""
+    """Scores of the titles by networks without their day, features of their rows, and the truth, a line per label.
+
+    Features are differences from the mean of all reports in `rows`.
+    """
+    usual = usual_features(rows)
     scores = np.zeros((len(labels), len(CATEGORIES)), np.float32)
     for at, label in enumerate(labels):
         given = titles.static[titles.line[label.title]][None] * SCALE
         scores[at] = sum(network.scores(given)[0] for network in networks[label.day]) / STUDENTS
-    features = np.array([row_features(rows.get(label.url, [])) for label in labels], np.float32)
+    features = np.array([row_features(rows[label.url]) if label.url in rows else usual for label in labels], np.float32)
     truth = np.eye(len(CATEGORIES), dtype=np.float32)[[CATEGORIES.index(label.category) for label in labels]]
-    return scores, features, truth
+    return scores, features - usual, truth
+
+
+def usual_features(rows: Mapping[str, list[Row]]) -> Matrix:
+    """The mean features of all reports."""
+    return np.mean([row_features(found) for found in rows.values()], axis=0).astype(np.float32)
 
 
 def without_day(labels: Sequence[Label], judged: Sequence[Label], day: str) -> tuple[list[Label], set[str]]:
@@ -237,7 +252,7 @@ def report(day: str, probabilities: Matrix, truth: Matrix) -> None:
         )
 
 
-def save(networks: Sequence[Network], correction: Matrix, composed: Matrix) -> None:
+def save(networks: Sequence[Network], correction: Matrix, usual: Matrix, composed: Matrix) -> None:
     """Join the networks to one whose scores are their mean; SCALE goes into the weights."""
     np.savez_compressed(
         OUTPUT,
@@ -246,6 +261,7 @@ def save(networks: Sequence[Network], correction: Matrix, composed: Matrix) -> N
         output=np.vstack([network.output / len(networks) for network in networks]).astype(np.float16),
         output_bias=np.mean([network.output_bias for network in networks], axis=0).astype(np.float32),
         rows=correction.astype(np.float32),
+        usual=usual,
         composed=composed.astype(np.float32),
         row_features=np.array(ROW_FEATURES),
         thresholds=np.frombuffer(msgspec.json.encode(THRESHOLDS), np.uint8),

@@ -171,15 +171,14 @@ def test_one_report_combines_to_itself_and_none_is_an_error() -> None:
         combine([])
 
 
-def test_row_features_are_shares_and_indicators() -> None:
-    named = dict(
-        zip(
-            classifier.ROW_FEATURES,
-            row_features([row("190", 4, ("MIL", "REB"), 3), row("141", 3, ("CVL", ""), 1)]),
-            strict=True,
-        )
-    )
-    assert (named["has_rows"], named["fight_codes"], named["protest_codes"]) == (1, 0.5, 0.5)
-    assert (named["military_actor"], named["armed_group_actor"], named["civil_actor"]) == (1, 1, 1)
-    assert (named["verbal_conflict"], named["material_conflict"], named["tone"]) == (0.5, 0.5, -0.5)
-    assert set(row_features([])) == {0}
+def test_row_features_are_shares() -> None:
+    features = row_features([row("190", 4, ("MIL", "REB"), 3), row("141", 3, ("CVL", ""), 1)])
+    named = dict(zip(classifier.ROW_FEATURES, features, strict=True))
+    assert (named["violence_codes"], named["protest_codes"], named["material_conflict"]) == (0.5, 0.5, 0.5)
+    assert (named["verbal_cooperation"], named["tone"]) == (0, -0.5)
+
+
+def test_codes_of_violence_raise_a_battle_and_never_decide_it() -> None:
+    title = "Rebels attack army base, ten soldiers killed"
+    coded, calm = judge(title, *[row("190")] * 3), judge(title, *[row("042", 1)] * 3)
+    assert coded.probabilities["Battles"] > calm.probabilities["Battles"] > 0.45

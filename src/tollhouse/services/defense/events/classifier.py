@@ -24,16 +24,12 @@ from tollhouse.vectors import text_vectors
 
 # In the order of the model's outputs; its last output is "none of these", which is not relevant.
 CATEGORIES: tuple[Category, ...] = ("Battles", "Protests", "Economic", "Political")
+# Shares of a report's rows by CAMEO root (14; 18 to 20) and quad class, and their tone. What depends on which rows a
+# provider's file keeps, such as actors and countries, is left out: it does not hold for other files.
 ROW_FEATURES: tuple[str, ...] = (
-    "has_rows", "protest_codes", "assault_codes", "fight_codes", "mass_violence_codes", "verbal_cooperation",
-    "material_cooperation", "verbal_conflict", "material_conflict", "military_actor", "armed_group_actor",
-    "government_actor", "civil_actor", "crime_or_police_actor", "two_countries", "publishers", "tone",
+    "protest_codes", "violence_codes", "verbal_cooperation", "material_cooperation", "material_conflict", "tone",
 )  # fmt: skip
-
-_ARMED_GROUPS = frozenset({"REB", "SEP", "INS", "UAF", "IMG"})
-_GOVERNMENT = frozenset({"GOV", "OPP", "LEG", "JUD", "IGO", "SPY"})
-_CIVIL = frozenset({"CVL", "BUS", "EDU", "HLH", "LAB", "MED", "MNC", "AGR", "ELI"})
-_CRIME_OR_POLICE = frozenset({"COP", "CRM"})
+_VIOLENCE = frozenset({"18", "19", "20"})
 # One report's evidence is bounded, so that none outweighs three that agree.
 _LARGEST_LOG_ODDS = 4.0
 # Of an event's publishers, those that name an old date are believed from this share on: others often leave it out.
@@ -102,13 +98,17 @@ class Classified(Struct, frozen=True):
 
 
 class Model(Struct, frozen=True):
-    """Two layers over a text vector, a correction per row feature, and the log odds of a composed title."""
+    """Two layers over a text vector, a correction per row feature, and the scores of a composed title.
+
+    The correction is zero for rows with the features `usual`, so that files with other rows do not shift every answer.
+    """
 
     hidden: Vectors
     hidden_bias: Vectors
     output: Vectors
     output_bias: Vectors
     rows: Vectors
+    usual: Vectors
     composed: Vectors
     thresholds: Mapping[str, float]
 
@@ -116,6 +116,12 @@ class Model(Struct, frozen=True):
         """Unnormalised log probabilities of CATEGORIES and none, a line per title."""
         layer = np.maximum(text_vectors().embed(titles) @ self.hidden + self.hidden_bias, 0)
         answer: Vectors = layer @ self.output + self.output_bias
+        return answer
+
+    def read_rows(self, reports: Sequence[Sequence[Row]]) -> Vectors:
+        """What the rows of each report add to the scores of its title, a line per report; zeros without rows."""
+        features = np.array([row_features(rows) if rows else self.usual for rows in reports], np.float32)
+        answer: Vectors = np.subtract(features, self.usual, dtype=np.float32) @ self.rows
         return answer
 
 
@@ -126,7 +132,7 @@ def model() -> Model:
     with resources.as_file(path) as file, np.load(file) as stored:
         if tuple(stored["row_features"].tolist()) != ROW_FEATURES:
             raise ValueError("the event classifier was trained for other features: run tools/train_event_classifier.py")
-        names = ("hidden", "hidden_bias", "output", "output_bias", "rows", "composed")
+        names = ("hidden", "hidden_bias", "output", "output_bias", "rows", "usual", "composed")
         thresholds = msgspec.json.decode(stored["thresholds"].tobytes(), type=dict[str, float])
         return Model(**{name: stored[name].astype(np.float32) for name in names}, thresholds=thresholds)
 
@@ -138,7 +144,7 @@ def classify_reports(inputs: Sequence[ClassifierInput]) -> list[Classified]:
     trained = model()
     from_title = trained.read_titles([report.title for report in inputs])
     from_title[[not report.has_headline for report in inputs]] = trained.composed
-    from_rows = np.array([row_features(report.rows) for report in inputs], dtype=np.float32) @ trained.rows
+    from_rows = trained.read_rows([report.rows for report in inputs])
     read, decided = normalised(from_title).tolist(), normalised(from_title + from_rows).tolist()
     return [_classified(*each) for each in zip(inputs, read, decided, strict=True)]
 
@@ -185,22 +191,13 @@ def combine(reports: Sequence[Classified]) -> Classified:
 
 
 def row_features(rows: Sequence[Row]) -> list[float]:
-    """One number per name in ROW_FEATURES, mostly shares of a report's provider rows; zeros without rows."""
+    """One number per name in ROW_FEATURES, from a report's provider rows, of which there is at least one."""
     n = len(rows)
-    if not n:
-        return [0.0] * len(ROW_FEATURES)
-    roots = [row.root_code for row in rows]
     quads = [row.quad_class for row in rows]
-    kinds = {row.actor1_type for row in rows} | {row.actor2_type for row in rows}
-    abroad = sum("" != row.actor1_country != row.actor2_country != "" for row in rows)
     return [
-        1.0,
-        *(roots.count(root) / n for root in ("14", "18", "19", "20")),
-        *(quads.count(quad) / n for quad in (1, 2, 3, 4)),
-        float("MIL" in kinds),
-        *(float(not kinds.isdisjoint(group)) for group in (_ARMED_GROUPS, _GOVERNMENT, _CIVIL, _CRIME_OR_POLICE)),
-        abroad / n,
-        log(max(1, *(row.sources for row in rows))),
+        sum(row.root_code == "14" for row in rows) / n,
+        sum(row.root_code in _VIOLENCE for row in rows) / n,
+        *(quads.count(quad) / n for quad in (1, 2, 4)),
         max(-1.0, min(1.0, sum(row.tone for row in rows) / n / 10)),
     ]
 
