@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from math import ceil
 from typing import Any
 
 from msgspec import Struct
@@ -15,6 +14,9 @@ from tollhouse.storage.database import Transaction, metadata, upsert
 feed_revision = Table(
     "feed_revision", metadata, Column("feed", String(20), primary_key=True), Column("revision", Integer, nullable=False)
 )
+
+# Moments that are stored as revisions count seconds from here, to fit until 2068.
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 CHUNK = 500
 # Rows per read, to limit memory.
@@ -255,13 +257,13 @@ async def newest_slot(connection: AsyncConnection, pool: str) -> Any:
 
 async def published_until(connection: AsyncConnection, pool: str) -> datetime | None:
     """The end of the newest window of a source mode whose events are published, None before the first."""
-    minutes = await revision(connection, _published(pool))
-    return datetime.fromtimestamp(60 * minutes, UTC) if minutes else None
+    seconds = await revision(connection, _published(pool))
+    return _EPOCH + timedelta(seconds=seconds) if seconds else None
 
 
 async def set_published_until(connection: AsyncConnection, pool: str, as_of: datetime) -> None:
     """Record that the events up to the newest slot are published."""
-    await set_revision(connection, _published(pool), ceil(as_of.timestamp() / 60))
+    await set_revision(connection, _published(pool), int((as_of - _EPOCH).total_seconds()))
 
 
 def _published(pool: str) -> str:
@@ -318,11 +320,11 @@ async def delete_before(connection: AsyncConnection, pool: str, slot: str, *, is
         delete(event_report).where(event_report.c.pool == pool, event_report.c.last_slot < slot)
     )
     await connection.execute(delete(event_rows).where(event_rows.c.pool == pool, event_rows.c.slot < slot))
-    await connection.execute(delete(gdelt_slot).where(gdelt_slot.c.pool == pool, gdelt_slot.c.slot < slot))
+    slots = await connection.execute(delete(gdelt_slot).where(gdelt_slot.c.pool == pool, gdelt_slot.c.slot < slot))
     ended = await connection.execute(delete(event).where(event.c.pool == pool, event.c.last_slot < slot))
     if is_seen:
-        for feed, rows in ((REPORTS_FEED, gone), (EVENTS_FEED, ended)):
-            if rows.rowcount:
+        for feed, count in ((REPORTS_FEED, gone.rowcount), (EVENTS_FEED, ended.rowcount + slots.rowcount)):
+            if count:
                 await mark_removed(connection, feed, await bump_revision(connection, feed))
 
 

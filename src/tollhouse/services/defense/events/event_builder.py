@@ -6,7 +6,8 @@ from datetime import date
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.events.event import EventReport, FatalitiesBasis, StoredEvent, TitleBasis
-from tollhouse.services.defense.events.evidence import Classified, Location, combine, decide_place
+from tollhouse.services.defense.events.evidence import Classified, combine
+from tollhouse.services.defense.events.place import Location, decide_place
 from tollhouse.services.defense.events.report import UNCODED, Report, composed_title
 from tollhouse.services.defense.events.toll import best_toll
 from tollhouse.services.defense.publishers import count_source_families, mark_copies
@@ -37,6 +38,7 @@ def build_event(event_id: str, reports: Sequence[Report]) -> StoredEvent | None:
     supporting = [report for report in reports if report.classified.category == classified.category] or list(reports)
     subcategory, goldstein, coded = _coded(supporting, classified)
     title, basis = _title(reports, subcategory, place)
+    has_headline = any(report.title for report in reports)
     families = _families(reports)
     deaths, fatalities = _deaths(reports, families)
     clash = _clash(supporting, families, classified)
@@ -46,8 +48,8 @@ def build_event(event_id: str, reports: Sequence[Report]) -> StoredEvent | None:
         "category": classified.why,
         "subcategory": coded,
         "confidence": f"{classified.confidence:.2f}, the probability that {classified.category} is right",
-        "title": _TITLE_REASONS[basis] if any(report.title for report in reports) else _COMPOSED,
-        "geo": place.why,
+        "title": _TITLE_REASONS[basis] if has_headline else _COMPOSED,
+        "geo": f"{place.why}; confidence {place.confidence:.2f}",
         "event_date": days,
         "fatalities": fatalities,
         "source_count": f"{len(reports)} reports by {source_count} independent publishers",
@@ -71,13 +73,14 @@ def build_event(event_id: str, reports: Sequence[Report]) -> StoredEvent | None:
         is_state_on_state=bool(clash),
         is_violent=classified.category == "Battles"
         or (classified.category == "Protests" and any(report.is_riot for report in supporting)),
-        relevance=classified.relevance,
+        # Without a headline nobody can tell whether an event is relevant.
+        relevance=classified.relevance if has_headline else 0.0,
         source_urls=list(dict.fromkeys(report.url for report in reports)),
         source_count=source_count,
         first_reported_at=min(report.first_reported_at for report in reports),
         last_reported_at=max(report.last_reported_at for report in reports),
         reasons=reasons,
-        has_headline=any(report.title for report in reports),
+        has_headline=has_headline,
         is_retrospective=classified.is_retrospective,
         reports=[_entry(report) for report in reports],
     )

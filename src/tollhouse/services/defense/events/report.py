@@ -17,10 +17,9 @@ from tollhouse.services.defense.events.event import Category, TitleBasis
 from tollhouse.services.defense.events.evidence import (
     Classified,
     ClassifierInput,
-    PlaceEvidence,
     classify_reports,
-    read_place,
 )
+from tollhouse.services.defense.events.place import PlaceEvidence, read_place
 from tollhouse.services.defense.events.toll import Toll, read_toll
 from tollhouse.services.defense.ingest.classification import (
     cameo_category,

@@ -12,7 +12,7 @@ from tollhouse.services.defense.article import Article, article_id
 from tollhouse.services.defense.entities.extractor import extract_names
 from tollhouse.services.defense.entities.mention import EntityType, Mention
 from tollhouse.services.defense.entities.merge import NamedEntity, bare_name, named_entities
-from tollhouse.services.defense.events.evidence import decide_place
+from tollhouse.services.defense.events.place import decide_place
 from tollhouse.services.defense.events.report import Report, composed_title
 from tollhouse.services.defense.ingest.batches import SourceMode, compact
 from tollhouse.services.defense.ingest.classification import words_relevance
