@@ -1,6 +1,6 @@
 import pytest
 
-from tollhouse.services.defense.ingest import classification
+from tollhouse.services.defense.events import cameo
 
 
 @pytest.mark.parametrize(
@@ -10,7 +10,7 @@ from tollhouse.services.defense.ingest import classification
      ("141", "Protests"), ("1451", "Protests"), ("173", "Political"), ("190", None), ("182", None), ("204", None)],
 )  # fmt: skip
 def test_code_stands_for_a_category_unless_it_claims_violence(code: str, category: str | None) -> None:
-    assert classification.cameo_category(code) == category
+    assert cameo.cameo_category(code) == category
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ def test_code_stands_for_a_category_unless_it_claims_violence(code: str, categor
      ("061", "Economic cooperation"), ("1839", "Bombing"), ("199", "Armed clash"), ("99", "Event")],
 )  # fmt: skip
 def test_label_falls_back_to_the_base_code_and_the_root(code: str, label: str) -> None:
-    assert classification.cameo_label(code) == label
+    assert cameo.cameo_label(code) == label
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ def test_label_falls_back_to_the_base_code_and_the_root(code: str, label: str) -
 def test_every_code_of_assault_fighting_and_mass_violence_is_put_to_the_classifier(
     code: str, is_violence: bool
 ) -> None:
-    assert classification.is_violence(code) is is_violence
+    assert cameo.is_violence(code) is is_violence

@@ -8,29 +8,16 @@ from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.events.event import StoredEvent, TitleBasis
 from tollhouse.services.defense.events.event_builder import build_event
 from tollhouse.services.defense.events.report import Page, Rejected, Report, canonical_url, event_id, read_reports
-from tollhouse.services.defense.ingest import classification
 from tollhouse.services.defense.ingest.export_parser import Row, parse_export
 
 NOON = datetime(2019, 10, 24, 12, tzinfo=UTC)
 URL = "https://example.org/news/army-shells-rebel-town-kills-12"
 TYPED = msgspec.structs.replace(
     parse_export(LINE).rows[0], day="20191024", code="010", base_code="010", root_code="01", mentions=1, is_root=False,
-    goldstein=0.0, geo_type=4, geo_name="Minsk, Minskaya Voblasts', Belarus", geo_country="BO",
+    goldstein=0.0, actor2_name="", actor2_country="", geo_type=4,
+    geo_name="Minsk, Minskaya Voblasts', Belarus", geo_country="BO",
     latitude=53.9, longitude=27.5667, url=URL,
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def believing(monkeypatch) -> None:
-    """A classifier that believes every battle, so that no test hangs on a trained weight."""
-    monkeypatch.setattr(classification, "THRESHOLD", 0.5)
-    monkeypatch.setattr(classification, "battle_probability", lambda *_: 0.9)
-    monkeypatch.setattr(classification, "category_confidence", lambda *_: 0.7)
-
-
-@pytest.fixture
-def doubting(monkeypatch) -> None:
-    monkeypatch.setattr(classification, "battle_probability", lambda *_: 0.1)
 
 
 def row(code: str = "010", **changes: object) -> Row:
@@ -84,7 +71,7 @@ def test_event_id_is_the_prefix_and_sixteen_hex_digits() -> None:
 def test_rows_about_the_past_are_ignored(day: str) -> None:
     past = row("195", day=day, mentions=90)
     assert read(past) == Rejected("only mentions of the past")
-    assert made(past, row("010")).category == "Political"
+    assert made(past, row("010")).reports[0].row_ids == (row("010").id,)
 
 
 def test_report_of_yesterday_is_kept() -> None:
@@ -104,26 +91,21 @@ def test_no_rows_make_no_event() -> None:
     assert read() == Rejected("no rows")
 
 
-def test_believed_candidates_make_a_battle() -> None:
-    event = made(row("194"), row("010", mentions=50))
-    assert (event.category, event.subcategory, event.confidence) == ("Battles", "Artillery or tank fire", 0.9)
+def test_title_and_codes_of_fighting_make_a_battle() -> None:
+    event = made(row("194", actor1_type="MIL"), row("010", mentions=50))
+    assert (event.category, event.subcategory, event.is_violent) == ("Battles", "Artillery or tank fire", True)
+    assert event.confidence > 0.5
 
 
-@pytest.mark.usefixtures("doubting")
-def test_doubted_candidates_leave_the_category_to_the_other_rows() -> None:
-    event = made(row("190", mentions=50), row("141"))
-    assert (event.category, event.subcategory, event.confidence) == ("Protests", "Demonstration", 0.7)
-
-
-@pytest.mark.usefixtures("doubting")
-def test_url_of_doubted_violence_alone_claims_no_fighting() -> None:
-    event = made(row("190"))
+def test_code_of_violence_alone_claims_no_fighting() -> None:
+    event = made(row("190"), url="https://example.org/singer-fights-back-tears-at-award-show")
     assert (event.category, event.subcategory, event.is_violent) == ("Political", "Political event", False)
+    assert (event.fatalities, event.fatalities_basis) == (0, "not_reported")
 
 
 def test_code_with_most_weight_decides_and_a_root_event_weighs_double() -> None:
-    assert made(row("163", mentions=3), row("057", mentions=5)).category == "Political"
-    assert made(row("163", mentions=3, is_root=True), row("057", mentions=5)).category == "Economic"
+    assert made(row("190", mentions=3), row("195", mentions=5)).subcategory == "Air strike"
+    assert made(row("190", mentions=3, is_root=True), row("195", mentions=5)).subcategory == "Armed clash"
 
 
 def test_toll_of_a_battle_comes_from_the_headline() -> None:
@@ -133,8 +115,9 @@ def test_toll_of_a_battle_comes_from_the_headline() -> None:
 
 
 def test_riot_is_violent_and_a_demonstration_is_not() -> None:
-    assert made(row("145")).is_violent
-    assert not made(row("141")).is_violent
+    url = "https://example.org/thousands-protest-against-president-in-capital"
+    assert made(row("145"), url=url).is_violent
+    assert not made(row("141"), url=url).is_violent
 
 
 SIDES = {"actor1_country": "ISR", "actor1_type": "MIL", "actor2_country": "SYR", "actor2_type": "GOV"}
@@ -200,7 +183,8 @@ def test_page_without_rows_begins_no_event_that_is_not_sure() -> None:
 
 def test_event_without_a_readable_slug_gets_a_title_a_person_can_read() -> None:
     event = made(row("141"), url="https://www.nobody.example/stories/202011130152.html")
-    assert (event.title, event.title_basis) == ("Demonstration in Minsk, Belarus (nobody.example)", "url")
+    assert (event.title, event.title_basis) == ("Political event in Minsk, Belarus (nobody.example)", "url")
+    assert not event.is_relevant
 
 
 def test_given_title_is_taken_with_its_basis() -> None:
@@ -208,9 +192,16 @@ def test_given_title_is_taken_with_its_basis() -> None:
     assert (event.title, event.title_basis, event.fatalities) == ("Army kills 3", "page", 3)
 
 
-def test_battle_of_armed_actors_is_nearer_to_defense_than_a_speech() -> None:
-    assert made(row("190", actor1_type="MIL")).relevance == 1.0
-    assert made(row("010"), url="https://example.org/minister-opens-new-school").relevance == 0.0
+def test_battle_is_relevant_and_a_new_school_is_not() -> None:
+    assert made(row("190", actor1_type="MIL")).is_relevant
+    assert not made(row("010"), url="https://example.org/singer-opens-new-school-for-cats").is_relevant
+
+
+def test_report_of_the_past_gets_the_day_that_its_headline_names() -> None:
+    event = made(row("190"), url="https://example.org/rebels-killed-12-soldiers-on-14-november-2015-army-says")
+    assert event.is_retrospective
+    assert event.event_date.isoformat() == "2015-11-14"
+    assert "past" in event.reasons["event_date"]
 
 
 def test_rows_of_several_exports_span_the_time_of_the_reports() -> None:

@@ -13,7 +13,6 @@ from tollhouse.questions.grounding import Evidence
 from tollhouse.services.defense.brief.brief import BriefFeed
 from tollhouse.services.defense.chat.answers import FeedTools, answer
 from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots
-from tollhouse.services.defense.events import filter as event_filter
 from tollhouse.services.defense.events.event import Geo
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.filter import FILTER_FIELDS, RULES
@@ -112,9 +111,8 @@ async def test_field_selects_the_same_event_everywhere(stored, count, name):
 
 
 @pytest.mark.parametrize("count", [from_feed, from_analysis, from_alert, from_chat_tool])
-async def test_irrelevant_event_is_counted_on_request_only(stored, count, monkeypatch):
-    monkeypatch.setattr(event_filter, "RELEVANT", 0.4)
-    await stored.put(record(3, relevance=0.1))
+async def test_irrelevant_event_is_counted_on_request_only(stored, count):
+    await stored.put(record(3, is_relevant=False))
     assert await count(stored, {}) == 2
     assert await count(stored, {"relevance": "all"}) == 3
     assert await count(stored, {"relevance": "all", "q": "number"}) == 1

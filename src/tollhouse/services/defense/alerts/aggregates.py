@@ -12,7 +12,6 @@ from msgspec import Struct
 from tollhouse.services.defense.alerts.metrics import BINS, MINUTES_PER_BIN, Histogram
 from tollhouse.services.defense.alerts.rule import SEVERITY, Key
 from tollhouse.services.defense.events.event import Category, EventEntry, SeverityTier
-from tollhouse.services.defense.events.filter import is_relevant
 
 # What all events of a group have in common. A rule's key selects whole cells.
 Cell = tuple[Category, str, SeverityTier, bool]
@@ -59,7 +58,7 @@ def build_sample(entry: EventEntry, *, keep_entry: bool = False) -> EventSample:
         significance=event.metrics.significance,
         minute=to_minute(entry.reported_at),
         entities=entry.entities,
-        is_relevant=is_relevant(entry),
+        is_relevant=entry.is_relevant,
         entry=entry if keep_entry or event.category == "Battles" else None,
     )
 

@@ -15,9 +15,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from tollhouse.services.defense.events.cameo import cameo_category
 from tollhouse.services.defense.events.event import Category
 from tollhouse.services.defense.events.named_date import read_date
-from tollhouse.services.defense.ingest.classification import cameo_category
 from tollhouse.services.defense.ingest.export_parser import Row
 from tollhouse.services.defense.publishers import find_publisher
 from tollhouse.vectors import text_vectors
@@ -147,6 +147,14 @@ def classify_reports(inputs: Sequence[ClassifierInput]) -> list[Classified]:
     from_rows = trained.read_rows([report.rows for report in inputs])
     read, decided = normalised(from_title).tolist(), normalised(from_title + from_rows).tolist()
     return [_classified(*each) for each in zip(inputs, read, decided, strict=True)]
+
+
+def title_relevance(titles: Sequence[str]) -> list[float]:
+    """The relevance of titles alone, 0..1; 0 for one that is below the threshold to be served."""
+    if not titles:
+        return []
+    relevant = 1 - normalised(model().read_titles(titles))[:, -1]
+    return [value if value >= model().thresholds["relevance"] else 0.0 for value in relevant.tolist()]
 
 
 def combine(reports: Sequence[Classified]) -> Classified:

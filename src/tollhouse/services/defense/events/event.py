@@ -57,13 +57,13 @@ class Event(Struct, frozen=True, gc=False):
 class EventEntry(Struct, frozen=True, gc=False):
     """A served event with what filters and sort orders need beside it. `country_code` is ISO 3166-1 alpha-2.
 
-    `relevance` is that to defense, security or politics, 0..1; `entities` are the ids that its reports name.
+    `is_relevant`: it concerns defense, security or politics. `entities` are the ids that its reports name.
     """
 
     event: Event
     country_code: str
     reported_at: datetime
-    relevance: float = 1.0
+    is_relevant: bool = True
     entities: tuple[str, ...] = ()
 
 
@@ -71,9 +71,9 @@ class EventRecord(Struct, frozen=True, gc=False):
     """One event as stored, before fatality records are applied; its reports are in StoredEvent.
 
     `country_code` is ISO 3166-1 alpha-2. `goldstein` is -10..10. `relevance` is that to defense, security or politics,
-    0..1. `source_count` counts independent publishers. `is_retrospective`: it reports the past.
-    `has_headline` is False where the title was composed because neither a page nor a URL gave one.
-    `reasons` explains the values of fields, keyed by field name.
+    0..1; from a threshold on the event `is_relevant`. `source_count` counts independent publishers.
+    `is_retrospective`: it reports the past. `has_headline` is False where the title was composed because neither a page
+    nor a URL gave one. `reasons` explains the values of fields, keyed by field name.
     """
 
     id: str
@@ -98,6 +98,7 @@ class EventRecord(Struct, frozen=True, gc=False):
     reasons: dict[str, str]
     has_headline: bool = True
     is_retrospective: bool = False
+    is_relevant: bool = True
     story_id: str | None = None
     entities: tuple[str, ...] = ()
 

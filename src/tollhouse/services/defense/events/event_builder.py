@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from datetime import date
 
 from tollhouse.services.defense.article import Article
+from tollhouse.services.defense.events.classifier import Classified, combine
 from tollhouse.services.defense.events.event import EventReport, FatalitiesBasis, StoredEvent, TitleBasis
-from tollhouse.services.defense.events.evidence import Classified, combine
 from tollhouse.services.defense.events.place import Location, decide_place
 from tollhouse.services.defense.events.report import UNCODED, Report, composed_title
 from tollhouse.services.defense.events.toll import best_toll
 from tollhouse.services.defense.publishers import count_source_families, mark_copies
 from tollhouse.services.defense.stories.story import summarize
 
-# A page without provider rows is an event of its own from this confidence and relevance.
+# Pages without provider rows make an event from this confidence of the category.
 SURE = 0.7
-# Two states clash if this many reports' rows agree, and the category is at least this probable.
+# Two states clash if this many reports' rows agree.
 FEWEST_CLASHING = 2
 PROBABLE = 0.5
 
@@ -33,7 +33,7 @@ def build_event(event_id: str, reports: Sequence[Report]) -> StoredEvent | None:
     """
     classified = combine([report.classified for report in reports])
     place = decide_place([report.place for report in reports])
-    if place is None or not (any(report.row_ids for report in reports) or _is_sure(classified)):
+    if place is None or not (any(report.row_ids for report in reports) or _is_sure(classified, place)):
         return None
     supporting = [report for report in reports if report.classified.category == classified.category] or list(reports)
     subcategory, goldstein, coded = _coded(supporting, classified)
@@ -42,7 +42,7 @@ def build_event(event_id: str, reports: Sequence[Report]) -> StoredEvent | None:
     families = _families(reports)
     deaths, fatalities = _deaths(reports, families)
     clash = _clash(supporting, families, classified)
-    day, days = _day(reports)
+    day, days = _day(reports, classified)
     source_count = count_source_families(families)
     reasons = {
         "category": classified.why,
@@ -73,8 +73,8 @@ def build_event(event_id: str, reports: Sequence[Report]) -> StoredEvent | None:
         is_state_on_state=bool(clash),
         is_violent=classified.category == "Battles"
         or (classified.category == "Protests" and any(report.is_riot for report in supporting)),
-        # Without a headline nobody can tell whether an event is relevant.
-        relevance=classified.relevance if has_headline else 0.0,
+        relevance=classified.relevance,
+        is_relevant=classified.is_relevant,
         source_urls=list(dict.fromkeys(report.url for report in reports)),
         source_count=source_count,
         first_reported_at=min(report.first_reported_at for report in reports),
@@ -89,8 +89,8 @@ def build_event(event_id: str, reports: Sequence[Report]) -> StoredEvent | None:
 _COMPOSED = "composed from the rows: no headline is known and the URL has no words"
 
 
-def _is_sure(classified: Classified) -> bool:
-    return classified.confidence >= SURE and classified.relevance >= SURE
+def _is_sure(classified: Classified, place: Location) -> bool:
+    return classified.is_relevant and classified.confidence >= SURE and place.confidence >= PROBABLE
 
 
 def _entry(report: Report) -> EventReport:
@@ -170,8 +170,13 @@ def _clash(supporting: Sequence[Report], families: Sequence[str], classified: Cl
     return f"the rows of {count} reports set governments or armed forces of {one} and {other} against each other"
 
 
-def _day(reports: Sequence[Report]) -> tuple[date, str]:
-    """The day that most reports give, the earliest among equals, and why."""
+def _day(reports: Sequence[Report], classified: Classified) -> tuple[date, str]:
+    """The day that most reports give, the earliest among equals, and why.
+
+    It is the beginning of the time that the headlines name, if they are about the past.
+    """
+    if classified.is_retrospective and classified.named_day:
+        return classified.named_day, "the headlines name a time in the past; this is its first day"
     days = Counter(report.day for report in reports)
     day = min(days, key=lambda day: (-days[day], day))
     return day, f"{days[day]} of {len(reports)} reports give this day"

@@ -18,7 +18,7 @@ from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.live_events import WHOLE, Coverage
 from tollhouse.services.defense.events.event import WINDOW_HOURS, Event, EventEntry, StoredEvent
-from tollhouse.services.defense.events.filter import applied_filters, is_relevant
+from tollhouse.services.defense.events.filter import applied_filters
 from tollhouse.services.defense.events.history import (
     FATALITIES_BACK,
     ServedPool,
@@ -271,7 +271,7 @@ class EventsFeed:
         def split() -> tuple[EventWindow, list[Event]]:
             items = [(self._synced.slot(event_id), entry) for event_id, entry in self._synced.items.items()]
             entries = [entry for slot, entry in items if begin < slot <= served.newest]
-            previous = [entry.event for slot, entry in items if before < slot <= begin and is_relevant(entry)]
+            previous = [entry.event for slot, entry in items if before < slot <= begin and entry.is_relevant]
             return EventWindow(entries, served.as_of, "live" if served.pool == "provider" else "recorded"), previous
 
         self.window, self.previous = await asyncio.to_thread(split)

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.services.defense.countries import COUNTRIES, Country, find_country, near_matches
 from tollhouse.services.defense.events.event import Category, EventEntry, SeverityTier
-from tollhouse.services.defense.events.evidence import RELEVANT
 
 _COUNTRY_NAMES = {
     text for country in COUNTRIES for text in (country.name, country.alpha2, country.alpha3, country.alpha2.lower())
@@ -158,11 +157,6 @@ RULES: dict[str, FilterRule] = {
 }
 
 
-def is_relevant(entry: EventEntry) -> bool:
-    """Whether the event concerns defense, security or politics."""
-    return entry.relevance >= RELEVANT
-
-
 def event_tests(filters: EventFilter, entities: frozenset[str] = frozenset()) -> list[EventTest]:
     """One test for each filter that is given. `entities` are the ids that `filters.entity` denotes."""
     given = ((rule, getattr(filters, name)) for name, rule in RULES.items())
@@ -170,7 +164,7 @@ def event_tests(filters: EventFilter, entities: frozenset[str] = frozenset()) ->
     if filters.entity is not None:
         tests.append(lambda entry: not entities.isdisjoint(entry.entities))
     if filters.relevance is None:
-        tests.append(is_relevant)
+        tests.append(lambda entry: entry.is_relevant)
     return tests
 
 

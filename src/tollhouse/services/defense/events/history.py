@@ -172,7 +172,9 @@ async def _entity_ids_by_name(connection: Transaction, pool: SourceMode, texts: 
 def build_entry(packed: bytes, fatalities: FatalitiesByCountry) -> EventEntry:
     """A stored event as served."""
     record = with_fatalities(read_record(packed), fatalities)
-    return EventEntry(to_event(record), record.country_code, record.last_reported_at, record.relevance, record.entities)
+    return EventEntry(
+        to_event(record), record.country_code, record.last_reported_at, record.is_relevant, record.entities
+    )
 
 
 def with_fatalities(record: Record, fatalities: FatalitiesByCountry) -> Record:

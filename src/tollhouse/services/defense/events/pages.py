@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tollhouse import clock
 from tollhouse.csv_text import write_rows
 from tollhouse.services.defense.events.event import Event, EventEntry, FeedSource
-from tollhouse.services.defense.events.filter import EventFilter, event_tests, is_relevant, title_words
+from tollhouse.services.defense.events.filter import EventFilter, event_tests, title_words
 from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced
 
 JSON = "application/json"
@@ -84,7 +84,7 @@ class EventWindow:
         self._entries: dict[Sort, list[EventEntry]] = {"significance": _ordered(entries, "significance")}
         self.entries: Sequence[EventEntry] = self._entries["significance"]
         # The events that are served unless a request names `relevance`.
-        self.events: Sequence[Event] = [entry.event for entry in self.entries if is_relevant(entry)]
+        self.events: Sequence[Event] = [entry.event for entry in self.entries if entry.is_relevant]
 
     def __len__(self) -> int:
         return len(self.events)

@@ -13,15 +13,7 @@ from tollhouse.services.defense.article import Article, article_id
 from tollhouse.services.defense.countries import country_by_cameo
 from tollhouse.services.defense.entities.extractor import extract_names
 from tollhouse.services.defense.entities.merge import NamedEntity, named_entities
-from tollhouse.services.defense.events.event import Category, TitleBasis
-from tollhouse.services.defense.events.evidence import (
-    Classified,
-    ClassifierInput,
-    classify_reports,
-)
-from tollhouse.services.defense.events.place import PlaceEvidence, read_place
-from tollhouse.services.defense.events.toll import Toll, read_toll
-from tollhouse.services.defense.ingest.classification import (
+from tollhouse.services.defense.events.cameo import (
     cameo_category,
     cameo_label,
     heaviest_row,
@@ -29,6 +21,10 @@ from tollhouse.services.defense.ingest.classification import (
     is_strike,
     is_violence,
 )
+from tollhouse.services.defense.events.classifier import Classified, ClassifierInput, classify_reports
+from tollhouse.services.defense.events.event import Category, TitleBasis
+from tollhouse.services.defense.events.place import PlaceEvidence, read_place
+from tollhouse.services.defense.events.toll import Toll, read_toll
 from tollhouse.services.defense.ingest.export_parser import Row
 from tollhouse.services.defense.ingest.url_title import title_from_url
 from tollhouse.services.defense.publishers import find_publisher
@@ -144,7 +140,7 @@ def read_reports(pages: Sequence[Page]) -> list[Report | Rejected]:
     fresh = [[row for row in page.rows if _days_late(row.day, row.added) < PAST_DAYS] for page in pages]
     titles = [_title(page, rows) for page, rows in zip(pages, fresh, strict=True)]
     inputs = [
-        ClassifierInput(title, page.url, rows, has_headline=bool(title))
+        ClassifierInput(title, page.url, rows, bool(title), page.article.published.date() if page.article else None)
         for page, rows, (title, _) in zip(pages, fresh, titles, strict=True)
     ]
     return [
@@ -181,7 +177,7 @@ def _report(page: Page, rows: Sequence[Row], headline: Headline, classified: Cla
         title_basis=basis,
         publisher=page.article.publisher if page.article else publisher.name,
         family=page.article.family if page.article else publisher.family,
-        day=_date(row.day) if row else min(moments).date(),
+        day=_date((row or heaviest_row(rows)).day) if rows else min(moments).date(),
         first_reported_at=min([*moments, *published]),
         last_reported_at=max(moments),
         row_ids=tuple(row.id for row in rows),

@@ -12,10 +12,10 @@ from tollhouse.services.defense.article import Article, article_id
 from tollhouse.services.defense.entities.extractor import extract_names
 from tollhouse.services.defense.entities.mention import EntityType, Mention
 from tollhouse.services.defense.entities.merge import NamedEntity, bare_name, named_entities
+from tollhouse.services.defense.events.classifier import title_relevance
 from tollhouse.services.defense.events.place import decide_place
 from tollhouse.services.defense.events.report import Report, composed_title
 from tollhouse.services.defense.ingest.batches import SourceMode, compact
-from tollhouse.services.defense.ingest.classification import words_relevance
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord
 from tollhouse.services.defense.ingest.gkg_parser import Mention as EventMention
 from tollhouse.services.defense.ingest.url_title import title_from_url
@@ -120,17 +120,19 @@ def _text(article: Article) -> str:
 async def import_pages(
     database: Database, pool: SourceMode, records: Iterable[GkgRecord], pages: Collection[str]
 ) -> int:
-    """Store titled pages of events (`pages`, article ids) or with relevance to defense; return how many."""
-    relevant = [
-        record
-        for record in records
-        if record.article.title and (record.article.id in pages or words_relevance(record.article.title))
-    ]
-    return await store_reports(database, pool, await asyncio.to_thread(lambda: list(map(report_gkg_page, relevant))))
+    """Store titled pages of reports (`pages`, article ids), and other relevant ones; return how many."""
+
+    def read() -> list[ReportedArticle]:
+        titled = [record for record in records if record.article.title]
+        relevance = title_relevance([record.article.title for record in titled])
+        each = zip(titled, relevance, strict=True)
+        return [report_gkg_page(record) for record, value in each if record.article.id in pages or value]
+
+    return await store_reports(database, pool, await asyncio.to_thread(read))
 
 
 async def import_mentions(database: Database, pool: SourceMode, mentions: Iterable[EventMention]) -> int:
-    """Store the pages of mentions whose URL is relevant to defense; return how many."""
+    """Store the pages of mentions whose URL is relevant; return how many."""
     by_page = {article.id: article for article in map(_article_of_mention, mentions) if article}
     return await import_items(database, pool, by_page.values())
 
@@ -141,9 +143,9 @@ async def import_items(database: Database, pool: SourceMode, articles: Iterable[
 
 
 def _article_of_mention(mention: EventMention) -> Article | None:
-    """The page of a mention, titled by its URL; None if that is not relevant to defense."""
+    """The page of a mention, titled by its URL; None if that is not relevant."""
     title = title_from_url(mention.url)
-    if not title or not words_relevance(title):
+    if not title or not title_relevance([title])[0]:
         return None
     outlet = find_publisher(mention.url)
     return Article(

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.entities.merge import NamedEntity
+from tollhouse.services.defense.events.classifier import title_relevance
 from tollhouse.services.defense.events.event import Category, EventRecord
 from tollhouse.services.defense.events.scores import significance, weigh
-from tollhouse.services.defense.ingest.classification import words_relevance
 from tollhouse.services.defense.news.entity import Entity, EntityIndex
 from tollhouse.services.defense.news.reported_article import ReportedArticle, merged_reports
 from tollhouse.services.defense.publishers import count_source_families, headline_key, mark_copies
@@ -48,7 +48,7 @@ def _significance(reports: Sequence[ReportedArticle], events: Sequence[EventReco
     """The significance of its most significant event; without events, of its sources and titles."""
     if events:
         return max(map(significance, events))
-    relevance = max(words_relevance(report.article.title) for report in reports)
+    relevance = max(title_relevance([report.article.title for report in reports if report.has_headline]), default=0.0)
     return weigh(0.0, 0, relevance, source_count)
 
 
