@@ -104,7 +104,7 @@ class GroupIndex:
     def sharing_rows(self, group: Group) -> dict[Group, int]:
         """The other groups by the number of provider rows in common."""
         shared: dict[Group, int] = {}
-        for key in group.row_keys:
+        for key in sorted(group.row_keys):
             for other in self._users[key]:
                 if other is not group:
                     shared[other] = shared.get(other, 0) + 1
