@@ -125,8 +125,8 @@ async def test_page_titles_taken_after_the_export_become_those_of_events_and_sto
 
 
 async def test_pages_that_say_nothing_of_defense_are_left_out(take, database):
-    roses = gkg_line(c1=SLOT, c4="https://example.org/roses", c26="<PAGE_TITLE>Singer shows off new hairstyle on red carpet</PAGE_TITLE>")
-    tanks = gkg_line(c1=SLOT, c4="https://example.org/tanks", c26="<PAGE_TITLE>Army tanks cross border as troops attack rebels</PAGE_TITLE>")
+    roses = gkg_line(c1=SLOT, c4="https://example.org/roses", c26="<PAGE_TITLE>Singer shows off her hair</PAGE_TITLE>")
+    tanks = gkg_line(c1=SLOT, c4="https://example.org/tanks", c26="<PAGE_TITLE>Army attacks rebels</PAGE_TITLE>")
     untitled = gkg_line(c1=SLOT, c4="https://example.org/army-tanks-missiles")
     report = await take(b"\n".join([roses, tanks, untitled]))
     assert (report["rows"], report["articles"]) == (3, 1)
