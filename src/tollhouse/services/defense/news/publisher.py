@@ -270,8 +270,7 @@ class Publisher:
             writer = _Writer(connection, pool, compact(as_of - timedelta(hours=PUBLISHED_HOURS)), number)
             await writer.write("story", state.published.get("story"), snapshot.stories)
             await writer.write("entity", state.published.get("entity"), snapshot.entities)
-            for kind, pairs in (("merged", snapshot.merged), ("split", snapshot.split)):
-                await store.write_successors(connection, pool, kind, dict(pairs), compact(as_of))
+            await store.write_successors(connection, pool, "merged", dict(snapshot.merged), compact(as_of))
             old, is_seen = compact(as_of - self._retention), self._retention < events_store.WIDEST_WINDOW
             await store.delete_news_before(connection, pool, old, number, is_seen=is_seen)
             # Writing reports is one more revision of the reports, already included here.
