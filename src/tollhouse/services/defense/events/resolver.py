@@ -31,7 +31,7 @@ from tollhouse.services.defense.publishers import LONGEST_APART, headline_key
 from tollhouse.services.defense.stories.tokens import term_counts
 
 # An event takes no follow-ups this long after its newest report, or once so many groups changed later.
-RETENTION = timedelta(days=14)
+RETENTION = timedelta(days=4)
 LIVE_GROUPS = 60_000
 BATCH = 256
 
@@ -114,6 +114,9 @@ class Resolver:
 
     def __len__(self) -> int:
         return len(self._index.groups)
+
+    def __contains__(self, event_id: str) -> bool:
+        return event_id in self._index.groups
 
     def add(self, sightings: Iterable[Sighting]) -> None:
         """Add new reports and those that changed. A changed report leaves its event if it no longer fits."""

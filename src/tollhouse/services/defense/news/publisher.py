@@ -19,6 +19,7 @@ from tollhouse.services.defense.events.event import StoredEvent
 from tollhouse.services.defense.events.event_set import EventChanges, EventSet, in_time_order
 from tollhouse.services.defense.events.history import with_fatalities
 from tollhouse.services.defense.events.report import Report, read_reports
+from tollhouse.services.defense.events.resolver import RETENTION
 from tollhouse.services.defense.ingest.batches import (
     SourceMode,
     compact,
@@ -211,7 +212,7 @@ class Publisher:
                 begin, end = end, slot_before(first, -STEP)
                 rows = events_store.rows_between(connection, events_store.REPORTS, pool, begin, end)
                 packed = [body async for some in rows for *_, body in some]
-            changes = await asyncio.to_thread(_resolve, events, packed, slot_before(first, event_set.WINDOW))
+            changes = await asyncio.to_thread(_resolve, events, packed, slot_before(first, RETENTION))
             written = {event_id: events.events[event_id] for event_id in changes.changed}
             async with self._database.writing() as connection:
                 await _write_events(connection, pool, written, changes, end)
@@ -248,9 +249,9 @@ class Publisher:
         if state is None or (state.as_of and as_of < state.as_of):
             saved = _saved_state(await store.memory(connection, pool))
             events = EventSet(saved.events if saved else None)
-            after = compact(as_of - event_set.WINDOW)
-            rows = events_store.rows_after(connection, events_store.EVENTS, pool, after)
-            stored = [msgspec.json.decode(body, type=StoredEvent) async for some in rows for *_, body in some]
+            rows = events_store.rows_after(connection, events_store.EVENTS, pool, compact(as_of - RETENTION))
+            live = [body async for some in rows for event_id, _, body in some if not saved or event_id in events]
+            stored = [msgspec.json.decode(body, type=StoredEvent) for body in live]
             ids = [one.id for event in stored for one in event.reports]
             bodies = await events_store.bodies_by_id(connection, events_store.REPORTS, pool, ids)
             reports = {report_id: msgspec.json.decode(body, type=Report) for report_id, body in bodies.items()}
@@ -353,7 +354,7 @@ def _build(update: _Update) -> _Built:
     read = [one for one in read_reports(changes.pages) if isinstance(one, Report)]
     again = {one.id for one in read}
     reports = [*(one for one in changes.reports if one.id not in again), *read]
-    ended = state.events.update(in_time_order(reports), as_of - event_set.WINDOW)
+    ended = state.events.update(in_time_order(reports), as_of - RETENTION)
     state.builder.add([*changes.articles, *map(page_of_report, reports)])
     state.builder.expire(as_of)
     events, fatalities = state.events.events, state.window.fatalities
