@@ -3,7 +3,7 @@
 Sums give the mean similarity over all pairs of headlines exactly (average link), in whatever order groups grow.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import exp, log1p, log2
 
 from msgspec import Struct
@@ -44,13 +44,13 @@ class Headline(Struct, eq=False, gc=False):
     key: str
     reports: list[str]
     terms: tuple[str, ...]
-    countries: dict[str, float]
-    places: set[str]
-    killed: set[int]
-    row_keys: set[str]
-    first_day: float
-    last_day: float
-    weights: dict[str, float] = {}
+    countries: Mapping[str, float] = {}
+    places: frozenset[str] = frozenset()
+    killed: frozenset[int] = frozenset()
+    row_keys: frozenset[str] = frozenset()
+    first_day: float = 0.0
+    last_day: float = 0.0
+    weights: Mapping[str, float] = {}
 
 
 class Group(Struct, eq=False, gc=False):
@@ -62,39 +62,36 @@ class Group(Struct, eq=False, gc=False):
     id: str
     headlines: list[Headline]
     composed: list[Headline]
-    weights: dict[str, float]
-    countries: dict[str, float]
-    places: set[str]
-    killed: set[int]
-    row_keys: set[str]
-    first_day: float
-    last_day: float
-    absorbed: list[str]
+    weights: Mapping[str, float] = {}
+    countries: Mapping[str, float] = {}
+    places: frozenset[str] = frozenset()
+    killed: frozenset[int] = frozenset()
+    row_keys: frozenset[str] = frozenset()
+    first_day: float = 0.0
+    last_day: float = 0.0
+    absorbed: tuple[str, ...] = ()
     was_settled: bool = False
 
 
 def build_group(identity: str, headlines: Iterable[Headline]) -> Group:
     """A group of headlines (at least one)."""
-    ordered = list(headlines)
-    group = Group(identity, [], [], {}, {}, set(), set(), set(), 0.0, 0.0, [])
-    for headline in ordered:
+    group = Group(identity, [], [])
+    for headline in headlines:
         (group.headlines if headline.terms else group.composed).append(headline)
     sum_up(group)
     return group
 
 
 def sum_up(group: Group) -> None:
-    """Compute the sums of a group again from its headlines."""
-    everything = (*group.headlines, *group.composed)
-    group.weights, group.countries = {}, {}
-    for headline in everything:
-        _add(group.weights, headline.weights)
-        _add(group.countries, headline.countries)
-    group.places = set().union(*[headline.places for headline in everything])
-    group.killed = set().union(*[headline.killed for headline in everything])
-    group.row_keys = set().union(*[headline.row_keys for headline in everything])
-    group.first_day = min([headline.first_day for headline in everything])
-    group.last_day = max([headline.last_day for headline in everything])
+    """Compute the sums of a group again from its headlines. A group of one shares the headline's."""
+    headlines = [*group.headlines, *group.composed]
+    group.weights = total([headline.weights for headline in headlines])
+    group.countries = total([headline.countries for headline in headlines])
+    group.places = headlines[0].places.union(*[headline.places for headline in headlines[1:]])
+    group.killed = headlines[0].killed.union(*[headline.killed for headline in headlines[1:]])
+    group.row_keys = headlines[0].row_keys.union(*[headline.row_keys for headline in headlines[1:]])
+    group.first_day = min([headline.first_day for headline in headlines])
+    group.last_day = max([headline.last_day for headline in headlines])
 
 
 def absorb(group: Group, other: Group) -> None:
@@ -102,13 +99,24 @@ def absorb(group: Group, other: Group) -> None:
     group.headlines += other.headlines
     group.composed += other.composed
     group.absorbed += other.absorbed
-    _add(group.weights, other.weights)
-    _add(group.countries, other.countries)
+    group.weights = total([group.weights, other.weights])
+    group.countries = total([group.countries, other.countries])
     group.places |= other.places
     group.killed |= other.killed
     group.row_keys |= other.row_keys
     group.first_day = min(group.first_day, other.first_day)
     group.last_day = max(group.last_day, other.last_day)
+
+
+def total(parts: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+    """The sums by key; a single part itself."""
+    if len(parts) == 1:
+        return parts[0]
+    sums = dict(parts[0])
+    for part in parts[1:]:
+        for key, value in part.items():
+            sums[key] = sums.get(key, 0.0) + value
+    return sums
 
 
 def agreement(one: Group, other: Group, crowd: float, tuning: Tuning) -> float:
@@ -137,8 +145,3 @@ def _dot(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     if len(one) > len(other):
         one, other = other, one
     return sum([weight * other[key] for key, weight in one.items() if key in other])
-
-
-def _add(sums: dict[str, float], added: Mapping[str, float]) -> None:
-    for key, value in added.items():
-        sums[key] = sums.get(key, 0.0) + value

@@ -24,6 +24,7 @@ from tollhouse.services.defense.events.occurrence import (
     agreement,
     build_group,
     sum_up,
+    total,
 )
 from tollhouse.services.defense.events.report import event_id
 from tollhouse.services.defense.ingest.url_title import headline_words
@@ -84,7 +85,7 @@ _Pair = tuple[float, str, str, int, Group, Group]
 class _StoredGroup(Struct, frozen=True, array_like=True):
     id: str
     headlines: list[list[str]]
-    absorbed: list[str]
+    absorbed: tuple[str, ...]
 
 
 class _State(Struct, frozen=True):
@@ -222,7 +223,7 @@ class Resolver:
         first = self._reports[reports[0]]
         terms = _terms(first) if first.has_headline else ()
         key = headline_key(first.title) if terms else ""
-        headline = Headline(key, list(reports), terms, {}, set(), set(), set(), 0.0, 0.0)
+        headline = Headline(key, list(reports), terms)
         self._sum_reports(headline)
         self._headline_of.update(dict.fromkeys(reports, headline))
         if key:
@@ -231,13 +232,13 @@ class Resolver:
 
     def _sum_reports(self, headline: Headline) -> None:
         reports = [self._reports[identity] for identity in headline.reports]
-        headline.countries = {}
-        for report in reports:
-            for country, weight in report.countries.items():
-                headline.countries[country] = headline.countries.get(country, 0.0) + weight / len(reports)
-        headline.places = {place for report in reports for place in report.places}
-        headline.killed = {report.killed for report in reports if report.killed is not None}
-        headline.row_keys = {key for report in reports for key in report.row_keys}
+        countries = total([report.countries for report in reports])
+        headline.countries = (
+            countries if len(reports) == 1 else {key: countries[key] / len(reports) for key in countries}
+        )
+        headline.places = frozenset([place for report in reports for place in report.places])
+        headline.killed = frozenset([report.killed for report in reports if report.killed is not None])
+        headline.row_keys = frozenset().union(*[report.row_keys for report in reports])
         days = [_days(report.reported_at) for report in reports]
         headline.first_day, headline.last_day = min(days), max(days)
 
@@ -350,7 +351,7 @@ class Resolver:
     def _retire(self, old: str, group: Group) -> None:
         self._merged[old] = group.id
         self._retired.add(old)
-        group.absorbed.append(old)
+        group.absorbed += (old,)
 
 
 def _days(moment: datetime) -> float:
