@@ -22,16 +22,15 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from tollhouse.services.defense.evaluate_conflict import rows_by_url
-from tollhouse.services.defense.events.classifier import ROW_FEATURES, normalised, row_features
+from tollhouse.services.defense.events.classifier import ROW_FEATURES, normalised, row_features, title_vectors
 from tollhouse.services.defense.ingest.export_parser import Row
-from tollhouse.vectors import text_vectors
 from tools.build_text_vectors import SentenceModel
 
 DATA = Path(__file__).parent / "data"
 OUTPUT = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/event_classifier.npz"
 CATEGORIES = ("battle", "protest", "economic", "political", "none")
 # Chosen on labels that train nothing: see data/event_classifier.md.
-THRESHOLDS = {"Battles": 0.48, "Protests": 0.4, "relevance": 0.62}
+THRESHOLDS = {"Battles": 0.5, "Protests": 0.42, "relevance": 0.68}
 
 # Vectors of unit length are multiplied by this, so that weights of size 1 decide.
 SCALE = 8.0
@@ -286,7 +285,7 @@ def read_titles(model: Path, texts: Sequence[str], titles_path: Path) -> Titles:
         np.savez_compressed(cache, titles=np.array(list(known)), vectors=vectors)
     sentences = np.array([known[title] for title in distinct], np.float32)
     line = {title: at for at, title in enumerate(distinct)}
-    return Titles(line, sentences, text_vectors().embed(distinct))
+    return Titles(line, sentences, title_vectors(distinct))
 
 
 def read_labels(path: Path) -> list[Label]:
