@@ -21,7 +21,6 @@ from tollhouse.services.defense.events.history import with_fatalities
 from tollhouse.services.defense.events.report import Report, read_reports
 from tollhouse.services.defense.events.resolver import RETENTION
 from tollhouse.services.defense.ingest.batches import (
-    SourceMode,
     compact,
     read_stored_pages,
     report_row,
@@ -33,6 +32,7 @@ from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.news.reported_article import page_of_report
 from tollhouse.services.defense.news.story_builder import PUBLISHED_HOURS, EventLinks, NewsSnapshot, StoryBuilder
 from tollhouse.services.defense.news.window import PublisherWindow, WindowChanges
+from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.store import EVENTS_FEED, NEWS_FEED, REPORTS_FEED, revision, set_revision
 from tollhouse.services.defense.stories.story import Story
 from tollhouse.storage.database import Database, Transaction
@@ -121,10 +121,13 @@ class _Writer(Struct, frozen=True):
 
 
 class Publisher:
-    """Publishes events, stories and entities. Only the process that runs background tasks has one."""
+    """Publishes events, stories and entities of `pools`. Only the process that runs background tasks has one."""
 
-    def __init__(self, database: Database, retention_days: int) -> None:
+    def __init__(
+        self, database: Database, retention_days: int, pools: Sequence[SourceMode] = ("provider", "local")
+    ) -> None:
         self._database = database
+        self._pools = pools
         self._retention = timedelta(days=retention_days)
         self._states: dict[SourceMode, _ModeState] = {}
         self._published_at = 0
@@ -134,7 +137,7 @@ class Publisher:
         """Publish whenever reports, articles or fatalities change, until cancelled."""
         while True:
             try:
-                for pool in ("provider", "local"):
+                for pool in self._pools:
                     await self.update(pool)
                 await self.save_state()
             except Problem as problem:
@@ -144,7 +147,7 @@ class Publisher:
     async def publish_stored(self, folder: Path) -> None:
         """Publish what is stored but unpublished at startup, one process at a time."""
         async with self._database.turn("first-edition", folder):
-            for pool in ("provider", "local"):
+            for pool in self._pools:
                 await read_stored_pages(self._database, pool)
                 await self.update(pool)
             await self.save_state()
