@@ -108,7 +108,8 @@ async def measure(data_dir: Path) -> dict[str, Any]:
         room = desk.builder("local")
         headlines = room.articles() if room else []
     again_begun, again = perf_counter(), Clusterer()
-    again.add(headlines)
+    for article in headlines:
+        again.add(article)
     alone = perf_counter() - again_begun
     return {
         "articles": len(headlines),

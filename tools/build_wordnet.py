@@ -1,4 +1,4 @@
-"""Build the word lists that come from Open English WordNet: nouns of vehicles and weapons, and words before a noun.
+"""Build the word lists that come from Open English WordNet: nouns of vehicles and weapons, words before a noun, verbs.
 
 Usage: PYTHONPATH=src python -m tools.build_wordnet WORDNET_YAML_FOLDER VOCABULARY
 `VOCABULARY` is a list of frequent words, one per line (the vocabulary of BERT, Apache-2.0): rarer words are left out.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from textwrap import wrap
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from tollhouse.services.defense.entities import lexicon
 
@@ -31,13 +31,14 @@ _HEADER = """\
 # Words from Open English WordNet (https://en-word.net, CC BY 4.0), which is derived from Princeton WordNet (WordNet
 # licence); made by tools/build_wordnet.py. `platforms` are nouns whose first sense is a kind of weapon, ammunition,
 # explosive or vehicle; `modifiers` are frequent adjectives and nouns; `verbal` are those that are as often verbs.
+# `verbs` are all verbs, and `addresses` those of them that are first of all verbs of communication.
 """
 
 Senses = Mapping[str, Mapping[str, list[str]]]
 
 
 def main(folder: Path, vocabulary: Path) -> None:
-    senses, hypernyms = _read(folder)
+    senses, hypernyms, communication = _read(folder)
     frequent = frozenset(vocabulary.read_text("utf-8").split())
     roots = {senses[noun]["n"][number] for noun, number in _PLATFORMS.items()}
     platforms = [
@@ -49,18 +50,29 @@ def main(folder: Path, vocabulary: Path) -> None:
     plain = [word for word in frequent & senses.keys() - _CLOSED if len(word) > 2]
     modifiers = [word for word in plain if senses[word].keys() & {"a", "n"}]
     verbal = [word for word in modifiers if _is_verbal(senses[word])]
-    lists = {"platforms": platforms, "modifiers": modifiers, "verbal": verbal}
+    verbs = [word for word in senses if "v" in senses[word] and " " not in word]
+    addresses = [word for word in verbs if senses[word]["v"][0] in communication]
+    lists = {
+        "platforms": platforms,
+        "modifiers": modifiers,
+        "verbal": verbal,
+        "verbs": verbs,
+        "addresses": addresses,
+    }
     DATA.write_text(_HEADER + "".join(f'{name} = """\n{_lines(words)}"""\n' for name, words in lists.items()), "utf-8")
 
 
-def _read(folder: Path) -> tuple[dict[str, dict[str, list[str]]], dict[str, list[str]]]:
-    """The synsets of each lower-case word by word class, most frequent first, and the hypernyms of each synset."""
+def _read(folder: Path) -> tuple[dict[str, dict[str, list[str]]], dict[str, list[str]], set[str]]:
+    """Per lower-case word its synsets by word class, most frequent first; per synset its hypernyms; verbs of speech."""
+    communication: set[str] = set()
     senses: dict[str, dict[str, list[str]]] = {}
     hypernyms: dict[str, list[str]] = {}
     for path in sorted(folder.glob("*.yaml")):
         if path.stem == "frames":
             continue
         entries = yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
+        if path.stem == "verb.communication":
+            communication = set(entries)
         for key, entry in entries.items():
             if not path.stem.startswith("entries"):
                 hypernyms[key] = entry.get("hypernym", [])
@@ -68,7 +80,7 @@ def _read(folder: Path) -> tuple[dict[str, dict[str, list[str]]], dict[str, list
                 for word_class, listed in entry.items():
                     found = senses.setdefault(key, {}).setdefault(word_class[0], [])
                     found += [sense["synset"] for sense in listed["sense"]]
-    return senses, hypernyms
+    return senses, hypernyms, communication
 
 
 def _above(synset: str, hypernyms: Mapping[str, list[str]]) -> set[str]:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -13,7 +12,6 @@ from tests.fakes.website import Reply
 from tests.payments.settlement.looking import seller_holds
 from tests.payments.x402.conftest import Room
 from tests.payments.x402.paying import ANSWER, OTHER, PRICE, PRINT, RELAYER, REQUIREMENT, RESOURCE, SELLER, read, v1, v2
-from tests.servers.databases import migrated_copy
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient
@@ -38,8 +36,8 @@ async def elsewhere(chain):
 
 
 @pytest.fixture
-async def database(data_dir):
-    opened = open_database(Settings(data_dir=str(data_dir)))
+async def database(tmp_path):
+    opened = open_database(Settings(data_dir=str(tmp_path)))
     await migrate(opened)
     yield opened
     await opened.close()
@@ -58,9 +56,9 @@ async def remote(chain, elsewhere, attempts):
 
 
 @pytest.fixture
-async def room(chain, remote, database, data_dir):
+async def room(chain, remote, database, tmp_path):
     """The whole of x402 over it."""
-    settings = Settings(data_dir=str(data_dir))
+    settings = Settings(data_dir=str(tmp_path))
     ledger = await open_ledger(settings, database)
     x402 = X402(Terms(8453, chain.usdc_address, SELLER.address), database, ledger, chain.client, remote)
     yield Room(x402, remote, ledger, database)
@@ -250,7 +248,7 @@ async def test_two_servers_with_one_facilitator_are_paid_once(chain, elsewhere, 
 async def other_server(chain, elsewhere):
     """The client of a server with a database of its own."""
     with TemporaryDirectory() as folder:
-        database = open_database(Settings(data_dir=str(migrated_copy(Path(folder)))))
+        database = open_database(Settings(data_dir=folder))
         await migrate(database)
         made = RemoteFacilitator(
             elsewhere.url, elsewhere.token, chain.client, RESOURCE.url, Attempts(database), PATIENCE

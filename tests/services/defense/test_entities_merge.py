@@ -40,8 +40,18 @@ def test_a_surname_without_a_full_name_is_itself():
 
 
 def test_a_country_is_one_place_however_it_is_called():
-    identities = identify([mention("the U.S.", "organization"), mention("United States", "location")])
+    identities = identify([mention("the U.S.", "location"), mention("United States", "location")])
     assert {identity.id for identity in identities} == {entity_id("location", "United States")}
+
+
+def test_a_state_as_an_actor_is_its_government():
+    state = entity_id("organization", "Government of the United States")
+    identities = identify([mention("the U.S.", "organization"), mention("America", "organization")])
+    assert {identity.id for identity in identities} == {state}
+    assert called(mention("Government of Peru", "organization"), mention("Peru", "organization")) == [
+        "Government of Peru",
+        "Government of Peru",
+    ]
 
 
 def test_abbreviations_of_known_bodies_are_the_body():

@@ -1,8 +1,10 @@
-"""Whom a surname alone means."""
+"""What a name means over all articles."""
+
+import pytest
 
 from tests.services.defense.test_cluster import article
+from tollhouse.services.defense.news.entity_names import resolve_entities
 from tollhouse.services.defense.news.reported_article import NamedEntity, ReportedArticle
-from tollhouse.services.defense.news.story_builder import resolve_surnames
 
 
 def named(name: str, text: str = "", kind="person") -> NamedEntity:
@@ -20,7 +22,7 @@ def told(*stories: list[list[NamedEntity]]):
             report = ReportedArticle(article("A title", len(reports)), names)
             reports.append(report)
             story_of[report.article.id] = f"story_{number}"
-    resolved, merged = resolve_surnames(reports, story_of)
+    resolved, merged = resolve_entities(reports, story_of)
     return [[name.name for name in report.names] for report in resolved], merged, resolved
 
 
@@ -59,11 +61,73 @@ def test_own_story_goes_before_what_everybody_means():
 
 
 def test_only_people_have_surnames():
-    company, place = named("Joe Biden", kind="organization"), named("Biden", kind="location")
-    names, merged, resolved = told([[company], [company], [place], [BIDEN]])
-    assert names == [["Joe Biden"], ["Joe Biden"], ["Biden"], ["Biden"]]
-    assert resolved[2].names == [place]
+    company = named("Joe Biden", kind="organization")
+    names, merged, _ = told([[company], [company], [BIDEN]])
+    assert names[-1] == ["Biden"]
     assert merged == {}
+
+
+def test_surname_that_two_publishers_use_alone_needs_one_full_name():
+    assert told([[named("Nikol Pashinyan")]], [[named("Pashinyan")]], [[named("Pashinyan")]])[0][1:] == [
+        ["Nikol Pashinyan"],
+        ["Nikol Pashinyan"],
+    ]
+
+
+def test_spellings_of_a_person_are_one():
+    names, merged, _ = told(
+        [[named("Alexander Lukashenko")], [named("Alexander Lukashenko")], [named("Alexander Lukashenka")]]
+    )
+    assert names[2] == ["Alexander Lukashenko"]
+    assert merged == {named("Alexander Lukashenka").id: named("Alexander Lukashenko").id}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Qasim Rahmani", "Kasim Rahmani"), ("Serhii Popko", "Serhiy Popko"), ("Mohammed Deif", "Mohamed Deif")],
+)
+def test_names_that_sound_alike_are_one_in_any_story(one, other):
+    assert told([[named(one)], [named(one)]], [[named(other)]])[0][2] == [one]
+
+
+def test_people_of_one_surname_and_other_given_names_stay_two():
+    names, merged, _ = told([[named("Boris Johnson")], [named("Rachel Johnson")]])
+    assert names == [["Boris Johnson"], ["Rachel Johnson"]]
+    assert merged == {}
+
+
+def test_abbreviation_means_the_long_form_in_its_story():
+    bank, short = named("European Central Bank", kind="organization"), named("ECB", kind="organization")
+    assert told([[bank], [bank], [short]])[0][2] == ["European Central Bank"]
+
+
+def test_one_name_has_one_type():
+    person, place = named("Viktor Kovac"), named("Viktor Kovac", kind="location")
+    place = NamedEntity("entity_other", place.name, place.type, place.text)
+    _, merged, resolved = told([[person], [person], [place]])
+    assert resolved[2].names[0].type == "person"
+    assert merged == {place.id: person.id}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("Premium", "location"), ("Truth", "person"), ("Grandson Nazi", "person"), ("World New", "organization")],
+)
+def test_name_of_one_address_without_the_form_of_its_type_is_not_served(name, kind):
+    assert told([[named(name, kind=kind)]])[0] == [[]]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Lagos", "location"),
+        ("Tamara Okoye", "person"),
+        ("Pulaski County", "location"),
+        ("Peace Corps", "organization"),
+    ],
+)
+def test_name_with_the_form_of_its_type_is_served_at_once(name, kind):
+    assert told([[named(name, kind=kind)]])[0] == [[name]]
 
 
 def test_case_does_not_part_a_person_from_the_surname():

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tollhouse.services.defense.entities import lexicon
+from tollhouse.services.defense.entities.governments import acts
 from tollhouse.services.defense.entities.lexicon import GIVEN, TITLES, Known, find_known
 from tollhouse.services.defense.entities.mention import EntityType, Mention, Span
 from tollhouse.services.defense.entities.tagger import tag
@@ -47,13 +48,18 @@ def _parts(span: Span, words: Sequence[str], known: Sequence[Known]) -> Iterator
     ]
     if span.type == "person":
         yield from _persons(span, words, [it for it in inside if _is_beside_a_person(it, span, words)])
-    elif span.type == "organization" and inside and _is_enumeration(span, words, inside):
+    elif span.type == "organization" and inside and (_has_verb(span, words) or _is_enumeration(span, words, inside)):
         yield from (Span(it.start, it.end, _WITHIN[it.label]) for it in inside)
     elif span.type == "organization" and _len(span) > 2 and _is_person(words[span.end - 2 : span.end]):
         is_one = _are_joined(words[span.start : span.end])
         yield span if is_one else Span(span.end - 2, span.end, "person")
     else:
         yield span
+
+
+def _has_verb(span: Span, words: Sequence[str]) -> bool:
+    """Whether a lower-case word that joins nothing parts it: "Investors Service affirms African Development Bank"."""
+    return any(word.islower() and word.isalpha() and word not in _LINKS for word in words[span.start : span.end])
 
 
 def _is_person(pair: Sequence[str]) -> bool:
@@ -138,11 +144,19 @@ _SMALL = frozenset(["of", "for", "the", "and", "to", "in", "-"])
 
 
 def extract_names(text: str) -> Iterator[Mention]:
-    """The names in a headline or an article, in order, without overlaps."""
+    """The names in a headline or an article, in order, without overlaps.
+
+    A country that says or does something is an organization, its government; otherwise it is a location.
+    """
     for sentence in sentences(text):
-        for span in sentence_names([token.text for token in sentence]):
+        words = [token.text for token in sentence]
+        lowers = [word.lower() for word in words]
+        for span in sentence_names(words):
             start, end = sentence[span.start].start, sentence[span.end - 1].end
-            yield Mention(text[start:end], span.type, start, end)
+            type_ = span.type
+            if type_ != "person" and " ".join(lowers[span.start : span.end]) in lexicon.COUNTRY_NAMES:
+                type_ = "organization" if acts(words, lowers, span.start, span.end) else "location"
+            yield Mention(text[start:end], type_, start, end)
 
 
 def sentence_names(words: Sequence[str]) -> list[Span]:
@@ -155,6 +169,8 @@ def sentence_names(words: Sequence[str]) -> list[Span]:
 def _is_no_name(span: Span, words: Sequence[str]) -> bool:
     """Whether it is an office without a name, or a thing that headlines capitalize."""
     if span.type != "platform" and any(word.lower() in _THINGS for word in words):
+        return True
+    if span.type != "person" and (words[-1] in lexicon.PEOPLES or (len(words) == 1 and words[0] in lexicon.DEMONYMS)):
         return True
     is_office = all(word in TITLES or word in lexicon.DEMONYMS or word in _SMALL for word in words)
     return span.type == "person" and (is_office or words[-1].lower() in _BUILDINGS)

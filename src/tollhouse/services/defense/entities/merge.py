@@ -12,6 +12,7 @@ from tollhouse.services.defense.entities.lexicon import (
     BETWEEN_KIND,
     DEMONYMS,
     GIVEN,
+    PARTICLES,
     SURNAMES,
     TITLES,
     is_kind,
@@ -116,7 +117,7 @@ class _Context:
     def identity(self, mention: Mention) -> Identity | None:
         name = bare_name(mention)
         type_ = mention.type
-        known = _known(name, type_)
+        known = _known(name, type_, is_written=mention.end > 0)
         if known:
             type_, name = known
         elif type_ == "person":
@@ -176,19 +177,33 @@ def _is_initial(word: str) -> bool:
 
 
 def _cased(word: str) -> str:
-    is_lost = word.islower() and word.capitalize() in GIVEN
+    is_lost = word.islower() and word.isalpha() and word not in PARTICLES and word not in _SMALL
     return word.capitalize() if is_lost or (word.isupper() and len(word) > 3) else word
 
 
-def _known(name: str, type_: EntityType) -> tuple[EntityType, str] | None:
-    """Type and name in the lexicon. A country is a location even if its government is meant."""
+def government_name(country: str) -> str:
+    """The name of a country's government, an organization: the state as an actor, apart from the place."""
+    article = "the " if country.split(maxsplit=1)[0] in _WITH_ARTICLE or country.endswith(_WITH_ARTICLE_ENDS) else ""
+    return f"Government of {article}{country}"
+
+
+_WITH_ARTICLE = frozenset(["United", "Central", "Democratic", "Dominican", "Republic", "Czech"])
+_WITH_ARTICLE_ENDS = ("Netherlands", "Philippines", "Maldives", "Bahamas", "Islands", "Emirates", "Gambia")
+_GOVERNMENT_OF = re.compile(r"^[Gg]overnment of (?:the )?(.+)$|^(.+?)(?:['\u2019]s?)? [Gg]overnment$")
+
+
+def _known(name: str, type_: EntityType, *, is_written: bool) -> tuple[EntityType, str] | None:
+    """Type and name in the lexicon. A country in the text is an organization where it acts (see `extract_names`)."""
     if type_ == "person":
         return None
     if type_ == "platform":
         return type_, platform_name(name)
     country = find_country(_shortened().get(_key(name), name))
     if country:
-        return "location", country.name
+        is_government = type_ == "organization" and is_written
+        return ("organization", government_name(country.name)) if is_government else ("location", country.name)
+    if type_ == "organization" and (of := _GOVERNMENT_OF.match(name)) and (country := find_country(of[1] or of[2])):
+        return type_, government_name(country.name)
     if type_ == "organization" and (canonical := _aliases().get(_key(name))):
         return type_, canonical
     return ("location", name) if _key(name) in _places() else None

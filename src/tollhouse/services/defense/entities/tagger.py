@@ -105,9 +105,6 @@ def _labels(count: int, known: Sequence[Known]) -> list[str]:
 
 _TYPES: dict[str, EntityType] = {type_: type_ for type_ in get_args(EntityType)}
 _DESIGNATOR_LETTERS = 4
-_PARTICLES = frozenset(
-    ("al", "el", "bin", "ibn", "bint", "de", "da", "di", "du", "van", "von", "der", "den", "ter", "ul")
-)
 _NEVER_LAST = frozenset(("'s", "\u2019s", "and", "of", "for", "the"))
 _QUOTES = frozenset("\"'\u201c\u201d\u2018\u2019`\u00b4.,:;()[]-\u2013\u2014")
 
@@ -152,7 +149,8 @@ def _trimmed(span: Span, words: Sequence[str]) -> Span | None:
     start, end = span.start, span.end
     # A lower-case word before a person's name is not part of it, unless it is a particle: "son Hunter Biden".
     while start < end and (
-        words[start] in _QUOTES or (span.type == "person" and words[start].islower() and words[start] not in _PARTICLES)
+        words[start] in _QUOTES
+        or (span.type == "person" and words[start].islower() and words[start] not in lexicon.PARTICLES)
     ):
         start += 1
     if "," in words[start:end]:

@@ -1,38 +1,29 @@
 """Articles as they are stored, with the names and places of each page, and importing them into the store."""
 
 import asyncio
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.services.defense.article import Article, article_id
+from tollhouse.services.defense.countries import find_country
 from tollhouse.services.defense.entities.extractor import extract_names
 from tollhouse.services.defense.entities.mention import EntityType, Mention
 from tollhouse.services.defense.entities.merge import NamedEntity, bare_name, named_entities
 from tollhouse.services.defense.events.classifier import title_relevance
 from tollhouse.services.defense.events.place import decide_place
 from tollhouse.services.defense.events.report import Report, composed_title
-from tollhouse.services.defense.ingest.batches import compact
+from tollhouse.services.defense.ingest.batches import SourceMode, compact
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord
 from tollhouse.services.defense.ingest.gkg_parser import Mention as EventMention
-from tollhouse.services.defense.ingest.page_title import has_foreign_letters
 from tollhouse.services.defense.ingest.url_title import title_from_url
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.publishers import find_publisher
-from tollhouse.services.defense.recordings import SourceMode
-from tollhouse.services.defense.store import (
-    ARTICLES_FEED,
-    CHUNK,
-    bodies_by_id,
-    bump_revision,
-    write_at,
-    write_page_file,
-)
+from tollhouse.services.defense.store import ARTICLES_FEED, CHUNK, bodies_by_id, bump_revision, write_at
 from tollhouse.storage.database import Database, Transaction
 
 
@@ -44,20 +35,25 @@ class Place(Struct, frozen=True, gc=False):
     longitude: float
 
 
+_RAISED = re.compile(r"(?<= )(?:Of|The|And|For|On|In|To)(?= )")
+
+
 def add_gkg_names(ours: Sequence[Mention], persons: Sequence[str], organizations: Sequence[str]) -> list[Mention]:
     """Our mentions, then the names of two words or more that only GKG found; those have no position in our text.
 
-    A name that GKG lists twice, as a person and as an organization, is left out.
+    A name that GKG lists twice, as a person and as an organization, is left out, as is a place with a legal form
+    ("India Ltd"). GKG raises the first letter of every word.
     """
     known = {name.casefold() for mention in ours for name in (mention.text, bare_name(mention))}
     listed = Counter(name.casefold() for name in (*persons, *organizations))
     kinds: tuple[tuple[EntityType, Sequence[str]], ...] = (("person", persons), ("organization", organizations))
     added = [
-        Mention(name, kind, 0, 0)
+        Mention(_RAISED.sub(lambda word: word[0].lower(), name), kind, 0, 0)
         for kind, names in kinds
         for name in names
         if " " in name and name.casefold() not in known and listed[name.casefold()] == 1
     ]
+    added = [it for it in added if (bare := bare_name(it)) == it.text or find_country(bare) is None]
     return [*ours, *added]
 
 
@@ -128,35 +124,35 @@ def _text(article: Article) -> str:
     return f"{article.title}.\n{article.text}" if article.text else article.title
 
 
-def report_pages(records: Sequence[GkgRecord], known: AbstractSet[str]) -> list[ReportedArticle]:
-    """The pages that are known already (article ids) or relevant to defense, security or politics."""
-    relevant = known | _relevant_ids([record.article for record in records])
-    return [report_gkg_page(record) for record in records if record.article.id in relevant]
+async def import_pages(
+    database: Database, pool: SourceMode, records: Iterable[GkgRecord], pages: Collection[str]
+) -> int:
+    """Store titled pages of reports (`pages`, article ids), and other relevant ones; return how many."""
+
+    def read() -> list[ReportedArticle]:
+        titled = [record for record in records if record.article.title]
+        relevance = title_relevance([record.article.title for record in titled])
+        each = zip(titled, relevance, strict=True)
+        return [report_gkg_page(record) for record, value in each if record.article.id in pages or value]
+
+    return await store_reports(database, pool, await asyncio.to_thread(read))
 
 
-def report_mentions(mentions: Iterable[EventMention]) -> list[ReportedArticle]:
-    """The pages of mentions, each once, whose URL is relevant to defense, security or politics."""
+async def import_mentions(database: Database, pool: SourceMode, mentions: Iterable[EventMention]) -> int:
+    """Store the pages of mentions whose URL is relevant; return how many."""
     by_page = {article.id: article for article in map(_article_of_mention, mentions) if article}
-    relevant = _relevant_ids(list(by_page.values()))
-    return [report_article(article) for page, article in by_page.items() if page in relevant]
-
-
-def _relevant_ids(articles: Sequence[Article]) -> set[str]:
-    """The ids of the articles whose titles are relevant, as the events feed decides it; it reads English."""
-    english = [it for it in articles if it.language in {"en", ""} and not has_foreign_letters(it.title)]
-    relevance = title_relevance([article.title for article in english])
-    return {article.id for article, value in zip(english, relevance, strict=True) if value}
+    return await import_items(database, pool, by_page.values())
 
 
 async def import_items(database: Database, pool: SourceMode, articles: Iterable[Article]) -> int:
     """Store the articles of a feed; return how many."""
-    return await store_pages(database, pool, await asyncio.to_thread(lambda: list(map(report_article, articles))))
+    return await store_reports(database, pool, await asyncio.to_thread(lambda: list(map(report_article, articles))))
 
 
 def _article_of_mention(mention: EventMention) -> Article | None:
-    """The page of a mention, titled by its URL; None if that has no words."""
+    """The page of a mention, titled by its URL; None if that is not relevant."""
     title = title_from_url(mention.url)
-    if not title:
+    if not title or not title_relevance([title])[0]:
         return None
     outlet = find_publisher(mention.url)
     return Article(
@@ -171,18 +167,12 @@ def _article_of_mention(mention: EventMention) -> Article | None:
     )
 
 
-async def store_pages(
-    database: Database, pool: SourceMode, reports: Sequence[ReportedArticle], file: Mapping[str, Any] | None = None
-) -> int:
-    """Merge reports with what is stored of the same pages, and record the file they come from; return the changes."""
-    if not reports and file is None:
+async def store_reports(database: Database, pool: SourceMode, reports: Sequence[ReportedArticle]) -> int:
+    """Merge reports with what is stored of the same pages; return the number of changes."""
+    if not reports:
         return 0
     count = number = 0
     async with database.writing(lock="articles") as connection:
-        if file is not None:
-            # The end of the window may move with it, which readers of the articles learn from a revision.
-            number = await bump_revision(connection, ARTICLES_FEED)
-            await write_page_file(connection, **file)
         for start in range(0, len(reports), CHUNK):
             changed = await _changed(connection, pool, reports[start : start + CHUNK])
             if changed:

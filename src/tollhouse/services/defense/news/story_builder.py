@@ -9,17 +9,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.entities.merge import NamedEntity
 from tollhouse.services.defense.events.classifier import title_relevance
 from tollhouse.services.defense.events.event import Category, EventRecord
 from tollhouse.services.defense.events.scores import significance, weigh
 from tollhouse.services.defense.news.entity import Entity, EntityIndex
+from tollhouse.services.defense.news.entity_names import resolve_entities
 from tollhouse.services.defense.news.reported_article import ReportedArticle, merged_reports
 from tollhouse.services.defense.publishers import count_source_families, headline_key, mark_copies
 from tollhouse.services.defense.stories.clusterer import (
     WINDOW,
     Clusterer,
     ClustererState,
+    dump_clusterer,
+    load_clusterer,
 )
 from tollhouse.services.defense.stories.story import Context, LiveStory, Story, build_story
 
@@ -91,66 +93,6 @@ class CopyMarker:
             self._marked[article.id] = report if is_original else replace(report, article=article)
 
 
-# A full name is the default for its surname from this count, and at this multiple of the next full name's count.
-DEFAULT_FROM = 2
-DEFAULT_RATIO = 2
-
-FullNames = dict[str, Counter[NamedEntity]]
-
-
-def resolve_surnames(
-    reports: Iterable[ReportedArticle], story_of: Mapping[str, str]
-) -> tuple[list[ReportedArticle], dict[str, str]]:
-    """Replace surnames by full names: the only one in the story, else the default of the window.
-
-    Returns the reports, and the entity ids that were replaced everywhere by another id.
-    """
-    reports = list(reports)
-    everywhere: FullNames = {}
-    by_story: dict[str, FullNames] = {}
-    for report in reports:
-        story = story_of.get(report.article.id, report.article.id)
-        for named in report.names:
-            if named.type != "person" or " " not in named.name:
-                continue
-            for names in (everywhere, by_story.setdefault(story, {})):
-                names.setdefault(_surname(named), Counter())[replace(named, text="")] += 1
-    defaults = {surname: who for surname, names in everywhere.items() if (who := _default_name(names))}
-    resolved = []
-    for report in reports:
-        in_story = by_story.get(story_of.get(report.article.id, report.article.id), {})
-        if any(map(_is_surname, report.names)):
-            full_names = tuple(_resolve(named, in_story, defaults) for named in report.names)
-            resolved.append(replace(report, names=full_names))
-        else:
-            resolved.append(report)
-    surnames = (named for report in reports for named in filter(_is_surname, report.names))
-    merged = {named.id: defaults[_surname(named)].id for named in surnames if _surname(named) in defaults}
-    return resolved, merged
-
-
-def _resolve(named: NamedEntity, in_story: FullNames, defaults: Mapping[str, NamedEntity]) -> NamedEntity:
-    if not _is_surname(named):
-        return named
-    here = in_story.get(_surname(named))
-    who = next(iter(here)) if here and len(here) == 1 else defaults.get(_surname(named))
-    return replace(who, text=named.text) if who else named
-
-
-def _default_name(names: Counter[NamedEntity]) -> NamedEntity | None:
-    (who, count), *others = names.most_common(2)
-    next_count = others[0][1] if others else 0
-    return who if count >= DEFAULT_FROM and count >= DEFAULT_RATIO * next_count else None
-
-
-def _is_surname(named: NamedEntity) -> bool:
-    return named.type == "person" and " " not in named.name
-
-
-def _surname(named: NamedEntity) -> str:
-    return named.name.rpartition(" ")[2].casefold()
-
-
 PUBLISHED_HOURS = 24
 
 
@@ -162,7 +104,7 @@ class EventLinks(Struct, frozen=True, gc=False):
 
 
 class NewsSnapshot(Struct, frozen=True):
-    """The stories and entities at one time, and the story and entity ids that ended since the previous snapshot.
+    """The stories and entities at one time, and the story ids that ended or began since the previous snapshot.
 
     `links` are those of the events whose articles are in a story, by event id.
     """
@@ -170,6 +112,7 @@ class NewsSnapshot(Struct, frozen=True):
     stories: list[Story]
     entities: list[Entity]
     merged: list[tuple[str, str]]
+    split: list[tuple[str, str]]
     links: dict[str, EventLinks]
 
 
@@ -185,13 +128,17 @@ class StoryBuilder:
     """Builds the stories of one source mode from articles in time order. `state` continues another process's work."""
 
     def __init__(self, state: bytes | None = None) -> None:
-        self._clusterer = _read_clusterer(state) if state else Clusterer()
+        self._clusterer = Clusterer()
+        if state:
+            self._clusterer = load_clusterer(msgspec.msgpack.decode(state, type=ClustererState))
         self._reports: dict[str, ReportedArticle] = {}
         self._copies = CopyMarker()
         self._entities = EntityIndex()
         self._published: dict[str, ReportedArticle] = {}
         self._built: dict[str, _BuiltStory] = {}
         self._merged: list[tuple[str, str]] = []
+        self._same: dict[str, str] = {}
+        self._split: list[tuple[str, str]] = []
 
     def articles(self) -> list[Article]:
         """The articles of the clustering window in order of time; composed titles are empty."""
@@ -200,14 +147,16 @@ class StoryBuilder:
 
     def add(self, reports: Iterable[ReportedArticle]) -> int:
         """Add articles to stories, and update known ones; return the number of new articles."""
-        added: list[Article] = []
+        added = 0
         for report in sorted(reports, key=lambda report: (report.article.published, report.article.id)):
             known = self._reports.get(report.article.id)
             self._reports[report.article.id] = merged_reports(known, report) if known else report
             if known is None:
-                added.append(_for_clustering(report))
-        self._merged += self._clusterer.add(added)
-        return len(added)
+                added += 1
+                placed = self._clusterer.add(_for_clustering(report))
+                self._merged += placed.merged
+                self._split += placed.split
+        return added
 
     def expire(self, as_of: datetime) -> None:
         """Remove articles that left the clustering window."""
@@ -224,11 +173,16 @@ class StoryBuilder:
 
         `events` are the window's events by id, and `articles_of` has the ids of the articles that report each.
         """
+        changes = self._clusterer.settle()
+        self._merged += changes.merged
+        self._split += changes.split
         since = as_of - timedelta(hours=PUBLISHED_HOURS)
         recent = [live for live in self._clusterer.stories() if live.last_seen > since]
         story_of = {identity: live.id for live in recent for identity in live.articles if identity in self._reports}
         marked = self._copies.mark({identity: self._reports[identity] for identity in story_of})
-        reports, same_person = resolve_surnames(marked, story_of)
+        reports, same = resolve_entities(marked, story_of)
+        self._merged += [(old, new) for old, new in same.items() if self._same.get(old) != new]
+        self._same = same
         changed = self._publish(reports)
         links = {event_id: self._links(articles_of[event_id], story_of) for event_id in sorted(events)}
         events_of: dict[str, list[EventRecord]] = {}
@@ -239,7 +193,8 @@ class StoryBuilder:
         self._built = {story.id: self._built[story.id] for story in stories}
         entities = self._entities.update(self._published.values(), story_of)
         merged, self._merged = self._merged, []
-        return NewsSnapshot(stories, entities, [*merged, *same_person.items()], links)
+        split, self._split = self._split, []
+        return NewsSnapshot(stories, entities, merged, split, links)
 
     def _publish(self, reports: Iterable[ReportedArticle]) -> set[str]:
         """Store the published form of each article; return the ids of articles whose form changed."""
@@ -274,15 +229,7 @@ class StoryBuilder:
 
     def dump_state(self) -> bytes:
         """The state of the clusterer for the next process."""
-        return msgspec.msgpack.encode(self._clusterer.dump())
-
-
-def _read_clusterer(state: bytes) -> Clusterer:
-    """The clusterer of a state; an empty one if another version wrote it, for the window's articles are added again."""
-    try:
-        return Clusterer.load(msgspec.msgpack.decode(state, type=ClustererState))
-    except msgspec.ValidationError:
-        return Clusterer()
+        return msgspec.msgpack.encode(dump_clusterer(self._clusterer))
 
 
 def _for_clustering(report: ReportedArticle) -> Article:
