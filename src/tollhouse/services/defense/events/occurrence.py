@@ -18,9 +18,9 @@ class Tuning(Struct, frozen=True):
     Two groups are one event if the similarity of their words exceeds `least`, plus `crowd` for each e-fold of the
     number of headlines about that time (the more reports, the likelier is a chance resemblance), plus `apart` times
     log(1 + days between them). Each doubling of the pairs adds the share `size` to the similarity. The others act on
-    its logarithm: `other_country` times the probability that the countries differ, `other_places` if both name places
-    below country level and share none, `other_killed` if both count deaths and differ, `rows` if they share a provider
-    row.
+    its logarithm: `other_country` times the probability that the countries differ; if no place below country level is
+    shared, `other_places` times the share of pairs in which both name one; `other_killed` likewise for numbers of
+    deaths; `rows` if they share a provider row.
     """
 
     least: float = 0.08
@@ -56,7 +56,8 @@ class Headline(Struct, eq=False, gc=False):
 class Group(Struct, eq=False, gc=False):
     """The headlines of an event, and their sums. `composed` are those without words, which do not count.
 
-    `absorbed` are ids of events that became part of this one. `was_settled` tells whether its id has been served.
+    `placed` headlines name places, `counted` ones deaths. `absorbed` are ids of events that became part of this one.
+    `was_settled` tells whether its id has been served.
     """
 
     id: str
@@ -67,6 +68,8 @@ class Group(Struct, eq=False, gc=False):
     places: frozenset[str] = frozenset()
     killed: frozenset[int] = frozenset()
     row_keys: frozenset[str] = frozenset()
+    placed: int = 0
+    counted: int = 0
     first_day: float = 0.0
     last_day: float = 0.0
     absorbed: tuple[str, ...] = ()
@@ -90,6 +93,8 @@ def sum_up(group: Group) -> None:
     group.places = headlines[0].places.union(*[headline.places for headline in headlines[1:]])
     group.killed = headlines[0].killed.union(*[headline.killed for headline in headlines[1:]])
     group.row_keys = headlines[0].row_keys.union(*[headline.row_keys for headline in headlines[1:]])
+    group.placed = sum([bool(headline.places) for headline in headlines])
+    group.counted = sum([bool(headline.killed) for headline in headlines])
     group.first_day = min([headline.first_day for headline in headlines])
     group.last_day = max([headline.last_day for headline in headlines])
 
@@ -104,6 +109,8 @@ def absorb(group: Group, other: Group) -> None:
     group.places |= other.places
     group.killed |= other.killed
     group.row_keys |= other.row_keys
+    group.placed += other.placed
+    group.counted += other.counted
     group.first_day = min(group.first_day, other.first_day)
     group.last_day = max(group.last_day, other.last_day)
 
@@ -132,10 +139,10 @@ def agreement(one: Group, other: Group, crowd: float, tuning: Tuning) -> float:
     reports = (len(one.headlines) + len(one.composed)) * (len(other.headlines) + len(other.composed))
     known = sum(one.countries.values()) * sum(other.countries.values())
     evidence = -tuning.other_country * (known - _dot(one.countries, other.countries)) / reports
-    if one.places and other.places and one.places.isdisjoint(other.places):
-        evidence -= tuning.other_places
-    if one.killed and other.killed and one.killed.isdisjoint(other.killed):
-        evidence -= tuning.other_killed
+    if one.places.isdisjoint(other.places):
+        evidence -= tuning.other_places * one.placed * other.placed / reports
+    if one.killed.isdisjoint(other.killed):
+        evidence -= tuning.other_killed * one.counted * other.counted / reports
     if not one.row_keys.isdisjoint(other.row_keys):
         evidence += tuning.rows
     return likeness * exp(evidence)
