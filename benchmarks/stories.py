@@ -99,13 +99,11 @@ def _article(article_id: str, title: str, text: str = "") -> Article:
 
 def _clustered(rows: list[Labelled]) -> tuple[dict[str, str], list[tuple[int, float]]]:
     """Each article's story, and for every ROUND of articles the live stories after it and its articles per second."""
-    clusterer, speeds, started = Clusterer(), [], process_time()
-    for number, (article, _) in enumerate(rows, 1):
-        clusterer.add(article)
-        if number % ROUND == 0:
-            speeds.append((len(clusterer), ROUND / (process_time() - started)))
-            started = process_time()
-    clusterer.settle()
+    clusterer, speeds, started = Clusterer(), list[tuple[int, float]](), process_time()
+    for start in range(0, len(rows), ROUND):
+        clusterer.add([article for article, _ in rows[start : start + ROUND]])
+        speeds.append((len(clusterer), ROUND / (process_time() - started)))
+        started = process_time()
     return {article.id: clusterer.story_of(article.id) or "" for article, _ in rows}, speeds
 
 

@@ -70,6 +70,24 @@ def test_hosts_may_be_a_table_of_the_file(bare):
     assert load().hosts == {"feeds.example.org": "defense"}
 
 
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("false", False), ("2023-07-02", "2023-07-02")])
+def test_recording_is_chosen_by_its_day(bare, monkeypatch, text, value):
+    monkeypatch.setenv("TOLLHOUSE_RECORDED", text)
+    assert load().recorded == value
+    monkeypatch.delenv("TOLLHOUSE_RECORDED")
+    (bare / "tollhouse.toml").write_text(f"recorded = {text if isinstance(value, bool) else repr(text)}\n")
+    assert load().recorded == value
+    monkeypatch.setattr(loader.os, "environ", {})
+    loader.export(load())
+    assert load("/dev/null").recorded == value
+
+
+def test_unknown_recording_is_refused_with_the_known_ones():
+    assert refused(recorded="2022-01-01") == (
+        "recorded: must be `true`, `false`, or the day of a bundled recording: 2020-11-15 or 2023-07-02"
+    )
+
+
 def test_exported_settings_are_the_same_in_a_worker(monkeypatch):
     chosen = Settings(
         workers=2,

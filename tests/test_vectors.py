@@ -32,7 +32,7 @@ def test_titles_of_one_event_are_nearer_than_others(vectors):
     assert (one @ other.T).argmax(axis=1).tolist() == list(range(len(RELATED)))
 
 
-@pytest.mark.parametrize("text", ["", "  ", "!?…", "\U0001f680\U0001f680", "x" * 101])
+@pytest.mark.parametrize("text", ["", "  ", "!?…", "\U0001f680\U0001f680", "x" * 101, "Взрыв на складе", "انفجار"])
 def test_text_without_known_words_is_a_row_of_zeros(vectors, text):
     (row, known) = vectors.embed([text, "tanker"])
     assert not row.any()

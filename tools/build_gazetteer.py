@@ -230,8 +230,7 @@ def centres(info: Path) -> dict[str, list[float]]:
             country = find_country(entry.get("ISO", {}).get("alpha2", ""))
             if country and len(entry.get("latlng") or ()) == 2:
                 found[country.alpha2] = entry["latlng"]
-    # CountryInfo has no Kosovo.
-    return {**found, "XK": [42.58, 20.9]}
+    return found | OWN["centres"]
 
 
 def outlets(domains: Path) -> dict[str, str]:

@@ -212,7 +212,12 @@ def vectors(model: SentenceModel, kept: Sequence[int], titles: Sequence[str], al
 
 
 def write(pieces: Sequence[str], rows: Matrix) -> None:
-    """One byte per number: each row's largest is 127."""
+    """One byte per number: each row's largest is 127.
+
+    The model knows English: of other scripts it has little but letters, which would make all their texts alike.
+    """
+    english = [number for number, piece in enumerate(pieces) if piece.isascii()]
+    pieces, rows = [pieces[number] for number in english], rows[english]
     scales = (np.abs(rows).max(axis=1) / 127).astype(np.float16)
     scales[scales == 0] = 1
     whole = np.clip(np.rint(rows / scales[:, None].astype(np.float32)), -127, 127).astype(np.int8)

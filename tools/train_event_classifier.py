@@ -13,25 +13,26 @@ day judged by networks and a correction trained without it; `train` labels of th
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tollhouse.services.defense.evaluate_conflict import rows_by_url
-from tollhouse.services.defense.events.classifier import ROW_FEATURES, normalised, row_features
+from tollhouse.services.defense.events.classifier import ROW_FEATURES, normalised, row_features, title_vectors
 from tollhouse.services.defense.ingest.export_parser import Row
-from tollhouse.vectors import text_vectors
 from tools.build_text_vectors import SentenceModel
 
 DATA = Path(__file__).parent / "data"
 OUTPUT = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/event_classifier.npz"
 CATEGORIES = ("battle", "protest", "economic", "political", "none")
 # Chosen on labels that train nothing: see data/event_classifier.md.
-THRESHOLDS = {"Battles": 0.48, "Protests": 0.4, "relevance": 0.62}
+THRESHOLDS = {"Battles": 0.5, "Protests": 0.42, "relevance": 0.68}
 
 # Vectors of unit length are multiplied by this, so that weights of size 1 decide.
 SCALE = 8.0
@@ -45,10 +46,15 @@ Matrix = NDArray[np.float32]
 
 
 class Label(Struct, frozen=True):
-    """A labelled title. `day` is YYYYMMDD, empty for phrases; titles without a URL have no rows."""
+    """A labelled title. `day` is YYYYMMDD, empty for phrases; titles without a URL have no rows.
 
-    title: str
+    Titles that are not ours to pass on are given by `title_hash`, the first 16 digits of their SHA-256, and read from
+    the unlabelled titles.
+    """
+
     category: str
+    title: str = ""
+    title_hash: str = ""
     day: str = ""
     url: str = ""
 
@@ -90,8 +96,8 @@ class Titles(Struct, frozen=True):
 
 
 def main(model: Path, titles_path: Path, exports: Sequence[Path], judged: Sequence[Label]) -> None:
-    labels = [*read_labels(DATA / "event_labels.jsonl"), *read_labels(DATA / "event_phrases.jsonl")]
     unlabelled = titles_path.read_text(encoding="utf-8").splitlines()
+    labels = [*read_labels(DATA / "event_labels.jsonl", unlabelled), *read_labels(DATA / "event_phrases.jsonl")]
     titles = read_titles(model, [*unlabelled, *(label.title for label in (*labels, *judged))], titles_path)
     rows = rows_by_url(exports)
     days = sorted({label.day for label in labels if label.url})
@@ -286,11 +292,15 @@ def read_titles(model: Path, texts: Sequence[str], titles_path: Path) -> Titles:
         np.savez_compressed(cache, titles=np.array(list(known)), vectors=vectors)
     sentences = np.array([known[title] for title in distinct], np.float32)
     line = {title: at for at, title in enumerate(distinct)}
-    return Titles(line, sentences, text_vectors().embed(distinct))
+    return Titles(line, sentences, title_vectors(distinct))
 
 
-def read_labels(path: Path) -> list[Label]:
-    return [msgspec.json.decode(line, type=Label) for line in path.read_bytes().splitlines() if line.strip()]
+def read_labels(path: Path, titles: Iterable[str] = ()) -> list[Label]:
+    """The labels of a file, without those whose title is neither in it nor among `titles`."""
+    labels = [msgspec.json.decode(line, type=Label) for line in path.read_bytes().splitlines() if line.strip()]
+    known = {sha256(title.encode()).hexdigest()[:16]: title for title in titles}
+    named = [label if label.title else replace(label, title=known.get(label.title_hash, "")) for label in labels]
+    return [label for label in named if label.title]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Static text vectors: a text's vector is the sum of its word pieces' vectors, of unit length.
 
-The vectors of 29,000 word pieces were fitted to a sentence model's vectors by tools/build_text_vectors.py; see
+The vectors of 27,558 English word pieces were fitted to a sentence model's vectors by tools/build_text_vectors.py; see
 data/README.md for their origin and licence. No model runs here, and word order does not count.
 """
 

@@ -15,6 +15,7 @@ from eth_account.messages import encode_defunct
 
 from tests.http.conftest import asgi_client
 from tests.payments.x402.paying import PAYER, PRICE, RELAYER, SELLER, authorization, payload
+from tests.servers.databases import migrated_copy
 from tests.services.tables.books import books, declare
 from tollhouse import app
 from tollhouse.accounts.store import agent_by_wallet
@@ -92,7 +93,8 @@ def signed(path):
 
 @asynccontextmanager
 async def serving(folder: Path, **values: object):
-    settings = Settings(data_dir=str(folder / "data"), recorded=False, background_work=False, **values)
+    data_dir = migrated_copy(folder / "data")
+    settings = Settings(data_dir=str(data_dir), recorded=False, background_work=False, **values)
     async with app.serving(settings) as server, asgi_client(server.handle) as client:
         yield Place(client, settings)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.http.conftest import asgi_client
+from tests.servers.databases import migrated_copy
 from tollhouse import app
 from tollhouse.accounts.plans import open_plans
 from tollhouse.admission.context import open_context
@@ -77,7 +78,7 @@ def load(folder: Path, text: str) -> Settings:
 
 @asynccontextmanager
 async def serving(folder: Path, text: str):
-    settings = load(folder, text)
+    settings = load(migrated_copy(folder), text)
     async with app.serving(settings) as server, asgi_client(server.handle) as client:
         yield Place(client, settings)
 

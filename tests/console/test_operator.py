@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from tests.http.conftest import asgi_client
+from tests.servers.databases import migrated_copy
 from tollhouse import app, clock
 from tollhouse.admission.context import open_context
 from tollhouse.admission.operator_access import CODE_SECONDS, SESSION_SECONDS, TOKEN_FILE, OperatorAccess
@@ -28,13 +29,13 @@ SHARED = pytest.mark.asyncio(loop_scope="module")
 READS = ("revenue", "transfers", "audit", "deliveries", "sources")
 
 
-def settings_of(tmp_path, **options: Any) -> Settings:
-    return Settings(data_dir=str(tmp_path), recorded=False, background_work=False, service="studio", **options)
+def settings_of(data_dir, **options: Any) -> Settings:
+    return Settings(data_dir=str(data_dir), recorded=False, background_work=False, service="studio", **options)
 
 
 @asynccontextmanager
-async def served(tmp_path, **options: Any):
-    async with app.serving(settings_of(tmp_path, **options)) as gate, asgi_client(gate.handle) as client:
+async def served(data_dir, **options: Any):
+    async with app.serving(settings_of(data_dir, **options)) as gate, asgi_client(gate.handle) as client:
         yield client
 
 
@@ -54,7 +55,7 @@ async def browser_of(gate, *, peer="127.0.0.1", listening="127.0.0.1"):
 async def shared_gate(tmp_path_factory):
     """A server that tests only read."""
     own = {"public_url": "https://api.example.org", "allowed_hosts": ("books.example.org:444",), **SET}
-    async with app.serving(settings_of(tmp_path_factory.mktemp("served"), **own)) as gate:
+    async with app.serving(settings_of(migrated_copy(tmp_path_factory.mktemp("served")), **own)) as gate:
         yield gate
 
 
@@ -68,8 +69,8 @@ async def open_browser(shared_gate):
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer guessed"}, {"Authorization": "Basic dG8="},
                                      {"Cookie": "tollhouse_operator=9999999999.aa.bb"}])  # fmt: skip
-async def test_whoever_lacks_the_token_is_refused_wherever_he_is(tmp_path, headers):
-    async with app.serving(settings_of(tmp_path)) as gate:
+async def test_whoever_lacks_the_token_is_refused_wherever_he_is(data_dir, headers):
+    async with app.serving(settings_of(data_dir)) as gate:
         for peer in ("127.0.0.1", "::1", "198.51.100.7"):
             async with browser_of(gate, peer=peer) as client:
                 for path in (*(f"/operator/api/{name}" for name in READS), "/metrics"):
@@ -81,23 +82,23 @@ async def test_whoever_lacks_the_token_is_refused_wherever_he_is(tmp_path, heade
                 assert (await client.get("/operator")).status_code == 200
 
 
-async def test_first_start_makes_a_token_that_only_its_owner_can_read(tmp_path):
-    async with served(tmp_path) as client:
-        file = tmp_path / TOKEN_FILE
+async def test_first_start_makes_a_token_that_only_its_owner_can_read(data_dir):
+    async with served(data_dir) as client:
+        file = data_dir / TOKEN_FILE
         token = file.read_text()
         assert len(token) >= 20
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert (await client.get("/metrics", headers={"Authorization": f"Bearer {token}"})).status_code == 200
-    async with served(tmp_path) as client:
+    async with served(data_dir) as client:
         assert file.read_text() == token
         assert (await client.get("/metrics", headers={"Authorization": f"Bearer {token}"})).status_code == 200
 
 
 @pytest.mark.parametrize("text", ["", "short", "a token with spaces in it", "é" * 30])
-async def test_damaged_token_file_stops_the_start(tmp_path, text):
-    (tmp_path / TOKEN_FILE).write_text(text)
+async def test_damaged_token_file_stops_the_start(data_dir, text):
+    (data_dir / TOKEN_FILE).write_text(text)
     with pytest.raises(SettingError, match=r"operator_token: .*at least 20 characters"):
-        async with served(tmp_path):
+        async with served(data_dir):
             pass
 
 
@@ -108,10 +109,10 @@ async def test_processes_that_start_together_agree_on_one_token(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == [TOKEN_FILE]
 
 
-async def test_login_link_opens_one_session_once(tmp_path):
-    access = OperatorAccess(settings_of(tmp_path, public_url=OWN))
+async def test_login_link_opens_one_session_once(data_dir):
+    access = OperatorAccess(settings_of(data_dir, public_url=OWN))
     link = access.new_login_link()
-    async with app.serving(settings_of(tmp_path, public_url=OWN)) as gate:
+    async with app.serving(settings_of(data_dir, public_url=OWN)) as gate:
         async with browser_of(gate) as browser:
             assert (await browser.head(link)).status_code == 303
             opened = await browser.get(link)
@@ -131,18 +132,18 @@ async def test_login_link_opens_one_session_once(tmp_path):
             assert (await other.get("/operator/api/session")).json() == {"expires_at": None}
 
 
-async def test_login_link_raced_by_many_opens_one_session(tmp_path):
-    link = OperatorAccess(settings_of(tmp_path, public_url=OWN)).new_login_link()
-    async with app.serving(settings_of(tmp_path, public_url=OWN)) as gate, browser_of(gate) as browser:
+async def test_login_link_raced_by_many_opens_one_session(data_dir):
+    link = OperatorAccess(settings_of(data_dir, public_url=OWN)).new_login_link()
+    async with app.serving(settings_of(data_dir, public_url=OWN)) as gate, browser_of(gate) as browser:
         opened = await asyncio.gather(*(browser.get(link) for _ in range(20)))
         assert sorted(answer.status_code for answer in opened) == [303, *[401] * 19]
 
 
-async def test_link_and_session_expire(tmp_path, monkeypatch):
+async def test_link_and_session_expire(data_dir, monkeypatch):
     now = time.time()
-    link = OperatorAccess(settings_of(tmp_path, public_url=OWN)).new_login_link()
-    used = OperatorAccess(settings_of(tmp_path, public_url=OWN)).new_login_link()
-    async with app.serving(settings_of(tmp_path, public_url=OWN)) as gate, browser_of(gate) as browser:
+    link = OperatorAccess(settings_of(data_dir, public_url=OWN)).new_login_link()
+    used = OperatorAccess(settings_of(data_dir, public_url=OWN)).new_login_link()
+    async with app.serving(settings_of(data_dir, public_url=OWN)) as gate, browser_of(gate) as browser:
         assert (await browser.get(used)).status_code == 303
         monkeypatch.setattr(clock, "seconds", lambda: now + CODE_SECONDS + 1)
         assert (await browser.get("/operator/api/revenue")).status_code == 200
@@ -151,22 +152,22 @@ async def test_link_and_session_expire(tmp_path, monkeypatch):
         assert (await browser.get("/operator/api/revenue")).status_code == 401
 
 
-async def test_session_holds_in_every_worker_until_the_token_is_another(tmp_path):
-    async with app.serving(settings_of(tmp_path, **SET)) as gate, browser_of(gate) as browser:
+async def test_session_holds_in_every_worker_until_the_token_is_another(data_dir):
+    async with app.serving(settings_of(data_dir, **SET)) as gate, browser_of(gate) as browser:
         cookie = (await browser.post("/operator/api/session", headers=TOKEN)).headers["set-cookie"].partition(";")[0]
-    async with app.serving(settings_of(tmp_path, **SET)) as gate, browser_of(gate) as browser:
+    async with app.serving(settings_of(data_dir, **SET)) as gate, browser_of(gate) as browser:
         assert (await browser.get("/operator/api/revenue", headers={"Cookie": cookie})).status_code == 200
         longer = cookie.replace("=", "=9", 1)
         assert (await browser.get("/operator/api/revenue", headers={"Cookie": longer})).status_code == 401
         both = f"tollhouse_operator=of-another-server; {cookie}"
         assert (await browser.get("/operator/api/revenue", headers={"Cookie": both})).status_code == 200
-    other = settings_of(tmp_path, operator_token="another-token-of-the-operator")
+    other = settings_of(data_dir, operator_token="another-token-of-the-operator")
     async with app.serving(other) as gate, browser_of(gate) as browser:
         assert (await browser.get("/operator/api/revenue", headers={"Cookie": cookie})).status_code == 401
 
 
-async def test_log_out_ends_the_session_of_the_browser(tmp_path):
-    async with app.serving(settings_of(tmp_path, **SET)) as gate, browser_of(gate) as browser:
+async def test_log_out_ends_the_session_of_the_browser(data_dir):
+    async with app.serving(settings_of(data_dir, **SET)) as gate, browser_of(gate) as browser:
         await browser.post("/operator/api/session", headers=TOKEN)
         assert (await browser.get("/operator/api/revenue")).status_code == 200
         assert (await browser.delete("/operator/api/session")).status_code == 200
@@ -234,14 +235,14 @@ async def test_page_of_another_origin_may_not_even_ask_for_an_operators_path(sha
         assert "access-control-allow-headers" not in answer.headers
 
 
-async def test_metrics_are_open_where_the_settings_say_so(tmp_path):
-    async with served(tmp_path, metrics_open=True) as client:
+async def test_metrics_are_open_where_the_settings_say_so(data_dir):
+    async with served(data_dir, metrics_open=True) as client:
         assert "tollhouse_requests_in_flight" in (await client.get("/metrics")).text
         assert (await client.get("/operator/api/revenue")).status_code == 401
 
 
-async def test_operators_listener_is_the_only_one_that_has_the_operators_paths(tmp_path):
-    settings = settings_of(tmp_path, operator_listen="127.0.0.1:9000", **SET)
+async def test_operators_listener_is_the_only_one_that_has_the_operators_paths(data_dir):
+    settings = settings_of(data_dir, operator_listen="127.0.0.1:9000", **SET)
     paths = ("/operator", "/operator/login?code=x", "/operator/api/session", "/operator/api/revenue", "/metrics")
     async with app.serving(settings) as gate:
         async with browser_of(gate) as public:
@@ -259,8 +260,8 @@ async def test_operators_listener_is_the_only_one_that_has_the_operators_paths(t
             assert (await operator.get("/api/catalogue")).status_code == 404
 
 
-async def test_figures_are_those_of_the_ledger(tmp_path):
-    async with open_context(settings_of(tmp_path)) as context:
+async def test_figures_are_those_of_the_ledger(data_dir):
+    async with open_context(settings_of(data_dir)) as context:
         await context.ledger.move(Transfer("deposit-1", TREASURY, "agent:a", 2_000_000, "deposit"))
         for number in range(3):
             reserved = await context.ledger.reserve(f"call-{number}", "agent:a", REVENUE, 10_000, "call", b"print")
@@ -269,7 +270,7 @@ async def test_figures_are_those_of_the_ledger(tmp_path):
         await context.ledger.move(Transfer("x402-1", "x402", REVENUE, 1_000, "x402"))
         await context.ledger.reserve("open", "agent:a", REVENUE, 10_000, "call", b"print")
         await context.ledger.void("open")
-    async with served(tmp_path, **SET) as client:
+    async with served(data_dir, **SET) as client:
         revenue = (await client.get("/operator/api/revenue", headers=TOKEN)).json()
         assert (revenue["revenue_usd"], revenue["by_agents_usd"], revenue["per_request_usd"]) == (
             "0.031",
@@ -288,15 +289,15 @@ async def test_figures_are_those_of_the_ledger(tmp_path):
         assert (audit["balanced"], audit["transfers"], audit["differences"]) == (True, 6, [])
 
 
-async def test_parked_delivery_is_sent_again_and_an_unknown_one_is_404(tmp_path):
-    async with open_context(settings_of(tmp_path, webhook_allow_loopback=True)) as context:
+async def test_parked_delivery_is_sent_again_and_an_unknown_one_is_404(data_dir):
+    async with open_context(settings_of(data_dir, webhook_allow_loopback=True)) as context:
         webhooks = context.webhooks
         vetted = await webhooks.subscriptions.validate("http://127.0.0.1:65009/hook")
         async with context.database.writing() as transaction:
             await webhooks.subscriptions.add(transaction, "studio", vetted, "ada@example.org")
             await outbox.put(transaction, "studio", "product.created", {"number": 1}, "prod_1")
         await webhooks.deliver_due()
-    async with served(tmp_path, **SET, webhook_allow_loopback=True) as client:
+    async with served(data_dir, **SET, webhook_allow_loopback=True) as client:
         listed = (await client.get("/operator/api/deliveries", headers=TOKEN)).json()
         (endpoint,), (delivery,) = listed["endpoints"], listed["deliveries"]
         assert endpoint["url"] == "http://127.0.0.1:65009/hook"
@@ -311,8 +312,8 @@ async def test_parked_delivery_is_sent_again_and_an_unknown_one_is_404(tmp_path)
         assert (wrong.status_code, wrong.json()["parameter"]) == (400, "state")
 
 
-async def test_sources_are_the_health_of_every_service(tmp_path):
-    async with served(tmp_path, **SET) as client:
+async def test_sources_are_the_health_of_every_service(data_dir):
+    async with served(data_dir, **SET) as client:
         services = (await client.get("/operator/api/sources", headers=TOKEN)).json()["services"]
         assert set(services) == {"studio"}
         assert services["studio"]["document"]["served_from"] == "file"

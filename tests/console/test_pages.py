@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.http.conftest import asgi_client
+from tests.servers.databases import migrated_copy
 from tollhouse import app
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import PlanSettings, Settings
@@ -40,13 +41,13 @@ SHARED = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(tmp_path_factory):
-    async with served(tmp_path_factory.mktemp("served")) as opened:
+    async with served(migrated_copy(tmp_path_factory.mktemp("served"))) as opened:
         yield opened
 
 
 @asynccontextmanager
-async def served(tmp_path, **options: Any):
-    settings = Settings(data_dir=str(tmp_path), recorded=False, background_work=False, **options)
+async def served(data_dir, **options: Any):
+    settings = Settings(data_dir=str(data_dir), recorded=False, background_work=False, **options)
     async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
         yield client
 
@@ -98,8 +99,8 @@ async def test_unknown_parameter_of_a_page_is_refused_and_its_own_are_not(client
 
 
 @pytest.mark.parametrize("service", ["defense", "studio", "infra"])
-async def test_single_service_has_only_its_own_pages_and_those_of_accounts(tmp_path, service):
-    async with served(tmp_path, service=service) as client:
+async def test_single_service_has_only_its_own_pages_and_those_of_accounts(data_dir, service):
+    async with served(data_dir, service=service) as client:
         assert (await client.get("/", headers=HTML)).status_code == 200
         for path in ALL_PATHS:
             status = (await client.get(path, headers=HTML)).status_code
@@ -107,8 +108,8 @@ async def test_single_service_has_only_its_own_pages_and_those_of_accounts(tmp_p
         assert (await client.get("/health")).json()["version"]
 
 
-async def test_every_example_call_of_the_front_page_is_of_an_endpoint(tmp_path):
-    async with open_context(Settings(data_dir=str(tmp_path), recorded=False)) as context:
+async def test_every_example_call_of_the_front_page_is_of_an_endpoint(data_dir):
+    async with open_context(Settings(data_dir=str(data_dir), recorded=False)) as context:
         services = [await make(context) for make in SERVICES.values()]
     for service in services:
         assert service.front_page
@@ -125,11 +126,11 @@ def test_console_names_no_service():
     assert {path.name: names.findall(text) for path, text in texts.items() if names.search(text)} == {}
 
 
-async def test_configured_plan_is_on_the_front_page_and_the_keys_page(tmp_path):
+async def test_configured_plan_is_on_the_front_page_and_the_keys_page(data_dir):
     team = PlanSettings(
         requests_per_day=500, requests_per_minute=20, price_usd_month=Decimal(9), entitlements=("chat",)
     )
-    async with served(tmp_path, plans={"team": team}) as client:
+    async with served(data_dir, plans={"team": team}) as client:
         front = await client.get("/", headers=HTML)
         assert "Team: 500 requests a day for 9 USD a month." in front.text
         keys = html.unescape((await client.get("/keys")).text)
@@ -137,8 +138,8 @@ async def test_configured_plan_is_on_the_front_page_and_the_keys_page(tmp_path):
         assert '"tier": "team"' in html.unescape((await client.get("/ask")).text)
 
 
-async def test_host_of_a_service_has_its_pages_and_its_own_health(tmp_path):
-    async with served(tmp_path, hosts={"chain.example": "infra"}) as client:
+async def test_host_of_a_service_has_its_pages_and_its_own_health(data_dir):
+    async with served(data_dir, hosts={"chain.example": "infra"}) as client:
         there = {"Host": "chain.example"}
         assert (await client.get("/value-chain", headers=there)).status_code == 200
         assert (await client.get("/board", headers=there)).status_code == 404

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.servers.databases import migrated_copy
 from tollhouse.admission.context import open_context
 from tollhouse.cli.backup import backup, restore
 from tollhouse.cli.options import CommonOptions
@@ -18,10 +19,10 @@ pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture(scope="module")
-def made(migrated_folder, tmp_path_factory):
+def made(tmp_path_factory):
     """A backup of a folder with the operator's file in it, and that folder."""
     home = tmp_path_factory.mktemp("made")
-    shutil.copytree(migrated_folder, home / "data")
+    migrated_copy(home / "data")
     (home / "data" / "mattress-retailers.toml").write_text("# the operator's\n")
     (home / "data" / "background-work.lock").touch()
     backup(home / "copy", common=CommonOptions(data_dir=str(home / "data")))

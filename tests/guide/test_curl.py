@@ -28,8 +28,8 @@ def shown_calls() -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-async def client(tmp_path):
-    settings = Settings(data_dir=str(tmp_path), recorded=False, background_work=False)
+async def client(data_dir):
+    settings = Settings(data_dir=str(data_dir), recorded=False, background_work=False)
     async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
         yield client
 

@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from tests.guide.documents import ROOT
 from tests.http.conftest import asgi_client
+from tests.servers.databases import migrated_copy
 from tollhouse import app
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
@@ -28,7 +29,7 @@ SHARED = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(tmp_path_factory):
-    async with served(tmp_path_factory.mktemp("served")) as opened:
+    async with served(migrated_copy(tmp_path_factory.mktemp("served"))) as opened:
         yield opened
 
 
@@ -107,8 +108,8 @@ async def test_page_that_is_not_there_is_a_problem(client, path):
     assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
 
 
-async def test_host_of_one_service_has_the_guide_and_that_reference_alone(tmp_path):
-    async with served(tmp_path, hosts={"chain.example": "infra"}) as client:
+async def test_host_of_one_service_has_the_guide_and_that_reference_alone(data_dir):
+    async with served(data_dir, hosts={"chain.example": "infra"}) as client:
         there = {"Host": "chain.example"}
         assert (await client.get("/guide/settings", headers=there)).status_code == 200
         assert (await client.get("/guide/reference/infra", headers=there)).status_code == 200
@@ -131,8 +132,8 @@ async def test_reference_tells_of_every_operation_what_it_costs_and_how_to_call_
         assert "/problems/invalid-parameter" in page
 
 
-async def test_every_operation_declares_an_example_of_all_it_needs(tmp_path):
-    settings = Settings(data_dir=str(tmp_path), recorded=False)
+async def test_every_operation_declares_an_example_of_all_it_needs(data_dir):
+    settings = Settings(data_dir=str(data_dir), recorded=False)
     async with open_context(settings) as context:
         services = [await make(context) for make in EVERY_SERVICE.values()]
     operations = [one for service in services for one in described_endpoints(service)]

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from msgspec import Meta, Struct
 
+from tests.servers.databases import migrated_copy
 from tollhouse import app
 from tollhouse.accounts.plans import open_plans
 from tollhouse.admission.admission import Admission
@@ -136,7 +137,7 @@ def description(tmp_path_factory):
     """The defense service's OpenAPI document."""
 
     async def read() -> dict[str, Any]:
-        folder = str(tmp_path_factory.mktemp("description"))
+        folder = str(migrated_copy(tmp_path_factory.mktemp("description")))
         settings = Settings(data_dir=folder, recorded=False, background_work=False)
         async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
             answer = await client.get("/defense/api/openapi.json")

@@ -84,8 +84,8 @@ async def test_unknown_well_known_path_is_a_json_404(server):
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
-async def test_single_service_describes_itself_at_the_root(tmp_path):
-    settings = Settings(data_dir=str(tmp_path), recorded=False, background_work=False, service="defense",
+async def test_single_service_describes_itself_at_the_root(data_dir):
+    settings = Settings(data_dir=str(data_dir), recorded=False, background_work=False, service="defense",
                         public_url="https://feeds.example.org", contact="mailto:security@example.org")  # fmt: skip
     async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
         assert "https://feeds.example.org/feeds/events" in (await client.get("/llms.txt")).text

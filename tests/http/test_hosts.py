@@ -7,6 +7,7 @@ import pytest_asyncio
 
 from tests.http.conftest import asgi_client
 from tests.http.test_guard import Conversation
+from tests.servers.databases import migrated_copy
 from tollhouse import app
 from tollhouse.config.settings import Settings
 
@@ -58,7 +59,7 @@ async def test_only_http_1_0_may_leave_the_host_out(gate, version, status):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hosts")
+    folder = migrated_copy(tmp_path_factory.mktemp("hosts"))
     settings = Settings(data_dir=str(folder), recorded=False, background_work=False, service="mattress",
                         public_url="https://api.example.org", allowed_hosts=("tollhouse.internal",))  # fmt: skip
     async with app.serving(settings) as gate, asgi_client(gate.handle, "http://127.0.0.1:8000") as opened:

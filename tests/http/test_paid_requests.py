@@ -11,6 +11,7 @@ import pytest
 
 from tests.http.conftest import asgi_client
 from tests.payments.x402.paying import OTHER, PAYER, PRICE, RELAYER, SELLER, authorization, payload, signature
+from tests.servers.databases import migrated_copy
 from tests.waiting import until
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
@@ -284,7 +285,7 @@ async def test_unpaid_payments_meet_429_before_they_reach_the_chain(house, monke
 @pytest.mark.parametrize("key", [RELAYER.private_key, OTHER.private_key], ids=["same key", "another key"])
 async def test_of_two_servers_with_one_recipient_one_serves_a_payment(house, open_house, tmp_path, key):
     """They share the recipient and perhaps the facilitator's account, but no database."""
-    async with open_house(data_dir=str(tmp_path / "other"), x402_facilitator_key=key) as other:
+    async with open_house(data_dir=str(migrated_copy(tmp_path / "other")), x402_facilitator_key=key) as other:
         for _ in range(3):
             headers = first()
             answers = await asyncio.gather(*(one.get(**headers) for one in (house, other)))

@@ -63,9 +63,9 @@ async def test_head_does_not_work_where_get_does_not(client):
     assert (await client.head("/things/x")).status_code == 200
 
 
-async def test_host_may_have_a_service_at_its_root(tmp_path):
+async def test_host_may_have_a_service_at_its_root(data_dir):
     settings = Settings(
-        data_dir=str(tmp_path), recorded=False, background_work=False, hosts={"Feeds.example.org": "defense"}
+        data_dir=str(data_dir), recorded=False, background_work=False, hosts={"Feeds.example.org": "defense"}
     )
     async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.journeys.server import Server
+from tests.servers.databases import migrated_copy
 from tests.servers.shared import made_once
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
@@ -36,6 +37,8 @@ def start_server(recorded_data: Path, tmp_path_factory: pytest.TempPathFactory) 
         folder = home or tmp_path_factory.mktemp("server")
         if is_recorded and not (folder / "data").exists():
             shutil.copytree(recorded_data, folder / "data")
+        elif not (folder / "data").exists():
+            migrated_copy(folder / "data")
         flags = ["--recorded"] if is_recorded else []
         server = Server(folder, *flags, *arguments, **options)
         started.append(server)

@@ -45,7 +45,9 @@ def fleet(request, start_server, tmp_path_factory):
         worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
         # Not the database that the `redis_url` fixture empties.
         settings["redis_url"] = f"{request.getfixturevalue('redis_server')}/{32 + worker % 32}"
-        settings["database_url"] = request.getfixturevalue("new_postgres_database")()
+        settings["database_url"] = request.getfixturevalue("new_postgres_database")(
+            request.getfixturevalue("migrated_template")
+        )
     fleet = Fleet(start_server, homes, *arguments, **settings)
     yield fleet
     fleet.kill()

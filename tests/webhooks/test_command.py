@@ -8,6 +8,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from tests.journeys.server import run
+from tests.servers.databases import migrated_copy
 from tollhouse.config.settings import Settings
 from tollhouse.services import SERVICES
 from tollhouse.storage.database import open_database
@@ -30,6 +31,7 @@ def webhooks(tmp_path):
 @pytest.fixture
 def deliver(tmp_path):
     """What a server over the same folder would do: put one event for each number, and deliver what is due."""
+    migrated_copy(tmp_path / "data")
 
     async def work(numbers: range) -> int:
         settings = Settings(data_dir=str(tmp_path / "data"), webhook_allow_loopback=True)

@@ -23,14 +23,15 @@ EXIT_SOME_REFUSED = 3
 def gdelt(*files: Path, common: CommonOptions = DEFAULTS) -> None:
     """Ingest GDELT 2.0 export, mentions or gkg files, zipped or not; print a JSON report per file.
 
-    Name an update's gkg file before its export to get headlines. Exit with 3 if a file is refused.
+    Pages and events are joined by address, in whatever order the files are named or ingested; exports are read first,
+    so that their pages are known. Exit with 3 if a file is refused.
     """
     if not files:
         raise ValueError("name at least one file")
 
     async def command(context: AppContext) -> int:
         refused = 0
-        for number, file in enumerate(files, 1):
+        for number, file in enumerate(sorted(files, key=lambda file: ".export." not in file.name), 1):
             try:
                 report = await ingest_file(context.database, file)
             except (ValueError, OSError) as error:

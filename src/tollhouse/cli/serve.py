@@ -24,7 +24,10 @@ def serve(
     *,
     host: Annotated[str, Parameter(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, Parameter(help="Port to listen on")] = 8000,
-    recorded: Annotated[bool | None, Parameter(help="Serve the bundled recording, or only live data")] = None,
+    recorded: Annotated[
+        bool | str | None,
+        Parameter(help="Serve a bundled recording, that of November 2020 or of a day; or only live data"),
+    ] = None,
     workers: Annotated[int | None, Parameter(help="Number of processes that handle requests (default: 1)")] = None,
     worker: Annotated[bool, Parameter(help="Run the background work in this server")] = True,
     common: CommonOptions = DEFAULTS,
@@ -38,6 +41,9 @@ def serve(
     from tollhouse.http.listener import BACKLOG, READING
 
     raise_descriptor_limit()
+    if isinstance(recorded, str) and recorded.isidentifier() and not service:
+        # `--recorded SERVICE`: the option stands alone, and the service follows it.
+        service, recorded = recorded, True
     chosen = common.settings(
         service=service or None,
         recorded=recorded,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from decimal import Decimal
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
@@ -58,6 +58,12 @@ PrivateKey = Annotated[
     str, Meta(pattern="^((0x)?[0-9a-fA-F]{64})?$", description="a private key, 64 hexadecimal digits")
 ]
 HexKey = Annotated[str, Meta(pattern="^([0-9a-fA-F]{64})?$", description="64 hexadecimal digits")]
+# The last days of the bundled recordings; `true` stands for the first.
+RecordedDay = Literal["2020-11-15", "2023-07-02"]
+Recorded = Annotated[
+    bool | RecordedDay | None,
+    Meta(description=f"`true`, `false`, or the day of a bundled recording: {' or '.join(get_args(RecordedDay))}"),
+]
 Failpoint = Annotated[
     str,
     Meta(pattern="^([a-z0-9.-]+(:[1-9][0-9]{0,8})?)?$", description="a failpoint's name, with `:N` for the Nth pass"),
@@ -90,7 +96,10 @@ class ServerSettings(Section):
     trusted_proxies: str = setting("", "Networks whose `X-Forwarded-For` is trusted, separated by commas")
     workers: PositiveInt = setting(1, "Number of processes that handle requests")
     background_work: bool = setting(True, "Run the background work in the server; `--no-worker` turns it off")
-    recorded: bool | None = setting(None, "`true`: recorded data only; `false`: live data only; unset: both")
+    recorded: Recorded = setting(
+        None,
+        "`true`: recorded data only, or the day of a recording: `2023-07-02`; `false`: live data only; unset: both",
+    )
     request_deadline_seconds: PositiveFloat = setting(10.0, "Time limit for receiving a request body")
     idle_connections_per_address: PositiveInt = setting(100, "Idle connections of one client address per process")
     body_limit_bytes: PositiveInt = setting(1_048_576, "Maximum size of a request body")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -12,6 +13,7 @@ from tests.fakes.website import Reply
 from tests.payments.settlement.looking import seller_holds
 from tests.payments.x402.conftest import Room
 from tests.payments.x402.paying import ANSWER, OTHER, PRICE, PRINT, RELAYER, REQUIREMENT, RESOURCE, SELLER, read, v1, v2
+from tests.servers.databases import migrated_copy
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient
@@ -36,8 +38,8 @@ async def elsewhere(chain):
 
 
 @pytest.fixture
-async def database(tmp_path):
-    opened = open_database(Settings(data_dir=str(tmp_path)))
+async def database(data_dir):
+    opened = open_database(Settings(data_dir=str(data_dir)))
     await migrate(opened)
     yield opened
     await opened.close()
@@ -56,9 +58,9 @@ async def remote(chain, elsewhere, attempts):
 
 
 @pytest.fixture
-async def room(chain, remote, database, tmp_path):
+async def room(chain, remote, database, data_dir):
     """The whole of x402 over it."""
-    settings = Settings(data_dir=str(tmp_path))
+    settings = Settings(data_dir=str(data_dir))
     ledger = await open_ledger(settings, database)
     x402 = X402(Terms(8453, chain.usdc_address, SELLER.address), database, ledger, chain.client, remote)
     yield Room(x402, remote, ledger, database)
@@ -248,7 +250,7 @@ async def test_two_servers_with_one_facilitator_are_paid_once(chain, elsewhere, 
 async def other_server(chain, elsewhere):
     """The client of a server with a database of its own."""
     with TemporaryDirectory() as folder:
-        database = open_database(Settings(data_dir=folder))
+        database = open_database(Settings(data_dir=str(migrated_copy(Path(folder)))))
         await migrate(database)
         made = RemoteFacilitator(
             elsewhere.url, elsewhere.token, chain.client, RESOURCE.url, Attempts(database), PATIENCE

@@ -30,12 +30,12 @@ from tollhouse.storage.migrate import migrate
 
 
 @pytest.fixture
-def opened(tmp_path, chain):
+def opened(data_dir, chain):
     """What the settings mean, over the real chain and the built-in facilitator."""
 
     @asynccontextmanager
     async def x402(*factories: str) -> AsyncIterator[X402]:
-        settings = Settings(data_dir=str(tmp_path), evm_rpc_url=chain.url, x402_pay_to=SELLER.address,
+        settings = Settings(data_dir=str(data_dir), evm_rpc_url=chain.url, x402_pay_to=SELLER.address,
                             x402_facilitator_key=RELAYER.private_key, x402_6492_factories=factories,
                             x402_contract_wallets=True, x402_max_gas_usd=Decimal("0.01"))  # fmt: skip
         database = open_database(settings)

@@ -68,6 +68,11 @@ def test_crime_sport_and_disasters_are_not_served_by_default(title) -> None:
     assert "too low to be served by default" in answer.why
 
 
+def test_name_of_the_month_is_no_march() -> None:
+    assert judge("TV listings for Wednesday, March 12").category != "Protests"
+    assert judge("Farmers march on parliament over prices").category == "Protests"
+
+
 def test_codes_of_fighting_alone_make_no_battle() -> None:
     assert judge("Bakery wins award for its bread", *[row("193")] * 5).category != "Battles"
 

@@ -90,7 +90,9 @@ async def test_each_kind_is_taken_in_and_reported(take):
     exported = await take(EXCERPT, f"{SLOT}.export.CSV")
     assert (exported["kind"], exported["slot"], exported["rows"], exported["bad_rows"]) == ("export", SLOT, 7, 0)
     graph = await take(zipped(GRAPH), f"{SLOT}.gkg.csv.zip")
-    assert graph == {"kind": "gkg", "rows": 1, "articles": 1, "bad_rows": 0, "bad": []}
+    assert graph == {
+        "kind": "gkg", "slot": SLOT, "rows": 1, "articles": 1, "titled": 1, "bad_rows": 0, "bad": []
+    }  # fmt: skip
     url = "https://example.org/2019/10/24/army-shells-rebel-town-near-border"
     mentions = await take(mention(url) + b"broken\n", f"{SLOT}.mentions.CSV")
     assert (mentions["kind"], mentions["rows"], mentions["articles"], mentions["bad_rows"]) == ("mentions", 1, 1, 1)
@@ -99,7 +101,6 @@ async def test_each_kind_is_taken_in_and_reported(take):
 
 async def test_page_titles_taken_before_the_export_become_those_of_its_events(take, database):
     await take(GRAPH)
-    assert (await events(database)) == {}
     await take(EXCERPT, f"{SLOT}.export.CSV")
     event = (await events(database))[PAGE]
     assert (event.title, event.title_basis) == (TITLE, "page")
@@ -122,6 +123,31 @@ async def test_page_titles_taken_after_the_export_become_those_of_events_and_sto
     assert (event.title, event.title_basis) == (TITLE, "page")
     (told,) = [story for story in await stories(database) if event.id in story.event_ids]
     assert told.title == TITLE
+
+
+async def test_pages_alone_become_stories_and_the_sure_ones_events(take, database):
+    url, title = "https://example.org/1", "Rebel rockets kill 12 soldiers near Idlib in Syria"
+    report = await take(gkg_line(c1=SLOT, c4=url, c26=f"<PAGE_TITLE>{title}</PAGE_TITLE>"), "pages.csv")
+    assert (report["slot"], report["rows"], report["articles"], report["titled"]) == (SLOT, 1, 1, 0)
+    event = (await events(database))[url]
+    assert (event.title, event.title_basis, event.country_code) == (title, "page", "SY")
+    assert [story.title for story in await stories(database)] == [title]
+
+
+async def test_mentions_alone_become_stories(take, database):
+    await take(mention("https://example.org/2019/10/24/army-shells-rebel-town-near-border"), "a.mentions.CSV")
+    assert [story.title for story in await stories(database)] == ["Army shells rebel town near border"]
+
+
+async def test_page_titles_taken_after_mentions_become_those_of_their_articles(take, database):
+    url, title = "https://example.org/2019/10/24/army-shells-rebel-town-near-border", "A night of fear"
+    await take(mention(url))
+    report = await take(gkg_line(c1=SLOT, c4=url, c26=f"<PAGE_TITLE>{title}</PAGE_TITLE>"))
+    assert (report["articles"], report["titled"]) == (1, 1)
+    (article,) = (await articles(database)).values()
+    assert (article.article.title, article.article.source) == (title, "gkg")
+    await take(mention(url))
+    assert (await articles(database))[url].article.title == title
 
 
 async def test_pages_that_say_nothing_of_defense_are_left_out(take, database):

@@ -1,5 +1,6 @@
 import pytest
 
+from tollhouse.services.defense.countries import COUNTRIES
 from tollhouse.services.defense.news.entity import Geocode, geocode
 from tollhouse.services.defense.news.reported_article import Place
 
@@ -34,6 +35,10 @@ def test_part_of_a_country_lies_apart_from_its_centre():
     assert kyiv is not None
     assert (round(gaza.latitude), round(gaza.longitude)) == (31, 34)
     assert (round(kyiv.latitude), round(kyiv.longitude)) == (50, 31)
+
+
+def test_every_country_has_a_centre():
+    assert [country.name for country in COUNTRIES if geocode([country.name], []) is None] == []
 
 
 def test_place_nobody_knows_lies_nowhere():

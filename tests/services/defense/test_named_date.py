@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from tollhouse.services.defense.events.named_date import read_date
+from tollhouse.services.defense.events.named_date import read_date, without_dates
 
 TODAY = date(2022, 10, 18)
 
@@ -66,3 +66,18 @@ def test_recent_day_is_named_without_being_past() -> None:
 @pytest.mark.parametrize("title", ["On 31 February the war began", "31 June: a treaty", "in 2999", "on may 0"])
 def test_impossible_dates_name_nothing(title) -> None:
     assert read_date(title, TODAY).first_day is None
+
+
+@pytest.mark.parametrize(
+    ("title", "rest"),
+    [
+        ("TV listings for March 12", "TV listings for"),
+        ("March 12th, 2014: what to watch", ": what to watch"),
+        ("Shares to watch on 11 march 2014", "Shares to watch on"),
+        ("Court hears case from May 2019", "Court hears case from"),
+        ("Thousands march in 12 cities", "Thousands march in 12 cities"),
+        ("Women's march 100 years on", "Women's march 100 years on"),
+    ],
+)
+def test_dates_are_cut_out_of_titles(title, rest) -> None:
+    assert " ".join(without_dates(title).split()) == rest

@@ -30,7 +30,7 @@ from tollhouse.services.defense.news.reported_article import (
     ReportedArticle,
     import_items,
     report_article,
-    store_reports,
+    store_pages,
 )
 from tollhouse.services.defense.news.story_builder import CopyMarker
 from tollhouse.services.defense.providers.fatalities import FatalityRecord
@@ -300,7 +300,7 @@ async def test_page_of_an_event_takes_nothing_from_what_others_say_of_it(databas
     said = article(TANKER[0], 1)
     await import_items(database, "provider", [said])
     page = report_article(replace(said, title="Tanker", source="gdelt"))
-    assert await store_reports(database, "provider", [page]) == 0
+    assert await store_pages(database, "provider", [page]) == 0
     async with database.reading() as connection:
         stored = await bodies_by_id(connection, news.ARTICLES, "provider", [said.id])
     kept = msgspec.json.decode(stored[said.id], type=ReportedArticle)

@@ -10,10 +10,11 @@ from tollhouse.config.settings import Settings
 from tollhouse.services.defense import store
 from tollhouse.services.defense.ingest import recording
 from tollhouse.services.defense.ingest.batches import ingest_export
-from tollhouse.services.defense.ingest.recording import PREPARED, load_recording, recorded_exports, recording_folder
+from tollhouse.services.defense.ingest.recording import EXPORT_ENDING, PREPARED, load_recording
 from tollhouse.services.defense.ingest.recording import ingest_recording as ingest_exports
 from tollhouse.services.defense.news.publisher import Publisher
 from tollhouse.services.defense.news.store import read_tables
+from tollhouse.services.defense.recordings import EXPORTS_OF_2020
 from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
@@ -37,7 +38,7 @@ async def database(settings):
 
 
 def prepared():
-    return recording.unpacked(recording_folder().joinpath(PREPARED).read_bytes())
+    return recording.unpacked(EXPORTS_OF_2020.files(PREPARED)[0].read_bytes())
 
 
 async def stored(database):
@@ -70,7 +71,7 @@ async def test_prepared_recording_is_what_its_exports_make(tmp_path):
 async def test_untouched_store_gets_the_prepared_recording(database, settings, tmp_path):
     await load_recording(database, settings)
     before = await slots(database)
-    assert sorted(before) == [export.name[:14] for export in recorded_exports()]
+    assert sorted(before) == [export.name[:14] for export in EXPORTS_OF_2020.files(EXPORT_ENDING)]
     assert all(before.values()), "every slot tells when it was taken in"
     await load_recording(database, settings)
     await Publisher(database, settings.section(DefenseSettings).retention_days).publish_stored(tmp_path)
@@ -87,7 +88,7 @@ async def test_exports_are_taken_in_where_the_prepared_recording_does_not_fit(da
         settings = replace(settings, sections=(DefenseSettings(retention_days=1),))
     await load_recording(database, settings)
     found = await stored(database)
-    assert {export.name[:14] for export in recorded_exports()} <= (await slots(database)).keys()
+    assert {export.name[:14] for export in EXPORTS_OF_2020.files(EXPORT_ENDING)} <= (await slots(database)).keys()
     assert not found["story"], "nobody has told them yet"
     assert {row[1] for row in prepared()["event_report"]} <= {row[1] for row in found["event_report"]}
     assert (OTHER in await slots(database)) == (reason == "something is stored")

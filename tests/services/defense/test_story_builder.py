@@ -72,7 +72,6 @@ def test_same_reports_again_change_nothing():
     again = edition(room)
     assert (again.stories, again.entities) == (first.stories, first.entities)
     assert not again.merged
-    assert not again.split
 
 
 def test_restart_keeps_every_story_under_its_id_and_lets_it_grow():

@@ -280,8 +280,8 @@ async def test_address_is_limited(client, monkeypatch):
     assert int(answers[2].headers["Retry-After"]) >= 1
 
 
-async def test_our_own_client_of_a_facilitator_settles_through_it(chain, serve, tmp_path):
-    database = open_database(Settings(data_dir=str(tmp_path)))
+async def test_our_own_client_of_a_facilitator_settles_through_it(chain, serve, data_dir):
+    database = open_database(Settings(data_dir=str(data_dir)))
     await migrate(database)
     attempts = Attempts(database)
     async with serve() as gate, operators(gate) as client:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.http.conftest import asgi_client
+from tests.servers.databases import migrated_copy
 from tollhouse import app
 from tollhouse.config.settings import Settings
 
@@ -53,7 +54,7 @@ class Asking:
 @pytest.fixture(scope="session")
 def mattress(tmp_path_factory):
     """One service for every test that only asks."""
-    folder = str(tmp_path_factory.mktemp("mattress"))
+    folder = str(migrated_copy(tmp_path_factory.mktemp("mattress")))
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         client = runner.run(stack.enter_async_context(serving(data_dir=folder)))

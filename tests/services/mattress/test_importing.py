@@ -187,8 +187,8 @@ async def test_removed_product_that_comes_back_is_new_again(house):
         ({"title": "\ud800"}, "title"),
     ],
 )  # fmt: skip
-async def test_row_that_is_no_product_is_refused_with_its_member(tmp_path, product, member):
-    database = open_database(Settings(data_dir=str(tmp_path)))
+async def test_row_that_is_no_product_is_refused_with_its_member(data_dir, product, member):
+    database = open_database(Settings(data_dir=str(data_dir)))
     try:
         await migrate(database)
         report = await import_products(database, open_catalogue(database), SHOP, [row("a", **product)])

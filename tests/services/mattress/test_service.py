@@ -21,17 +21,17 @@ METERED = ("/api/products", "/api/search?q=latex", "/api/retailers", "/api/sugge
            "/api/products/nobody/similar")  # fmt: skip
 
 
-async def test_demonstration_is_loaded_once_on_either_database(database_url, tmp_path):
+async def test_demonstration_is_loaded_once_on_either_database(database_url, data_dir):
     for _ in range(2):
-        async with serving(data_dir=str(tmp_path), database_url=database_url) as client:
+        async with serving(data_dir=str(data_dir), database_url=database_url) as client:
             assert (await client.get("/health")).json()["product_count"] == 165
             assert (await client.get("/api/retailers")).json()["total"] == 16
 
 
-async def test_demonstration_is_not_loaded_into_a_used_catalogue(tmp_path):
-    await imported(tmp_path, [row("a")])
-    await imported(tmp_path, [], allow_shrink=True)
-    async with serving(data_dir=str(tmp_path)) as client:
+async def test_demonstration_is_not_loaded_into_a_used_catalogue(data_dir):
+    await imported(data_dir, [row("a")])
+    await imported(data_dir, [], allow_shrink=True)
+    async with serving(data_dir=str(data_dir)) as client:
         assert (await client.get("/health")).json()["product_count"] == 0
         page = (await client.get("/api/products", params={"facets": "brand,price"})).json()
         assert (page["total"], page["facets"]["brand"]) == (0, [])
@@ -40,24 +40,24 @@ async def test_demonstration_is_not_loaded_into_a_used_catalogue(tmp_path):
         assert (await client.get("/api/retailers")).json() == {"total": 0, "retailers": []}
 
 
-async def test_demonstration_is_not_loaded_without_recordings(tmp_path):
-    async with serving(data_dir=str(tmp_path), recorded=False) as client:
+async def test_demonstration_is_not_loaded_without_recordings(data_dir):
+    async with serving(data_dir=str(data_dir), recorded=False) as client:
         assert (await client.get("/health")).json()["product_count"] == 0
 
 
-async def test_imported_products_are_not_marked_as_demonstration_data(tmp_path):
-    await imported(tmp_path, [row("a")])
-    async with serving(data_dir=str(tmp_path)) as client:
+async def test_imported_products_are_not_marked_as_demonstration_data(data_dir):
+    await imported(data_dir, [row("a")])
+    async with serving(data_dir=str(data_dir)) as client:
         assert (await client.get("/health")).json()["demo_product_count"] == 0
         assert "Demonstration" not in (await client.get("/api/products.jsonld")).text
         [product] = (await client.get("/api/products")).json()["products"]
         assert (product["firmness"], product["brand"], product["tags"]) == (None, None, [])
 
 
-async def test_import_shows_in_a_running_server_with_another_etag(tmp_path):
-    async with serving(data_dir=str(tmp_path)) as client:
+async def test_import_shows_in_a_running_server_with_another_etag(data_dir):
+    async with serving(data_dir=str(data_dir)) as client:
         first = await client.get("/api/products")
-        await imported(tmp_path, [row("new")], is_partial=True)
+        await imported(data_dir, [row("new")], is_partial=True)
 
         async def is_shown() -> bool:
             return (await client.get("/health")).json()["product_count"] == 166
@@ -71,16 +71,16 @@ async def test_import_shows_in_a_running_server_with_another_etag(tmp_path):
 
 
 @pytest.mark.parametrize("path", METERED)
-async def test_metered_operation_uses_the_allowance_and_then_costs(tmp_path, path):
-    async with serving(data_dir=str(tmp_path), recorded=False, free_per_ip_per_day=1) as client:
+async def test_metered_operation_uses_the_allowance_and_then_costs(data_dir, path):
+    async with serving(data_dir=str(data_dir), recorded=False, free_per_ip_per_day=1) as client:
         assert (await client.get(path)).headers["X-RateLimit-Remaining"] == "0"
         refused = await client.get(path)
         assert (refused.status_code, refused.json()["code"]) == (402, "payment-required")
 
 
 @pytest.mark.parametrize("path", FREE)
-async def test_free_operation_uses_nothing(tmp_path, path):
-    async with serving(data_dir=str(tmp_path), recorded=False, free_per_ip_per_day=1) as client:
+async def test_free_operation_uses_nothing(data_dir, path):
+    async with serving(data_dir=str(data_dir), recorded=False, free_per_ip_per_day=1) as client:
         for _ in range(3):
             answer = await client.get(path)
             assert answer.status_code in (200, 404)
@@ -100,8 +100,8 @@ def test_links_without_a_public_address_lead_to_the_port_that_is_served():
     assert Storefront.from_settings(public).base_url == "https://a.example/mattress"
 
 
-async def test_links_are_not_the_callers_to_choose(tmp_path):
-    async with serving(data_dir=str(tmp_path), public_url="", served_at="http://127.0.0.1:8123") as client:
+async def test_links_are_not_the_callers_to_choose(data_dir):
+    async with serving(data_dir=str(data_dir), public_url="", served_at="http://127.0.0.1:8123") as client:
         page = (await client.get("/api/products?limit=1", headers={"Host": "evil.example"})).json()
         assert page["products"][0]["image_url"].startswith("http://127.0.0.1:8123/images/")
 

@@ -226,8 +226,8 @@ ENDPOINTS = pytest.mark.parametrize(
 
 
 @ENDPOINTS
-async def test_payment_required_has_the_protocols_form(tmp_path, path, body):
-    async with serving(data_dir=str(tmp_path), recorded=False, free_per_ip_per_day=1) as client:
+async def test_payment_required_has_the_protocols_form(data_dir, path, body):
+    async with serving(data_dir=str(data_dir), recorded=False, free_per_ip_per_day=1) as client:
         assert (await client.post(path, json=body)).headers["X-RateLimit-Remaining"] == "0"
         refused = await client.post(path, json=body)
         message = told(refused, 402, "payment_required")
@@ -243,8 +243,8 @@ def test_invalid_key_has_the_protocols_form(mattress, path, body):
     assert refused.headers["WWW-Authenticate"].startswith("Bearer")
 
 
-async def test_limits_and_tiers_of_keys_have_the_protocols_form(tmp_path):
-    settings = {"data_dir": str(tmp_path), "recorded": False}
+async def test_limits_and_tiers_of_keys_have_the_protocols_form(data_dir):
+    settings = {"data_dir": str(data_dir), "recorded": False}
     async with serving(**settings) as client:
         async with open_context(Settings(**settings), answers_calls=False) as context:
             free = (await context.keys.create("ada@example.org", "free")).text

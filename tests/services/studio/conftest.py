@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.http.conftest import asgi_client
+from tests.servers.databases import migrated_copy
 from tollhouse import app
 from tollhouse.config.settings import Settings
 from tollhouse.services.studio.service import bundled
@@ -22,12 +23,12 @@ def document(tmp_path):
 @pytest.fixture
 def studio(tmp_path):
     """Starts the service over a file."""
+    data_dir = migrated_copy(tmp_path / "data")
 
     @asynccontextmanager
     async def start(file="") -> AsyncIterator[Any]:
-        data_dir = str(tmp_path / "data")
         settings = Settings(
-            data_dir=data_dir,
+            data_dir=str(data_dir),
             service="studio",
             background_work=False,
             sections=(StudioSettings(studio_file=str(file)),),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.http.conftest import asgi_client
+from tests.servers.databases import migrated_copy
 from tests.services.mattress.conftest import Asking
 from tests.services.tables.books import books, declare
 from tollhouse import app
@@ -28,8 +29,9 @@ async def serving(home: Path, name: str = "books", **given: Any) -> AsyncIterato
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A folder to work in, without settings."""
+    """A folder to work in, with a data folder and without settings."""
     monkeypatch.chdir(tmp_path)
+    migrated_copy(tmp_path / "data")
     return tmp_path
 
 
@@ -39,6 +41,7 @@ def shop(tmp_path_factory):
     folder = tmp_path_factory.mktemp("books")
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
         patch.chdir(folder)
+        migrated_copy(folder / "data")
         declare(folder, books(400), free_per_day=PLENTY, licence="CC0-1.0", source="Made up")
         stack = AsyncExitStack()
         client = runner.run(stack.enter_async_context(serving(folder)))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.servers.databases import migrated_copy
 from tests.services.tables.books import as_csv, declare
 from tests.services.tables.conftest import PLENTY, serving
 from tollhouse.catalogue.importers.documents import Document
@@ -121,6 +122,7 @@ def test_any_table_that_new_takes_is_served(tmp_path_factory, raw):
     folder = tmp_path_factory.mktemp("any")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        migrated_copy(folder / "data")
         try:
             declare(folder, raw, name="any", free_per_day=PLENTY)
         except ValueError:

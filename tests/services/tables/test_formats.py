@@ -7,6 +7,7 @@ import pytest
 
 from tests.catalogue.importers.feeding import FEEDS
 from tests.fakes.website import Reply, website
+from tests.servers.databases import migrated_copy
 from tests.services.tables.books import books, declare
 from tests.services.tables.conftest import serving
 from tollhouse.catalogue.importers.formats import FORMATS
@@ -129,7 +130,7 @@ async def test_column_of_a_product_feed_may_be_missing_after_an_edit(home, datab
 
 @pytest.fixture
 async def database(tmp_path):
-    opened = open_database(Settings(data_dir=str(tmp_path / "data")))
+    opened = open_database(Settings(data_dir=str(migrated_copy(tmp_path / "data"))))
     await migrate(opened)
     yield opened
     await opened.close()

@@ -138,11 +138,11 @@ def test_service_cannot_be_called(name):
     assert service_fault(name, {"mattress"})
 
 
-async def test_no_service_can_stand_where_a_page_of_the_server_stands(tmp_path):
+async def test_no_service_can_stand_where_a_page_of_the_server_stands(data_dir):
     from tollhouse import app
     from tollhouse.config.settings import Settings
 
-    async with app.serving(Settings(data_dir=str(tmp_path), recorded=False, background_work=False)) as server:
+    async with app.serving(Settings(data_dir=str(data_dir), recorded=False, background_work=False)) as server:
         router = server._router
         paths = [*router._literal, *router._templates]
     first = {path.split("/")[1] for path in paths}

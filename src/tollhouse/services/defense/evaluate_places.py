@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tollhouse.services.defense.evaluate_conflict import rows_by_url
 from tollhouse.services.defense.events.place import decide_place, read_place
+from tollhouse.services.defense.events.report import Page, Report, read_reports
 from tollhouse.services.defense.ingest.export_parser import Row
 from tollhouse.services.defense.ingest.url_title import title_from_url
 
@@ -37,18 +38,19 @@ def evaluate(
     gold, malformed = _read(gold_path, progress)
     rows = rows_by_url(export_paths)
     right = undecided = with_rows = right_with_rows = provider_right = 0
-    for line in gold:
-        own = rows.get(line.url, [])
-        title = line.title or (title_from_url(line.url, {row.geo_name for row in own}) or "")
-        evidence = read_place(title, own, line.url)
+    pages = [Page(line.url, rows.get(line.url, ()), (line.title, "page") if line.title else None) for line in gold]
+    for line, page, report in zip(gold, pages, read_reports(pages), strict=True):
+        # A page without rows makes no report by itself, but its title and address may still place it.
+        title = line.title or title_from_url(line.url) or ""
+        evidence = report.place if isinstance(report, Report) else read_place(title, (), line.url)
         place = decide_place([evidence])
         is_right = place is not None and place.country_code == line.country
         right += is_right
         undecided += place is None
-        if own:
+        if page.rows:
             with_rows += 1
             right_with_rows += is_right
-            provider_right += _most_mentioned(own) == line.country
+            provider_right += _most_mentioned(page.rows) == line.country
     progress(f"{with_rows} of {len(gold)} labelled reports are in the {len(export_paths)} export files")
     return {
         "accuracy": _ratio(right, len(gold)),

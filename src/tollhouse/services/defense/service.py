@@ -25,6 +25,7 @@ from tollhouse.services.defense.ingest.source_health import SourceHealth, list_s
 from tollhouse.services.defense.news.feeds import NewsFeeds
 from tollhouse.services.defense.news.publisher import Publisher
 from tollhouse.services.defense.pages import FRONT_PAGE, build_pages
+from tollhouse.services.defense.recordings import served_pools
 from tollhouse.services.defense.settings import DefenseSettings
 
 INTERFACE_VERSION = "2.0"
@@ -58,12 +59,13 @@ class Health(Struct, frozen=True):
 
 
 async def open_defense(context: AppContext) -> Service:
-    """Build the service. Loads the bundled recording unless `recorded` is false."""
+    """Build the service. Loads a bundled recording unless `recorded` is false."""
     settings = context.settings
     events = EventsFeed(context.database, recorded=settings.recorded)
     if settings.recorded is not False:
         await load_recording(context.database, settings)
-    publisher = Publisher(context.database, settings.section(DefenseSettings).retention_days)
+    retention_days = settings.section(DefenseSettings).retention_days
+    publisher = Publisher(context.database, retention_days, served_pools(settings.recorded))
     await publisher.publish_stored(Path(settings.data_dir))
     await events.refresh()
     news = NewsFeeds(context.database, events)

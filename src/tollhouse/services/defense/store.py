@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Column, Index, Integer, LargeBinary, Select, String, Table, delete, func, select
+from sqlalchemy import Column, ColumnElement, Index, Integer, LargeBinary, Select, String, Table, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -172,6 +172,20 @@ gdelt_slot = Table(
     Column("ingested_at", String(20), nullable=False),
 )
 
+# Exports are in `gdelt_slot`.
+page_file = Table(
+    "page_file",
+    metadata,
+    Column("pool", String(10), primary_key=True),
+    Column("slot", String(14), primary_key=True),
+    Column("kind", String(10), primary_key=True),
+    Column("origin", String(10), nullable=False),
+    Column("md5", String(32), nullable=False),
+    Column("rows", Integer, nullable=False),
+    Column("bad_rows", Integer, nullable=False),
+    Column("ingested_at", String(20), nullable=False),
+)
+
 event_rows = Table(
     "event_rows",
     metadata,
@@ -250,9 +264,14 @@ async def find_slot(connection: AsyncConnection, slot: str) -> Any:
 
 
 async def newest_slot(connection: AsyncConnection, pool: str) -> Any:
-    """The newest file ingested in a source mode, or None."""
-    query = select(gdelt_slot).where(gdelt_slot.c.pool == pool).order_by(gdelt_slot.c.slot.desc()).limit(1)
-    return (await connection.execute(query)).one_or_none()
+    """Slot and origin of the newest file ingested in a source mode, an export before others; None without any."""
+    newest = None
+    for table in (gdelt_slot, page_file):
+        query = select(table.c.slot, table.c.origin).where(table.c.pool == pool)
+        row = (await connection.execute(query.order_by(table.c.slot.desc()).limit(1))).one_or_none()
+        if row and (newest is None or row.slot > newest.slot):
+            newest = row
+    return newest
 
 
 async def published_until(connection: AsyncConnection, pool: str) -> datetime | None:
@@ -270,12 +289,49 @@ def _published(pool: str) -> str:
     return f"published:{pool}"
 
 
-async def slots_between(connection: AsyncConnection, pool: str, after: str, until: str) -> list[str]:
-    """The slots ingested in a source mode after `after`, up to `until`."""
-    query = select(gdelt_slot.c.slot).where(
-        gdelt_slot.c.pool == pool, gdelt_slot.c.slot > after, gdelt_slot.c.slot <= until
+async def slots_between(connection: AsyncConnection, pool: str, after: str, until: str) -> set[str]:
+    """The slots of which an export, pages or mentions were ingested in a source mode, after `after`, up to `until`."""
+    return (await _slots(connection, gdelt_slot, pool, after, until)) | (
+        await _slots(connection, page_file, pool, after, until)
     )
-    return list((await connection.execute(query)).scalars())
+
+
+async def exports_between(connection: AsyncConnection, pool: str, after: str, until: str) -> set[str]:
+    """The slots whose export was ingested in a source mode after `after`, up to `until`."""
+    return await _slots(connection, gdelt_slot, pool, after, until)
+
+
+async def page_files_between(connection: AsyncConnection, pool: str, after: str, until: str) -> set[str]:
+    """The slots whose GKG file was ingested in a source mode after `after`, up to `until`."""
+    return await _slots(connection, page_file, pool, after, until, page_file.c.kind == "gkg")
+
+
+async def _slots(
+    connection: AsyncConnection, table: Table, pool: str, after: str, until: str, *conditions: ColumnElement[bool]
+) -> set[str]:
+    query = select(table.c.slot).where(table.c.pool == pool, table.c.slot > after, table.c.slot <= until, *conditions)
+    return set((await connection.execute(query)).scalars())
+
+
+async def find_page_file(connection: AsyncConnection, pool: str, slot: str, kind: str) -> Any:
+    """The ingested GKG or mentions file of this slot, or None."""
+    query = select(page_file).where(page_file.c.pool == pool, page_file.c.slot == slot, page_file.c.kind == kind)
+    return (await connection.execute(query)).one_or_none()
+
+
+async def write_page_file(connection: AsyncConnection, **values: object) -> None:
+    """Record that a GKG or mentions file was ingested."""
+    await upsert(connection, page_file, [values])
+
+
+async def stored_ids(connection: Transaction, source: Source, pool: str, ids: Sequence[str]) -> set[str]:
+    """Those of the ids that are stored."""
+    stored: set[str] = set()
+    for start in range(0, len(ids), CHUNK):
+        chosen = source.table.c.id.in_(ids[start : start + CHUNK])
+        query = select(source.table.c.id).where(source.table.c.pool == pool, chosen)
+        stored |= set((await connection.execute(query)).scalars())
+    return stored
 
 
 async def rows_of_pages(
@@ -291,11 +347,6 @@ async def rows_of_pages(
         for event_id, slot, packed in await connection.execute(query):
             rows_by_page.setdefault(event_id, []).append((slot, packed))
     return rows_by_page
-
-
-async def rows_of_slot(connection: AsyncConnection, slot: str) -> list[bytes]:
-    """The packed rows of a slot, one body per page."""
-    return list((await connection.execute(select(event_rows.c.rows).where(event_rows.c.slot == slot))).scalars())
 
 
 async def write_slot(connection: AsyncConnection, **values: object) -> None:
@@ -320,11 +371,15 @@ async def delete_before(connection: AsyncConnection, pool: str, slot: str, *, is
         delete(event_report).where(event_report.c.pool == pool, event_report.c.last_slot < slot)
     )
     await connection.execute(delete(event_rows).where(event_rows.c.pool == pool, event_rows.c.slot < slot))
-    slots = await connection.execute(delete(gdelt_slot).where(gdelt_slot.c.pool == pool, gdelt_slot.c.slot < slot))
     ended = await connection.execute(delete(event).where(event.c.pool == pool, event.c.last_slot < slot))
+    count = ended.rowcount
+    for table in (gdelt_slot, page_file):
+        # The coverage of a window changes with its slots.
+        files = await connection.execute(delete(table).where(table.c.pool == pool, table.c.slot < slot))
+        count += files.rowcount
     if is_seen:
-        for feed, count in ((REPORTS_FEED, gone.rowcount), (EVENTS_FEED, ended.rowcount + slots.rowcount)):
-            if count:
+        for feed, removed in ((REPORTS_FEED, gone.rowcount), (EVENTS_FEED, count)):
+            if removed:
                 await mark_removed(connection, feed, await bump_revision(connection, feed))
 
 

@@ -9,6 +9,7 @@ from itertools import accumulate, pairwise
 from msgspec import Struct
 
 from tollhouse import clock
+from tollhouse.config.settings import Recorded
 from tollhouse.errors import Problem
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store
@@ -85,7 +86,7 @@ class _History(Struct, frozen=True):
 class Backtester:
     """Runs one backtest at a time: each reads days of events."""
 
-    def __init__(self, database: Database, *, recorded: bool | None) -> None:
+    def __init__(self, database: Database, *, recorded: Recorded) -> None:
         self._database = database
         self._recorded = recorded
         self._lock = asyncio.Semaphore(1)

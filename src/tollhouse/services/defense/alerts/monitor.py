@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse import clock, failpoints
+from tollhouse.config.settings import Recorded
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.services.defense import store as events_store
@@ -80,7 +81,7 @@ class _StoredResult(Struct, frozen=True):
 class AlertMonitor:
     """Evaluates the alerts of one server. `recorded` as in EventsFeed; `plans` are those that include alerts."""
 
-    def __init__(self, database: Database, *, recorded: bool | None, plans: Collection[str]) -> None:
+    def __init__(self, database: Database, *, recorded: Recorded, plans: Collection[str]) -> None:
         self._database = database
         self._plans = plans
         self._recorded = recorded
@@ -215,7 +216,7 @@ class AlertMonitor:
         }
         if self._served is None:
             return LastSuccess(now, None, sources)
-        return LastSuccess(now, self._served.as_of.timestamp(), sources, self._served.pool == "local")
+        return LastSuccess(now, self._served.as_of.timestamp(), sources, self._served.source == "recorded")
 
     async def _notify(self, due: Sequence[str], now: float) -> int:
         """Claim and queue these notifications. Claim, result and outbox entry are one transaction."""

@@ -222,7 +222,7 @@ async def _analyse(connection: Transaction, served: ServedPool, query: AnalysisR
         group_by=[*query.group_by],
         hours=query.hours,
         as_of=clock.iso(served.as_of),
-        source="live" if served.pool == "provider" else "recorded",
+        source=served.source,
         events=sums.events,
         total_groups=len(groups),
         is_truncated=len(shown) < len(groups),

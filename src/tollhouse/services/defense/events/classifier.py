@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tollhouse.services.defense.events.cameo import cameo_category
 from tollhouse.services.defense.events.event import Category
-from tollhouse.services.defense.events.named_date import read_date
+from tollhouse.services.defense.events.named_date import read_date, without_dates
 from tollhouse.services.defense.ingest.export_parser import Row
 from tollhouse.services.defense.publishers import find_publisher
 from tollhouse.vectors import text_vectors
@@ -114,7 +114,7 @@ class Model(Struct, frozen=True):
 
     def read_titles(self, titles: Sequence[str]) -> Vectors:
         """Unnormalised log probabilities of CATEGORIES and none, a line per title."""
-        layer = np.maximum(text_vectors().embed(titles) @ self.hidden + self.hidden_bias, 0)
+        layer = np.maximum(title_vectors(titles) @ self.hidden + self.hidden_bias, 0)
         answer: Vectors = layer @ self.output + self.output_bias
         return answer
 
@@ -135,6 +135,11 @@ def model() -> Model:
         names = ("hidden", "hidden_bias", "output", "output_bias", "rows", "usual", "composed")
         thresholds = msgspec.json.decode(stored["thresholds"].tobytes(), type=dict[str, float])
         return Model(**{name: stored[name].astype(np.float32) for name in names}, thresholds=thresholds)
+
+
+def title_vectors(titles: Sequence[str]) -> Vectors:
+    """The text vectors of titles without their dates, a line per title."""
+    return text_vectors().embed([without_dates(title) for title in titles])
 
 
 def classify_reports(inputs: Sequence[ClassifierInput]) -> list[Classified]:

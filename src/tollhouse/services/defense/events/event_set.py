@@ -12,7 +12,7 @@ from tollhouse.services.defense.events.event_builder import build_event
 from tollhouse.services.defense.events.report import Report
 from tollhouse.services.defense.events.resolver import Resolved, Resolver, Sighting
 
-# Reports that are further apart report different events.
+# New reports and changes of known ones are read this far back.
 WINDOW = timedelta(hours=48)
 
 
@@ -45,6 +45,10 @@ class EventSet:
                 self._members[event.id] = members
                 self._reports |= {report_id: reports[report_id] for report_id in members}
                 self.events[event.id] = replace(event, story_id=None, entities=())
+
+    def __contains__(self, event_id: str) -> bool:
+        """Whether the resolver knows an event."""
+        return event_id in self._resolver
 
     def report(self, report_id: str) -> Report | None:
         """A report of a live event."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from tollhouse import clock
+from tollhouse.config.settings import Recorded, RecordedDay
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Example, Request, Response
 from tollhouse.http.response import compute_etag
@@ -42,8 +43,9 @@ from tollhouse.services.defense.events.pages import (
 )
 from tollhouse.services.defense.events.scores import reasons, to_event
 from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
-from tollhouse.services.defense.ingest.batches import SourceMode, slot_before
+from tollhouse.services.defense.ingest.batches import slot_before
 from tollhouse.services.defense.paging import Slice
+from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.storage.database import Database, Transaction
 
 log = logger("events")
@@ -89,6 +91,7 @@ class Provenance(Struct, frozen=True):
     provider: str
     licence: str
     is_recording: bool
+    recording: RecordedDay | None
     row_ids: list[str]
     source_urls: list[str]
     first_reported_at: str
@@ -110,9 +113,9 @@ class EventDetail(Event, frozen=True):
 
 
 class EventsFeed:
-    """The events of the last 24 hours in `window`. With `recorded` True, only recordings are served."""
+    """The events of the last 24 hours in `window`, of the data that the setting `recorded` names."""
 
-    def __init__(self, database: Database, *, recorded: bool | None) -> None:
+    def __init__(self, database: Database, *, recorded: Recorded) -> None:
         self._database = database
         self._recorded = recorded
         self.window = EventWindow([], None, "recorded")
@@ -120,6 +123,7 @@ class EventsFeed:
         self._revisions: list[int] | None = None
         self._pages: dict[tuple[EventsQuery, str, bool], Response] = {}
         self.pool: SourceMode = "local"
+        self.recording: RecordedDay | None = None
         self.previous: Sequence[Event] = []
         self.coverage = WHOLE
 
@@ -183,6 +187,7 @@ class EventsFeed:
             "window_hours": WINDOW_HOURS,
             "coverage": round(self.coverage.window, 4),
             "source": window.source,
+            "recording": self.recording,
             "stale": self.is_stale(),
             "next_cursor": page.next_cursor,
             "applied_filters": filters,
@@ -214,7 +219,8 @@ class EventsFeed:
         provenance = Provenance(
             provider=PROVIDER,
             licence=LICENCE,
-            is_recording=self.pool == "local",
+            is_recording=self.window.source == "recorded",
+            recording=self.recording,
             row_ids=[row_id for report in record.reports for row_id in report.row_ids],
             source_urls=record.source_urls,
             first_reported_at=clock.iso(record.first_reported_at),
@@ -246,7 +252,7 @@ class EventsFeed:
                 return
             served = await served_pool(connection, recorded=self._recorded)
             if served is None:
-                self.window, self.pool = EventWindow([], None, "recorded"), "local"
+                self.window, self.pool, self.recording = EventWindow([], None, "recorded"), "local", None
             else:
                 await self._sync(connection, served)
         self._revisions = current
@@ -272,15 +278,21 @@ class EventsFeed:
             items = [(self._synced.slot(event_id), entry) for event_id, entry in self._synced.items.items()]
             entries = [entry for slot, entry in items if begin < slot <= served.newest]
             previous = [entry.event for slot, entry in items if before < slot <= begin and entry.is_relevant]
-            return EventWindow(entries, served.as_of, "live" if served.pool == "provider" else "recorded"), previous
+            return EventWindow(entries, served.as_of, served.source), previous
 
         self.window, self.previous = await asyncio.to_thread(split)
-        self.pool, self.coverage = served.pool, coverage
+        self.pool, self.recording, self.coverage = served.pool, served.recording, coverage
 
     def facts(self) -> dict[str, Any]:
         """The feed's part of the health response."""
         as_of = self.window.as_of
-        return {"events": len(self.window), "source": self.window.source, "as_of": as_of and clock.iso(as_of)}
+        return {
+            "events": len(self.window),
+            "source": self.window.source,
+            "recording": self.recording,
+            "as_of": as_of and clock.iso(as_of),
+            "coverage": round(self.coverage.window, 4) if as_of else 0.0,
+        }
 
     def is_stale(self) -> bool:
         """Whether live data is older than an hour. A recording is never stale."""

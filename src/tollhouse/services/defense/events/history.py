@@ -9,13 +9,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tollhouse.config.settings import Recorded, RecordedDay
 from tollhouse.services.defense import store
-from tollhouse.services.defense.events.event import EventEntry, EventRecord, read_record
+from tollhouse.services.defense.events.event import EventEntry, EventRecord, FeedSource, read_record
 from tollhouse.services.defense.events.scores import to_event
 from tollhouse.services.defense.events.sync import RowChanges, SyncedRows
-from tollhouse.services.defense.ingest.batches import SourceMode, compact, slot_time
+from tollhouse.services.defense.ingest.batches import compact, slot_time
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.providers.fatalities import FatalityRecord, match_fatalities
+from tollhouse.services.defense.recordings import SourceMode, recording_in, served_pools
 from tollhouse.services.defense.store import Source
 from tollhouse.storage.database import Transaction
 
@@ -38,10 +40,11 @@ class _EntityNames(Struct, frozen=True, gc=False):
 
 
 class ServedPool(Struct, frozen=True):
-    """The pool that the feed serves, and its newest slot whose events are published."""
+    """The pool that the feed serves, its newest slot whose events are published, and which recording it is, if any."""
 
     pool: SourceMode
     newest: str
+    recording: RecordedDay | None = None
 
     @property
     def as_of(self) -> datetime:
@@ -50,14 +53,19 @@ class ServedPool(Struct, frozen=True):
         assert moment is not None, "a slot is named by its time"
         return moment
 
+    @property
+    def source(self) -> FeedSource:
+        """Whether it is live data or files that were ingested once."""
+        return "live" if self.pool == "provider" else "recorded"
 
-async def served_pool(connection: Transaction, *, recorded: bool | None) -> ServedPool | None:
-    """The pool to serve: the provider's once it has published events, unless `recorded`. None when nothing is."""
-    pools: tuple[SourceMode, ...] = ("local",) if recorded else ("provider", "local")
-    for pool in pools:
+
+async def served_pool(connection: Transaction, *, recorded: Recorded) -> ServedPool | None:
+    """The pool to serve by the setting `recorded`, of those whose events are published. None when nothing is."""
+    for pool in served_pools(recorded):
         newest = await store.published_until(connection, pool)
         if newest is not None:
-            return ServedPool(pool, compact(newest))
+            file = await store.newest_slot(connection, pool)
+            return ServedPool(pool, compact(newest), recording_in(pool, file.origin if file else ""))
     return None
 
 

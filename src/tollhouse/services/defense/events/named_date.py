@@ -36,6 +36,14 @@ _DATES = tuple(
 _IN_MONTH = re.compile(rf"\b(?:(?P<before>\w+) )?{_MONTH},? {_YEAR}\b")
 _IN_MONTH_ALONE = re.compile(rf"\b(?:in|last) (?P<month>{'|'.join(_MONTHS)})(?![-\w]| [0-9])")
 _IN_YEAR = re.compile(rf"(?:^|\bin (?:the )?){_YEAR}s?\b(?![-'/]| ?(?:to|election|vote|polls?|cup|games|olympics)\b)")
+# Names of groups may occur once in a pattern, so these have none.
+_MONTH_NAME = _MONTH.replace("?P<month>", "?:")
+_DAY_NUMBER = r"[0-3]?[0-9](?:st|nd|rd|th)?"
+_CALENDAR = re.compile(
+    rf"\b(?:{_DAY_NUMBER} (?:of )?{_MONTH_NAME}|{_MONTH_NAME} {_DAY_NUMBER})(?:,? [0-9]{{4}})?(?![-\w%])"
+    rf"|\b{_MONTH_NAME},? (?:1[0-9]{{3}}|20[0-9]{{2}})\b",
+    re.IGNORECASE,
+)
 _LASTING = frozenset({"since", "by", "until", "till", "before", "after", "for", "from"})
 # Spans that lead to the past, whatever the report's day. "A year after" counts where it opens the headline.
 _AGO = re.compile(
@@ -76,6 +84,11 @@ def read_date(title: str, reported_on: date) -> NamedDate:
     if named and (named.is_past or not cue):
         return named
     return NamedDate(named.first_day if named else None, cue[0], is_past=True) if cue else _NOTHING
+
+
+def without_dates(title: str) -> str:
+    """The title without calendar dates, whose words mean something else: "March 12" is no march."""
+    return _CALENDAR.sub(" ", title)
 
 
 def _named_day(text: str, reported_on: date) -> NamedDate | None:

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tollhouse import clock
+from tollhouse.config.settings import RecordedDay
 from tollhouse.csv_text import write_rows
 from tollhouse.services.defense.events.event import Event, EventEntry, FeedSource
 from tollhouse.services.defense.events.filter import EventFilter, event_tests, title_words
@@ -51,7 +52,8 @@ class EventsQuery(EventFilter, frozen=True, kw_only=True):
 class FeedPage(Struct, frozen=True):
     """What pages of every feed have. `next_cursor` is null on the last page.
 
-    `coverage` is the share of the window's provider batches that was read, 0..1: counts follow it.
+    `coverage` is the share of the window's provider batches that was read, 0..1: counts follow it. `recording` is the
+    day that names the bundled recording; null for live data and for files of the operator's.
     `stale` is true when the provider has sent nothing new for an hour.
     """
 
@@ -61,6 +63,7 @@ class FeedPage(Struct, frozen=True):
     window_hours: int
     coverage: float
     source: FeedSource
+    recording: RecordedDay | None
     stale: bool
     next_cursor: str | None
     applied_filters: dict[str, Any]

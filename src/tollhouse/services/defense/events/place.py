@@ -340,7 +340,7 @@ def _choose_point(code: str, points: Sequence[Point]) -> tuple[Point, str]:
 
 @lru_cache(maxsize=512)
 def _centre(code: str) -> Point:
-    latitude, longitude = table().centres.get(code, (0.0, 0.0))
+    latitude, longitude = table().centres[code]
     return Point(code, "", "", latitude, longitude, "country", "rows", 0.0, 0)
 
 

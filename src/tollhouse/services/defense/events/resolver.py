@@ -29,10 +29,10 @@ from tollhouse.services.defense.events.occurrence import (
 from tollhouse.services.defense.events.report import event_id
 from tollhouse.services.defense.ingest.url_title import headline_words
 from tollhouse.services.defense.publishers import LONGEST_APART, headline_key
-from tollhouse.services.defense.stories.tokens import wording
+from tollhouse.services.defense.stories.tokens import term_counts
 
 # An event takes no follow-ups this long after its newest report, or once so many groups changed later.
-RETENTION = timedelta(days=14)
+RETENTION = timedelta(days=4)
 LIVE_GROUPS = 60_000
 BATCH = 256
 
@@ -115,6 +115,9 @@ class Resolver:
 
     def __len__(self) -> int:
         return len(self._index.groups)
+
+    def __contains__(self, event_id: str) -> bool:
+        return event_id in self._index.groups
 
     def add(self, sightings: Iterable[Sighting]) -> None:
         """Add new reports and those that changed. A changed report leaves its event if it no longer fits."""
@@ -358,5 +361,5 @@ def _days(moment: datetime) -> float:
 
 def _terms(sighting: Sighting) -> tuple[str, ...]:
     """The distinct words of the title and of the headline in the URL, which often has others; numbers as digits."""
-    words = [*wording(sighting.title).terms, *wording(" ".join(headline_words(sighting.url))).terms]
+    words = [*term_counts(sighting.title), *term_counts(" ".join(headline_words(sighting.url)))]
     return tuple(dict.fromkeys([_NUMBERS.get(word, word) for word in words]))

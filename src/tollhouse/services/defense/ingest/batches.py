@@ -17,16 +17,16 @@ from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.article import article_id
 from tollhouse.services.defense.events.report import VERSION, Headline, Page, Rejected, Report, event_id, read_reports
-from tollhouse.services.defense.ingest.export_parser import BadRow, ParsedExport, Row, parse_export, unpack_export
+from tollhouse.services.defense.ingest.export_parser import BadRow, Row, parse_export, unpack_export
 from tollhouse.services.defense.news.store import headlines
+from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.store import REPORTS_FEED
-from tollhouse.storage.database import Database, Transaction
+from tollhouse.storage.database import Database
 
 log = logger("ingest")
 
 EXPORT_CAP_BYTES = 256 * 1024 * 1024
 
-SourceMode = Literal["provider", "local"]
 Origin = Literal["provider", "recording", "file"]
 
 _SLOT = re.compile(r"(?<![0-9])(20[0-9]{12})(?![0-9])")
@@ -42,12 +42,6 @@ class IngestReport(Struct, frozen=True):
     bad: list[BadRow]
     unusable: dict[str, int]
     was_known: bool = False
-
-
-class _PageId(Struct, frozen=True):
-    """The article id of a stored report, decoded alone."""
-
-    article_id: str
 
 
 class _Batch(Struct):
@@ -68,7 +62,10 @@ async def ingest_export(
     pool: SourceMode = "provider" if origin == "provider" else "local"
     digest = await asyncio.to_thread(lambda: md5(raw, usedforsecurity=False).hexdigest())
     parsed = await asyncio.to_thread(lambda: parse_export(unpack_export(raw, EXPORT_CAP_BYTES)))
-    slot = read_slot(name, parsed)
+    slot = read_slot(name, max((row.added for row in parsed.rows), default=""))
+    if not slot:
+        reason = f"; first error: {parsed.bad[0].reason}" if parsed.bad else ""
+        raise ValueError(f"{name} contains no usable row of a GDELT export ({len(parsed.bad)} bad rows{reason})")
     by_page = await asyncio.to_thread(_by_page, parsed.rows)
     while True:
         async with database.reading() as connection:
@@ -121,26 +118,10 @@ async def read_stored_pages(database: Database, pool: SourceMode) -> None:
         log.info("stored rows read again", pool=pool, reports=len(batch.reports))
 
 
-async def pages_of_slot(connection: Transaction, slot: str) -> set[str]:
-    """Article ids of the pages behind the reports of one export."""
-    return {article_id(unpacked(rows)[0].url) for rows in await store.rows_of_slot(connection, slot)}
-
-
-async def pages_of_mode(connection: Transaction, pool: SourceMode) -> set[str]:
-    """Article ids of the pages behind all reports of a source mode."""
-    packed = [body async for rows in store.rows_after(connection, store.REPORTS, pool, "") for *_, body in rows]
-    return {msgspec.json.decode(body, type=_PageId).article_id for body in packed}
-
-
-def read_slot(name: str, parsed: ParsedExport) -> str:
-    """The slot of an export, YYYYMMDDHHMMSS, from its file name or its newest row. Raises ValueError without either."""
+def read_slot(name: str, newest: str) -> str:
+    """The slot of a file, YYYYMMDDHHMMSS, from its file name, or else the quarter of an hour of its newest row."""
     named = _SLOT.search(name)
-    if named and slot_time(named[1]):
-        return named[1]
-    if not parsed.rows:
-        reason = f"; first error: {parsed.bad[0].reason}" if parsed.bad else ""
-        raise ValueError(f"{name} contains no usable row of a GDELT export ({len(parsed.bad)} bad rows{reason})")
-    return max(row.added for row in parsed.rows)
+    return named[1] if named and slot_time(named[1]) else newest
 
 
 def slot_time(slot: str) -> datetime | None:

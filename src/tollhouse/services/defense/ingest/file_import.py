@@ -6,10 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export, pages_of_mode
+from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export
 from tollhouse.services.defense.ingest.export_parser import unpack_export
-from tollhouse.services.defense.ingest.gkg_parser import parse_gkg, parse_mentions
-from tollhouse.services.defense.news.reported_article import import_mentions, import_pages
+from tollhouse.services.defense.ingest.page_files import parse_page_file, store_page_file
 from tollhouse.storage.database import Database
 
 Kind = Literal["gkg", "export", "mentions"]
@@ -30,22 +29,5 @@ async def ingest_file(database: Database, path: Path) -> dict[str, Any]:
     kind = detect_kind(text)
     if kind == "export":
         return {"kind": kind, **msgspec.to_builtins(await ingest_export(database, path.name, raw, "file"))}
-    if kind == "gkg":
-        pages = await asyncio.to_thread(parse_gkg, text)
-        async with database.reading() as connection:
-            sources = await pages_of_mode(connection, "local")
-        count = await import_pages(database, "local", pages.records, sources)
-        return _report(kind, pages.total, count, pages.bad)
-    mentions = await asyncio.to_thread(parse_mentions, text)
-    count = await import_mentions(database, "local", mentions.mentions)
-    return _report(kind, mentions.total, count, mentions.bad)
-
-
-def _report(kind: Kind, total: int, count: int, bad: list[Any]) -> dict[str, Any]:
-    return {
-        "kind": kind,
-        "rows": total - len(bad),
-        "articles": count,
-        "bad_rows": len(bad),
-        "bad": msgspec.to_builtins(bad),
-    }
+    file = await asyncio.to_thread(parse_page_file, path.name, text)
+    return {"kind": kind, **msgspec.to_builtins(await store_page_file(database, file, "local", "file"))}

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from hashlib import md5
 from urllib.parse import urlsplit
@@ -18,10 +19,9 @@ from tollhouse.services.defense import store
 from tollhouse.services.defense.events.event import WINDOW_HOURS
 from tollhouse.services.defense.events.report import Headline
 from tollhouse.services.defense.ingest import source_health
-from tollhouse.services.defense.ingest.batches import EXPORT_CAP_BYTES, ingest_export, pages_of_slot, slot_before
-from tollhouse.services.defense.ingest.export_parser import unpack_export
-from tollhouse.services.defense.ingest.gkg_parser import GkgRecord, parse_gkg
-from tollhouse.services.defense.news.reported_article import import_pages
+from tollhouse.services.defense.ingest.batches import ingest_export, slot_before
+from tollhouse.services.defense.ingest.gkg_parser import ParsedGkg
+from tollhouse.services.defense.ingest.page_files import PageFile, parse_page_file, store_page_file
 from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import Database
 
@@ -114,6 +114,15 @@ LONGEST_RETRY_SECONDS = 900.0
 SLOT = timedelta(minutes=15)
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
+# GDELT may publish an update's pages after its export, or never.
+PAGES_WITHIN = timedelta(hours=1)
+
+
+class Progress(Struct, frozen=True):
+    """The update up to which no export is missing, and the stored updates whose pages are missing, by slot."""
+
+    caught_up_to: str | None = None
+    without_pages: Mapping[str, GdeltUpdate] = {}
 
 
 async def sync_gdelt(database: Database, settings: DefenseSettings) -> None:
@@ -121,12 +130,12 @@ async def sync_gdelt(database: Database, settings: DefenseSettings) -> None:
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     agent = {"User-Agent": f"tollhouse/{__version__}"}
     failures = 0
-    caught_up_to: str | None = None
+    progress = Progress()
     async with httpx2.AsyncClient(timeout=timeout, headers=agent) as http:
         client = GdeltClient(http, settings.gdelt_url)
         while True:
             try:
-                caught_up_to = await catch_up(database, client, caught_up_to, settings.retention_days)
+                progress = await catch_up(database, client, progress, settings.retention_days)
             except (Problem, ValueError) as error:
                 failures += 1
                 log.warning("sync failed", source=SOURCE, error=str(error)[:300], failures=failures)
@@ -138,17 +147,19 @@ async def sync_gdelt(database: Database, settings: DefenseSettings) -> None:
                 await asyncio.sleep(settings.gdelt_poll_seconds)
 
 
-async def catch_up(database: Database, client: GdeltClient, caught_up_to: str | None, retention_days: int) -> str:
-    """Ingest every update of the window that is not stored; return the slot up to which nothing is missing.
+async def catch_up(database: Database, client: GdeltClient, progress: Progress, retention_days: int) -> Progress:
+    """Ingest what is not stored of every update of the window; return how far that got.
 
     A bad export does not stop the others; the last UpstreamFailure or ValueError is raised after all were tried.
     """
     newest = await client.newest()
-    missing = await _list_missing(database, client, newest, caught_up_to)
+    missing = await _list_missing(database, client, newest, progress)
+    without_pages: dict[str, GdeltUpdate] = {}
     refused: Exception | None = None
     for update in missing:
         try:
-            await _ingest_update(database, client, update)
+            if not await _ingest_update(database, client, update) and update.name > _awaited_after(newest):
+                without_pages[update.name] = update
         except (UpstreamFailure, ValueError) as error:
             log.warning("update refused", slot=update.name, error=str(error)[:300])
             refused = error
@@ -156,7 +167,7 @@ async def catch_up(database: Database, client: GdeltClient, caught_up_to: str | 
         await _delete_old(database, newest.name, retention_days)
     if refused:
         raise refused
-    return newest.name
+    return Progress(newest.name, without_pages)
 
 
 def retry_seconds(failures: int, poll_seconds: float) -> float:
@@ -171,43 +182,52 @@ def _retry_after(error: Exception) -> float:
     return min(requested or 0.0, LONGEST_RETRY_SECONDS)
 
 
+def _awaited_after(newest: GdeltUpdate) -> str:
+    """The slot after which missing pages are looked for again."""
+    return slot_before(newest.name, PAGES_WITHIN)
+
+
 async def _list_missing(
-    database: Database, client: GdeltClient, newest: GdeltUpdate, caught_up_to: str | None
+    database: Database, client: GdeltClient, newest: GdeltUpdate, progress: Progress
 ) -> list[GdeltUpdate]:
-    """The updates that are not stored yet, newest first."""
-    if caught_up_to == newest.name:
-        return []
-    if caught_up_to == slot_before(newest.name, SLOT):
-        return [newest]
+    """The updates of which the export or the pages are not stored yet, newest first."""
+    without_pages = [newest if slot == newest.name else update for slot, update in progress.without_pages.items()]
+    if progress.caught_up_to == newest.name:
+        return without_pages
+    if progress.caught_up_to == slot_before(newest.name, SLOT):
+        return [newest, *without_pages]
     after = slot_before(newest.name, timedelta(hours=WINDOW_HOURS))
     async with database.reading() as connection:
-        known = set(await store.slots_between(connection, "provider", after, newest.name))
-    listed = {slot.name: slot for slot in [*await client.missed(after, newest.name), newest]}
-    return [listed[name] for name in sorted(listed, reverse=True) if name not in known]
+        known = await store.exports_between(connection, "provider", after, newest.name)
+        titled = await store.page_files_between(connection, "provider", after, newest.name)
+    listed = {update.name: update for update in [*await client.missed(after, newest.name), newest]}
+    awaited = {name for name, update in listed.items() if update.gkg and name > _awaited_after(newest)} - titled
+    return [listed[name] for name in sorted(listed, reverse=True) if name not in known or name in awaited]
 
 
-async def _ingest_update(database: Database, client: GdeltClient, update: GdeltUpdate) -> None:
-    """Ingest one update; the pages come first because events use their headlines."""
-    pages = await _read_pages(client, update.name, update.gkg) if update.gkg else []
-    titles: dict[str, Headline] = {
-        page.article.id: (page.article.title, "page") for page in pages if page.article.title
-    }
-    raw = await client.download(update.export)
-    await ingest_export(database, f"{update.name}.export.CSV.zip", raw, "provider", titles)
+async def _ingest_update(database: Database, client: GdeltClient, update: GdeltUpdate) -> bool:
+    """Ingest what is not stored of an update; whether its pages are. They come first: reports use their headlines."""
     async with database.reading() as connection:
-        sources = await pages_of_slot(connection, update.name)
-    await import_pages(database, "provider", pages, sources)
+        stored = await store.find_slot(connection, update.name)
+    pages = await _read_pages(client, update.name, update.gkg) if update.gkg else None
+    if stored is None or stored.pool != "provider":
+        records = pages.pages.records if pages and isinstance(pages.pages, ParsedGkg) else ()
+        titles: dict[str, Headline] = {it.article.id: (it.article.title, "page") for it in records if it.article.title}
+        raw = await client.download(update.export)
+        await ingest_export(database, f"{update.name}.export.CSV.zip", raw, "provider", titles)
+    if pages:
+        await store_page_file(database, pages, "provider", "provider")
+    return pages is not None
 
 
-async def _read_pages(client: GdeltClient, slot: str, file: ListedFile) -> list[GkgRecord]:
-    """The pages of a GKG file, or none if it cannot be read: events are ingested without them."""
+async def _read_pages(client: GdeltClient, slot: str, file: ListedFile) -> PageFile | None:
+    """The pages of a GKG file, None if it cannot be read: reports are ingested without them."""
     try:
         raw = await client.download(file)
-        parsed = await asyncio.to_thread(lambda: parse_gkg(unpack_export(raw, EXPORT_CAP_BYTES)))
+        return await asyncio.to_thread(parse_page_file, slot, raw)
     except (UpstreamFailure, ValueError) as error:
         log.warning("pages refused", slot=slot, error=str(error)[:300])
-        return []
-    return parsed.records
+        return None
 
 
 async def _delete_old(database: Database, newest: str, retention_days: int) -> None:

@@ -19,7 +19,7 @@ from tollhouse.services.defense.publishers import find_publisher, registrable_do
 
 # So many different titles of a domain share a part that belongs to the site.
 FEWEST_SHARING = 3
-# Shorter texts between strokes are sections and site names, or cannot be told from them.
+# Shorter texts between strokes are sections and site names, or look like them.
 FEWEST_WORDS = 3
 # A site's name may have so many words beside the publisher's: "BBC News", "Fox News Politics".
 MOST_OTHER_WORDS = 3
@@ -55,12 +55,13 @@ def _with_title(article: Article, title: str, pages: int) -> Article:
     """The article with a title that so many pages of its domain have."""
     if pages >= FEWEST_SHARING and not _is_in_url(title, article.url):
         title = ""
-    language = "" if article.language == "en" and _is_foreign(title) else article.language
+    language = "" if article.language == "en" and has_foreign_letters(title) else article.language
     unchanged = title == article.title and language == article.language
     return article if unchanged else replace(article, title=title, language=language)
 
 
-def _is_foreign(title: str) -> bool:
+def has_foreign_letters(title: str) -> bool:
+    """Whether most letters of a title are not Latin."""
     return 2 * len(_FOREIGN.findall(title)) > sum(map(str.isalpha, title))
 
 

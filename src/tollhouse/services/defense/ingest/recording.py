@@ -1,11 +1,6 @@
-"""The bundled recording of 13 to 15 November 2020, served when no provider is configured or reachable.
-
-The package also contains the tables that ingesting it produces, packed into one file, so that a first start is quick.
-"""
+"""Load the bundled recordings: exports as the tables that ingesting them produces, so that a first start is quick."""
 
 import asyncio
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +12,10 @@ from tollhouse.config.settings import Settings
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.ingest.batches import ingest_export
+from tollhouse.services.defense.ingest.page_files import parse_page_file, store_page_file
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.news.store import Tables
+from tollhouse.services.defense.recordings import EXPORTS_OF_2020, PAGES_OF_2023, Recording, chosen_recording
 from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import Database
 
@@ -37,18 +34,23 @@ log = logger("ingest")
 
 # Written by tools/prepare_recording.py; a test compares it with what ingesting the exports produces.
 PREPARED = "prepared.msgpack.zst"
+EXPORT_ENDING = ".export.CSV.zip"
+PAGES_ENDING = ".gkg.csv.zip"
 RECORDED_DAYS = 3
 
 
 async def load_recording(database: Database, settings: Settings) -> None:
-    """Ingest the recording once; without the `recorded` setting only into an empty store.
+    """Ingest the recording that `recorded` names once; without that setting only into an empty store.
 
     A store that was never used gets the prepared tables, unless it retains less than RECORDED_DAYS.
     """
-    exports = recorded_exports()
+    recording = chosen_recording(settings.recorded)
     async with database.turn("recording", Path(settings.data_dir)):
+        if recording is PAGES_OF_2023:
+            await _ingest_missing_pages(database, recording)
+            return
         async with database.reading() as connection:
-            if await store.find_slot(connection, exports[-1].name[:14]):
+            if await store.find_slot(connection, recording.files(EXPORT_ENDING)[-1].name[:14]):
                 return
             is_empty = not await store.newest_slot(connection, "provider") and not await store.newest_slot(
                 connection, "local"
@@ -60,21 +62,20 @@ async def load_recording(database: Database, settings: Settings) -> None:
 
 
 async def ingest_recording(database: Database) -> None:
-    """Ingest every export of the recording."""
-    for export in recorded_exports():
+    """Ingest every export of the recording of 2020."""
+    for export in EXPORTS_OF_2020.files(EXPORT_ENDING):
         raw = await asyncio.to_thread(export.read_bytes)
         await ingest_export(database, export.name, raw, "recording")
 
 
-def recorded_exports() -> list[Traversable]:
-    """The files of the recording in the order of their slots."""
-    entries = recording_folder().iterdir()
-    exports = (entry for entry in entries if entry.name.endswith(".export.CSV.zip"))
-    return sorted(exports, key=lambda entry: entry.name)
-
-
-def recording_folder() -> Traversable:
-    return files("tollhouse.services.defense").joinpath("data", "recording")
+async def _ingest_missing_pages(database: Database, recording: Recording) -> None:
+    for file in recording.files(PAGES_ENDING):
+        async with database.reading() as connection:
+            if await store.find_page_file(connection, recording.pool, file.name[:14], "gkg"):
+                continue
+        raw = await asyncio.to_thread(file.read_bytes)
+        parsed = await asyncio.to_thread(parse_page_file, file.name, raw)
+        await store_page_file(database, parsed, recording.pool, "recording")
 
 
 async def _load_prepared(database: Database) -> bool:
@@ -82,8 +83,8 @@ async def _load_prepared(database: Database) -> bool:
     async with database.writing(lock="ingest") as connection:
         if not await news.is_untouched(connection):
             return False
-        raw = await asyncio.to_thread(recording_folder().joinpath(PREPARED).read_bytes)
-        prepared = await asyncio.to_thread(unpacked, raw)
+        (file,) = EXPORTS_OF_2020.files(PREPARED)
+        prepared = await asyncio.to_thread(lambda: unpacked(file.read_bytes()))
         await news.write_tables(connection, prepared, clock.iso(clock.now()))
     log.info("recording loaded", slots=len(prepared["gdelt_slot"]))
     return True

@@ -21,10 +21,11 @@ from tollhouse.services.defense.events.history import find_current
 from tollhouse.services.defense.events.pages import FeedPage
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
-from tollhouse.services.defense.ingest.batches import SourceMode, compact
+from tollhouse.services.defense.ingest.batches import compact
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced
+from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.store import NEWS_FEED, revision
 from tollhouse.services.defense.stories.story import Story
 from tollhouse.storage.database import Database

@@ -19,8 +19,8 @@ from tollhouse.services.defense.events.event import StoredEvent
 from tollhouse.services.defense.events.event_set import EventChanges, EventSet, in_time_order
 from tollhouse.services.defense.events.history import with_fatalities
 from tollhouse.services.defense.events.report import Report, read_reports
+from tollhouse.services.defense.events.resolver import RETENTION
 from tollhouse.services.defense.ingest.batches import (
-    SourceMode,
     compact,
     read_stored_pages,
     report_row,
@@ -32,6 +32,7 @@ from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.news.reported_article import page_of_report
 from tollhouse.services.defense.news.story_builder import PUBLISHED_HOURS, EventLinks, NewsSnapshot, StoryBuilder
 from tollhouse.services.defense.news.window import PublisherWindow, WindowChanges
+from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.store import EVENTS_FEED, NEWS_FEED, REPORTS_FEED, revision, set_revision
 from tollhouse.services.defense.stories.story import Story
 from tollhouse.storage.database import Database, Transaction
@@ -120,10 +121,13 @@ class _Writer(Struct, frozen=True):
 
 
 class Publisher:
-    """Publishes events, stories and entities. Only the process that runs background tasks has one."""
+    """Publishes events, stories and entities of `pools`. Only the process that runs background tasks has one."""
 
-    def __init__(self, database: Database, retention_days: int) -> None:
+    def __init__(
+        self, database: Database, retention_days: int, pools: Sequence[SourceMode] = ("provider", "local")
+    ) -> None:
         self._database = database
+        self._pools = pools
         self._retention = timedelta(days=retention_days)
         self._states: dict[SourceMode, _ModeState] = {}
         self._published_at = 0
@@ -133,7 +137,7 @@ class Publisher:
         """Publish whenever reports, articles or fatalities change, until cancelled."""
         while True:
             try:
-                for pool in ("provider", "local"):
+                for pool in self._pools:
                     await self.update(pool)
                 await self.save_state()
             except Problem as problem:
@@ -143,7 +147,7 @@ class Publisher:
     async def publish_stored(self, folder: Path) -> None:
         """Publish what is stored but unpublished at startup, one process at a time."""
         async with self._database.turn("first-edition", folder):
-            for pool in ("provider", "local"):
+            for pool in self._pools:
                 await read_stored_pages(self._database, pool)
                 await self.update(pool)
             await self.save_state()
@@ -211,7 +215,7 @@ class Publisher:
                 begin, end = end, slot_before(first, -STEP)
                 rows = events_store.rows_between(connection, events_store.REPORTS, pool, begin, end)
                 packed = [body async for some in rows for *_, body in some]
-            changes = await asyncio.to_thread(_resolve, events, packed, slot_before(first, event_set.WINDOW))
+            changes = await asyncio.to_thread(_resolve, events, packed, slot_before(first, RETENTION))
             written = {event_id: events.events[event_id] for event_id in changes.changed}
             async with self._database.writing() as connection:
                 await _write_events(connection, pool, written, changes, end)
@@ -248,9 +252,9 @@ class Publisher:
         if state is None or (state.as_of and as_of < state.as_of):
             saved = _saved_state(await store.memory(connection, pool))
             events = EventSet(saved.events if saved else None)
-            after = compact(as_of - event_set.WINDOW)
-            rows = events_store.rows_after(connection, events_store.EVENTS, pool, after)
-            stored = [msgspec.json.decode(body, type=StoredEvent) async for some in rows for *_, body in some]
+            rows = events_store.rows_after(connection, events_store.EVENTS, pool, compact(as_of - RETENTION))
+            live = [body async for some in rows for event_id, _, body in some if not saved or event_id in events]
+            stored = [msgspec.json.decode(body, type=StoredEvent) for body in live]
             ids = [one.id for event in stored for one in event.reports]
             bodies = await events_store.bodies_by_id(connection, events_store.REPORTS, pool, ids)
             reports = {report_id: msgspec.json.decode(body, type=Report) for report_id, body in bodies.items()}
@@ -270,8 +274,7 @@ class Publisher:
             writer = _Writer(connection, pool, compact(as_of - timedelta(hours=PUBLISHED_HOURS)), number)
             await writer.write("story", state.published.get("story"), snapshot.stories)
             await writer.write("entity", state.published.get("entity"), snapshot.entities)
-            for kind, pairs in (("merged", snapshot.merged), ("split", snapshot.split)):
-                await store.write_successors(connection, pool, kind, dict(pairs), compact(as_of))
+            await store.write_successors(connection, pool, "merged", dict(snapshot.merged), compact(as_of))
             old, is_seen = compact(as_of - self._retention), self._retention < events_store.WIDEST_WINDOW
             await store.delete_news_before(connection, pool, old, number, is_seen=is_seen)
             # Writing reports is one more revision of the reports, already included here.
@@ -354,7 +357,7 @@ def _build(update: _Update) -> _Built:
     read = [one for one in read_reports(changes.pages) if isinstance(one, Report)]
     again = {one.id for one in read}
     reports = [*(one for one in changes.reports if one.id not in again), *read]
-    ended = state.events.update(in_time_order(reports), as_of - event_set.WINDOW)
+    ended = state.events.update(in_time_order(reports), as_of - RETENTION)
     state.builder.add([*changes.articles, *map(page_of_report, reports)])
     state.builder.expire(as_of)
     events, fatalities = state.events.events, state.window.fatalities

@@ -3,7 +3,9 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -17,13 +19,22 @@ from tollhouse.services.defense.entities.merge import NamedEntity, bare_name, na
 from tollhouse.services.defense.events.classifier import title_relevance
 from tollhouse.services.defense.events.place import decide_place
 from tollhouse.services.defense.events.report import Report, composed_title
-from tollhouse.services.defense.ingest.batches import SourceMode, compact
+from tollhouse.services.defense.ingest.batches import compact
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord
 from tollhouse.services.defense.ingest.gkg_parser import Mention as EventMention
+from tollhouse.services.defense.ingest.page_title import has_foreign_letters
 from tollhouse.services.defense.ingest.url_title import title_from_url
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.publishers import find_publisher
-from tollhouse.services.defense.store import ARTICLES_FEED, CHUNK, bodies_by_id, bump_revision, write_at
+from tollhouse.services.defense.recordings import SourceMode
+from tollhouse.services.defense.store import (
+    ARTICLES_FEED,
+    CHUNK,
+    bodies_by_id,
+    bump_revision,
+    write_at,
+    write_page_file,
+)
 from tollhouse.storage.database import Database, Transaction
 
 
@@ -124,35 +135,35 @@ def _text(article: Article) -> str:
     return f"{article.title}.\n{article.text}" if article.text else article.title
 
 
-async def import_pages(
-    database: Database, pool: SourceMode, records: Iterable[GkgRecord], pages: Collection[str]
-) -> int:
-    """Store titled pages of reports (`pages`, article ids), and other relevant ones; return how many."""
-
-    def read() -> list[ReportedArticle]:
-        titled = [record for record in records if record.article.title]
-        relevance = title_relevance([record.article.title for record in titled])
-        each = zip(titled, relevance, strict=True)
-        return [report_gkg_page(record) for record, value in each if record.article.id in pages or value]
-
-    return await store_reports(database, pool, await asyncio.to_thread(read))
+def report_pages(records: Sequence[GkgRecord], known: AbstractSet[str]) -> list[ReportedArticle]:
+    """The pages that are known already (article ids) or relevant to defense, security or politics."""
+    relevant = known | _relevant_ids([record.article for record in records])
+    return [report_gkg_page(record) for record in records if record.article.id in relevant]
 
 
-async def import_mentions(database: Database, pool: SourceMode, mentions: Iterable[EventMention]) -> int:
-    """Store the pages of mentions whose URL is relevant; return how many."""
+def report_mentions(mentions: Iterable[EventMention]) -> list[ReportedArticle]:
+    """The pages of mentions, each once, whose URL is relevant to defense, security or politics."""
     by_page = {article.id: article for article in map(_article_of_mention, mentions) if article}
-    return await import_items(database, pool, by_page.values())
+    relevant = _relevant_ids(list(by_page.values()))
+    return [report_article(article) for page, article in by_page.items() if page in relevant]
+
+
+def _relevant_ids(articles: Sequence[Article]) -> set[str]:
+    """The ids of the articles whose titles are relevant, as the events feed decides it; it reads English."""
+    english = [it for it in articles if it.language in {"en", ""} and not has_foreign_letters(it.title)]
+    relevance = title_relevance([article.title for article in english])
+    return {article.id for article, value in zip(english, relevance, strict=True) if value}
 
 
 async def import_items(database: Database, pool: SourceMode, articles: Iterable[Article]) -> int:
     """Store the articles of a feed; return how many."""
-    return await store_reports(database, pool, await asyncio.to_thread(lambda: list(map(report_article, articles))))
+    return await store_pages(database, pool, await asyncio.to_thread(lambda: list(map(report_article, articles))))
 
 
 def _article_of_mention(mention: EventMention) -> Article | None:
-    """The page of a mention, titled by its URL; None if that is not relevant."""
+    """The page of a mention, titled by its URL; None if that has no words."""
     title = title_from_url(mention.url)
-    if not title or not title_relevance([title])[0]:
+    if not title:
         return None
     outlet = find_publisher(mention.url)
     return Article(
@@ -167,12 +178,18 @@ def _article_of_mention(mention: EventMention) -> Article | None:
     )
 
 
-async def store_reports(database: Database, pool: SourceMode, reports: Sequence[ReportedArticle]) -> int:
-    """Merge reports with what is stored of the same pages; return the number of changes."""
-    if not reports:
+async def store_pages(
+    database: Database, pool: SourceMode, reports: Sequence[ReportedArticle], file: Mapping[str, Any] | None = None
+) -> int:
+    """Merge reports with what is stored of the same pages, and record the file they come from; return the changes."""
+    if not reports and file is None:
         return 0
     count = number = 0
     async with database.writing(lock="articles") as connection:
+        if file is not None:
+            # The end of the window may move with it, which readers of the articles learn from a revision.
+            number = await bump_revision(connection, ARTICLES_FEED)
+            await write_page_file(connection, **file)
         for start in range(0, len(reports), CHUNK):
             changed = await _changed(connection, pool, reports[start : start + CHUNK])
             if changed:

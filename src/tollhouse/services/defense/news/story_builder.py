@@ -20,8 +20,6 @@ from tollhouse.services.defense.stories.clusterer import (
     WINDOW,
     Clusterer,
     ClustererState,
-    dump_clusterer,
-    load_clusterer,
 )
 from tollhouse.services.defense.stories.story import Context, LiveStory, Story, build_story
 
@@ -104,7 +102,7 @@ class EventLinks(Struct, frozen=True, gc=False):
 
 
 class NewsSnapshot(Struct, frozen=True):
-    """The stories and entities at one time, and the story ids that ended or began since the previous snapshot.
+    """The stories and entities at one time, and the story and entity ids that ended since the previous snapshot.
 
     `links` are those of the events whose articles are in a story, by event id.
     """
@@ -112,7 +110,6 @@ class NewsSnapshot(Struct, frozen=True):
     stories: list[Story]
     entities: list[Entity]
     merged: list[tuple[str, str]]
-    split: list[tuple[str, str]]
     links: dict[str, EventLinks]
 
 
@@ -128,9 +125,7 @@ class StoryBuilder:
     """Builds the stories of one source mode from articles in time order. `state` continues another process's work."""
 
     def __init__(self, state: bytes | None = None) -> None:
-        self._clusterer = Clusterer()
-        if state:
-            self._clusterer = load_clusterer(msgspec.msgpack.decode(state, type=ClustererState))
+        self._clusterer = _read_clusterer(state) if state else Clusterer()
         self._reports: dict[str, ReportedArticle] = {}
         self._copies = CopyMarker()
         self._entities = EntityIndex()
@@ -138,7 +133,6 @@ class StoryBuilder:
         self._built: dict[str, _BuiltStory] = {}
         self._merged: list[tuple[str, str]] = []
         self._same: dict[str, str] = {}
-        self._split: list[tuple[str, str]] = []
 
     def articles(self) -> list[Article]:
         """The articles of the clustering window in order of time; composed titles are empty."""
@@ -147,16 +141,14 @@ class StoryBuilder:
 
     def add(self, reports: Iterable[ReportedArticle]) -> int:
         """Add articles to stories, and update known ones; return the number of new articles."""
-        added = 0
+        added: list[Article] = []
         for report in sorted(reports, key=lambda report: (report.article.published, report.article.id)):
             known = self._reports.get(report.article.id)
             self._reports[report.article.id] = merged_reports(known, report) if known else report
             if known is None:
-                added += 1
-                placed = self._clusterer.add(_for_clustering(report))
-                self._merged += placed.merged
-                self._split += placed.split
-        return added
+                added.append(_for_clustering(report))
+        self._merged += self._clusterer.add(added)
+        return len(added)
 
     def expire(self, as_of: datetime) -> None:
         """Remove articles that left the clustering window."""
@@ -173,9 +165,6 @@ class StoryBuilder:
 
         `events` are the window's events by id, and `articles_of` has the ids of the articles that report each.
         """
-        changes = self._clusterer.settle()
-        self._merged += changes.merged
-        self._split += changes.split
         since = as_of - timedelta(hours=PUBLISHED_HOURS)
         recent = [live for live in self._clusterer.stories() if live.last_seen > since]
         story_of = {identity: live.id for live in recent for identity in live.articles if identity in self._reports}
@@ -193,8 +182,7 @@ class StoryBuilder:
         self._built = {story.id: self._built[story.id] for story in stories}
         entities = self._entities.update(self._published.values(), story_of)
         merged, self._merged = self._merged, []
-        split, self._split = self._split, []
-        return NewsSnapshot(stories, entities, merged, split, links)
+        return NewsSnapshot(stories, entities, merged, links)
 
     def _publish(self, reports: Iterable[ReportedArticle]) -> set[str]:
         """Store the published form of each article; return the ids of articles whose form changed."""
@@ -229,7 +217,15 @@ class StoryBuilder:
 
     def dump_state(self) -> bytes:
         """The state of the clusterer for the next process."""
-        return msgspec.msgpack.encode(dump_clusterer(self._clusterer))
+        return msgspec.msgpack.encode(self._clusterer.dump())
+
+
+def _read_clusterer(state: bytes) -> Clusterer:
+    """The clusterer of a state; an empty one if another version wrote it, for the window's articles are added again."""
+    try:
+        return Clusterer.load(msgspec.msgpack.decode(state, type=ClustererState))
+    except msgspec.ValidationError:
+        return Clusterer()
 
 
 def _for_clustering(report: ReportedArticle) -> Article:

@@ -11,9 +11,10 @@ from tollhouse.services.defense.events import event_set
 from tollhouse.services.defense.events.history import FATALITIES_BACK, FatalitiesByCountry, fatalities_by_country
 from tollhouse.services.defense.events.report import Page, Report, event_id
 from tollhouse.services.defense.events.sync import SyncedRows
-from tollhouse.services.defense.ingest.batches import SourceMode, compact, unpacked
+from tollhouse.services.defense.ingest.batches import compact, unpacked
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.reported_article import ReportedArticle
+from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.store import revision
 from tollhouse.services.defense.stories.clusterer import WINDOW
 from tollhouse.storage.database import Transaction

@@ -1,285 +1,346 @@
-"""Incremental clustering: assign each arriving article to a story, and repair earlier assignments.
+"""Online clustering of articles into stories.
 
-An article joins the story with the highest similarity to its words. Bounded repairs follow each arrival: the most
-similar small story is reassigned, and a story that has doubled is compared with its neighbours, takes over articles
-that fit it better, and is tested for a split; `settle` repairs all changed stories. Only articles that share words with
-the arrival are examined, so that unrelated articles in between change nothing. The result depends on no clock,
-randomness or hash order.
+Articles arrive in batches. Each new wording is a cluster of its own at first; then the most similar pair of new and
+touched clusters is merged, again and again, until none is similar enough: average link on sums of vectors, in which a
+mean over more pairs needs less similarity. Old clusters that have grown are compared with their neighbours, too, and
+merge if they turn out to be one story. Only clusters that share rare words or directions of their static vectors are
+compared. The result depends on no clock, randomness or hash order.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from heapq import heapify
-from math import log2
-from operator import itemgetter
+from hashlib import blake2b
+from heapq import heapify, heappop, heappush
+from typing import Self
 
+import numpy as np
 from msgspec import Struct
 
 from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.stories.cluster_set import Changes, Cluster, ClusterSet, Member
-from tollhouse.services.defense.stories.similarity import (
-    MISS_LOGPROB,
-    Query,
-    build_query,
-    collocation_penalty,
-    shortlist,
+from tollhouse.services.defense.stories.cluster import (
+    BEST_LARGE,
+    LARGE,
+    LONG,
+    STATIC_SCALE,
+    Cluster,
+    Frequencies,
+    Index,
+    Vector,
+    Wording,
     similarity,
-    size_prior,
 )
-from tollhouse.services.defense.stories.split import assign_sides, bisect, split_gain
 from tollhouse.services.defense.stories.story import LiveStory
-from tollhouse.services.defense.stories.tokens import wording
+from tollhouse.services.defense.stories.tokens import (
+    TEXT_CHARS,
+    TITLE_CHARS,
+    serials,
+    term_counts,
+    text_term_counts,
+    words,
+)
+from tollhouse.vectors import text_vectors
 
 WINDOW = timedelta(hours=36)
+BATCH = 128
+# A cluster's neighbours are looked for again when it has grown by this factor.
+GROWTH = 1.5
+# All terms are weighed again when the wordings have doubled since, from this number on.
+FIRST_WEIGHING = 32
 
 
-class Tuning(Struct, frozen=True):
-    """Thresholds, tuned on the development files of UCI's headlines and ECB+ and on the labelled recording.
+class StoredWording(Struct, frozen=True, array_like=True):
+    """A wording in storage: what cannot be read from its title and text again, and these."""
 
-    Joining takes `join` nats per word and `join_evidence` nats in total, because a headline has few words. Splitting
-    takes `part` nats per article and `part_words` for each of its words, reduced by the share `part_large` for each
-    doubling of the size within `large`. `merge` is nats per word. `growth` is a factor; the rest count articles.
+    title: str
+    text: str
+    weights: bytes
+    text_weights: bytes
+    articles: dict[str, datetime]
+
+
+def _stored(wording: Wording) -> StoredWording:
+    return StoredWording(wording.title, wording.text, wording.weights, wording.text_weights, wording.articles)
+
+
+class StoredStory(Struct, frozen=True, array_like=True):
+    id: str
+    wordings: list[StoredWording]
+    absorbed: tuple[str, ...]
+    searched: int
+
+
+class ClustererState(Struct, frozen=True):
+    """The clusterer as plain data, stories in the order in which they began.
+
+    `shared` has the positions in `stories` of the users of each term with several, in the index's order.
     """
 
-    join: float = 0.5
-    join_evidence: float = 2.8
-    merge: float = 0.4
-    part: float = 0.7
-    part_words: float = 0.1
-    part_large: float = 0.15
-    large: tuple[int, int] = (24, 64)
-    merge_sample: int = 8
-    reassign_sample: int = 24
-    reassign_from: int = 4
-    part_sample: int = 24
-    part_from: int = 6
-    singleton_limit: int = 2
-    growth: float = 2.0
-
-
-class Placement(Changes):
-    """The story of an added article, and the changes that adding it caused."""
-
-    story_id: str
+    stories: list[StoredStory]
+    shared: dict[str, list[int]]
+    weighed_at: int
 
 
 class Clusterer:
     """The live stories. `add` is idempotent by article id; the caller runs `expire` with its own clock."""
 
-    def __init__(self, tuning: Tuning | None = None) -> None:
-        self.tuning = tuning or Tuning()
-        self.clusters = ClusterSet()
+    def __init__(self) -> None:
+        self._index = Index()
+        self._frequencies = Frequencies()
+        self._weighed_at = 0
+        self._began = self._known = 0
+        self._by_id: dict[str, Cluster] = {}
+        self._by_wording: dict[int, Cluster] = {}
+        self._wording_of: dict[str, int] = {}
+        self._oldest: list[tuple[datetime, str]] = []
+        self._successors: dict[str, str] = {}
 
     def __len__(self) -> int:
-        return len(self.clusters.by_id)
+        return len(self._by_id)
 
-    def add(self, article: Article) -> Placement:
-        if article.id not in self.clusters.home:
-            member = Member(article.id, article.published, wording(article.title, article.text))
-            nearest, small = self._nearest(member)
-            home = nearest or self.clusters.begin(member)
-            self.clusters.add(home, member)
-            self._repair(home)
-            if small:
-                self._reassign(next(iter(small.members.values())), small)
-        changes = self.clusters.take_changes()
-        return Placement(changes.moved, changes.merged, changes.split, self.clusters.home[article.id].id)
+    def add(self, articles: Iterable[Article]) -> list[tuple[str, str]]:
+        """Add new articles to stories, in the order given; return the stories that ended, each with its successor."""
+        merged: list[tuple[str, str]] = []
+        new = [article for article in articles if article.id not in self._wording_of]
+        self._known = self._began
+        for start in range(0, len(new), BATCH):
+            begun = self._begin(new[start : start + BATCH])
+            self._weigh(begun)
+            self._merge_similar(begun, merged)
+        return merged
 
-    def settle(self) -> Changes:
-        """Repair every story that changed since its last repair. Call it at the end of a batch."""
-        for cluster in list(self.clusters.by_id.values()):
-            if cluster.id not in self.clusters.by_id:
-                continue
-            merged = self._merge_similar(cluster) if len(cluster.members) > cluster.compared else cluster
-            if len(merged.members) > merged.parted:
-                self._split(merged)
-        return self.clusters.take_changes()
-
-    def expire(self, before: datetime) -> list[str]:
-        """Remove articles published before a time; return the ids of stories that became empty."""
-        return self.clusters.expire(before)
+    def expire(self, before: datetime) -> dict[str, str]:
+        """Remove articles published before a time; return the story that each of them was in."""
+        expired: dict[str, str] = {}
+        while self._oldest and self._oldest[0][0] < before:
+            _, article_id = heappop(self._oldest)
+            key = self._wording_of.pop(article_id)
+            cluster = self._by_wording[key]
+            expired[article_id] = cluster.id
+            wording = cluster.wordings[key]
+            del wording.articles[article_id]
+            if not wording.articles:
+                self._remove(wording, cluster)
+        return expired
 
     def story_of(self, article_id: str) -> str | None:
-        cluster = self.clusters.home.get(article_id)
-        return cluster.id if cluster else None
+        key = self._wording_of.get(article_id)
+        return None if key is None else self._by_wording[key].id
 
     def current(self, story_id: str) -> str | None:
         """The live story with this id or the one it was merged into; None if it ended."""
-        return story_id if story_id in self.clusters.by_id else self.clusters.successors.get(story_id)
+        return story_id if story_id in self._by_id else self._successors.get(story_id)
 
     def stories(self) -> Iterator[LiveStory]:
-        for cluster in self.clusters.by_id.values():
-            times = [member.published for member in cluster.members.values()]
-            yield LiveStory(cluster.id, list(cluster.members), min(times), max(times))
+        for cluster in self._by_id.values():
+            times = {id_: time for wording in cluster.wordings.values() for id_, time in wording.articles.items()}
+            yield LiveStory(cluster.id, list(times), min(times.values()), max(times.values()))
 
-    def _nearest(self, member: Member, without: Cluster | None = None) -> tuple[Cluster | None, Cluster | None]:
-        """The story to join, if any is similar enough, and the most similar other small story."""
-        index, terms = self.clusters.index, member.wording.terms
-        if not terms:
-            return None, None
-        query = build_query(member.wording, index)
-        best, nearest = self._join_threshold(query), None
-        small: list[tuple[float, Cluster]] = []
-        for cluster in shortlist(query, index, best, without):
-            score = similarity(query, cluster)
-            if score > 0.0 and len(cluster.members) <= self.tuning.singleton_limit:
-                small.append((score, cluster))
-            score += size_prior(query, cluster)
-            if score > best and not cluster.disagrees(member.wording.serials):
-                score -= collocation_penalty(query, cluster, index.stories)
-                if score > best:
-                    best, nearest = score, cluster
-        others = [(score, cluster) for score, cluster in small if cluster is not nearest]
-        return nearest, max(others, key=itemgetter(0), default=(0.0, None))[1]
+    def dump(self) -> ClustererState:
+        clusters = list(self._by_id.values())
+        place = {cluster: number for number, cluster in enumerate(clusters)}
+        return ClustererState(
+            [StoredStory(c.id, list(map(_stored, c.wordings.values())), c.absorbed, c.searched) for c in clusters],
+            {term: [place[user] for user in users] for term, users in self._index.clusters.items() if len(users) > 1},
+            self._weighed_at,
+        )
 
-    def _join_threshold(self, query: Query) -> float:
-        return self.tuning.join + self.tuning.join_evidence / query.words
+    @classmethod
+    def load(cls, state: ClustererState) -> Self:
+        clusterer = cls()
+        clusters = [clusterer._restore(stored) for stored in state.stories]
+        for term, users in state.shared.items():
+            clusterer._index.clusters[term] = {clusters[place]: None for place in users}
+        heapify(clusterer._oldest)
+        clusterer._weighed_at = state.weighed_at
+        return clusterer
 
-    def _reassign(self, member: Member, old: Cluster) -> None:
-        if len(old.members) == 1:
-            if better := self._nearest(member, old)[0]:
-                self.clusters.merge(old, better)
-            return
-        self.clusters.index.remove(old, member.wording.terms)
-        better, _ = self._nearest(member)
-        self.clusters.index.add(old, member.wording.terms)
-        if better is None and member.wording.terms:
-            self.clusters.split(old, [member])
-        elif better not in {old, None}:
-            self.clusters.move(member, better)
-            self._repair(better)
+    def _begin(self, articles: Sequence[Article]) -> list[Cluster]:
+        """Clusters of the wordings that are new, one each."""
+        begun: list[Cluster] = []
+        vectors = text_vectors().embed([article.title[:TITLE_CHARS] for article in articles])
+        for article, vector in zip(articles, vectors, strict=True):
+            if article.id in self._wording_of:
+                continue
+            wording = read_wording(article.id, article.title, article.text, vector)
+            known = self._by_wording.get(wording.key)
+            if known is None:
+                begun.append(self._begin_story(wording, article.id))
+            else:
+                wording = known.wordings[wording.key]
+            wording.articles[article.id] = article.published
+            self._wording_of[article.id] = wording.key
+            heappush(self._oldest, (article.published, article.id))
+        return begun
 
-    def _repair(self, cluster: Cluster) -> None:
-        """Repair a story once it has grown by the factor `growth` since its last repair."""
-        if len(cluster.members) >= self.tuning.growth * cluster.compared:
-            cluster = self._merge_similar(cluster)
-        if len(cluster.members) >= self.tuning.growth * cluster.parted:
-            self._split(cluster)
+    def _begin_story(self, wording: Wording, name: str) -> Cluster:
+        """A cluster that has its wording to come; its id is `story_` and 64 bits of its first article's hash."""
+        story_id = ""
+        while not story_id or story_id in self._by_id or story_id in self._successors:
+            story_id = f"story_{blake2b(name.encode(), digest_size=8).hexdigest()}"
+            name += "\n"
+        self._began += 1
+        self._by_id[story_id] = cluster = Cluster(story_id, self._began)
+        self._frequencies.add(wording.terms())
+        cluster.wordings[wording.key] = wording
+        self._by_wording[wording.key] = cluster
+        return cluster
 
-    def _merge_similar(self, cluster: Cluster) -> Cluster:
-        """Merge into a similar larger story, or take over fitting articles; return the resulting story."""
-        cluster.compared = len(cluster.members)
-        compared = self._compare(cluster)
-        if similar := self._find_similar(cluster, compared):
-            self.clusters.merge(cluster, similar)
-            return similar
-        if cluster.compared >= self.tuning.reassign_from and compared:
-            self._take_over(cluster, max(compared, key=compared.__getitem__))
-        return self.clusters.by_id.get(cluster.id, cluster)
+    def _weigh(self, begun: Sequence[Cluster]) -> None:
+        """Weigh the new wordings, or all if the stream has doubled, and index the new ones."""
+        count = self._frequencies.wordings
+        if count >= max(FIRST_WEIGHING, 2 * self._weighed_at):
+            self._weighed_at = count
+            again = set(begun)
+            for cluster in self._by_id.values():
+                if cluster not in again:
+                    cluster.weigh(self._frequencies)
+        for cluster in begun:
+            for wording in list(cluster.wordings.values()):
+                wording.weigh(self._frequencies)
+                cluster.add(wording)
+                self._index.add(cluster, wording.terms())
 
-    def _compare(self, cluster: Cluster) -> dict[Cluster, float]:
-        """The mean similarity of its articles to other stories, in nats per word."""
-        sample = cluster.sample(self.tuning.merge_sample)
-        gained: dict[Cluster, float] = {}
-        for member in sample:
-            query = build_query(member.wording, self.clusters.index)
-            for other in shortlist(query, self.clusters.index, MISS_LOGPROB, cluster):
-                if len(other.members) > 1:
-                    gained[other] = gained.get(other, 0.0) + similarity(query, other) - MISS_LOGPROB
-        return {other: gain / len(sample) + MISS_LOGPROB for other, gain in gained.items()}
+    def _merge_similar(self, begun: Sequence[Cluster], merged: list[tuple[str, str]]) -> None:
+        """Merge the most similar pairs among the new clusters, what resembles them, and what has grown thereby."""
+        large = [cluster for cluster in self._by_id.values() if cluster.size >= LARGE and cluster.static is not None]
+        means = np.array([c.static * np.float32(c.rank) for c in large if c.static is not None])
+        search: list[Cluster] = [cluster for cluster in begun if cluster.title or cluster.text]
+        pairs = _Pairs()
+        while search:
+            near = _nearest(search, large, means)
+            for cluster, others in zip(search, near, strict=True):
+                cluster.searched = cluster.size
+                for other in (*self._index.candidates(cluster), *others):
+                    if other is not cluster and other.id in self._by_id:
+                        pairs.add(cluster, other)
+            search = []
+            while grown := self._merge_pairs(pairs, merged):
+                for cluster in grown:
+                    pairs.compare(cluster)
+                search = [c for c in dict.fromkeys((*search, *grown)) if c.id in self._by_id]
+            search = [cluster for cluster in search if cluster.size >= GROWTH * cluster.searched]
 
-    def _find_similar(self, cluster: Cluster, compared: dict[Cluster, float]) -> Cluster | None:
-        """The larger story whose similarity is high enough for a merge."""
-        larger = [other for other in compared if len(other.members) >= len(cluster.members)]
-        similar = max(larger, key=compared.__getitem__, default=None)
-        if similar is None or compared[similar] <= self.tuning.merge or self._are_distinct(cluster, similar):
-            return None
-        return similar
+    def _merge_pairs(self, pairs: "_Pairs", merged: list[tuple[str, str]]) -> list[Cluster]:
+        """Merge the pairs that are one story, the most similar first; return the clusters that have grown."""
+        grown: dict[Cluster, None] = {}
+        while pair := pairs.best():
+            # A story that callers know keeps its id; of two such the larger one, or the older one.
+            into, ended = sorted(pair, key=lambda cluster: (cluster.order > self._known, -cluster.size, cluster.order))
+            self._merge(ended, into)
+            if ended.order <= self._known:
+                merged.append((ended.id, into.id))
+            pairs.join(ended, into)
+            grown.pop(ended, None)
+            grown[into] = None
+        return list(grown)
 
-    def _take_over(self, cluster: Cluster, neighbour: Cluster) -> None:
-        """Reassign a neighbour's articles that fit this story too: it may not have existed when they arrived."""
-        for member in neighbour.sample(self.tuning.reassign_sample):
-            if cluster.members and self.clusters.home[member.article_id] is neighbour and len(neighbour.members) > 1:
-                query = build_query(member.wording, self.clusters.index, cluster.counts)
-                if similarity(query, cluster) + size_prior(query, cluster) > self._join_threshold(query):
-                    self._reassign(member, neighbour)
+    def _merge(self, ended: Cluster, into: Cluster) -> None:
+        for wording in ended.wordings.values():
+            into.add(wording)
+            self._by_wording[wording.key] = into
+        self._index.remove(ended, ended.title.keys() | ended.text.keys())
+        self._index.add(into, ended.title.keys() | ended.text.keys())
+        del self._by_id[ended.id]
+        absorbed = (*ended.absorbed, ended.id) if ended.order <= self._known else ended.absorbed
+        self._successors.update(dict.fromkeys(absorbed, into.id))
+        into.absorbed += absorbed
 
-    def _are_distinct(self, one: Cluster, other: Cluster) -> bool:
-        if one.conflicts_with(other):
-            return True
-        size = self.tuning.part_sample // 2
-        ours, theirs = one.sample(size), other.sample(size)
-        terms = [member.wording.terms for member in (*ours, *theirs)]
-        return split_gain(terms, [0] * len(ours) + [1] * len(theirs)) > self._split_threshold(terms)
+    def _remove(self, wording: Wording, cluster: Cluster) -> None:
+        terms = wording.terms()
+        cluster.remove(wording)
+        self._index.remove(cluster, terms - cluster.title.keys() - cluster.text.keys())
+        self._frequencies.add(terms, -1)
+        del self._by_wording[wording.key]
+        if not cluster.wordings:
+            del self._by_id[cluster.id]
+            for story_id in cluster.absorbed:
+                del self._successors[story_id]
 
-    def _split_threshold(self, articles: Sequence[dict[str, int]], size: int = 1) -> float:
-        """Nats per article that a split must gain, for a story of this size."""
-        words = sum(sum(terms.values()) for terms in articles) / len(articles)
-        least, most = self.tuning.large
-        doublings = log2(min(max(size, least), most) / least)
-        return (self.tuning.part + self.tuning.part_words * words) * (1 - self.tuning.part_large * doublings)
-
-    def _split(self, cluster: Cluster) -> None:
-        """Split a story if it is two. The larger half keeps the id, at equal size the half with the first article."""
-        if len(cluster.members) < self.tuning.part_from:
-            return
-        cluster.parted = len(cluster.members)
-        sample = cluster.sample(self.tuning.part_sample)
-        sampled = [member.wording.terms for member in sample]
-        parts = bisect(sampled, self._split_threshold(sampled, cluster.parted))
-        if parts is None:
-            return
-        side = dict(zip((member.article_id for member in sample), parts, strict=True))
-        others = [member for member in cluster.members.values() if member.article_id not in side]
-        allotment = assign_sides([member.wording.terms for member in others], sampled, parts)
-        side.update(zip((member.article_id for member in others), allotment, strict=True))
-        first = next(iter(cluster.members))
-        staying = max((0, 1), key=lambda half: (list(side.values()).count(half), side[first] == half))
-        new = self.clusters.split(cluster, [m for m in cluster.members.values() if side[m.article_id] != staying])
-        for half in (cluster, new):
-            half.compared = half.parted = len(half.members)
-
-
-class StoredStory(Struct, frozen=True):
-    """A cluster in storage; see `Cluster` for its fields."""
-
-    id: str
-    members: list[Member]
-    absorbed: tuple[str, ...]
-    compared: int
-    parted: int
-
-
-class ClustererState(Struct, frozen=True):
-    """The clusterer as plain data. `shared` has the positions in `stories` of the users of each shared term.
-
-    The order of articles in a story and of stories under a term is preserved, because it decides ties.
-    """
-
-    stories: list[StoredStory]
-    shared: dict[str, list[int]]
-
-
-def dump_clusterer(clusterer: Clusterer) -> ClustererState:
-    clusters = clusterer.clusters.by_id.values()
-    place = {cluster: number for number, cluster in enumerate(clusters)}
-    return ClustererState(
-        [StoredStory(c.id, list(c.members.values()), c.absorbed, c.compared, c.parted) for c in clusters],
-        {
-            term: [place[user] for user in users]
-            for term, users in clusterer.clusters.index.stories.items()
-            if len(users) > 1
-        },
-    )
+    def _restore(self, stored: StoredStory) -> Cluster:
+        self._began += 1
+        self._by_id[stored.id] = cluster = Cluster(stored.id, self._began, absorbed=stored.absorbed)
+        vectors = text_vectors().embed([wording.title for wording in stored.wordings])
+        for item, vector in zip(stored.wordings, vectors, strict=True):
+            wording = read_wording(next(iter(item.articles)), item.title, item.text, vector)
+            wording.weights, wording.text_weights, wording.articles = item.weights, item.text_weights, item.articles
+            cluster.add(wording)
+            self._by_wording[wording.key] = cluster
+            self._frequencies.add(wording.terms())
+            self._wording_of.update(dict.fromkeys(item.articles, wording.key))
+            self._oldest += [(published, article_id) for article_id, published in item.articles.items()]
+        self._index.add(cluster, cluster.title.keys() | cluster.text.keys())
+        cluster.searched = stored.searched
+        self._successors.update(dict.fromkeys(stored.absorbed, stored.id))
+        return cluster
 
 
-def load_clusterer(state: ClustererState, tuning: Tuning | None = None) -> Clusterer:
-    clusterer = Clusterer(tuning)
-    clusters = [_restored(stored, clusterer.clusters) for stored in state.stories]
-    for term, users in state.shared.items():
-        clusterer.clusters.index.stories[term] = {clusters[place]: None for place in users}
-    heapify(clusterer.clusters.oldest)
-    return clusterer
+class _Pairs:
+    """Pairs of clusters, the most similar first. A pair is compared again only when its turn comes."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, int, int, Cluster, Cluster]] = []
+        self._neighbours: dict[Cluster, dict[Cluster, None]] = {}
+        self._into: dict[Cluster, Cluster] = {}
+
+    def add(self, one: Cluster, other: Cluster) -> None:
+        if other not in self._neighbours.setdefault(one, {}):
+            self._neighbours[one][other] = self._neighbours.setdefault(other, {})[one] = None
+            self._push(one, other)
+
+    def best(self) -> tuple[Cluster, Cluster] | None:
+        """The most similar pair of those that are one story."""
+        while self._heap:
+            _, _, _, sizes, one, other = heappop(self._heap)
+            one, other = self._current(one), self._current(other)
+            if one is not other:
+                if one.size + other.size == sizes:
+                    return one, other
+                self._push(one, other)
+        return None
+
+    def join(self, ended: Cluster, into: Cluster) -> None:
+        """Give a cluster the neighbours of another that was merged into it."""
+        self._into[ended] = into
+        for other in self._neighbours.pop(ended):
+            del self._neighbours[other][ended]
+            if other is not into:
+                self._neighbours[into][other] = self._neighbours[other][into] = None
+
+    def compare(self, cluster: Cluster) -> None:
+        """Compare a cluster that has grown with its neighbours."""
+        for other in self._neighbours[cluster]:
+            self._push(cluster, other)
+
+    def _current(self, cluster: Cluster) -> Cluster:
+        while cluster in self._into:
+            cluster = self._into[cluster]
+        return cluster
+
+    def _push(self, one: Cluster, other: Cluster) -> None:
+        if one.order > other.order:
+            one, other = other, one
+        if (score := similarity(one, other)) >= 1:
+            heappush(self._heap, (-score, one.order, other.order, one.size + other.size, one, other))
 
 
-def _restored(stored: StoredStory, cluster_set: ClusterSet) -> Cluster:
-    cluster_set.by_id[stored.id] = cluster = Cluster(stored.id)
-    for member in stored.members:
-        cluster_set.index.add(cluster, member.wording.terms)
-        cluster.members[member.article_id] = member
-        cluster_set.home[member.article_id] = cluster
-        cluster_set.oldest.append((member.published, member.article_id))
-    cluster.absorbed = stored.absorbed
-    cluster.compared, cluster.parted = stored.compared, stored.parted
-    cluster_set.successors.update(dict.fromkeys(stored.absorbed, stored.id))
-    return cluster
+def _nearest(search: Sequence[Cluster], large: Sequence[Cluster], means: Vector) -> list[list[Cluster]]:
+    """For each cluster the large ones that its static vector fits best."""
+    if not large:
+        return [[] for _ in search]
+    none = np.zeros(means.shape[1], np.float32)
+    scores = np.array([none if cluster.static is None else cluster.static for cluster in search]) @ means.T
+    best = np.argsort(-scores, axis=1, kind="stable")[:, : BEST_LARGE + 1]
+    return [[large[place] for place in row if scores[n, place] > 0] for n, row in enumerate(best)]
+
+
+def read_wording(article_id: str, title: str, text: str, vector: Vector) -> Wording:
+    """The wording of an article; one without any term is like no other."""
+    title = title[:TITLE_CHARS]
+    text = text[:TEXT_CHARS].removeprefix(title).strip()
+    counts = term_counts(title)
+    whole = f"{title} {text}".strip()
+    text_counts = text_term_counts(whole) if len(words(whole)) >= LONG else {}
+    same = " ".join(words(whole.casefold())) if text_counts or counts else f"\n{article_id}"
+    key = int.from_bytes(blake2b(same.encode(), digest_size=8).digest(), "big")
+    static = np.rint(vector * STATIC_SCALE).astype(np.int8).tobytes() if vector.any() else b""
+    return Wording(key, title, text, counts or text_counts, text_counts, serials(title), static)

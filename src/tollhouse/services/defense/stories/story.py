@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.events.event import Category
-from tollhouse.services.defense.stories.tokens import wording
+from tollhouse.services.defense.stories.tokens import term_counts
 
 ARTICLES = 64
 SENTENCES = 3
@@ -48,7 +48,7 @@ def _distinct_headlines(articles: Iterable[Article]) -> list[Article]:
     seen: dict[str, list[set[str]]] = {}
     headlined = []
     for article in articles:
-        terms = set(wording(article.title).terms)
+        terms = set(term_counts(article.title))
         earlier = seen.setdefault(article.family, [])
         if terms and not any(len(terms & other) / len(terms | other) >= SAME for other in earlier):
             earlier.append(terms)
@@ -58,7 +58,7 @@ def _distinct_headlines(articles: Iterable[Article]) -> list[Article]:
 
 def _weights(headlined: Sequence[Article]) -> Counter[str]:
     """The number of families whose headlines contain each term."""
-    pairs = {(article.family, term) for article in headlined for term in wording(article.title).terms}
+    pairs = {(article.family, term) for article in headlined for term in term_counts(article.title)}
     return Counter(term for _, term in pairs)
 
 
@@ -67,7 +67,7 @@ def _centrality(article: Article, weights: Counter[str]) -> float:
 
     Two words are added to the length, so that a headline of one common word does not win.
     """
-    terms = wording(article.title).terms
+    terms = term_counts(article.title)
     agreement = sum(weights[term] - 1 for term in terms) / (len(terms) + 2)
     return agreement / 2 if _CUT_OFF.search(article.title) else agreement
 
@@ -85,9 +85,9 @@ def _sentences(ranked: Iterable[Article]) -> Iterable[str]:
 
 
 def _adding(title: str, sentences: Iterable[str]) -> Iterable[str]:
-    known = set(wording(title).terms)
+    known = set(term_counts(title))
     for sentence in sentences:
-        terms = set(wording(sentence).terms)
+        terms = set(term_counts(sentence))
         if terms and len(terms & known) / len(terms) <= KNOWN:
             known |= terms
             yield sentence

@@ -1,17 +1,15 @@
-"""Tokenize articles into normalized terms."""
+"""Terms of titles and texts: stems of words, without the common ones, and serial numbers."""
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
-from itertools import pairwise
-
-from msgspec import Struct
+from itertools import islice
 
 TITLE_CHARS = 400
 TEXT_CHARS = 2_000
 TERMS = 96
-# In shorter texts a shared name is no evidence of a shared event.
-SHORTEST_SENTENCE = 12
 
 STOP = frozenset(
     """
@@ -32,7 +30,6 @@ STOP = frozenset(
     """.split()  # noqa: SIM905 - a paragraph is easier to edit than a list of quotes
 )
 
-# Serial numbers: "Day 2" and "Day 21" are different stories with the same words.
 _SERIAL = re.compile(
     r"\b(day|week|round|part|episode|stage|chapter|phase|volume|vol|issue|lesson)\s+#?(\d{1,4})\b", re.IGNORECASE
 )
@@ -44,61 +41,39 @@ _RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _LETTER = r"[\w\u0300-\u036f\u064b-\u065f\u0900-\u0dff]"
 # Not at the start of a sentence, where every word is capitalized.
 _NAME = re.compile(rf"(?<=[\w,;:'\"(] )[A-Z]{_LETTER}+")
-# Also at the start of a sentence: the second word is capitalized too.
-_FULL_NAME = re.compile(rf"[A-Z]{_LETTER}+(?: [A-Z]{_LETTER}+)+")
 _WORD = re.compile(rf"\d+(?:[.,:]\d+)*\w*|{_LETTER}+(?:['\u2019]{_LETTER}+)*")
 # The same for ASCII text, twice as fast.
 _ASCII_WORD = re.compile(r"[0-9]+(?:[.,:][0-9]+)*[0-9A-Za-z_]*|[0-9A-Za-z_]+(?:'[0-9A-Za-z_]+)*")
 
 
-class Wording(Struct, frozen=True, gc=False):
-    """The counts of each term, serial numbers by label (`{"day": "21"}`), and adjacent terms of names in a headline."""
-
-    terms: dict[str, int]
-    serials: dict[str, str]
-    names: tuple[tuple[str, str], ...] = ()
+def term_counts(text: str) -> dict[str, int]:
+    """How often each term is used: the first TERMS different ones."""
+    return _counted(words(text))
 
 
-def wording(title: str, text: str = "") -> Wording:
-    """Tokenize the beginning of a title and a text; a text that repeats the title counts it once.
+def text_term_counts(text: str) -> dict[str, int]:
+    """The same with names and numbers, which distinguish one fire from the next, counted twice.
 
-    Names and numbers in running text count twice: they distinguish one fire from the next.
+    Names are known by their capitals, unless most words have them.
     """
-    title = title[:TITLE_CHARS]
-    words = _words(title)
-    counts: dict[str, int] = {}
-    rest = text[:TEXT_CHARS].removeprefix(title)
-    for raw in _with_emphasis(title, words) + (_with_emphasis(rest, _words(rest)) if text else []):
-        for term in _terms(raw):
-            if term in counts:
-                counts[term] += 1
-            elif len(counts) < TERMS:
-                counts[term] = 1
-    serials = {label.lower(): number for label, number in _SERIAL.findall(title)} if _DIGIT.search(title) else {}
-    return Wording(counts, serials, _names(title, words) if sum(counts.values()) < SHORTEST_SENTENCE else ())
+    raw = words(text)
+    if 2 * sum([word[0].isupper() for word in raw]) <= len(raw):
+        raw += _NAME.findall(text) + [word for word in raw if word[0].isdecimal()]
+    return _counted(raw)
 
 
-def _words(text_part: str) -> list[str]:
-    return (_ASCII_WORD if text_part.isascii() else _WORD).findall(text_part)
+def _counted(raw: Iterable[str]) -> dict[str, int]:
+    counts = Counter([term for word in raw for term in _terms(word)])
+    return counts if len(counts) <= TERMS else dict(islice(counts.items(), TERMS))
 
 
-def _with_emphasis(text_part: str, words: list[str]) -> list[str]:
-    """The words; in running text names and numbers twice, unless most words are capitalized."""
-    if len(words) < SHORTEST_SENTENCE or _are_capitals(words):
-        return words
-    return words + _NAME.findall(text_part) + [word for word in words if word[0].isdecimal()]
+def words(text: str) -> list[str]:
+    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
 
 
-def _names(title: str, words: list[str]) -> tuple[tuple[str, str], ...]:
-    """Adjacent terms of names, unless most words are capitalized."""
-    if _are_capitals(words):
-        return ()
-    pairs = [pair for name in _FULL_NAME.findall(title) for pair in pairwise(name.split())]
-    return tuple([(one, other) for first, second in pairs for one in _terms(first)[:1] for other in _terms(second)[:1]])
-
-
-def _are_capitals(words: list[str]) -> bool:
-    return 2 * sum([word[0].isupper() for word in words]) > len(words)
+def serials(title: str) -> dict[str, str]:
+    """Serial numbers by label, `{"day": "21"}`: "Day 2" and "Day 21" are different stories with the same words."""
+    return {label.lower(): number for label, number in _SERIAL.findall(title)} if _DIGIT.search(title) else {}
 
 
 @lru_cache(maxsize=1 << 16)

@@ -1,0 +1,227 @@
+"""Clusters of wordings, their similarity, and the index that finds the clusters worth comparing.
+
+A wording is a distinct title and text: copies of it are further articles, but no further evidence. Its vectors have
+unit length and are stored as integers, so that the sums of a cluster are exact whatever the order of additions.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from math import log, log2
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float32]
+# Integers for the components 0..1 of term vectors and -1..1 of static vectors.
+TERM_SCALE, STATIC_SCALE = 255, 127
+
+# Titles: weight of the static vectors beside the terms, mean similarity at which two wordings are one story, and how
+# much less is needed per doubling of the pairs that agree. Texts of LONG words or more say enough: they are compared by
+# their terms alone, and large clusters need a little more.
+STATIC_SHARE = 0.3
+TITLE_SIMILARITY, TITLE_SIZE = 0.53, 0.4
+TEXT_SIMILARITY, TEXT_SIZE, TEXT_LEAST = 0.10, -0.08, 0.3
+LONG = 16
+# Terms beyond those that the stream has shown: they keep the first articles of a stream from weighing words by chance.
+UNSEEN = 64
+
+_TERMS = 1 / TERM_SCALE**2
+_STATIC = 1 / STATIC_SCALE**2
+
+
+class Frequencies:
+    """In how many of the stream's wordings each term is used."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, int] = {}
+        self.wordings = 0
+
+    def add(self, terms: Iterable[str], step: int = 1) -> None:
+        self.wordings += step
+        of = self.of
+        for term in terms:
+            if count := of.get(term, 0) + step:
+                of[term] = count
+            else:
+                del of[term]
+
+    def weights(self, counts: Mapping[str, int]) -> bytes:
+        """The vector of a text's terms: logarithmic frequency times rarity, of unit length, in integers from 1."""
+        of, total = self.of, self.wordings + UNSEEN
+        raw = [(1 + log(count) if count > 1 else 1.0) * log(total / of.get(term, 1)) for term, count in counts.items()]
+        length = sum([weight * weight for weight in raw]) ** 0.5
+        return bytes([max(1, round(TERM_SCALE * weight / length)) for weight in raw]) if length else b"\1" * len(raw)
+
+
+class Wording(Struct, eq=False, gc=False):
+    """A distinct title and text and its articles' times of publication by id, in order of arrival.
+
+    `text` and `text_weights` are empty where the title is all there is or the whole is short; a long title alone is its
+    own text. `static` has one byte per dimension, none if no word is known.
+    """
+
+    key: int
+    title: str
+    text: str
+    counts: dict[str, int]
+    text_counts: dict[str, int]
+    serials: dict[str, str]
+    static: bytes
+    weights: bytes = b""
+    text_weights: bytes = b""
+    articles: dict[str, datetime] = {}
+
+    def terms(self) -> set[str]:
+        return self.counts.keys() | self.text_counts.keys()
+
+    def weigh(self, frequencies: Frequencies) -> None:
+        self.weights = frequencies.weights(self.counts)
+        self.text_weights = frequencies.weights(self.text_counts)
+
+
+class Cluster(Struct, eq=False, gc=False):
+    """A live story: its wordings by key, and the sums of their vectors; `long` wordings have a text.
+
+    `order` counts stories in the order in which they began; `absorbed` are the ids of stories merged into it, directly
+    or indirectly; `rank` turns its sums into what a search orders by; `searched` is its size when its neighbours were
+    last looked for. There are no reference cycles, so that the garbage collector need not traverse tens of thousands of
+    stories.
+    """
+
+    id: str
+    order: int
+    wordings: dict[int, Wording] = {}
+    title: dict[str, int] = {}
+    text: dict[str, int] = {}
+    static: Vector | None = None
+    size: int = 0
+    long: int = 0
+    rank: float = 1.0
+    serials: dict[str, dict[str, int]] = {}
+    absorbed: tuple[str, ...] = ()
+    searched: int = 1
+
+    def add(self, wording: Wording) -> None:
+        self.wordings[wording.key] = wording
+        self._count(wording, 1)
+
+    def remove(self, wording: Wording) -> None:
+        del self.wordings[wording.key]
+        self._count(wording, -1)
+
+    def weigh(self, frequencies: Frequencies) -> None:
+        """Weigh all its terms again."""
+        self.title, self.text = {}, {}
+        for wording in self.wordings.values():
+            wording.weigh(frequencies)
+            _add(self.title, wording.counts, wording.weights, 1)
+            _add(self.text, wording.text_counts, wording.text_weights, 1)
+
+    def conflicts_with(self, other: "Cluster") -> bool:
+        """Whether both have serial numbers with one label and none in common."""
+        return any(
+            not self.serials[label].keys() & numbers.keys()
+            for label, numbers in other.serials.items()
+            if label in self.serials
+        )
+
+    def _count(self, wording: Wording, step: int) -> None:
+        if size := len(self.wordings):
+            self.size = size
+            self.rank = (1 + TITLE_SIZE * log2(size)) / size
+        _add(self.title, wording.counts, wording.weights, step)
+        if wording.text_counts:
+            _add(self.text, wording.text_counts, wording.text_weights, step)
+            self.long += step
+        if wording.static:
+            added = np.frombuffer(wording.static, np.int8).astype(np.float32)
+            self.static = added * step if self.static is None else self.static + added * step
+        for label, number in wording.serials.items():
+            numbers = self.serials.setdefault(label, {})
+            numbers[number] = numbers.get(number, 0) + step
+            if not numbers[number]:
+                del numbers[number]
+                if not numbers:
+                    del self.serials[label]
+
+
+def _add(sums: dict[str, int], counts: Mapping[str, int], weights: bytes, step: int) -> None:
+    for term, weight in zip(counts, weights, strict=True):
+        if total := sums.get(term, 0) + weight * step:
+            sums[term] = total
+        else:
+            sums.pop(term, None)
+
+
+def similarity(one: Cluster, other: Cluster) -> float:
+    """How well two clusters fit, as a multiple of what makes them one story: above 1 they are."""
+    if one.serials and other.serials and one.conflicts_with(other):
+        return 0.0
+    if 2 * one.long >= one.size and 2 * other.long >= other.size:
+        pairs = one.long * other.long
+        size = max(TEXT_LEAST, 1 + TEXT_SIZE * log2(pairs))
+        return _TERMS * _dot(one.text, other.text) / pairs * size / TEXT_SIMILARITY
+    pairs = one.size * other.size
+    size = (1 + TITLE_SIZE * log2(pairs)) / TITLE_SIMILARITY
+    alike = _TERMS * _dot(one.title, other.title) / pairs
+    if one.static is None or other.static is None:
+        return alike * size
+    # The static similarity, which takes longer to compute, is at most 1.
+    if (alike + STATIC_SHARE * (1 - alike)) * size < 1:
+        return 0.0
+    return (alike + STATIC_SHARE * (_STATIC * float(one.static @ other.static) / pairs - alike)) * size
+
+
+def _dot(one: Mapping[str, int], other: Mapping[str, int]) -> int:
+    if len(one) > len(other):
+        one, other = other, one
+    get = other.get
+    return sum([weight * get(term, 0) for term, weight in one.items()])
+
+
+# Limits of a search: terms, clusters visited for all of them, and the best of these that are compared exactly.
+TERMS, STEPS, BEST = 8, 64, 6
+# Clusters from this size are also found by their static vectors, the best of them likewise.
+LARGE, BEST_LARGE = 4, 3
+
+
+class Index:
+    """Clusters by term, the last that grew last."""
+
+    def __init__(self) -> None:
+        self.clusters: dict[str, dict[Cluster, None]] = {}
+
+    def add(self, cluster: Cluster, terms: Iterable[str]) -> None:
+        clusters = self.clusters
+        for term in terms:
+            if users := clusters.get(term):
+                users.pop(cluster, None)
+                users[cluster] = None
+            else:
+                clusters[term] = {cluster: None}
+
+    def remove(self, cluster: Cluster, terms: Iterable[str]) -> None:
+        for term in terms:
+            users = self.clusters[term]
+            del users[cluster]
+            if not users:
+                del self.clusters[term]
+
+    def candidates(self, cluster: Cluster) -> list[Cluster]:
+        """The other clusters that share most with it in its weightiest terms."""
+        own = cluster.text or cluster.title
+        weightiest = sorted([(-weight, term) for term, weight in own.items() if len(self.clusters[term]) > 1])
+        shared: dict[Cluster, float] = {}
+        steps, is_text = STEPS, bool(cluster.text)
+        for weight, term in weightiest[:TERMS]:
+            for other in reversed(self.clusters[term]):
+                if not steps:
+                    break
+                steps -= 1
+                theirs = (other.text.get(term) if is_text else None) or other.title.get(term, 0)
+                shared[other] = shared.get(other, 0.0) - weight * theirs * other.rank
+        shared.pop(cluster, None)
+        least = sorted(shared.values())[-BEST:][:1]
+        best = [(-score, other.order, other) for other, score in shared.items() if score >= least[0]]
+        return [other for _, _, other in sorted(best)[:BEST]]
