@@ -62,6 +62,59 @@ def drop(url: str) -> None:
     _drop(int(address.rpartition(":")[2]), [name])
 
 
+# Tables that were written to have pages; of those that the migrations filled, the rows are compared instead.
+_EMPTY = """
+SET client_min_messages = error;
+SET session_replication_role = replica;
+DO $$
+DECLARE
+    written text;
+BEGIN
+    FOR attempt IN 1..20 LOOP
+        PERFORM pg_stat_clear_snapshot();
+        EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+            AND backend_type = 'client backend' AND pid <> pg_backend_pid());
+        IF attempt = 20 THEN RAISE EXCEPTION 'the database is in use'; END IF;
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+    SELECT string_agg(format('%I', relname), ', ') INTO written FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND pg_relation_size(oid) > 0
+        AND relname NOT IN ('alembic_version', 'ledger_version', 'schema_compatibility');
+    IF written IS NOT NULL THEN
+        EXECUTE 'TRUNCATE ' || written || ' RESTART IDENTITY CASCADE';
+    END IF;
+END $$;
+"""
+# Everything a test could have changed and that is not a row: if it is not as the migrations left it, nobody goes on.
+_FINGERPRINT = """
+SELECT md5(concat_ws(' ',
+    (SELECT string_agg(concat(relname, relkind, relchecks, pg_relation_size(oid) > 0), ',' ORDER BY relname)
+        FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v', 'S')),
+    (SELECT string_agg(concat(indexrelid::regclass, indisvalid), ',' ORDER BY indexrelid) FROM pg_index
+        WHERE indexrelid >= 16384 AND indrelid IN (SELECT oid FROM pg_class WHERE relkind = 'r')),
+    (SELECT string_agg(concat(attrelid, attname, atttypid, attnotnull), ',' ORDER BY attrelid, attnum)
+        FROM pg_attribute WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace)),
+    (SELECT string_agg(concat(tgname, tgenabled), ',' ORDER BY oid) FROM pg_trigger),
+    (SELECT string_agg(conname, ',' ORDER BY oid) FROM pg_constraint),
+    (SELECT count(*) FROM pg_proc), (SELECT count(*) FROM pg_namespace WHERE nspname NOT LIKE 'pg_%temp%'),
+    (SELECT count(*) FROM pg_db_role_setting),
+    (SELECT string_agg(each::text, ',' ORDER BY each) FROM alembic_version each),
+    (SELECT string_agg(each::text, ',' ORDER BY each) FROM ledger_version each),
+    (SELECT string_agg(each::text, ',' ORDER BY each) FROM schema_compatibility each)))
+"""
+
+
+def fingerprint(url: str) -> str:
+    """A text that differs from another migrated database's if its schema, settings or the migrations' rows do."""
+    return _ask(url, _FINGERPRINT).stdout.strip()
+
+
+def emptied(url: str, expected: str) -> bool:
+    """Remove every row that a test wrote; whether the database is then as good as new, by its `fingerprint`."""
+    done = _ask(url, _EMPTY, _FINGERPRINT)
+    return done.returncode == 0 and done.stdout.strip() == expected
+
+
 def _start(home: Path, port: int) -> subprocess.Popen[bytes]:
     # PostgreSQL refuses to run as root, and nobody may not be able to reach a package below root's home.
     programs = _copy_of(installed(), home) if os.geteuid() == 0 else installed()
@@ -170,9 +223,15 @@ def _wait_until_ready(port: int) -> None:
 
 
 def _sql(port: int, *statements: str) -> None:
+    answer = _ask(f"postgresql+asyncpg://postgres@127.0.0.1:{port}/postgres", *statements)
+    assert answer.returncode == 0, answer.stderr
+
+
+def _ask(url: str, *statements: str) -> subprocess.CompletedProcess[str]:
     """Without an event loop, so that synchronous fixtures of any scope may ask; psql is the package's own."""
     psql = installed() / "psql"
-    address = ["-h", "127.0.0.1", "-p", str(port), "-U", "postgres", "-d", "postgres"]
     commands = [part for statement in statements for part in ("-c", statement)]
-    answer = subprocess.run([psql, "-X", "-q", *address, *commands], capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stderr
+    plain = url.replace("+asyncpg", "")
+    return subprocess.run(
+        [psql, "-XqAt", "-v", "ON_ERROR_STOP=1", plain, *commands], capture_output=True, text=True, check=False
+    )
