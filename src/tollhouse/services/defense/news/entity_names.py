@@ -156,9 +156,10 @@ def _is_spelling(one: str, other: str, *, is_near: bool) -> bool:
     """Whether two full names are spellings of one: equal in sound, or, in one story, alike or one within the other."""
     if _sounds(one) == _sounds(other):
         return True
+    if not is_near:
+        return False
     (given, *_, surname), (other_given, *_, other_surname) = one.split(), other.split()
-    same_surname = _sounds(surname) == _sounds(other_surname) or _is_alike(surname, other_surname)
-    if not is_near or not same_surname:
+    if _sounds(surname) != _sounds(other_surname) and not _is_alike(surname, other_surname):
         return False
     short, long = sorted((_sounds(given), _sounds(other_given)), key=len)
     words, other_words = set(one.split()), set(other.split())
@@ -212,7 +213,7 @@ def _is_supported(entity: _Seen) -> bool:
         return True
     words = named.name.split()
     if named.type == "person":
-        if not _is_personal(words, is_page=entity.in_page_title or not entity.in_text):
+        if not _is_personal(named.name, is_page=entity.in_page_title or not entity.in_text):
             return False
         return len(words) > 1 or words[0] in lexicon.SURNAMES or len(entity.families) > 1
     if len(entity.families) > 1 and entity.in_text:
@@ -222,10 +223,12 @@ def _is_supported(entity: _Seen) -> bool:
     return _is_body(words, is_page=entity.in_page_title)
 
 
-def _is_personal(words: Sequence[str], *, is_page: bool) -> bool:
+@lru_cache(maxsize=131072)
+def _is_personal(name: str, *, is_page: bool) -> bool:
     """Whether it looks like a person's name. A URL has lost its capitals, so that one word must be a known name."""
+    words = name.split()
     plain = [word for word in words if not _is_name_part(word)]
-    if len(words) > 1 and (_is_place(" ".join(words)) or any(word.lower() in lexicon.COUNTRY_NAMES for word in plain)):
+    if len(words) > 1 and (_is_place(name) or any(word.lower() in lexicon.COUNTRY_NAMES for word in plain)):
         return False
     if any(word.lower() in lexicon.MODIFIERS for word in plain):
         return False
@@ -253,7 +256,7 @@ _SITES = frozenset(word.lower() for word in lexicon.LOCATION_HEADS) | {
 }
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=131072)
 def _is_listed(named: NamedEntity) -> bool:
     """Whether a gazetteer has the name, of its type."""
     words = named.name.split()
@@ -271,7 +274,7 @@ def _is_place(name: str) -> bool:
     return any(isinstance(sense, City | Region) for sense in senses) or geocode([name], ()) is not None
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=131072)
 def _letters(name: str) -> str:
     """A name without case, accents, hyphens and blanks."""
     plain = unicodedata.normalize("NFKD", name.casefold())
@@ -285,7 +288,7 @@ _SPELLINGS = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=131072)
 def _sounds(name: str) -> str:
     """A key that transliterations of one name share: Serhii and Serhiy, Mohammed and Mohamed, Suk Yeol and Suk-yeol."""
     key = _letters(name)
