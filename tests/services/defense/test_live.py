@@ -63,6 +63,12 @@ def test_days_read_in_unequal_parts_are_not_compared(previous, is_comparable):
     assert (change.reason is None) is is_comparable
 
 
+def test_day_of_which_nothing_was_read_is_not_compared():
+    change = events_live([event()] * 2, [event()], "GDELT", Coverage(0.01, 0.0)).change["Battles"]
+    assert (change.absolute, change.share) == (None, None)
+    assert "1% of these 24 hours" in change.reason
+
+
 def test_empty_window_is_zero_and_says_that_zero_may_mean_unread():
     live = events_live([], [], "GDELT")
     assert (live.battle_events_24h, live.events_24h, live.by_country) == (0, 0, {})

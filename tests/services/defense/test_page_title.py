@@ -94,3 +94,7 @@ def test_title_in_other_letters_is_kept_and_not_called_english():
     )
     assert [(article.title, article.language) for article in articles[:2]] == [(title, ""), (title, "ru")]
     assert articles[2].language == "en"
+
+
+def test_front_page_of_a_site_has_no_headline():
+    assert clean_titles([page("Your authority on local matters", "https://www.localmatters.example/")])[0].title == ""

@@ -49,6 +49,9 @@ def test_every_feed_is_labelled_with_the_recording_and_its_coverage(answers):
         assert page["coverage"] == round(1 / 96, 4)
         assert page["stale"] is False
     assert answers["/feeds/defense-brief"]["events_live"]["coverage"]["window"] == pytest.approx(1 / 96)
+    live = answers["/feeds/defense-brief"]["events_live"]
+    assert live["recording"] == DAY
+    assert live["change"]["events"]["absolute"] is None, "nothing of the day before was read"
     health = answers["/health"]["feeds"]["events"]
     assert (health["source"], health["recording"], health["coverage"]) == ("recorded", DAY, round(1 / 96, 4))
 

@@ -36,8 +36,9 @@ from tollhouse.services.defense.events.history import (
     served_pool,
 )
 from tollhouse.services.defense.examples import id_parameter
+from tollhouse.services.defense.ingest.batches import compact
 from tollhouse.services.defense.news.store import PUBLISHED
-from tollhouse.services.defense.store import bodies_by_id, feed_revisions
+from tollhouse.services.defense.store import bodies_by_id, feed_revisions, slots_between
 from tollhouse.storage.database import Transaction
 
 CSV = "text/csv"
@@ -55,14 +56,19 @@ _QUERY_ID = id_parameter("query", "query_3f2a9c0d1b4e5f607182", digits=20)
 _endpoint = partial(endpoint, terms=key_with("analysis"), tag="analysis")
 
 
+SLOTS_PER_HOUR = 4
+
+
 class AnalysisResult(Struct, frozen=True):
     """The groups, largest first. Each has a member per dimension, `entity_name` beside `entity`, and its figures.
 
-    `events` were counted in `total_groups` groups. Grouped by `entity`, an event counts once per entity of its reports.
+    `coverage` is the share of the hours' provider updates that was read, 0..1. `events` were counted in `total_groups`
+    groups. Grouped by `entity`, an event counts once per entity of its reports.
     """
 
     group_by: list[str]
     hours: int
+    coverage: float
     as_of: str
     source: FeedSource
     events: int
@@ -216,11 +222,13 @@ async def _analyse(connection: Transaction, served: ServedPool, query: AnalysisR
         if len(sums) > MOST_GROUPS:
             detail = f"This query has more than {MOST_GROUPS} groups. Add a filter or use fewer dimensions."
             raise invalid_member("group_by", detail)
+    slots = await slots_between(connection, served.pool, compact(after), served.newest)
     groups = await asyncio.to_thread(sums.groups, query.order_by)
     shown = groups[: query.limit]
     return AnalysisResult(
         group_by=[*query.group_by],
         hours=query.hours,
+        coverage=round(len(slots) / (query.hours * SLOTS_PER_HOUR), 4),
         as_of=clock.iso(served.as_of),
         source=served.source,
         events=sums.events,

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse import clock
+from tollhouse.config.settings import RecordedDay
 from tollhouse.http.endpoint import JSON, Request, Response
 from tollhouse.http.response import compute_etag
 from tollhouse.services.defense import store
@@ -76,6 +77,7 @@ class Day(Struct, frozen=True):
     top_stories: Sequence[TopStory]
     provider: Source
     coverage: Coverage = WHOLE
+    recording: RecordedDay | None = None
 
 
 def build_brief(day: Day, lines: Sequence[Line], generated_at: datetime) -> Brief:
@@ -83,7 +85,7 @@ def build_brief(day: Day, lines: Sequence[Line], generated_at: datetime) -> Brie
         generated_at=clock.iso(generated_at),
         as_of=None if day.as_of is None else clock.iso(day.as_of),
         production_summary=production_summary(lines),
-        events_live=events_live(day.window, day.previous, day.provider.name, day.coverage),
+        events_live=events_live(day.window, day.previous, day.provider.name, day.coverage, day.recording),
         capability_gaps=capability_gaps(lines, day.window),
         top_stories=list(day.top_stories),
         sources=[day.provider, PROCUREMENT, RATES],
@@ -133,6 +135,7 @@ class BriefFeed:
             ],
             provider=_GDELT,
             coverage=self._events.coverage,
+            recording=self._events.recording,
         )
         body = msgspec.json.encode(build_brief(day, lines, clock.now()))
         return Response(body, etag=compute_etag(body), cache_control="private, no-cache")

@@ -6,10 +6,11 @@ from typing import get_args
 
 from msgspec import Struct
 
+from tollhouse.config.settings import RecordedDay
 from tollhouse.services.defense.events.event import Category, Event, SeverityTier
 
 NO_PREVIOUS = "nothing is stored for the previous 24 hours"
-# Half an hour of 24 missing on one side is weather, more of it makes a change of its own.
+# A side may lack this share of the other's updates; more makes a change of its own.
 COMPARABLE_COVERAGE = 0.02
 NONE_BEFORE = "there was none in the previous 24 hours"
 BASIS = (
@@ -40,7 +41,8 @@ class EventsLive(Struct, frozen=True):
     """Counts of the window. `change` has a member for `events` and one for each category.
 
     `by_category` and `by_severity` name every value, `by_country` those that occur, the commonest first. An event
-    without a country counts in `without_country`.
+    without a country counts in `without_country`. `recording` is the day that names the bundled recording; null for
+    other data.
     """
 
     battle_events_24h: int
@@ -51,12 +53,17 @@ class EventsLive(Struct, frozen=True):
     without_country: int
     change: dict[str, Change]
     coverage: Coverage
+    recording: RecordedDay | None
     provider: str
     basis: str
 
 
 def events_live(
-    window: Iterable[Event], previous: Iterable[Event], provider: str, coverage: Coverage = WHOLE
+    window: Iterable[Event],
+    previous: Iterable[Event],
+    provider: str,
+    coverage: Coverage = WHOLE,
+    recording: RecordedDay | None = None,
 ) -> EventsLive:
     """The counts of `window`, the last 24 hours, and their change since `previous`, the 24 hours before it."""
     events, before = list(window), list(previous)
@@ -74,6 +81,7 @@ def events_live(
         without_country=without_country,
         change={name: _change(then[name], count, incomparable) for name, count in now.items()},
         coverage=coverage,
+        recording=recording,
         provider=provider,
         basis=BASIS,
     )
@@ -91,7 +99,7 @@ def _counts(values: Iterable[str], named: Sequence[str]) -> dict[str, int]:
 def _incomparable(before: Sequence[Event], coverage: Coverage) -> str | None:
     if not before:
         return NO_PREVIOUS
-    if abs(coverage.window - coverage.previous) > COMPARABLE_COVERAGE:
+    if abs(coverage.window - coverage.previous) > COMPARABLE_COVERAGE * max(coverage.window, coverage.previous):
         return (
             f"{coverage.window:.0%} of these 24 hours were read and {coverage.previous:.0%} of those before: "
             "the counts cannot be compared"

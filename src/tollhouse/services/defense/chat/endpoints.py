@@ -37,7 +37,7 @@ _SECRET_NAME = "defense-conversation"  # noqa: S105
 _EXAMPLE_REQUEST: dict[str, Any] = {"prompt": "How many battles were there in Rwanda?"}
 _EXAMPLE_REPLY: dict[str, Any] = {
     "response": "None: the feeds hold 0 battle events in Rwanda. "
-    "Window: the 24 hours up to 2020-11-15 11:00 UTC (a recording).",
+    "Window: the 24 hours up to 2020-11-15 11:00 UTC (a recording; 18% of it was read).",
     "model": "extractive",
     "citations": [],
     "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},

@@ -281,9 +281,10 @@ def _freshness(snapshot: Snapshot, query: Query) -> QueryResult:
     """The time up to which the feeds reach, and the last success of each provider."""
     holdings = snapshot.holdings
     kind = "a recording" if holdings.source == "recorded" else "live data"
+    read = f"{holdings.brief.events_live.coverage.window:.0%} of their 24 hours was read"
     age = ", older than an hour" if snapshot.freshness.is_stale else ""
     references = (_of_brief(snapshot, "events_live"),)
-    rows = [Row(f"The feeds are {kind}{age} and reach up to {clock.iso(holdings.as_of)}", references)]
+    rows = [Row(f"The feeds are {kind}{age} and reach up to {clock.iso(holdings.as_of)}; {read}", references)]
     rows += [
         Row(f"{source.name}: {source.status}, last success {source.last_success_at or 'never'}", ())
         for source in snapshot.freshness.sources[: query.limit]

@@ -22,8 +22,11 @@ def render(snapshot: Snapshot, result: QueryResult, citations: Citations) -> str
 
 def window(snapshot: Snapshot) -> str:
     """The time that an answer covers."""
-    kind = " (a recording)" if snapshot.holdings.source == "recorded" else ""
-    return f"Window: the 24 hours up to {snapshot.as_of:%Y-%m-%d %H:%M} UTC{kind}."
+    facts = ["a recording"] if snapshot.holdings.source == "recorded" else []
+    if (coverage := snapshot.holdings.brief.events_live.coverage.window) < 1:
+        facts.append(f"{coverage:.0%} of it was read")
+    about = f" ({'; '.join(facts)})" if facts else ""
+    return f"Window: the 24 hours up to {snapshot.as_of:%Y-%m-%d %H:%M} UTC{about}."
 
 
 def described(snapshot: Snapshot, filters: Filters, count: float | None = None, *, of: Noun = EVENTS) -> str:

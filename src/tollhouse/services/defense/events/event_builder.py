@@ -10,6 +10,7 @@ from tollhouse.services.defense.events.event import EventReport, FatalitiesBasis
 from tollhouse.services.defense.events.place import Location, decide_place
 from tollhouse.services.defense.events.report import UNCODED, Report, composed_title
 from tollhouse.services.defense.events.toll import best_toll
+from tollhouse.services.defense.ingest.page_title import has_foreign_letters
 from tollhouse.services.defense.publishers import count_source_families, mark_copies
 from tollhouse.services.defense.stories.story import summarize
 
@@ -121,8 +122,12 @@ def _coded(supporting: Sequence[Report], classified: Classified) -> tuple[str, f
 
 
 def _title(reports: Sequence[Report], subcategory: str, place: Location) -> tuple[str, TitleBasis]:
-    """The headline that agrees most with the others, among those of pages and feeds if there are any."""
+    """The headline that agrees most with the others, among those of pages and feeds if there are any.
+
+    A title in letters other than Latin only where there is no other.
+    """
     titled = [report for report in reports if report.title]
+    titled = [report for report in titled if not has_foreign_letters(report.title)] or titled
     if not titled:
         return composed_title(subcategory, place.name, reports[0].url), "url"
     best = [report for report in titled if report.title_basis != "url"] or titled

@@ -53,7 +53,8 @@ def clean_titles(articles: Sequence[Article]) -> list[Article]:
 
 def _with_title(article: Article, title: str, pages: int) -> Article:
     """The article with a title that so many pages of its domain have."""
-    if pages >= FEWEST_SHARING and not _is_in_url(title, article.url):
+    is_front_page = len(urlsplit(article.url).path) <= 1 and not urlsplit(article.url).query
+    if is_front_page or (pages >= FEWEST_SHARING and not _is_in_url(title, article.url)):
         title = ""
     language = "" if article.language == "en" and has_foreign_letters(title) else article.language
     unchanged = title == article.title and language == article.language

@@ -10,7 +10,7 @@ export async function showBrief(place) {
   fill(place, el("p", {}, "Loading…"));
   const brief = await feed.brief();
   const { production_summary: production, events_live: live } = brief;
-  byId("status").textContent = `Brief of ${moment(brief.generated_at)}; events up to ${moment(brief.as_of)}.`;
+  byId("status").textContent = `Brief of ${moment(brief.generated_at)}; events of ${feed.windowOf({ as_of: brief.as_of, window_hours: 24, coverage: live.coverage.window, recording: live.recording })}.`;
   fill(place,
     facts([["Procurement, US lines", billions(production.total_market_value_b)], ["Fiscal year", production.fiscal_year || "–"],
       ["Battle events, 24 h", number(live.battle_events_24h)], ["All events, 24 h", number(live.events_24h)]]),

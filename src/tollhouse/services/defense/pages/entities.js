@@ -32,7 +32,7 @@ async function showList(place) {
       el("tbody", {}, page.entities.map((one) => el("tr", {},
         el("td", {}, pageLink(el("a", {}, one.name), { entity: one.id, q: "", type: "" })), el("td", { class: "number" }, number(one.mentions)),
         el("td", { class: "number" }, number(one.source_count)), el("td", { class: "number" }, number(one.story_ids.length)), el("td", {}, one.type)))))));
-  byId("status").textContent = `Entities named in the ${page.window_hours} hours up to ${moment(page.as_of)} (${page.source} data).`;
+  byId("status").textContent = `Entities named in ${feed.windowOf(page)}.`;
 }
 
 async function showOne(place, id) {

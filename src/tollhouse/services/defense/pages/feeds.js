@@ -1,4 +1,5 @@
 // Calls to the feeds, each cached: they count against the plan.
+import { moment } from "../format.js";
 import { callOnce, facts, key, query } from "../server.js";
 
 const fetchFeed = async (path) => (await callOnce("defense", path, { bearer: key.get() })).members;
@@ -15,6 +16,14 @@ export const events = ({ category, country, severity, q, ...rest }, cursor) =>
 export const stories = ({ category, country, q } = {}, cursor) =>
   fetchFeed(`/feeds/stories${query({ limit: 50, category, country, q, cursor })}`);
 export const entities = ({ type, q }, cursor) => fetchFeed(`/feeds/entities${query({ limit: 100, type, q, cursor })}`);
+/** The window of a page of a feed in words: whether it is a recording, its end, and how much of it was read. */
+export function windowOf(page) {
+  const kind = page.recording ? `the recording ${page.recording}` : page.source && `${page.source} data${page.stale ? ", stale" : ""}`;
+  const read = page.coverage < 1 && `${Math.round(100 * page.coverage)}% of it was read`;
+  const about = [kind, read].filter(Boolean).join("; ");
+  return `the ${page.window_hours} hours up to ${moment(page.as_of)}${about && ` (${about})`}`;
+}
+
 export const brief = () => fetchFeed("/feeds/defense-brief");
 export const event = (id) => fetchFeed(`/feeds/events/${encodeURIComponent(id)}`);
 

@@ -3,7 +3,7 @@ import { go, pageLink, state } from "../address.js";
 import { bars, byId, el, fill, announce, showDialog } from "../dom.js";
 import * as feed from "./feeds.js";
 import { drawMap } from "./map.js";
-import { counted, day, moment, number } from "../format.js";
+import { counted, day, number } from "../format.js";
 
 const COUNTRIES_SHOWN = 12;
 const LINES_SHOWN = 20;
@@ -39,8 +39,7 @@ export async function showMap(place) {
 }
 
 function describeSource(page) {
-  const kind = page.source === "recorded" ? "Recorded data" : page.stale ? "Live data, stale" : "Live data";
-  return `${kind}: the ${page.window_hours} hours up to ${moment(page.as_of)}. Events from The GDELT Project.`;
+  return `Events of ${feed.windowOf(page)}. Data: The GDELT Project.`;
 }
 
 function filterForm(filters) {

@@ -22,7 +22,7 @@ export async function showStories(place) {
       (filters.q || filters.category || filters.country) && el("button", { type: "button", class: "quiet", onclick: () => go({ q: "", category: "", country: "" }) }, "Clear")),
     el("p", { class: "dim", role: "status" }, `${counted(page.total, "story", "stories")}, most significant first${filters.country ? ` in ${filters.country}` : ""}`),
     list, more);
-  byId("status").textContent = `Stories of the ${page.window_hours} hours up to ${moment(page.as_of)} (${page.source} data).`;
+  byId("status").textContent = `Stories of ${feed.windowOf(page)}.`;
   render(page.next_cursor);
 
   function render(cursor) {
@@ -49,7 +49,7 @@ export async function storyDetails(id) {
   const children = [
     story.succeeds && el("p", { class: "notice" }, "The requested story was merged into this one."),
     el("p", {}, story.summary),
-    el("p", { class: "small dim" }, `${story.category}. ${counted(story.article_count, "article")} by ${counted(story.source_count, "independent source")}, ${moment(story.first_seen)} to ${moment(story.last_seen)}.`),
+    el("p", { class: "small dim" }, `${story.category ? `${story.category}. ` : ""}${counted(story.article_count, "article")} by ${counted(story.source_count, "independent source")}, ${moment(story.first_seen)} to ${moment(story.last_seen)}.`),
     story.countries.length > 0 && el("div", { class: "chips", "aria-label": "Countries", role: "group" }, story.countries.map((name) =>
       pageLink(el("a", {}, name), { story: "", view: "", country: name, q: "", category: "" }))),
     el("h3", {}, "Articles"),

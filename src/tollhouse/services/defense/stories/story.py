@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.events.event import Category
+from tollhouse.services.defense.ingest.page_title import has_foreign_letters
 from tollhouse.services.defense.stories.tokens import term_counts
 
 ARTICLES = 64
@@ -32,8 +33,16 @@ _CUT_OFF = re.compile(r"\s*(?:\.{2,}|…)$")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'\u201c\u2018(]?[A-Z0-9\u0400-\u04ff])|(?<=[\u3002\uff01\uff1f])")
 
 
+# A language that is not known counts as English, which most sources are.
+_ENGLISH = frozenset({"en", ""})
+
+
 def summarize(articles: Sequence[Article]) -> tuple[str, str]:
-    """Title and summary of articles (at least one), from the newest ARTICLES; the summary may be empty."""
+    """Title and summary of articles (at least one), from the newest ARTICLES; the summary may be empty.
+
+    Both are of one language: English if any of the articles is, as far as it is known.
+    """
+    articles = [it for it in articles if it.language in _ENGLISH and not has_foreign_letters(it.title)] or articles
     headlined = _distinct_headlines(sorted(articles, key=lambda article: (article.published, article.id))[-ARTICLES:])
     if not headlined:
         return _clean(articles[0].title), ""
