@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from tollhouse.services.defense.countries import find_country
 from tollhouse.services.defense.entities import lexicon
 from tollhouse.services.defense.entities.governments import acts
 from tollhouse.services.defense.entities.lexicon import GIVEN, TITLES, Known, find_known
@@ -154,7 +155,7 @@ def extract_names(text: str) -> Iterator[Mention]:
         for span in sentence_names(words):
             start, end = sentence[span.start].start, sentence[span.end - 1].end
             type_ = span.type
-            if type_ != "person" and " ".join(lowers[span.start : span.end]) in lexicon.COUNTRY_NAMES:
+            if type_ != "person" and find_country(text[start:end]):
                 type_ = "organization" if acts(words, lowers, span.start, span.end) else "location"
             yield Mention(text[start:end], type_, start, end)
 

@@ -228,7 +228,12 @@ def _is_personal(name: str, *, is_page: bool) -> bool:
     """Whether it looks like a person's name. A URL has lost its capitals, so that one word must be a known name."""
     words = name.split()
     plain = [word for word in words if not _is_name_part(word)]
-    if len(words) > 1 and (_is_place(name) or any(word.lower() in lexicon.COUNTRY_NAMES for word in plain)):
+    is_two_places = len(words) > 1 and _is_place(words[0]) and _is_place(" ".join(words[1:]))
+    if len(words) > 1 and (
+        _is_place(name)
+        or (is_two_places and words[0] in plain)
+        or any(word.lower() in lexicon.COUNTRY_NAMES for word in plain)
+    ):
         return False
     if any(word.lower() in lexicon.MODIFIERS for word in plain):
         return False
