@@ -31,11 +31,12 @@ from tollhouse.config.settings import Settings
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest.batches import ingest_export
 from tollhouse.services.defense.news.feeds import NewsFeeds
-from tollhouse.services.defense.news.story_publisher import StoryPublisher
+from tollhouse.services.defense.news.publisher import Publisher
 from tollhouse.services.defense.stories.clusterer import Clusterer
 from tollhouse.storage.database import Database
 
 MORE_SLOTS = 3
+RETENTION_DAYS = 8
 GOAL_DAY_SECONDS = 120
 GOAL_SLOT_SECONDS = 3
 GOAL_MEGABYTES = 600
@@ -87,7 +88,7 @@ async def measure(data_dir: Path) -> dict[str, Any]:
         for name, raw in islice(made, SLOTS):
             await ingest_export(context.database, name, raw, "file")
         ingested = perf_counter()
-        desk, reader = StoryPublisher(context.database, settings.retention_days), Reader(context.database)
+        desk, reader = Publisher(context.database, RETENTION_DAYS), Reader(context.database)
         await desk.update("local")
         told = perf_counter()
         told_megabytes = peak_megabytes()

@@ -147,7 +147,8 @@ class Clusterer:
     @classmethod
     def load(cls, state: ClustererState) -> Self:
         clusterer = cls()
-        clusters = [clusterer._restore(stored) for stored in state.stories]
+        vectors = iter(text_vectors().embed([wording.title for stored in state.stories for wording in stored.wordings]))
+        clusters = [clusterer._restore(stored, vectors) for stored in state.stories]
         for term, users in state.shared.items():
             clusterer._index.clusters[term] = {clusters[place]: None for place in users}
         heapify(clusterer._oldest)
@@ -256,11 +257,10 @@ class Clusterer:
             for story_id in cluster.absorbed:
                 del self._successors[story_id]
 
-    def _restore(self, stored: StoredStory) -> Cluster:
+    def _restore(self, stored: StoredStory, vectors: Iterator[Vector]) -> Cluster:
         self._began += 1
         self._by_id[stored.id] = cluster = Cluster(stored.id, self._began, absorbed=stored.absorbed)
-        vectors = text_vectors().embed([wording.title for wording in stored.wordings])
-        for item, vector in zip(stored.wordings, vectors, strict=True):
+        for item, vector in zip(stored.wordings, vectors, strict=False):
             wording = read_wording(next(iter(item.articles)), item.title, item.text, vector)
             wording.weights, wording.text_weights, wording.articles = item.weights, item.text_weights, item.articles
             cluster.add(wording)
