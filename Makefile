@@ -22,8 +22,10 @@ serve: .venv/serve.stamp
 demo: .venv/serve.stamp .venv/npm.stamp
 	@exec $(BIN)/tollhouse demo $(ARGS)
 
+# The sources are compiled once, not by every worker.
 # --dist loadscope keeps a module's servers and data on one worker; tests/conftest.py says which modules go first.
 test: .venv/test.stamp
+	@$(BIN)/python -m compileall -q -j 0 src
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(ARGS)
 
 # `make -k check` goes on after the first that fails.

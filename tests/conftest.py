@@ -1,8 +1,10 @@
 """What every test may ask for: real servers, and a database of each kind."""
 
+import gc
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,8 +52,33 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shared.close_folder()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """Each worker begins with other folders, so that it finds many modules compiled by another worker already."""
+    report = yield
+    if collector.path == Path(__file__).parent:
+        worker, count = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+        first = len(report.result) * int(worker.removeprefix("gw")) // int(count)
+        report.result = report.result[first:] + report.result[:first]
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Thousands of tests are read that all stay: looking among them for garbage takes a fifth of the time."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Modules that start programs and wait for them go first, so that no worker is left alone with one at the end."""
+    # The order must be the same in every worker.
+    items.sort(key=lambda item: item.path)
+    yield
     sizes = Counter(item.path for item in items)
     root = Path(__file__).parent
 

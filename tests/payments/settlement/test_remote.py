@@ -231,8 +231,8 @@ async def test_facilitator_that_repeats_replies_is_believed_that_it_settled_for_
     elsewhere.extensions = ["idempotent-settle"]
     payment = read(v1())
     await remote.settle(payment, REQUIREMENT)
-    replies = iter([Reply(502), told({"success": False, "errorReason": "invalid_exact_evm_nonce_already_used"})])
-    elsewhere.answer = lambda _: next(replies)
+    first, later = iter([Reply(502)]), told({"success": False, "errorReason": "invalid_exact_evm_nonce_already_used"})
+    elsewhere.answer = lambda _: next(first, later)
     elsewhere.verify_answer = lambda _: told({"isValid": True})
     async with other_server(chain, elsewhere) as another:
         assert await another.settle(payment, REQUIREMENT) == Failed("invalid_exact_evm_nonce_already_used")
