@@ -14,3 +14,7 @@ def test_single_word_that_only_gkg_found_is_left_out():
 
 def test_name_that_gkg_lists_as_person_and_organization_is_left_out():
     assert add_gkg_names([], ["Azov Battalion"], ["Azov Battalion"]) == []
+
+
+def test_agency_that_gkg_lists_is_a_credit_and_no_entity():
+    assert add_gkg_names([], [], ["Associated Press", "World Bank"]) == [Mention("World Bank", "organization", 0, 0)]

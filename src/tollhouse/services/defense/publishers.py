@@ -108,6 +108,11 @@ def is_agency(family: str) -> bool:
     return family in _AGENCIES
 
 
+def names_agency(name: str) -> bool:
+    """Whether this is the name of a news agency, as its bylines give it."""
+    return name.casefold() in _BYLINES
+
+
 def count_source_families(families: Iterable[str]) -> int:
     """The number of independent source families: each counts once, aggregators only if there is no other."""
     distinct = {family for family in families if family}

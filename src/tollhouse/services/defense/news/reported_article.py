@@ -25,7 +25,7 @@ from tollhouse.services.defense.ingest.gkg_parser import Mention as EventMention
 from tollhouse.services.defense.ingest.page_title import has_foreign_letters
 from tollhouse.services.defense.ingest.url_title import title_from_url
 from tollhouse.services.defense.news import store
-from tollhouse.services.defense.publishers import find_publisher
+from tollhouse.services.defense.publishers import find_publisher, names_agency
 from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.store import (
     ARTICLES_FEED,
@@ -62,7 +62,7 @@ def add_gkg_names(ours: Sequence[Mention], persons: Sequence[str], organizations
         Mention(_RAISED.sub(lambda word: word[0].lower(), name), kind, 0, 0)
         for kind, names in kinds
         for name in names
-        if " " in name and name.casefold() not in known and listed[name.casefold()] == 1
+        if " " in name and name.casefold() not in known and listed[name.casefold()] == 1 and not names_agency(name)
     ]
     added = [it for it in added if (bare := bare_name(it)) == it.text or find_country(bare) is None]
     return [*ours, *added]
