@@ -140,7 +140,11 @@ class Clusterer:
         place = {cluster: number for number, cluster in enumerate(clusters)}
         return ClustererState(
             [StoredStory(c.id, list(map(_stored, c.wordings.values())), c.absorbed, c.searched) for c in clusters],
-            {term: [place[user] for user in users] for term, users in self._index.clusters.items() if len(users) > 1},
+            {
+                term: [place[user] for user in users]
+                for term, users in sorted(self._index.clusters.items())
+                if len(users) > 1
+            },
             self._weighed_at,
         )
 
