@@ -120,6 +120,76 @@ async def test_every_event_is_told_by_a_story(database, slot, desk):
             assert event.id in stored[event.story_id].event_ids
 
 
+async def events_of(database, pool="provider"):
+    async with database.reading() as connection:
+        rows = events_store.rows_after(connection, events_store.EVENTS, pool, "")
+        packed = [body async for some in rows for *_, body in some]
+    return {event.id: event for event in (msgspec.json.decode(body, type=StoredEvent) for body in packed)}
+
+
+async def test_event_has_what_was_reported_when_and_by_whom(database, slot, desk):
+    await tell(database, desk)
+    feed = EventsFeed(database, recorded=None)
+    await feed.refresh()
+    for event in (await events_of(database)).values():
+        detail = await feed.one(asked(event.id))
+        assert [one.url for one in detail.timeline] == detail.source_urls
+        assert detail.provenance.row_ids
+        assert detail.succeeds is None
+
+
+async def test_event_merged_away_answers_with_its_successor(database, slot, desk):
+    await tell(database, desk)
+    (current, *_) = await events_of(database)
+    ended = f"conflict_{1:016x}"
+    async with database.writing() as connection:
+        await store.write_successors(connection, "provider", "merged", {ended: current}, SLOT)
+    feed = EventsFeed(database, recorded=None)
+    await feed.refresh()
+    answer = await feed.one(asked(ended))
+    assert (answer.id, answer.succeeds) == (current, ended)
+    with pytest.raises(Problem):
+        await feed.one(asked(f"conflict_{2:016x}"))
+
+
+async def test_article_of_a_feed_joins_the_event_that_it_reports(database, slot, desk):
+    await tell(database, desk)
+    event = max((await events_of(database)).values(), key=lambda one: len(one.title))
+    (before,) = [it for it in event.reports if it.id == event.id]
+    copy = article(before.title, "copy", family="herald")
+    await tell(database, desk, [replace(copy, published=AS_OF - timedelta(minutes=20))])
+    grown = (await events_of(database))[event.id]
+    assert len(grown.source_urls) == len(event.source_urls) + 1
+    assert grown.story_id
+    restarted = Publisher(database, RETENTION_DAYS)
+    await tell(database, restarted, items(TANKER, "n"))
+    assert (await events_of(database))[event.id] == grown
+
+
+async def test_store_from_before_reads_its_kept_rows_again(database, slot, desk, tmp_path):
+    await tell(database, desk)
+    before = await events_of(database)
+    async with database.writing() as connection:
+        await connection.execute(text("DELETE FROM event_report"))
+        await connection.execute(text("DELETE FROM event"))
+        await connection.execute(text("DELETE FROM newsroom"))
+        await connection.execute(text("DELETE FROM feed_revision WHERE feed NOT IN ('news', 'articles', 'events')"))
+    await Publisher(database, RETENTION_DAYS).publish_stored(tmp_path)
+    assert await events_of(database) == before
+
+
+async def test_reports_of_another_week_become_events_too(database, slot, desk):
+    await tell(database, desk)
+    before = await events_of(database)
+    past = AS_OF - timedelta(days=6)
+    old = EXCERPT.replace(b"20191024", past.strftime("%Y%m%d").encode()).replace(b"https://www.", b"https://past.")
+    await ingest_export(database, f"{past:%Y%m%d%H%M%S}.export.CSV", old, "provider")
+    await tell(database, desk)
+    after = await events_of(database)
+    assert before.keys() < after.keys()
+    assert {event.event_date for event_id, event in after.items() if event_id not in before} <= {past.date()}
+
+
 async def test_update_without_news_writes_nothing(database, slot, desk):
     await tell(database, desk, items(TANKER, "n"))
     before, stored = await revision(database), await stories(database)

@@ -14,7 +14,7 @@ NO_PREVIOUS = "nothing is stored for the previous 24 hours"
 COMPARABLE_COVERAGE = 0.02
 NONE_BEFORE = "there was none in the previous 24 hours"
 BASIS = (
-    "Reported events, one per event of the feed, classified by machine: neither verified nor complete. "
+    "Reported occurrences, grouped and classified by machine: neither verified nor complete. "
     "0 can also mean that nothing was read."
 )
 

@@ -62,11 +62,11 @@ class EventSet:
         }
 
     def update(self, reports: Iterable[Report], before: datetime) -> EventChanges:
-        """Add reports, or replace them, and forget the events whose reports are all from before a time."""
+        """Forget the events whose reports are all from before a time, then add reports, or replace them."""
         added = [report for report in reports if self._reports.get(report.id) != report]
         self._reports |= {report.id: report for report in added}
-        self._resolver.add(map(sighting, added))
         self._resolver.expire(before)
+        self._resolver.add(map(sighting, added))
         resolved = self._resolver.settle()
         event_of = {report_id: event_id for event_id, ids in resolved.events.items() for report_id in ids}
         merged = dict(resolved.merged)

@@ -15,8 +15,11 @@ export async function eventDetails(id) {
       ["Confidence", share(event.metrics.confidence)],
       ["Deaths reported", event.fatalities_basis === "not_reported" ? "none reported" : counted(event.fatalities, "death"), "plain"]]),
     event.story_id && el("p", {}, pageLink(el("a", {}, "Story of this event"), { event: "", story: event.story_id })),
-    el("h3", {}, "Sources"),
-    el("ul", {}, event.source_urls.map((url) => el("li", {}, externalLink(url, hostOf(url))))),
+    event.provenance.is_retrospective && el("p", { class: "dim" }, "The reports are about the past."),
+    el("h3", {}, `Reported by ${counted(event.source_count, "independent source")}`),
+    el("ol", { class: "timeline" }, event.timeline.map((one) => el("li", {}, externalLink(one.url, one.title || hostOf(one.url)),
+      el("div", { class: "about" }, el("span", {}, moment(one.reported_at)), el("span", {}, one.publisher),
+        one.fatalities !== null && el("span", {}, counted(one.fatalities, "death")))))),
     el("p", { class: "small dim" }, `Headline ${TITLE_BASIS[event.title_basis] || event.title_basis}.`),
     el("h3", {}, "Why these figures"),
     el("dl", {}, Object.entries(event.provenance.reasons).map(([name, reason]) =>
