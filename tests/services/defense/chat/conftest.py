@@ -43,6 +43,7 @@ async def load_recorded(folder: Path) -> Recorded:
         plain = {
             "as_of": events.window.as_of.isoformat(),
             "events": list(events.window.events),
+            "reported": {entry.event.id: entry.reported_at for entry in events.window.entries},
             "stories": news.window.stories,
             "entities": news.window.entities,
             "brief": snapshot.holdings.brief,

@@ -43,7 +43,6 @@ class Gold:
         self.feeds = feeds
         table = json.loads(files("tollhouse.services.defense").joinpath("data", "countries.json").read_text("utf-8"))
         self.world = {row["name"]: row["region"] for row in table}
-        self.published = {(s["id"], a["url"]): a["published"] for s in feeds["stories"] for a in s["articles"]}
 
     def is_right(self, expect: Json, reply: Reply) -> bool:
         (kind, wanted), *_ = expect.items()
@@ -62,7 +61,7 @@ class Gold:
                 "day": event["event_date"],
                 "world": self.world.get(event["geo"]["country"]),
             }
-            if "since" in f and self.published[event["story_id"], event["source_urls"][0]] <= f["since"] + "Z":
+            if "since" in f and self.feeds["reported"][event["id"]] <= f["since"] + "Z":
                 return False
             return all(own[name] == value for name, value in f.items() if name != "since")
 
@@ -116,13 +115,16 @@ class Gold:
     def _share(self, sides: list[Json], _expect: Json, _words: str, numbers: list[str], cited: list[str]) -> bool:
         part, whole = (self.events(side) for side in sides)
         percent = f"{100 * len(part) / len(whole):.1f}"
-        return numbers[:1] == [percent] and set(cited) <= {event["id"] for event in part} and bool(cited)
+        return numbers[:1] == [percent] and set(cited) <= {event["id"] for event in part} and bool(cited or not part)
 
     def _deaths(self, f: Json, _expect: Json, words: str, numbers: list[str], cited: list[str]) -> bool:
-        """The recording has no tolls: the only right answer is that none is reported."""
+        """The highest toll and how many events have one, or that none is reported."""
         events = self.events(f)
-        told = [event for event in events if event["fatalities_basis"] != "not_reported"]
-        assert not told, "the recording has tolls now: say here which figure is right"
+        tolls = [event["fatalities"] for event in events if event["fatalities_basis"] != "not_reported"]
+        if tolls:
+            return numbers[:3] == [str(max(tolls)), str(len(tolls)), str(len(events))] and bool(cited)
+        if not events:
+            return numbers == ["0"] and not cited
         silent = "no death toll is reported" in words.lower() and numbers == [f"{len(events)}"]
         return silent and set(cited) <= {event["id"] for event in events}
 

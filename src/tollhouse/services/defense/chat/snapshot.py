@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request
 from tollhouse.services.defense.brief.brief import Brief, BriefFeed
 from tollhouse.services.defense.countries import COUNTRIES
+from tollhouse.services.defense.events.cameo import cameo_labels
 from tollhouse.services.defense.events.event import Event, EventEntry, FeedSource
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.ingest.source_health import SourceHealth, list_sources
@@ -132,15 +132,9 @@ class Snapshot:
             (story.id, f"{story.title} {story.summary} {' '.join(article.title for article in story.articles)}")
             for story in holdings.stories
         )
-        published = {
-            (story.id, article.url): article.published for story in holdings.stories for article in story.articles
-        }
-        # For a question, an event was reported when its article was published.
-        self.entries = []
-        for entry in holdings.entries:
-            article = (entry.event.story_id or "", entry.event.source_urls[0])
-            self.entries.append(replace(entry, reported_at=published.get(article, entry.reported_at)))
-        self.events: Sequence[Event] = [entry.event for entry in self.entries]
+        self.entries = holdings.entries
+        # The events that are served unless a question names `relevance`.
+        self.events: Sequence[Event] = [entry.event for entry in self.entries if entry.is_relevant]
         self.reported_at = {entry.event.id: entry.reported_at for entry in self.entries}
 
     @cached_property
@@ -151,7 +145,8 @@ class Snapshot:
 
     @cached_property
     def subcategories(self) -> tuple[str, ...]:
-        return tuple(sorted({event.subcategory for event in self.events if event.subcategory}))
+        """Those that the events of the window may have."""
+        return tuple(sorted(cameo_labels() | {event.subcategory for event in self.events}))
 
     def entity_named(self, name: str) -> Entity | None:
         """The most mentioned entity of this name or alias, in any case."""
