@@ -81,7 +81,7 @@ def test_every_event_has_exactly_the_contracts_fields(everything):
         assert set(event["geo"]) == {"country", "region", "latitude", "longitude"}
         assert set(event["metrics"]) == {"significance", "severity_tier", "confidence"}
         assert re.fullmatch(r"conflict_[0-9a-f]+", event["id"])
-        assert re.fullmatch(r"2020-11-1[345]", event["event_date"])
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", event["event_date"])
         assert event["category"] in CATEGORIES
         assert event["metrics"]["severity_tier"] in TIERS
         assert 0 <= event["metrics"]["significance"] <= 1
@@ -93,7 +93,7 @@ def test_every_event_has_exactly_the_contracts_fields(everything):
 
 
 def test_cursor_leads_through_every_event_once(everything):
-    assert len(everything) > 500
+    assert len(everything) > 250
     assert len(set(ids(everything))) == len(everything)
 
 
@@ -273,8 +273,10 @@ def test_event_tells_its_provenance(client, everything):
         answer = client.get(f"/feeds/events/{event['id']}")
         assert answer.status_code == 200
         detail = answer.json()
-        provenance = detail.pop("provenance")
+        provenance, timeline = detail.pop("provenance"), detail.pop("timeline")
+        assert detail.pop("succeeds") is None
         assert detail == event
+        assert [report["url"] for report in timeline] == event["source_urls"]
         assert provenance["source_urls"] == event["source_urls"]
         assert all(identity.isdecimal() for identity in provenance["row_ids"])
         assert provenance["row_ids"]

@@ -94,11 +94,15 @@ async def ingest_export(
 
 
 async def read_stored_pages(database: Database, pool: SourceMode) -> None:
-    """Read the reports of the stored rows again if they were read by another version."""
+    """If the stored rows were read by another version, delete its events and read the reports again."""
     marker, after = f"read:{pool}", ""
     async with database.reading() as connection:
         if await store.revision(connection, marker) == VERSION:
             return
+    async with database.writing(lock="ingest") as connection:
+        if former := sorted(await store.ids_after(connection, store.EVENTS, pool, "")):
+            number = await store.bump_revision(connection, store.EVENTS_FEED)
+            await store.remove_at(connection, store.EVENTS, pool, former, number)
     while True:
         async with database.writing(lock="ingest") as connection:
             ids = await store.stored_pages(connection, pool, after)

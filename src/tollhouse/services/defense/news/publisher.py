@@ -315,7 +315,11 @@ def _resolved(pool: SourceMode) -> str:
 
 
 def _saved_state(packed: bytes | None) -> _SavedState | None:
-    saved = msgspec.msgpack.decode(packed, type=_SavedState) if packed else None
+    try:
+        saved = msgspec.msgpack.decode(packed, type=_SavedState) if packed else None
+    except msgspec.MsgspecError:
+        # The state of a version before reports.
+        return None
     return saved if saved and saved.version == report.VERSION else None
 
 

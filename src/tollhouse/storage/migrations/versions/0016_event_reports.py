@@ -1,4 +1,4 @@
-"""Reports of pages, from which events are resolved; events of one page each are deleted and built again."""
+"""Reports of pages, from which events are resolved; the server builds the events of one page each again."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ is_breaking = True
 
 
 def upgrade() -> None:
-    """Make the table of reports; the server that starts next reads them from the kept rows and builds the events."""
+    """Make the table of reports. The server that starts next fills it and replaces the events; event_story is unused."""
     op.create_table(
         "event_report",
         sa.Column("pool", sa.String(10), primary_key=True),
@@ -21,9 +21,3 @@ def upgrade() -> None:
     )
     op.create_index("event_report_by_slot", "event_report", ["pool", "last_slot"])
     op.create_index("event_report_by_revision", "event_report", ["pool", "revision"])
-    # The state of the story builder has another format, and links of events to stories are in the events.
-    op.execute("DELETE FROM event")
-    op.execute("DELETE FROM newsroom")
-    op.drop_table("event_story")
-    # Readers that hold events know from this revision that they are gone.
-    op.execute("UPDATE feed_revision SET revision = revision + 1 WHERE feed = 'events'")
