@@ -53,7 +53,7 @@ def build_event(event_id: str, reports: Sequence[Report]) -> StoredEvent | None:
         "geo": f"{place.why}; confidence {place.confidence:.2f}",
         "event_date": days,
         "fatalities": fatalities,
-        "source_count": f"{len(reports)} reports by {source_count} independent publishers",
+        "source_count": f"reports: {len(reports)}, independent publishers: {source_count}",
     }
     if clash:
         reasons["is_state_on_state"] = clash
@@ -184,4 +184,4 @@ def _day(reports: Sequence[Report], classified: Classified) -> tuple[date, str]:
         return classified.named_day, "the headlines name a time in the past; this is its first day"
     days = Counter(report.day for report in reports)
     day = min(days, key=lambda day: (-days[day], day))
-    return day, f"{days[day]} of {len(reports)} reports give this day"
+    return day, f"{days[day]} of {len(reports)} reports give this day" if len(reports) > 1 else "the day of the report"

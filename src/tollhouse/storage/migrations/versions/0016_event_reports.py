@@ -10,7 +10,7 @@ is_breaking = True
 
 
 def upgrade() -> None:
-    """Make the table of reports. The server that starts next fills it and replaces the events; event_story is unused."""
+    """Make the table of reports. The next start fills it and replaces the events; event_story is unused."""
     op.create_table(
         "event_report",
         sa.Column("pool", sa.String(10), primary_key=True),
