@@ -2,7 +2,7 @@
 import { pageLink } from "../address.js";
 import { bars, byId, el, facts, fill, externalLink } from "../dom.js";
 import * as feed from "./feeds.js";
-import { billions, counted, moment, number, share } from "../format.js";
+import { billions, counted, moment, number } from "../format.js";
 
 const PROGRAMS_SHOWN = 15;
 
@@ -14,7 +14,7 @@ export async function showBrief(place) {
   fill(place,
     facts([["Procurement, US lines", billions(production.total_market_value_b)], ["Fiscal year", production.fiscal_year || "–"],
       ["Battle events, 24 h", number(live.battle_events_24h)], ["All events, 24 h", number(live.events_24h)]]),
-    el("p", { class: "dim" }, `${share(live.coverage.window)} of these 24 hours were read. Change in battles from the previous 24 hours: ${change(live.change.Battles)}.`),
+    el("p", { class: "dim" }, `Change in battles from the previous 24 hours: ${change(live.change.Battles)}.`),
     el("h2", {}, "Capability gaps"), el("div", { class: "cards" }, brief.capability_gaps.map(gap)),
     el("h2", {}, "Production"), el("p", { class: "small dim" }, production.basis),
     bars(production.programs.slice(0, PROGRAMS_SHOWN).map((one) => ({ name: one.name, value: one.value_b || 0, shown: billions(one.value_b) })), { wide: true, label: "Largest programs" }),
