@@ -23,6 +23,7 @@ from tollhouse.services.defense.events.toll import Toll, best_toll, read_toll
         ("A dozen killed as wall collapses", 12),
         ("Seven killed, including two children", 7),
         ("180 migrants die as boat sinks", 180),
+        ("Fire kills 9 in ward for Covid-19 patients", 9),
     ],
 )
 def test_number_of_killed_is_read(title, killed):
@@ -74,6 +75,7 @@ def test_each_number_belongs_to_its_own_verb(title, killed, wounded, arrested):
         "Protest over teen's killing by police",
         "Day 12 of talks on Dead Sea canal",
         "Kills 99% of germs, maker says",
+        "Court sentences 12 to death for spying",
     ],
 )
 def test_number_is_not_invented(title):

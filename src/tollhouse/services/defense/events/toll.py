@@ -87,7 +87,7 @@ def read_toll(title: str) -> Toll:
 _QUALIFIERS, _CLAUSES, _CAUSES, _KILLINGS = map(word_class, ("qualifiers", "clauses", "causes", "killings"))
 _EPIDEMICS, _PERIODS, _ILLNESSES, _UNREST = map(word_class, ("epidemics", "periods", "illnesses", "unrest"))
 _INTENTS, _ADJECTIVES, _DEADLY, _DEAD_THINGS = map(word_class, ("intents", "adjectives", "deadly_acts", "dead_things"))
-_HOMICIDES = word_class("homicides")
+_HOMICIDES, _SENTENCES = word_class("homicides"), word_class("sentences")
 _DETERMINERS = frozenset(["a", "an", "the", "his", "her", "their", "its", "one's", "own", "another"])
 _MULTIPLES = {"double": 2, "triple": 3, "quadruple": 4, "quintuple": 5}
 _BRACKETED = re.compile(r"\([0-9]+\)")
@@ -102,7 +102,9 @@ def _is_cumulative(words: Sequence[str]) -> bool:
     """Whether the figures sum up an epidemic, or a war or a year: "since 2015", "so far this year"."""
     for place, word in enumerate(words):
         after = words[place + 1 : place + 4]
-        if word in _EPIDEMICS or word in {"annual", "annually", "yearly"} or (word == "so" and after[:1] == ["far"]):
+        if word in {"annual", "annually", "yearly"} or (word == "so" and after[:1] == ["far"]):
+            return True
+        if word in _EPIDEMICS and not _CAUSES.intersection(words):
             return True
         if word == "since" and after and (is_year(after[0]) or _PERIODS.intersection(after)):
             return True
@@ -390,7 +392,7 @@ class _Reader(Headline):
         if word in PASSIVE or word in EITHER or (word == "gunned" and after == "down"):
             return "killed"
         if word == "death" and self.at(place - 1) == "to":
-            return "killed"
+            return None if _SENTENCES.intersection(self.words[:place]) else "killed"
         if word == "fatally":
             return (
                 None
