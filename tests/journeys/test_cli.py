@@ -108,9 +108,9 @@ def test_file_taken_in_twice_changes_nothing(tmp_path, export_file):
     first, second = ingest(), ingest()
     assert first["slot"] == second["slot"] == "20201115111500"
     assert first["rows"] == second["rows"] > 0
-    assert first["events"] > 0
+    assert first["reports"] > 0
     assert (first["was_known"], second["was_known"]) == (False, True)
-    assert second["events"] == 0
+    assert second["reports"] == 0
 
 
 def test_file_taken_in_reaches_the_running_server(tollhouse, server, export_file):
@@ -118,7 +118,6 @@ def test_file_taken_in_reaches_the_running_server(tollhouse, server, export_file
     assert tollhouse("ingest", "gdelt", export_file).returncode == 0
     after = poll(lambda: [f for f in [server.health()["feeds"]["events"]] if f["as_of"] != before["as_of"]])[0]
     assert after["as_of"] == "2020-11-15T11:15:00Z"
-    assert after["events"] > before["events"]
 
 
 @pytest.mark.parametrize(

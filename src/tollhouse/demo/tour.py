@@ -59,7 +59,7 @@ async def questions_and_alerts(environment: Environment, printer: Printer) -> No
     )
     async with run_receiver() as receiver:
         made = await environment.post("/defense/api/alerts", _rule(receiver.url), bearer)
-        printer.call(made, "an alert for 10 or more battles in Ethiopia")
+        printer.call(made, "an alert for 3 or more battles in Ethiopia")
         async with asyncio.timeout(DELIVERY_SECONDS):
             delivery = await receiver.deliveries.get()
     event: dict[str, Any] = msgspec.json.decode(delivery.body)["data"]
@@ -74,7 +74,7 @@ def _rule(url: str) -> dict[str, Any]:
         "metric": "event_count",
         "filters": {"category": "Battles", "country": "Ethiopia"},
         "operator": ">=",
-        "threshold": 10,
+        "threshold": 3,
         "url": url,
     }
 
