@@ -125,7 +125,6 @@ def test_question_is_answered_with_a_way_to_its_sources_and_is_still_there_on_re
     page.keyboard.press("Enter")
     page.locator(".turn .by", has_text="extractive").wait_for()
     assert "5 battle events in Ethiopia" in page.locator(".said").inner_text()
-    page.locator(".sources summary").click()
     source = page.locator(".sources li a").first
     title = source.inner_text()
     visitor.check()
