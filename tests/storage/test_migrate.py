@@ -25,7 +25,8 @@ for module in pkgutil.walk_packages(tollhouse.__path__, "tollhouse."):
         importlib.import_module(module.name)
 
 # Spoken to in SQL alone, so declared by the migration alone.
-UNDECLARED = {"tally", "lease", "alembic_version", "schema_compatibility"}
+# event_story is what earlier versions left behind.
+UNDECLARED = {"tally", "lease", "alembic_version", "schema_compatibility", "event_story"}
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tollhouse.services.defense.article import Article, article_id
+from tollhouse.services.defense.article import Article, article_id, clean_url
 from tollhouse.services.defense.countries import country_by_cameo
 from tollhouse.services.defense.entities.extractor import extract_names
 from tollhouse.services.defense.entities.merge import NamedEntity, named_entities
@@ -116,7 +116,7 @@ def canonical_url(url: str) -> str:
     tracking parameters. Keeps everything else, including the order of other parameters: a wrong split costs a
     duplicate, a wrong merge loses an event.
     """
-    match = _PARTS.match(url)
+    match = _PARTS.match(clean_url(url) or url)
     assert match is not None
     host, path, query = match.groups()
     host = host.lower().removesuffix(":80").removesuffix(":443").removeprefix("www.")

@@ -10,10 +10,7 @@ is_breaking = True
 
 
 def upgrade() -> None:
-    """Make the table of reports, and drop the story of each event, which an event now holds itself.
-
-    The next start fills the reports and replaces the events.
-    """
+    """Make the table of reports. The next start fills it and replaces the events; event_story is unused."""
     op.create_table(
         "event_report",
         sa.Column("pool", sa.String(10), primary_key=True),
@@ -24,4 +21,3 @@ def upgrade() -> None:
     )
     op.create_index("event_report_by_slot", "event_report", ["pool", "last_slot"])
     op.create_index("event_report_by_revision", "event_report", ["pool", "revision"])
-    op.drop_table("event_story")
