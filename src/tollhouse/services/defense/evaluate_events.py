@@ -1,21 +1,21 @@
 """Evaluate how the served resolver groups labelled reports into events: `tollhouse evaluate events`."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from tollhouse.services.defense.article import Article, article_id
 from tollhouse.services.defense.evaluate_conflict import rows_by_url
 from tollhouse.services.defense.evaluate_stories import bcubed
-from tollhouse.services.defense.events.event_set import open_resolver, sighting
+from tollhouse.services.defense.events.event_set import sighting
 from tollhouse.services.defense.events.report import Page, Report, event_id, read_reports
 from tollhouse.services.defense.events.resolver import RETENTION, Resolver, Sighting
 from tollhouse.services.defense.ingest.url_title import title_from_url
+from tollhouse.services.defense.labelled_lines import read_lines
 from tollhouse.services.defense.publishers import find_publisher
 
 
@@ -45,12 +45,14 @@ def evaluate(
     such reports out, and `pair_precision` and `pair_recall` count pairs of reports of one event, because most reports
     are alone in a random sample. `not_found` labels are in no export and have no title and time themselves.
     """
-    labels, malformed = _read(gold, progress)
+    lines, malformed = read_lines(gold, Labelled, progress)
+    # The first line of a URL counts.
+    labels = {line.url: line for line in reversed(lines)}
     rows = rows_by_url(exports)
     pages = [Page(url, own) for url, own in rows.items()]
     pages += [_page(line, at) for line in labels.values() if line.url not in rows and (at := line.moment)]
     reports = [report for report in read_reports(pages) if isinstance(report, Report)]
-    predicted = resolve(map(sighting, reports), progress, resolver or open_resolver())
+    predicted = resolve(map(sighting, reports), progress, resolver or Resolver())
     scored = [line for line in labels.values() if event_id(line.url) in predicted]
     truth = [f"event {line.event}" if line.event is not None else f"alone {line.url}" for line in scored]
     served = [predicted[event_id(line.url)] for line in scored]
@@ -110,20 +112,3 @@ def _pairs(truth: Sequence[str], served: Sequence[str]) -> dict[str, float | Non
 
 def _f1(precision: float | None, recall: float | None) -> float | None:
     return 2 * precision * recall / (precision + recall) if precision and recall else None
-
-
-def _read(path: Path, progress: Callable[[str], None]) -> tuple[Mapping[str, Labelled], int]:
-    """The lines by URL, of which the first counts, and the number of malformed lines."""
-    lines: dict[str, Labelled] = {}
-    malformed = 0
-    for number, raw in enumerate(path.read_bytes().splitlines(), 1):
-        if not raw.strip():
-            continue
-        try:
-            line = msgspec.json.decode(raw, type=Labelled)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
-            malformed += 1
-            progress(f"{path.name}, line {number}: skipped, {fault}")
-        else:
-            lines.setdefault(line.url, line)
-    return lines, malformed

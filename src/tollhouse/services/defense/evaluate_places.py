@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-import msgspec
 from msgspec import Struct
 
 from tollhouse.services.defense.evaluate_conflict import rows_by_url
@@ -12,6 +11,7 @@ from tollhouse.services.defense.events.place import decide_place, read_place
 from tollhouse.services.defense.events.report import Page, Report, read_reports
 from tollhouse.services.defense.ingest.export_parser import Row
 from tollhouse.services.defense.ingest.url_title import title_from_url
+from tollhouse.services.defense.labelled_lines import read_lines
 
 
 class _Labelled(Struct, frozen=True):
@@ -35,7 +35,8 @@ def evaluate(
     evidence and count as wrong. `accuracy_with_rows` and `provider_accuracy` compare the same `with_rows` reports:
     the served country, and the one that the provider's rows mention most.
     """
-    gold, malformed = _read(gold_path, progress)
+    lines, malformed = read_lines(gold_path, _Labelled, progress)
+    gold = [line for line in lines if line.country]
     rows = rows_by_url(export_paths)
     right = undecided = with_rows = right_with_rows = provider_right = 0
     pages = [Page(line.url, rows.get(line.url, ()), (line.title, "page") if line.title else None) for line in gold]
@@ -61,24 +62,6 @@ def evaluate(
         "provider_accuracy": _ratio(provider_right, with_rows),
         "malformed": malformed,
     }
-
-
-def _read(path: Path, progress: Callable[[str], None]) -> tuple[list[_Labelled], int]:
-    """The lines with a country, and how many lines are malformed."""
-    gold: list[_Labelled] = []
-    malformed = 0
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            labelled = msgspec.json.decode(line, type=_Labelled)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
-            malformed += 1
-            progress(f"{path.name}, line {number}: skipped, {fault}")
-        else:
-            if labelled.country:
-                gold.append(labelled)
-    return gold, malformed
 
 
 def _most_mentioned(rows: Sequence[Row]) -> str:

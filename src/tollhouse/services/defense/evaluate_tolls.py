@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from tollhouse.services.defense.events.toll import read_toll
+from tollhouse.services.defense.labelled_lines import read_lines
 
 
 class LabelledTitle(Struct, frozen=True):
@@ -21,23 +21,18 @@ def evaluate(path: Path, progress: Callable[[str], None]) -> dict[str, float | i
     """Compare each headline's toll with its label.
 
     `exact`, `wrong` and `missed` are shares of the headlines with a number, `invented` of those without one.
-    `with_toll` and `n` are counts. Raises ValueError, with the line, if a line is malformed.
+    `with_toll`, `n` and `malformed` are counts.
     """
     counts: Counter[str] = Counter()
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            labelled = msgspec.json.decode(line, type=LabelledTitle)
-        except msgspec.MsgspecError as error:
-            raise ValueError(f"{path.name}, line {number}: {error}") from None
-        counts[_outcome(labelled.fatalities, read_toll(labelled.title).killed)] += 1
+    lines, malformed = read_lines(path, LabelledTitle, progress)
+    for line in lines:
+        counts[_outcome(line.fatalities, read_toll(line.title).killed)] += 1
     with_toll = counts["exact"] + counts["wrong"] + counts["missed"]
     without = counts["invented"] + counts["rightly_none"]
     progress(f"{with_toll} headlines with a toll, {without} without")
     shares = {name: round(counts[name] / with_toll, 4) if with_toll else 0.0 for name in ("exact", "wrong", "missed")}
     invented = round(counts["invented"] / without, 4) if without else 0.0
-    return {**shares, "invented": invented, "with_toll": with_toll, "n": with_toll + without}
+    return {**shares, "invented": invented, "with_toll": with_toll, "n": with_toll + without, "malformed": malformed}
 
 
 def _outcome(expected: int | None, read: int | None) -> str:

@@ -32,7 +32,7 @@ class EventSet:
     """The live events, without their stories and entities. `state` continues another process's work: see `restore`."""
 
     def __init__(self, state: bytes | None = None) -> None:
-        self._resolver = open_resolver(state)
+        self._resolver = Resolver(state)
         self._reports: dict[str, Report] = {}
         self._members: dict[str, tuple[str, ...]] = {}
         self.events: dict[str, StoredEvent] = {}
@@ -111,11 +111,6 @@ class EventSet:
             if self.events.pop(event_id, None) and event_id in merged:
                 removed.add(event_id)
         return removed
-
-
-def open_resolver(state: bytes | None = None) -> Resolver:
-    """The resolver that serves."""
-    return Resolver(state)
 
 
 def in_time_order(reports: Iterable[Report]) -> Sequence[Report]:
