@@ -1,0 +1,197 @@
+"""Questions as typed queries: what a question asks of a service's rows, independent of its words.
+
+A query is plain data: it can be shown to a caller, kept in a conversation, and given by a language model as the
+arguments of a tool.
+"""
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+Scalar: TypeAlias = str | float | datetime | bool
+
+Comparison = Literal["is", "at_least", "above", "at_most", "below", "contains", "known"]
+
+
+class Test(Struct, frozen=True, tag="test"):
+    """A condition on one attribute; a row with several values passes when one of them does.
+
+    "is" compares with any of `values`; the four orders compare with the only value; "contains" wants all words of each
+    value in the text; "known" wants the row to have a value. `words` are the question's own, for showing.
+    """
+
+    attribute: str
+    comparison: Comparison
+    values: tuple[Scalar, ...] = ()
+    words: str = ""
+
+
+class Related(Struct, frozen=True, tag="related"):
+    """A condition on the rows that a relation leads to: one of them must pass `to`.
+
+    `outgoing`: the row is the relation's source, and `to` tests its targets. `link` narrows the relation by its own
+    attributes, such as the product that is supplied. `transitive` follows the relation any number of times.
+    """
+
+    relation: str
+    outgoing: bool
+    to: "Condition"
+    link: tuple[Test, ...] = ()
+    transitive: bool = False
+    words: str = ""
+
+
+class AllOf(Struct, frozen=True, tag="all"):
+    """Every condition holds; without conditions, always."""
+
+    of: tuple["Condition", ...] = ()
+
+
+class AnyOf(Struct, frozen=True, tag="any"):
+    """At least one condition holds."""
+
+    of: tuple["Condition", ...]
+
+
+class Not(Struct, frozen=True, tag="not"):
+    """The condition does not hold. A row without a value for a tested attribute passes."""
+
+    of: "Condition"
+
+
+Condition: TypeAlias = Test | Related | AllOf | AnyOf | Not
+EVERYTHING = AllOf()
+
+
+class Order(Struct, frozen=True):
+    """`by` names an attribute, or a relation whose links are counted: "supplies.in", "supplies.out"."""
+
+    by: str
+    descending: bool = True
+
+
+class Rows(Struct, frozen=True):
+    """The rows of one kind that pass `where`, in an order; `skip` leaves the first ones out ("the third largest").
+
+    `limit` None: as many as there are. A superlative without a number has limit 1 and returns all equals.
+    """
+
+    kind: str
+    where: Condition = EVERYTHING
+    order: Order | None = None
+    limit: int | None = None
+    skip: int = 0
+
+
+Function = Literal["count", "sum", "average", "median", "smallest", "largest"]
+
+
+class Measure(Struct, frozen=True):
+    """A number of rows: how many, or a function of one attribute's values."""
+
+    function: Function = "count"
+    attribute: str | None = None
+
+
+COUNT = Measure()
+
+
+class List(Struct, frozen=True, tag="list"):
+    """The rows themselves. `attribute`: just that value of each ("the ticker of NVIDIA", "the countries of ...")."""
+
+    rows: Rows
+    attribute: str | None = None
+
+
+class Figure(Struct, frozen=True, tag="figure"):
+    """One number of the rows."""
+
+    rows: Rows
+    measure: Measure = COUNT
+
+
+class Exists(Struct, frozen=True, tag="exists"):
+    """Whether there are such rows: yes with them, or no."""
+
+    rows: Rows
+
+
+class Groups(Struct, frozen=True, tag="groups"):
+    """The rows by the values of an attribute, each with its measure; ordered, the first `limit` after `skip`.
+
+    `at_least`: only groups whose measure is that large. `counts`: how many groups there are is what is asked.
+    """
+
+    rows: Rows
+    by: str
+    measure: Measure = COUNT
+    descending: bool = True
+    limit: int | None = None
+    skip: int = 0
+    at_least: float | None = None
+    counts: bool = False
+
+
+class Compare(Struct, frozen=True, tag="compare"):
+    """The same measure of several sides; `difference` asks by how much the first exceeds the second."""
+
+    sides: tuple[Rows, ...]
+    measure: Measure = COUNT
+    difference: bool = False
+    descending: bool = True
+
+
+class Share(Struct, frozen=True, tag="share"):
+    """The share of `part` in `whole`, by number of rows."""
+
+    part: Rows
+    whole: Rows
+
+
+class Call(Struct, frozen=True, tag="call"):
+    """An operation that the service declares, with rows and words as its arguments: a path, a failure."""
+
+    operation: str
+    rows: tuple[Rows, ...] = ()
+    words: tuple[str, ...] = ()
+    limit: int | None = None
+
+
+OpenForm = Literal["happened", "why", "who", "timeline", "summary"]
+
+
+class Open(Struct, frozen=True, tag="open"):
+    """A question for passages: which texts answer it, within `rows`. `words` are what the texts should say."""
+
+    rows: Rows
+    words: tuple[str, ...]
+    form: OpenForm = "happened"
+
+
+Query: TypeAlias = List | Figure | Exists | Groups | Compare | Share | Call | Open
+
+
+class Reading(Struct, frozen=True):
+    """A question that was understood. `ignored` are words that were left out, `corrected` typos with their correction.
+
+    `understood` gives, for each condition and order in the query, the words that it came from.
+    """
+
+    query: Query
+    understood: tuple[tuple[str, str], ...] = ()
+    ignored: tuple[str, ...] = ()
+    corrected: tuple[tuple[str, str], ...] = ()
+
+
+Reason = Literal[
+    "unknown_words", "not_in_data", "opinion", "prediction", "advice", "outside_time", "small_talk", "unclear"
+]
+
+
+class Refusal(Struct, frozen=True):
+    """A question that has no query: why, the words that are to blame, and questions near it that have answers."""
+
+    reason: Reason
+    words: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()

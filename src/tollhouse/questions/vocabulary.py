@@ -1,0 +1,164 @@
+"""What a service declares so that questions about its rows can be read and answered: kinds, attributes, relations.
+
+The declaration is data: a TOML file with the words, and the rows with their values. The engine knows no service.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from tollhouse.questions.query import Scalar
+
+AttributeType = Literal["keyword", "number", "money", "time", "flag", "text", "place"]
+Values: TypeAlias = Iterable[Scalar]
+
+
+class Attribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One attribute of a kind of row, and the words that name it, its values and its orders.
+
+    `nouns` name it ("country", "Land"). `values` gives the phrases of each value, by value: {"Battles": ["battle"]};
+    values of the data are known by their own text as well. `ranges` gives phrases for parts of a number's scale:
+    {"firm": [7, None]} is at least 7. `most` and `least` are superlatives and comparatives of it ("cheapest" is the
+    least price). `units` are the words after its numbers ("dollars", "cm"), each with the factor to the attribute's
+    own unit. `scale` is the smallest and largest possible number. `prepositions` introduce it ("in", "by", "from").
+    A `preferred` attribute is meant where a bare number could be several ones'. `rows_of` names the relation or kind
+    whose number this is ("suppliers").
+    """
+
+    name: str
+    type: AttributeType
+    nouns: tuple[str, ...] = ()
+    values: dict[str, tuple[str, ...]] = {}
+    ranges: dict[str, tuple[float | None, float | None]] = {}
+    most: tuple[str, ...] = ()
+    least: tuple[str, ...] = ()
+    units: dict[str, float] = {}
+    scale: tuple[float, float] | None = None
+    prepositions: tuple[str, ...] = ()
+    preferred: bool = False
+    groups: bool = True
+
+
+class Kind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One kind of row: "event". `nouns` name it; a noun may imply values: {"battle": {"category": "Battles"}}.
+
+    `usual_order` orders lists that name no order; `person`: "who" asks for it. `weight`: the attribute by which "most",
+    "largest" or "main" without a noun is meant.
+    """
+
+    name: str
+    nouns: tuple[str, ...]
+    implied: dict[str, dict[str, str]] = {}
+    attributes: tuple[Attribute, ...] = ()
+    usual_order: str | None = None
+    person: bool = False
+    weight: str | None = None
+
+
+class Relation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A directed relation between rows, and its words, read from source to target.
+
+    `verbs` have the source as their subject ("supply", "sell to"), `inverse_verbs` the target ("buy from").
+    `sources` are nouns for the source ("supplier", "vendor"), `targets` for the target ("customer"). `transitive` are
+    words by which it is followed further ("indirectly", "upstream"). `link` are attributes of the relation itself.
+    """
+
+    name: str
+    source: str
+    target: str
+    verbs: tuple[str, ...] = ()
+    inverse_verbs: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    transitive: tuple[str, ...] = ()
+    symmetric: bool = False
+    link: tuple[Attribute, ...] = ()
+
+
+class Operation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An operation of the service's own, and the phrases that ask for it.
+
+    `rows` is how many sets of rows it takes at least and at most; `example` is a question that it answers.
+    """
+
+    name: str
+    phrases: tuple[str, ...]
+    rows: tuple[int, int] = (0, 0)
+    kind: str | None = None
+    example: str = ""
+
+
+class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The vocabulary file of a service. `unavailable` are subjects that users ask for and the data does not have.
+
+    Each subject has the phrases that name it: {"revenue": ["revenue", "turnover", "Umsatz"]}. `fillers` change nothing.
+    `examples` are questions that have answers, for suggestions.
+    """
+
+    kinds: tuple[Kind, ...]
+    relations: tuple[Relation, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    unavailable: dict[str, tuple[str, ...]] = {}
+    fillers: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+
+
+class Named(Struct, frozen=True):
+    """A name that occurs in the data: a row (`attribute` "id") or a value of an attribute, as people write it.
+
+    `exact`: it counts only as written, with its capitals ("US", "IT").
+    """
+
+    text: str
+    kind: str
+    attribute: str
+    value: Scalar
+    exact: bool = False
+
+
+class Dataset:
+    """The rows of a service at one moment. Subclasses say where the values come from; all methods are pure."""
+
+    declaration: Declaration
+
+    def rows(self, kind: str) -> Sequence[Any]:
+        """The rows of a kind in the service's own order."""
+        raise NotImplementedError
+
+    def id(self, kind: str, row: Any) -> str:
+        raise NotImplementedError
+
+    def label(self, kind: str, row: Any) -> str:
+        """How an answer names the row."""
+        raise NotImplementedError
+
+    def values(self, kind: str, row: Any, attribute: str) -> Values:
+        """The row's values of a declared attribute: none, one or several. `id` is an attribute of every kind."""
+        raise NotImplementedError
+
+    def related(self, relation: str, row: Any, *, outgoing: bool) -> Sequence[tuple[Any, Any]]:
+        """The rows that a relation leads to, each with the link between."""
+        raise NotImplementedError
+
+    def link_values(self, relation: str, link: Any, attribute: str) -> Values:
+        raise NotImplementedError
+
+    def names(self) -> Iterable[Named]:
+        """Every name in the data that a question can use."""
+        raise NotImplementedError
+
+    def texts(self, kind: str) -> Mapping[str, str]:
+        """The text of each row by id, for words and open questions; empty where the kind has none."""
+        raise NotImplementedError
+
+    @property
+    def now(self) -> datetime | None:
+        """The end of the time that the data covers, from which "today" is read; None if rows have no time."""
+        return None
+
+    @property
+    def hours(self) -> int | None:
+        """How many hours before `now` the data covers; None without a limit."""
+        return None
