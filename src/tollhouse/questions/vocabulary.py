@@ -3,12 +3,14 @@
 The declaration is data: a TOML file with the words, and the rows with their values. The engine knows no service.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from tollhouse.questions.grounding import Reference
 from tollhouse.questions.query import Scalar
 
 AttributeType = Literal["keyword", "number", "money", "time", "flag", "text", "place"]
@@ -118,40 +120,71 @@ class Named(Struct, frozen=True):
     exact: bool = False
 
 
-class Dataset:
+class CallResult(Struct, frozen=True):
+    """What an operation of the service answers: a text, and the rows, names or number that it is about."""
+
+    text: str
+    kind: str = ""
+    rows: tuple[Any, ...] = ()
+    names: tuple[str, ...] = ()
+    value: float | None = None
+    references: tuple[Reference, ...] = ()
+
+
+class Dataset(ABC):
     """The rows of a service at one moment. Subclasses say where the values come from; all methods are pure."""
 
     declaration: Declaration
 
+    @abstractmethod
     def rows(self, kind: str) -> Sequence[Any]:
-        """The rows of a kind in the service's own order."""
-        raise NotImplementedError
+        """The rows of a kind in the service's own order; the same sequence at every call."""
 
+    @abstractmethod
     def id(self, kind: str, row: Any) -> str:
-        raise NotImplementedError
+        """The row's id, unique within its kind."""
 
+    @abstractmethod
     def label(self, kind: str, row: Any) -> str:
         """How an answer names the row."""
-        raise NotImplementedError
 
+    @abstractmethod
     def values(self, kind: str, row: Any, attribute: str) -> Values:
-        """The row's values of a declared attribute: none, one or several. `id` is an attribute of every kind."""
-        raise NotImplementedError
+        """The row's values of a declared attribute: none, one or several."""
 
-    def related(self, relation: str, row: Any, *, outgoing: bool) -> Sequence[tuple[Any, Any]]:
-        """The rows that a relation leads to, each with the link between."""
-        raise NotImplementedError
-
-    def link_values(self, relation: str, link: Any, attribute: str) -> Values:
-        raise NotImplementedError
-
+    @abstractmethod
     def names(self) -> Iterable[Named]:
         """Every name in the data that a question can use."""
-        raise NotImplementedError
+
+    def display(self, attribute: str, value: Scalar) -> str:
+        """How an answer writes a value: the country's name for its code."""
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    def reference(self, kind: str, row: Any) -> Reference | None:
+        """What an answer cites for the row; None where it cites nothing."""
+        return Reference(self.id(kind, row), self.label(kind, row), None)
+
+    def related(self, relation: str, row: Any) -> Iterable[tuple[Any, Any]]:
+        """The targets of the relation's links that begin at the row, each with its link."""
+        return ()
+
+    def link_values(self, relation: str, link: Any, attribute: str) -> Values:
+        """The link's values of an attribute that the relation declares."""
+        return ()
+
+    def link_reference(self, relation: str, link: Any) -> Reference | None:
+        """What an answer cites for the link; None where it cites nothing."""
+        return None
 
     def texts(self, kind: str) -> Mapping[str, str]:
         """The text of each row by id, for words and open questions; empty where the kind has none."""
-        raise NotImplementedError
+        return {}
+
+    def call(
+        self, operation: str, rows: Sequence[Sequence[Any]], words: Sequence[str], limit: int | None
+    ) -> CallResult:
+        """Run a declared operation on sets of rows."""
+        raise KeyError(operation)
 
     @property
     def now(self) -> datetime | None:

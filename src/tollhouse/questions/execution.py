@@ -1,0 +1,489 @@
+"""Runs queries over the rows of a service, column by column, so that a million rows take milliseconds."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import cached_property, lru_cache
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from tollhouse.questions.query import (
+    EVERYTHING,
+    AllOf,
+    AnyOf,
+    Call,
+    Compare,
+    Condition,
+    Exists,
+    Figure,
+    Groups,
+    List,
+    Measure,
+    Not,
+    Open,
+    Order,
+    Query,
+    Related,
+    Rows,
+    Scalar,
+    Share,
+    Test,
+)
+from tollhouse.questions.vocabulary import CallResult, Dataset
+
+Mask: TypeAlias = NDArray[np.bool_]
+Places: TypeAlias = NDArray[np.int64]
+Numbers: TypeAlias = NDArray[np.float64]
+
+_WORD = re.compile(r"\w+")
+# A superlative names this many equals at most.
+MOST_EQUALS = 25
+
+
+class Side(Struct, frozen=True):
+    """One group or side of an answer: its name, its measure (None where no row has a value), and its rows' places."""
+
+    name: str
+    value: float | None
+    places: Places
+
+
+class Result(Struct, frozen=True):
+    """What a query found.
+
+    `places` are indices into the rows of `kind`, in the answer's order; `total` counts them before the limit. `value`
+    is the number asked for: 1 and 0 for yes and no, percent for a share.
+    """
+
+    query: Query
+    kind: str = ""
+    places: Places = np.empty(0, np.int64)
+    total: int = 0
+    value: float | None = None
+    sides: tuple[Side, ...] = ()
+    called: CallResult | None = None
+
+
+class _Column(Struct, frozen=True):
+    """Values of an attribute: value `i` belongs to row `row[i]`. `code` numbers the distinct `values`.
+
+    `number` holds numbers, or seconds since 1970 for times; it is empty for keywords.
+    """
+
+    row: Places
+    code: Places
+    values: tuple[Scalar, ...]
+    number: Numbers
+
+
+class _Links(Struct, frozen=True):
+    """The links of a relation, as places of their ends."""
+
+    source: Places
+    target: Places
+    links: tuple[Any, ...]
+
+
+class Tables:
+    """The columns, links and word indexes of one dataset, each made when it is first used."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self.kinds = {kind.name: kind for kind in dataset.declaration.kinds}
+        self.relations = {relation.name: relation for relation in dataset.declaration.relations}
+        self._columns: dict[tuple[str, str], _Column] = {}
+        self._links: dict[str, _Links] = {}
+        self._words: dict[str, dict[str, Places]] = {}
+        self._places: dict[str, dict[str, int]] = {}
+
+    def run(self, query: Query) -> Result:
+        """The result of a query. Raises KeyError for a kind, attribute, relation or operation that is not declared."""
+        return cast("Callable[[Tables, Query], Result]", _RUNNERS[type(query)])(self, query)
+
+    def size(self, kind: str) -> int:
+        return len(self.dataset.rows(kind))
+
+    def place_of(self, kind: str, identity: str) -> int | None:
+        """The place of the row with this id."""
+        if kind not in self._places:
+            self._places[kind] = {self.dataset.id(kind, row): i for i, row in enumerate(self.dataset.rows(kind))}
+        return self._places[kind].get(identity)
+
+    def passing(self, rows: Rows) -> Places:
+        """The places of the rows that pass, in their order, without limit."""
+        places = np.flatnonzero(self.mask(rows.kind, rows.where))
+        order = rows.order
+        if order is None and (usual := self.kinds[rows.kind].usual_order):
+            order = Order(usual.removeprefix("-"), descending=usual.startswith("-"))
+        return self._sorted(rows.kind, places, order) if order else places
+
+    def select(self, rows: Rows) -> tuple[Places, int]:
+        """The places of the rows that are asked for, and how many pass without the limit."""
+        places = self.passing(rows)
+        chosen = places[rows.skip :] if rows.limit is None else places[rows.skip : rows.skip + rows.limit]
+        if rows.limit == 1 and rows.order and len(chosen):
+            amounts = self.amounts(rows.kind, rows.order.by)
+            rest = places[rows.skip + 1 : rows.skip + MOST_EQUALS]
+            chosen = np.concatenate([chosen, rest[amounts[rest] == amounts[chosen[0]]]])
+        if rows.order and rows.limit is not None:
+            # What has no value is neither the most nor the least.
+            chosen = chosen[~np.isnan(self.amounts(rows.kind, rows.order.by)[chosen])]
+        return chosen, len(places)
+
+    def _sorted(self, kind: str, places: Places, order: Order) -> Places:
+        amounts = self.amounts(kind, order.by)[places]
+        keys = np.where(np.isnan(amounts), np.inf, -amounts if order.descending else amounts)
+        return places[np.argsort(keys, kind="stable")]
+
+    def amounts(self, kind: str, attribute: str) -> Numbers:
+        """One number of each row to order by, NaN without one; keywords are numbered alphabetically."""
+        column = self.column(kind, attribute)
+        result = np.full(self.size(kind), np.nan)
+        if len(column.number):
+            result[column.row[::-1]] = column.number[::-1]
+        else:
+            ranks = (
+                np.argsort(np.argsort([fold(str(value)) for value in column.values])) if column.values else column.code
+            )
+            result[column.row[::-1]] = np.asarray(ranks)[column.code[::-1]]
+        return result
+
+    def mask(self, kind: str, condition: Condition) -> Mask:
+        """Which rows pass."""
+        if isinstance(condition, AllOf):
+            result = np.ones(self.size(kind), bool)
+            for part in condition.of:
+                result &= self.mask(kind, part)
+            return result
+        if isinstance(condition, AnyOf):
+            result = np.zeros(self.size(kind), bool)
+            for part in condition.of:
+                result |= self.mask(kind, part)
+            return result
+        if isinstance(condition, Not):
+            return ~self.mask(kind, condition.of)
+        if isinstance(condition, Related):
+            return self._related(kind, condition)
+        return self._tested(kind, condition)
+
+    def _tested(self, kind: str, test: Test) -> Mask:
+        if test.comparison == "contains":
+            return self._containing(kind, test)
+        column = self.column(kind, test.attribute)
+        result = np.zeros(self.size(kind), bool)
+        result[column.row[_hits(column, test)]] = True
+        return result
+
+    def _containing(self, kind: str, test: Test) -> Mask:
+        result = np.zeros(self.size(kind), bool)
+        index = self.words(kind)
+        empty = np.empty(0, np.int64)
+        for value in test.values:
+            found: Mask | None = None
+            for word in words_of(str(value)):
+                one = np.zeros(self.size(kind), bool)
+                one[index.get(word, empty)] = True
+                found = one if found is None else found & one
+            if found is not None:
+                result |= found
+        return result
+
+    def _related(self, kind: str, condition: Related) -> Mask:
+        links, hit = self._linked(condition)
+        near, far = self._ends(condition, links)
+        relation = self.relations[condition.relation]
+        other = relation.target if condition.outgoing else relation.source
+        wanted = self.mask(other, condition.to)
+        result = np.zeros(self.size(kind), bool)
+        while True:
+            fresh = near[hit & wanted[far]]
+            if result[fresh].all():
+                return result
+            result[fresh] = True
+            if not condition.transitive or kind != other:
+                return result
+            wanted = wanted | result
+
+    def _linked(self, condition: Related) -> tuple[_Links, Mask]:
+        """The relation's links, and which of them the condition's own tests let through."""
+        links = self.links(condition.relation)
+        if self.relations[condition.relation].symmetric:
+            both = np.concatenate([links.source, links.target]), np.concatenate([links.target, links.source])
+            links = _Links(*both, links.links + links.links)
+        hit = np.ones(len(links.links), bool)
+        for test in condition.link:
+            values = [tuple(self.dataset.link_values(condition.relation, link, test.attribute)) for link in links.links]
+            hit &= np.array([_link_passes(each, test) for each in values], bool)
+        return links, hit
+
+    @staticmethod
+    def _ends(condition: Related, links: _Links) -> tuple[Places, Places]:
+        return (links.source, links.target) if condition.outgoing else (links.target, links.source)
+
+    def links_behind(self, places: Places, condition: Condition) -> list[tuple[str, Any]]:
+        """The links by which these rows pass the condition, with their relation's name; none for a negation."""
+        if isinstance(condition, AllOf | AnyOf):
+            return [link for part in condition.of for link in self.links_behind(places, part)]
+        if not isinstance(condition, Related):
+            return []
+        links, hit = self._linked(condition)
+        near, far = self._ends(condition, links)
+        relation = self.relations[condition.relation]
+        other = relation.target if condition.outgoing else relation.source
+        wanted = self.mask(other, condition.to)
+        if condition.transitive:
+            wanted = wanted | self._related(other, condition)
+        hit = hit & np.isin(near, places) & wanted[far]
+        return [(condition.relation, links.links[i]) for i in np.flatnonzero(hit)]
+
+    def column(self, kind: str, attribute: str) -> _Column:
+        """The values of an attribute; "RELATION.in" and "RELATION.out" count related rows."""
+        at = kind, attribute
+        if at not in self._columns:
+            relation, _, side = attribute.partition(".")
+            counts = side in ("in", "out") and relation in self.relations
+            self._columns[at] = self._counted(kind, relation, side) if counts else self._read(kind, attribute)
+        return self._columns[at]
+
+    def _read(self, kind: str, attribute: str) -> _Column:
+        read = self.dataset.values
+        if attribute == "id":
+            values: list[tuple[Scalar, ...]] = [(self.dataset.id(kind, row),) for row in self.dataset.rows(kind)]
+        else:
+            if attribute not in {declared.name for declared in self.kinds[kind].attributes}:
+                raise KeyError(attribute)
+            values = [tuple(read(kind, row, attribute)) for row in self.dataset.rows(kind)]
+        lengths = np.fromiter((len(each) for each in values), np.int64, len(values))
+        flat = [value for each in values for value in each]
+        codes = {value: code for code, value in enumerate(dict.fromkeys(flat))}
+        rows = np.repeat(np.arange(len(values)), lengths)
+        code = np.fromiter((codes[value] for value in flat), np.int64, len(flat))
+        numbers = [_as_number(value) for value in codes]
+        known = np.array(numbers, float)[code] if numbers and None not in numbers else np.empty(0)
+        return _Column(rows, code, tuple(codes), known)
+
+    def _counted(self, kind: str, relation: str, side: str) -> _Column:
+        links = self.links(relation)
+        near, far = (links.source, links.target) if side == "out" else (links.target, links.source)
+        pairs = np.unique(np.stack([near, far]), axis=1)
+        counts = np.bincount(pairs[0], minlength=self.size(kind)).astype(float)
+        distinct, code = np.unique(counts, return_inverse=True)
+        return _Column(np.arange(self.size(kind)), code.astype(np.int64), tuple(distinct.tolist()), counts)
+
+    def links(self, relation: str) -> _Links:
+        if relation not in self._links:
+            declared = self.relations[relation]
+            found = [
+                (source, self.place_of(declared.target, self.dataset.id(declared.target, target)), link)
+                for source, row in enumerate(self.dataset.rows(declared.source))
+                for target, link in self.dataset.related(relation, row)
+            ]
+            ends = [(source, target, link) for source, target, link in found if target is not None]
+            self._links[relation] = _Links(
+                np.array([source for source, _, _ in ends], np.int64),
+                np.array([target for _, target, _ in ends], np.int64),
+                tuple(link for _, _, link in ends),
+            )
+        return self._links[relation]
+
+    def words(self, kind: str) -> dict[str, Places]:
+        """The places of the rows that have a word in their text, by word."""
+        if kind not in self._words:
+            texts = self.dataset.texts(kind)
+            places: dict[str, list[int]] = {}
+            for place, row in enumerate(self.dataset.rows(kind)):
+                for word in set(words_of(texts.get(self.dataset.id(kind, row), ""))):
+                    places.setdefault(word, []).append(place)
+            self._words[kind] = {word: np.array(found, np.int64) for word, found in places.items()}
+        return self._words[kind]
+
+    def measured(self, kind: str, places: Places, measure: Measure) -> float | None:
+        """The measure of these rows; None where none of them has a value."""
+        if measure.function == "count" or measure.attribute is None:
+            return float(len(places))
+        amounts = self.amounts(kind, measure.attribute)[places]
+        known = amounts[~np.isnan(amounts)]
+        return float(_FUNCTIONS[measure.function](known)) if len(known) else None
+
+    @cached_property
+    def knows_words(self) -> frozenset[str]:
+        """Every word of the texts."""
+        return frozenset(word for kind in self.kinds for word in self.words(kind))
+
+
+_FUNCTIONS: dict[str, Callable[[Numbers], Any]] = {
+    "sum": np.sum,
+    "average": np.mean,
+    "median": np.median,
+    "smallest": np.min,
+    "largest": np.max,
+}
+
+
+def _list(tables: Tables, query: List) -> Result:
+    places, total = tables.select(query.rows)
+    return Result(query, query.rows.kind, places, total)
+
+
+def _figure(tables: Tables, query: Figure) -> Result:
+    places, total = tables.select(query.rows)
+    return Result(query, query.rows.kind, places, total, tables.measured(query.rows.kind, places, query.measure))
+
+
+def _exists(tables: Tables, query: Exists) -> Result:
+    places, total = tables.select(query.rows)
+    return Result(query, query.rows.kind, places, total, float(total > 0))
+
+
+def _groups(tables: Tables, query: Groups) -> Result:
+    kind = query.rows.kind
+    places, total = tables.select(query.rows)
+    column = tables.column(kind, query.by)
+    chosen = np.zeros(tables.size(kind), bool)
+    chosen[places] = True
+    hits = np.flatnonzero(chosen[column.row])
+    order = hits[np.argsort(column.code[hits], kind="stable")]
+    starts = np.flatnonzero(np.r_[True, np.diff(column.code[order]) != 0]) if len(order) else np.empty(0, np.int64)
+    sides = []
+    for members in np.split(order, starts[1:]) if len(order) else []:
+        rows = np.unique(column.row[members])
+        value = tables.measured(kind, rows, query.measure)
+        if value is not None and (query.at_least is None or value >= query.at_least):
+            name = tables.dataset.display(query.by, column.values[column.code[members[0]]])
+            sides.append(Side(name, value, rows))
+    sides.sort(key=lambda side: (-side.value if query.descending else side.value, side.name))  # type: ignore[operator]
+    shown = sides[query.skip :] if query.limit is None else sides[query.skip : query.skip + query.limit]
+    if query.limit == 1 and shown:
+        shown = [side for side in sides[query.skip :] if side.value == shown[0].value][:MOST_EQUALS]
+    return Result(query, kind, places, total, float(len(sides)) if query.counts else None, tuple(shown))
+
+
+def _compare(tables: Tables, query: Compare) -> Result:
+    sides = []
+    for rows in query.sides:
+        places, _ = tables.select(rows)
+        sides.append(Side("", tables.measured(rows.kind, places, query.measure), places))
+    difference = None
+    if query.difference and len(sides) > 1 and sides[0].value is not None and sides[1].value is not None:
+        difference = sides[0].value - sides[1].value
+    return Result(query, query.sides[0].kind, value=difference, sides=tuple(sides))
+
+
+def _share(tables: Tables, query: Share) -> Result:
+    (part, _), (whole, _) = tables.select(query.part), tables.select(query.whole)
+    share = 100 * len(part) / len(whole) if len(whole) else None
+    sides = Side("", float(len(part)), part), Side("", float(len(whole)), whole)
+    return Result(query, query.part.kind, part, len(part), share, sides)
+
+
+def _call(tables: Tables, query: Call) -> Result:
+    sets = []
+    for rows in query.rows:
+        every = tables.dataset.rows(rows.kind)
+        sets.append([every[place] for place in tables.select(rows)[0]])
+    called = tables.dataset.call(query.operation, sets, query.words, query.limit)
+    places = [tables.place_of(called.kind, tables.dataset.id(called.kind, row)) for row in called.rows]
+    known = np.array([place for place in places if place is not None], np.int64)
+    return Result(query, called.kind, known, len(known), called.value, called=called)
+
+
+def _open(tables: Tables, query: Open) -> Result:
+    places, total = tables.select(query.rows)
+    return Result(query, query.rows.kind, places, total)
+
+
+_RUNNERS: dict[type, Callable[[Tables, Any], Result]] = {
+    List: _list,
+    Figure: _figure,
+    Exists: _exists,
+    Groups: _groups,
+    Compare: _compare,
+    Share: _share,
+    Call: _call,
+    Open: _open,
+}
+
+
+def _hits(column: _Column, test: Test) -> Mask:
+    """Which of a column's values pass."""
+    if test.comparison == "known":
+        return np.ones(len(column.row), bool)
+    if test.comparison == "is":
+        if len(column.number):
+            return np.isin(
+                column.number, [number for value in test.values if (number := _as_number(value)) is not None]
+            )
+        wanted = {fold(str(value)) for value in test.values}
+        codes = [code for code, value in enumerate(column.values) if fold(str(value)) in wanted]
+        return np.isin(column.code, codes)
+    limit = _as_number(test.values[0])
+    if limit is None or not len(column.number):
+        return np.zeros(len(column.row), bool)
+    return cast("Mask", _ORDERS[test.comparison](column.number, limit))
+
+
+_ORDERS: dict[str, Callable[[Any, Any], Any]] = {
+    "at_least": np.greater_equal,
+    "above": np.greater,
+    "at_most": np.less_equal,
+    "below": np.less,
+}
+
+
+def _link_passes(values: Sequence[Scalar], test: Test) -> bool:
+    """Whether a link passes; a text passes when it has all words of one of the test's values."""
+    if test.comparison == "known":
+        return bool(values)
+    wanted = [set(words_of(str(value))) for value in test.values]
+    return any(want <= set(words_of(str(value))) for want in wanted for value in values)
+
+
+def _as_number(value: Scalar) -> float | None:
+    if isinstance(value, datetime):
+        return value.timestamp()
+    return float(value) if isinstance(value, int | float) else None
+
+
+@lru_cache(maxsize=65_536)
+def fold(text: str) -> str:
+    """The text as values are compared: without case and accents, single spaces."""
+    letters = unicodedata.normalize("NFKD", text).casefold()
+    return " ".join("".join(letter for letter in letters if not unicodedata.combining(letter)).split())
+
+
+@lru_cache(maxsize=65_536)
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a text as they are compared: folded, singular."""
+    return tuple(singular(word) for word in _WORD.findall(fold(text).replace("'s", "").replace("\u2019s", "")))
+
+
+@lru_cache(maxsize=65_536)
+def singular(word: str) -> str:
+    """An English word without its plural ending."""
+    if len(word) > 4 and word.endswith("ies"):
+        return f"{word[:-3]}y"
+    if len(word) > 4 and word.endswith(("sses", "xes", "ches", "shes")):
+        return word[:-2]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+def every_test(condition: Condition) -> Iterable[Test]:
+    """The tests in a condition on the rows themselves, also the negated ones."""
+    if isinstance(condition, Test):
+        yield condition
+    elif isinstance(condition, AllOf | AnyOf):
+        for part in condition.of:
+            yield from every_test(part)
+    elif isinstance(condition, Not):
+        yield from every_test(condition.of)
+
+
+def narrowed(rows: Rows) -> bool:
+    """Whether any condition is stated."""
+    return rows.where != EVERYTHING
