@@ -53,7 +53,7 @@ class Side(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """What a query found.
+    """What a query selected.
 
     `places` are indices into the rows of `kind`, in the answer's order; `total` counts them before the limit. `value`
     is the number asked for: 1 and 0 for yes and no, percent for a share.
@@ -183,13 +183,13 @@ class Tables:
         index = self.words(kind)
         empty = np.empty(0, np.int64)
         for value in test.values:
-            found: Mask | None = None
+            complete: Mask | None = None
             for word in words_of(str(value)):
                 one = np.zeros(self.size(kind), bool)
                 one[index.get(word, empty)] = True
-                found = one if found is None else found & one
-            if found is not None:
-                result |= found
+                complete = one if complete is None else complete & one
+            if complete is not None:
+                result |= complete
         return result
 
     def _related(self, kind: str, condition: Related) -> Mask:
@@ -197,16 +197,16 @@ class Tables:
         near, far = self._ends(condition, links)
         relation = self.relations[condition.relation]
         other = relation.target if condition.outgoing else relation.source
-        wanted = self.mask(other, condition.to)
+        passes = self.mask(other, condition.to)
         result = np.zeros(self.size(kind), bool)
         while True:
-            fresh = near[hit & wanted[far]]
+            fresh = near[hit & passes[far]]
             if result[fresh].all():
                 return result
             result[fresh] = True
             if not condition.transitive or kind != other:
                 return result
-            wanted = wanted | result
+            passes = passes | result
 
     def _linked(self, condition: Related) -> tuple[_Links, Mask]:
         """The relation's links, and which of them the condition's own tests let through."""
@@ -234,10 +234,10 @@ class Tables:
         near, far = self._ends(condition, links)
         relation = self.relations[condition.relation]
         other = relation.target if condition.outgoing else relation.source
-        wanted = self.mask(other, condition.to)
+        passes = self.mask(other, condition.to)
         if condition.transitive:
-            wanted = wanted | self._related(other, condition)
-        hit = hit & np.isin(near, places) & wanted[far]
+            passes = passes | self._related(other, condition)
+        hit = hit & np.isin(near, places) & passes[far]
         return [(condition.relation, links.links[i]) for i in np.flatnonzero(hit)]
 
     def column(self, kind: str, attribute: str) -> _Column:
@@ -277,12 +277,12 @@ class Tables:
     def links(self, relation: str) -> _Links:
         if relation not in self._links:
             declared = self.relations[relation]
-            found = [
+            ends_and_links = [
                 (source, self.place_of(declared.target, self.dataset.id(declared.target, target)), link)
                 for source, row in enumerate(self.dataset.rows(declared.source))
                 for target, link in self.dataset.related(relation, row)
             ]
-            ends = [(source, target, link) for source, target, link in found if target is not None]
+            ends = [(source, target, link) for source, target, link in ends_and_links if target is not None]
             self._links[relation] = _Links(
                 np.array([source for source, _, _ in ends], np.int64),
                 np.array([target for _, target, _ in ends], np.int64),
@@ -298,7 +298,7 @@ class Tables:
             for place, row in enumerate(self.dataset.rows(kind)):
                 for word in set(words_of(texts.get(self.dataset.id(kind, row), ""))):
                     places.setdefault(word, []).append(place)
-            self._words[kind] = {word: np.array(found, np.int64) for word, found in places.items()}
+            self._words[kind] = {word: np.array(having, np.int64) for word, having in places.items()}
         return self._words[kind]
 
     def measured(self, kind: str, places: Places, measure: Measure) -> float | None:
@@ -417,8 +417,8 @@ def _hits(column: _Column, test: Test) -> Mask:
             return np.isin(
                 column.number, [number for value in test.values if (number := _as_number(value)) is not None]
             )
-        wanted = {fold(str(value)) for value in test.values}
-        codes = [code for code, value in enumerate(column.values) if fold(str(value)) in wanted]
+        requested = {fold(str(value)) for value in test.values}
+        codes = [code for code, value in enumerate(column.values) if fold(str(value)) in requested]
         return np.isin(column.code, codes)
     limit = _as_number(test.values[0])
     if limit is None or not len(column.number):
@@ -438,8 +438,8 @@ def _link_passes(values: Sequence[Scalar], test: Test) -> bool:
     """Whether a link passes; a text passes when it has all words of one of the test's values."""
     if test.comparison == "known":
         return bool(values)
-    wanted = [set(words_of(str(value))) for value in test.values]
-    return any(want <= set(words_of(str(value))) for want in wanted for value in values)
+    requested = [set(words_of(str(value))) for value in test.values]
+    return any(words <= set(words_of(str(value))) for words in requested for value in values)
 
 
 def _as_number(value: Scalar) -> float | None:
