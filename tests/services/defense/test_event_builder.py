@@ -157,7 +157,7 @@ def test_event_of_several_reports_has_what_each_of_them_gives() -> None:
         ("https://two.example/3", 3, ("2",)),
         ("https://three.example/a", 4, ("3",)),
     ]
-    assert event.reasons["fatalities"].startswith("2 of 3 publishers whose headlines give a number give 3 deaths")
+    assert event.reasons["fatalities"].startswith("2 of 3 publishers whose headlines give a number give 3 killed")
     assert event.reasons["fatalities"].endswith("other figures: 4")
 
 

@@ -22,7 +22,9 @@ THRICE = msgspec.structs.replace(RECORD, source_count=3, story_id="story_1")
     ("goldstein", "deaths", "relevance", "publishers", "expected"),
     [
         (0.0, 0, 0.0, 0, 0.0),
-        (-10.0, 0, 0.0, 0, 0.35),
+        (-10.0, 0, 0.0, 0, 0.0),
+        (-10.0, 0, 0.0, 1, 0.0793),
+        (-10.0, 0, 0.0, 51, 0.8),
         (10.0, 0, 0.0, 0, 0.0),
         (0.0, 99, 0.0, 0, 0.35),
         (0.0, 0, 1.0, 0, 0.2),
@@ -75,9 +77,31 @@ def test_reasons_show_every_number_of_the_sum() -> None:
     why = reasons(THRICE)
     assert why["category"] == "because"
     assert why["significance"] == (
-        "0.45 x 0.3526 (publishers 3) + 0.35 x 1.0000 (Goldstein value -10, deaths 0) + 0.20 x 0.5000 "
-        "(relevance) = 0.6087"
+        "0.45 x 0.3526 (publishers 3) + 0.35 x 0.2794 (Goldstein value -10, deaths 0) + 0.20 x 0.5000 "
+        "(relevance) = 0.3565"
     )
+
+
+def test_code_of_one_report_does_not_outrank_more_publishers() -> None:
+    single = msgspec.structs.replace(RECORD, relevance=0.9)
+    twice = msgspec.structs.replace(single, goldstein=0.0, source_count=2)
+    assert significance(single) < significance(twice)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({},
+         "low: no deaths reported, category Battles (confidence 0.91), 1 publisher: no rule of a higher tier matches"),
+        ({"fatalities": 1, "category": "Political"},
+         "low: 1 death reported, category Political (confidence 0.91), 1 publisher: no rule of a higher tier matches"),
+        ({"source_count": 3, "confidence": 0.52}, "high: category Battles (confidence 0.52), 3 publishers, 3 or more"),
+        ({"source_count": 3, "is_state_on_state": True},
+         "critical: coded as a strike between two states, 3 publishers, 3 or more"),
+    ],
+)  # fmt: skip
+def test_severity_reason_states_what_is_reported(changes: dict[str, object], why: str) -> None:
+    assert reasons(msgspec.structs.replace(RECORD, **changes))["severity_tier"] == why
 
 
 def test_report_about_the_past_ranks_below_todays_and_says_why() -> None:

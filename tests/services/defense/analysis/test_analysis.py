@@ -47,9 +47,8 @@ async def test_significance_is_added_up_averaged_and_its_most_is_told(house):
     await store_some(house)
     result = await analyse(house, filters={"category": "Battles"})
     significance = result["groups"][0]["significance"]
-    # 0.45 ln 2 / ln 51 + 0.35 max(0.5, log10(1 + deaths) / 2) + 0.20 x 0.5 of each of the three.
-    each = 0.3543
-    assert significance == {"sum": round(3 * each, 4), "mean": each, "max": each}
+    # 0.45 ln 2 / ln 51 + 0.35 log10(1 + deaths) / 2 + 0.20 x 0.5 of each of the three.
+    assert significance == {"sum": 0.6741, "mean": 0.2247, "max": 0.2628}
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,8 @@ def _deaths(reports: Sequence[Report], families: Sequence[str]) -> tuple[int | N
     if toll is None:
         return None, "no headline gives a number of deaths in this event"
     killed = {report.toll.killed for report in reports if report.toll.killed is not None}
-    why = f"{toll.publishers} of {toll.counted} publishers whose headlines give a number give {toll.killed} deaths"
+    verb = "gives" if toll.publishers == 1 else "give"
+    why = f"{toll.publishers} of {toll.counted} publishers whose headlines give a number {verb} {toll.killed} killed"
     others = ", ".join(map(str, sorted(killed - {toll.killed})))
     return toll.killed, f"{why}: “{toll.words}”" + (f"; other figures: {others}" if others else "")
 

@@ -18,8 +18,9 @@ def significance(record: EventRecord) -> float:
 
 
 def weigh(goldstein: float, fatalities: int, relevance: float, publishers: int) -> float:
-    """The significance of a report that is not about the past, 0..1."""
-    weighed = _REACH * _reach(publishers) + _HARM * _harm(goldstein, fatalities) + _RELEVANCE * relevance
+    """The significance of an event that is not in the past, 0..1."""
+    harm = _harm(goldstein, fatalities, publishers)
+    weighed = _REACH * _reach(publishers) + _HARM * harm + _RELEVANCE * relevance
     return round(min(1.0, weighed), 4)
 
 
@@ -49,7 +50,7 @@ def to_event(record: EventRecord) -> Event:
 
 def reasons(record: EventRecord) -> dict[str, str]:
     """The record's reasons and those of its scores, with every number."""
-    reach, harm = _reach(record.source_count), _harm(record.goldstein, record.fatalities)
+    reach, harm = _reach(record.source_count), _harm(record.goldstein, record.fatalities, record.source_count)
     tier, why = _tier(record)
     total = (
         f"{_REACH} x {reach:.4f} (publishers {record.source_count}) + {_HARM} x {harm:.4f} (Goldstein value "
@@ -68,25 +69,39 @@ def _reach(publishers: int) -> float:
     return min(1.0, log(1 + publishers) / log(1 + _SATURATED_AT))
 
 
-def _harm(goldstein: float, fatalities: int) -> float:
-    return max(-goldstein / 10, log10(1 + fatalities) / 2)
+def _harm(goldstein: float, fatalities: int, publishers: int) -> float:
+    """From the toll, or the code's Goldstein value as far as further publishers confirm the first: codes often err."""
+    return max(-goldstein / 10 * _reach(max(0, publishers - 1)), log10(1 + fatalities) / 2)
 
 
 def _tier(record: EventRecord) -> tuple[SeverityTier, str]:
-    deaths, publishers, is_battle = record.fatalities, record.source_count, record.category == "Battles"
-    reported = f"reported by {publishers} publishers"
+    """The tier and why. The reason claims no more than is known: what reports and codes say, not what happened."""
+    publishers, is_battle = record.source_count, record.category == "Battles"
+    deaths, reported = _count(record.fatalities, "death"), _count(publishers, "publisher")
+    category = f"category {record.category} (confidence {record.confidence:.2f})"
     rules: tuple[tuple[bool, SeverityTier, str], ...] = (
-        (deaths >= 25, "critical", f"{deaths} deaths, 25 or more"),
-        (record.is_state_on_state and publishers >= 3, "critical", f"a strike between states {reported}, 3 or more"),
-        (deaths >= 5, "high", f"{deaths} deaths, 5 or more"),
-        (is_battle and publishers >= 3, "high", f"a battle {reported}, 3 or more"),
-        (is_battle and publishers >= 2, "medium", f"a battle {reported}"),
-        (record.category == "Protests" and record.is_violent, "medium", "a violent protest"),
+        (record.fatalities >= 25, "critical", f"{deaths} reported, 25 or more"),
+        (
+            record.is_state_on_state and publishers >= 3,
+            "critical",
+            f"coded as a strike between two states, {reported}, 3 or more",
+        ),
+        (record.fatalities >= 5, "high", f"{deaths} reported, 5 or more"),
+        (is_battle and publishers >= 3, "high", f"{category}, {reported}, 3 or more"),
+        (is_battle and publishers >= 2, "medium", f"{category}, {reported}"),
+        (record.category == "Protests" and record.is_violent, "medium", f"{category}, coded as violent"),
     )
-    no_rule: tuple[SeverityTier, str] = ("low", f"{deaths} deaths, {reported}: no rule of a higher tier matches")
+    no_rule: tuple[SeverityTier, str] = (
+        "low",
+        f"{deaths} reported, {category}, {reported}: no rule of a higher tier matches",
+    )
     tier, why = next(((tier, why) for holds, tier, why in rules if holds), no_rule)
     if record.is_retrospective and tier in {"critical", "high"}:
         return "medium", f"would be {tier} ({why}), but it reports the past"
     if record.confidence < 0.5 and tier in {"critical", "high"}:
         return "medium", f"would be {tier} ({why}), but confidence {record.confidence:.2f} is below 0.5"
     return tier, why
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
