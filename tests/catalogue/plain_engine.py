@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from tollhouse.catalogue.items import Item, bound, comparable, comparable_values, key, visible_members
 from tollhouse.catalogue.query import (
     CatalogueQuery,
+    Clause,
     Facet,
     HistogramBucket,
     NumberFacet,
@@ -92,7 +93,20 @@ class PlainEngine:
         for name, ends in query.between.items():
             if name != left_out:
                 found = [item for item in found if self._lies(item, name, ends)]
+        for group in query.where:
+            if {clause.field for clause in group} != {left_out}:
+                found = [item for item in found if any(self._holds(item, clause) for clause in group)]
         return found
+
+    def _holds(self, item: Item, clause: Clause) -> bool:
+        if not clause.field:
+            texts = [{word.stem for word in query_words(str(value))} for value in clause.values]
+            holds = any(words and words <= self._stems(item) for words in texts)
+        elif clause.ends is None:
+            holds = self._has_any(item, clause.field, clause.values)
+        else:
+            holds = self._lies(item, clause.field, clause.ends)
+        return holds != clause.negated
 
     def _meant(self, query: CatalogueQuery) -> list[Item]:
         """Those with all words, and with fewer and fewer of them while there are not 20."""

@@ -5,10 +5,11 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.catalogue.plain_engine import PlainEngine
 from tests.catalogue.shop import SHOP, ids, item, stock
-from tollhouse.catalogue.query import CatalogueQuery, NumberFacet, Range, ValueCount
+from tollhouse.catalogue.query import CatalogueQuery, Clause, NumberFacet, Range, ValueCount
 from tollhouse.catalogue.search_engine import TantivyEngine
 from tollhouse.errors import Problem
 
@@ -65,6 +66,15 @@ betweens = st.fixed_dictionaries(
         "listed_at": st.builds(Range, maybe(st.sampled_from(MOMENTS)), maybe(st.sampled_from(MOMENTS))),
     },
 )
+clauses = st.one_of(
+    any_ofs.filter(bool).map(lambda filters: Clause(*next(iter(filters.items())))),
+    betweens.filter(bool).map(lambda filters: Clause(next(iter(filters)), ends=next(iter(filters.values())))),
+    st.lists(st.sampled_from([*WORDS, "koala sea", "&"]), min_size=1, max_size=2).map(
+        lambda texts: Clause(values=tuple(texts))
+    ),
+)
+negatable = st.builds(lambda clause, negated: structs.replace(clause, negated=negated), clauses, st.booleans())
+groups = st.lists(negatable, min_size=1, max_size=3).map(tuple)
 SORTED = [name for name, field in SHOP.by_name.items() if field.sorted]
 FACETS = [name for name, field in SHOP.by_name.items() if field.faceted]
 queries = st.builds(
@@ -73,6 +83,7 @@ queries = st.builds(
     every_word=st.booleans(),
     any_of=any_ofs,
     between=betweens,
+    where=st.lists(groups, max_size=2).map(tuple),
     facets=st.lists(st.sampled_from(FACETS), max_size=4, unique=True).map(tuple),
     sort=st.sampled_from(["", *SORTED, *(f"-{name}" for name in SORTED)]),
     offset=st.integers(0, 30),

@@ -1,5 +1,6 @@
 """Queries to a catalogue, and their results."""
 
+from itertools import chain
 from typing import Any
 
 from msgspec import Struct
@@ -23,18 +24,33 @@ class Range(Struct, frozen=True):
     maximum: int | float | str | None = None
 
 
-class CatalogueQuery(Struct, frozen=True):
-    """`text` None matches everything. `any_of` and `between` are filters by field; all of them must match.
+class Clause(Struct, frozen=True):
+    """A condition on a field: one of `values`, or within `ends`. Without a field: a searched text has a value's words.
 
-    If few items have every word of the text, items with some of the words follow, unless `every_word` is set. `sort` is
-    a field's name, with a leading `-` for descending order; "" is relevance with a text, else the id. Items without a
-    value come last in both orders, equal ones in order of id. `fields` None returns all members.
+    `negated`: the items for which that does not hold, those without a value included.
+    """
+
+    field: str = ""
+    values: tuple[Value, ...] = ()
+    ends: Range | None = None
+    negated: bool = False
+
+
+class CatalogueQuery(Struct, frozen=True):
+    """`text` None matches everything. `any_of`, `between` and `where` are filters; all of them must match.
+
+    `any_of` and `between` are by field. Each group in `where` needs one of its clauses to hold; a group on one field
+    is a filter of that field. If few items have every word of the text, items with some of the words follow, unless
+    `every_word` is set. `sort` is a field's name, with a leading `-` for descending order; "" is relevance with a text,
+    else the id. Items without a value come last in both orders, equal ones in order of id. `fields` None returns all
+    members.
     """
 
     text: str | None = None
     every_word: bool = False
     any_of: dict[str, tuple[Value, ...]] = {}
     between: dict[str, Range] = {}
+    where: tuple[tuple[Clause, ...], ...] = ()
     facets: tuple[str, ...] = ()
     sort: str = ""
     offset: int = 0
@@ -49,6 +65,8 @@ class CatalogueQuery(Struct, frozen=True):
         for name, ends in self.between.items():
             _check_offered(schema, name, name, "filtered")
             _check_range(schema.by_name[name], ends)
+        for clause in chain.from_iterable(self.where):
+            _check_clause(schema, clause)
         for name in self.facets:
             _check_offered(schema, "facets", name, "faceted")
         if self.sort:
@@ -111,6 +129,16 @@ def _check_offered(schema: Schema, parameter: str, name: str, ability: str) -> N
     if known is None or not getattr(known, ability):
         offered = [each.name for each in schema.by_name.values() if getattr(each, ability)]
         raise invalid_parameter(parameter, f"Field {name[:60]!r} cannot be {ability}.", offered)
+
+
+def _check_clause(schema: Schema, clause: Clause) -> None:
+    if not clause.field:
+        return
+    _check_offered(schema, clause.field, clause.field, "filtered")
+    if clause.ends is None:
+        _check_values(schema.by_name[clause.field], clause.values)
+    else:
+        _check_range(schema.by_name[clause.field], clause.ends)
 
 
 def _check_values(field: Field, values: tuple[Value, ...]) -> None:

@@ -13,11 +13,11 @@ from tantivy import Query as IndexQuery
 from tollhouse.catalogue import index
 from tollhouse.catalogue.index import Hit, View
 from tollhouse.catalogue.items import Comparable, Item, bound, comparable, comparable_values
-from tollhouse.catalogue.query import CatalogueQuery, Value
+from tollhouse.catalogue.query import CatalogueQuery, Clause, Range, Value
 from tollhouse.catalogue.schema import RANGED, Field
-from tollhouse.catalogue.scoring import Ranking
+from tollhouse.catalogue.scoring import Ranking, all_of, any_of
 from tollhouse.catalogue.term_matching import Match, Matcher
-from tollhouse.catalogue.tokens import query_words
+from tollhouse.catalogue.tokens import Word, query_words
 
 # Above this many items of one score, they are ordered by segment, and by id only within a segment.
 MAX_SORTED_TIES = 1_000
@@ -73,24 +73,18 @@ class Conditions(Struct, frozen=True):
 
 def build_conditions(view: View, query: CatalogueQuery, match: Match | None) -> Conditions:
     """The conditions of a validated query with the given matches of its text."""
-    filters: dict[str, IndexQuery] = {}
-    intervals: dict[str, Interval] = {}
-    for name in {**query.any_of, **query.between}:
-        field = view.schema.by_name[name]
-        parts = []
-        if name in query.any_of:
-            parts.append(_any_of(view, field, query.any_of[name]))
-        if name in query.between:
-            given = query.between[name]
-            low = None if given.minimum is None else bound(field.type, given.minimum, is_minimum=True)
-            high = None if given.maximum is None else bound(field.type, given.maximum, is_minimum=False)
-            ends = low, high
-            is_open = ends == (None, None)
-            column = index.value_column(field)
-            parts.append(EVERYTHING if is_open else index.between(view.columns, field.type, column, *ends))
-            if name not in query.any_of:
-                intervals[name] = ends
-        filters[name] = IndexQuery.boolean_query([(Occur.Must, part) for part in parts])
+    parts: dict[str, list[IndexQuery]] = {}
+    for name, values in query.any_of.items():
+        parts[name] = [_any_of(view, view.schema.by_name[name], values)]
+    intervals = {name: _interval(view.schema.by_name[name], ends) for name, ends in query.between.items()}
+    for name, interval in intervals.items():
+        parts.setdefault(name, []).append(_within(view, view.schema.by_name[name], interval))
+    for number, group in enumerate(query.where):
+        names = {clause.field for clause in group}
+        own = names.pop() if len(names) == 1 else f"group {number}"
+        parts.setdefault(own, []).append(any_of([_clause(view, clause) for clause in group]))
+    filters = {name: all_of(queries) for name, queries in parts.items()}
+    intervals = {name: interval for name, interval in intervals.items() if len(parts[name]) == 1}
     matches, ranking = (match.matches, match.ranking) if match else (EVERYTHING, Ranking(EVERYTHING))
     return Conditions(view, matches, ranking, filters, intervals)
 
@@ -231,6 +225,36 @@ def _narrowed(query: IndexQuery, filters: Sequence[IndexQuery]) -> IndexQuery:
         return query
     unscored = [(Occur.Must, IndexQuery.const_score_query(each, 0.0)) for each in filters]
     return IndexQuery.boolean_query([(Occur.Must, query), *unscored])
+
+
+def _clause(view: View, clause: Clause) -> IndexQuery:
+    if not clause.field:
+        texts = [query_words(str(value)) for value in clause.values]
+        having = any_of([all_of([_has_word(view, word) for word in words]) for words in texts if words])
+    elif clause.ends is None:
+        having = _any_of(view, view.schema.by_name[clause.field], clause.values)
+    else:
+        field = view.schema.by_name[clause.field]
+        having = _within(view, field, _interval(field, clause.ends))
+    if not clause.negated:
+        return having
+    return IndexQuery.boolean_query([(Occur.Must, EVERYTHING), (Occur.MustNot, having)])
+
+
+def _has_word(view: View, word: Word) -> IndexQuery:
+    return index.equal(view.columns, "text", index.STEMS, word.stem)
+
+
+def _interval(field: Field, ends: Range) -> Interval:
+    low = None if ends.minimum is None else bound(field.type, ends.minimum, is_minimum=True)
+    high = None if ends.maximum is None else bound(field.type, ends.maximum, is_minimum=False)
+    return low, high
+
+
+def _within(view: View, field: Field, interval: Interval) -> IndexQuery:
+    if interval == (None, None):
+        return EVERYTHING
+    return index.between(view.columns, field.type, index.value_column(field), *interval)
 
 
 def _any_of(view: View, field: Field, values: Sequence[Value]) -> IndexQuery:

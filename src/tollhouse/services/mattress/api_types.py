@@ -1,14 +1,15 @@
 """Query parameters and response bodies of the product endpoints."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tollhouse.catalogue.api_types import Words, known_names
-from tollhouse.catalogue.query import CatalogueQuery, NumberFacet, Range, ValueCount
+from tollhouse.catalogue.query import CatalogueQuery, Clause, NumberFacet, Range, Value, ValueCount
 from tollhouse.services.mattress.product import (
+    AVAILABILITIES,
     COOLING,
     FIRMNESS,
     MATERIALS,
@@ -53,7 +54,11 @@ Size = Annotated[Text, Meta(examples=list(SIZES))]
 Material = Annotated[Text, Meta(examples=list(MATERIALS))]
 RetailerId = Annotated[Text, Meta(examples=["coastal-kip"])]
 SleepPosition = Annotated[Text, Meta(examples=list(SLEEP_POSITIONS))]
+Availability = Annotated[Text, Meta(examples=list(AVAILABILITIES))]
 _SEVERAL = "in any case; repeat the parameter to match any of several"
+_NONE_OF = "in any case; repeat the parameter to leave out several"
+# Parameters that compare whole values, each also with `_not` behind its name.
+KEYWORDS = ("brand", "size", "material", "retailer", "sleep_position", "tag", "availability")
 
 
 _NO_FILTERS = ("limit", "offset", "sort", "facets", "fields", "q")
@@ -88,12 +93,34 @@ class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     material: Annotated[list[Material], Some, Meta(description=f"Material {_SEVERAL}")] = []
     retailer: Annotated[list[RetailerId], Some, Meta(description=f"Retailer id {_SEVERAL}")] = []
     sleep_position: Annotated[list[SleepPosition], Some, Meta(description=f"Sleep position {_SEVERAL}")] = []
+    tag: Annotated[list[Text], Some, Meta(description=f"Tag {_SEVERAL}")] = []
+    availability: Annotated[list[Availability], Some, Meta(description=f"Availability {_SEVERAL}")] = []
+    brand_not: Annotated[list[Brand], Some, Meta(description=f"Leave out a brand, {_NONE_OF}")] = []
+    size_not: Annotated[list[Size], Some, Meta(description=f"Leave out a size, {_NONE_OF}")] = []
+    material_not: Annotated[list[Material], Some, Meta(description=f"Leave out a material, {_NONE_OF}")] = []
+    retailer_not: Annotated[list[RetailerId], Some, Meta(description=f"Leave out a retailer id, {_NONE_OF}")] = []
+    sleep_position_not: Annotated[
+        list[SleepPosition], Some, Meta(description=f"Leave out a sleep position, {_NONE_OF}")
+    ] = []
+    tag_not: Annotated[list[Text], Some, Meta(description=f"Leave out a tag, {_NONE_OF}")] = []
+    availability_not: Annotated[
+        list[Availability], Some, Meta(description=f"Leave out an availability, {_NONE_OF}")
+    ] = []
+    sleep_position_all: Annotated[
+        list[SleepPosition], Some, Meta(description="Sleep position; a repeated one must match as well")
+    ] = []
+    text: Annotated[
+        list[Text], Some, Meta(description="Words that title, description or tags must have; repeated: any of several")
+    ] = []
+    text_not: Annotated[list[Text], Some, Meta(description="Words that no text of the product may have")] = []
     min_price: Annotated[Dollars | None, Meta(description="Minimum current price in AUD", examples=[500])] = None
     max_price: Annotated[Dollars | None, Meta(description="Maximum current price in AUD", examples=[1500])] = None
     firmness_min: Annotated[Firmness | None, Meta(description="Minimum firmness: 1 is softest", examples=[6])] = None
     firmness_max: Annotated[Firmness | None, Meta(description="Maximum firmness: 10 is firmest", examples=[8])] = None
     cooling_min: Annotated[Cooling | None, Meta(description="Minimum cooling: 5 is coolest", examples=[4])] = None
+    cooling_max: Annotated[Cooling | None, Meta(description="Maximum cooling: 1 is warmest")] = None
     in_stock: Annotated[bool | None, Meta(description="Only products in stock, or only products not in stock")] = None
+    on_sale: Annotated[bool | None, Meta(description="Only products below their list price, or only others")] = None
     sort: Annotated[
         Sort | None, Meta(description="Order; by relevance if omitted. `discount` and `newest` are descending")
     ] = None
@@ -137,26 +164,47 @@ class SearchQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True
     ]
 
 
-def catalogue_query(filters: Filters, text: str | None = None) -> CatalogueQuery:
-    """The catalogue query for these filters and this text. Raises Problem `invalid-parameter`."""
-    keywords = ("brand", "size", "material", "retailer", "sleep_position")
-    any_of: dict[str, Any] = {FACETS[name]: tuple(getattr(filters, name)) for name in keywords}
+def catalogue_query(
+    filters: Filters, text: str | None = None, where: tuple[tuple[Clause, ...], ...] = ()
+) -> CatalogueQuery:
+    """The catalogue query for these filters, this text, and further clauses. Raises Problem `invalid-parameter`."""
+    any_of: dict[str, tuple[Value, ...]] = {_field(name): tuple(getattr(filters, name)) for name in KEYWORDS}
     if filters.in_stock is not None:
         any_of["in_stock"] = (filters.in_stock,)
     between = {
         "current_price": Range(filters.min_price, filters.max_price),
         "firmness": Range(filters.firmness_min, filters.firmness_max),
-        "cooling": Range(filters.cooling_min),
+        "cooling": Range(filters.cooling_min, filters.cooling_max),
     }
     return CatalogueQuery(
         text=text,
         any_of={name: values for name, values in any_of.items() if values},
         between={name: ends for name, ends in between.items() if ends != Range()},
+        where=(*((clause,) for clause in _clauses(filters)), *where),
         facets=tuple(FACETS[name] for name in filters.facet_names()),
         sort=_SORTS[filters.sort or "relevance"],
         offset=filters.offset,
         limit=filters.limit,
     )
+
+
+def _clauses(filters: Filters) -> Iterator[Clause]:
+    """The filters that exclude, that ask for several values at once, or that ask for words."""
+    for name in KEYWORDS:
+        if excluded := getattr(filters, f"{name}_not"):
+            yield Clause(_field(name), tuple(excluded), negated=True)
+    for position in filters.sleep_position_all:
+        yield Clause("sleep_positions", (position,))
+    if filters.text:
+        yield Clause(values=tuple(filters.text))
+    if filters.text_not:
+        yield Clause(values=tuple(filters.text_not), negated=True)
+    if filters.on_sale is not None:
+        yield Clause("discount", ends=Range(maximum=0), negated=filters.on_sale)
+
+
+def _field(name: str) -> str:
+    return FACETS.get(name, "tags")
 
 
 class ProductsPage(Struct, frozen=True, kw_only=True):
