@@ -76,7 +76,7 @@ class _Column(Struct, frozen=True):
 
     row: Places
     code: Places
-    values: tuple[Scalar, ...]
+    values: tuple[Scalar | datetime, ...]
     number: Numbers
 
 
@@ -180,6 +180,11 @@ class Tables:
 
     def _containing(self, kind: str, test: Test) -> Mask:
         result = np.zeros(self.size(kind), bool)
+        if test.attribute not in ("", "text"):
+            column = self.column(kind, test.attribute)
+            passing = [code for code, value in enumerate(column.values) if _link_passes((value,), test)]
+            result[column.row[np.isin(column.code, passing)]] = True
+            return result
         index = self.words(kind)
         empty = np.empty(0, np.int64)
         for value in test.values:
@@ -198,14 +203,18 @@ class Tables:
         relation = self.relations[condition.relation]
         other = relation.target if condition.outgoing else relation.source
         passes = self.mask(other, condition.to)
-        result = np.zeros(self.size(kind), bool)
+        result = named = np.zeros(self.size(kind), bool)
+        if condition.transitive and isinstance(condition.to, Test) and condition.to.attribute == "id" and kind == other:
+            # Nothing depends on itself, even where a ring of links leads back to it.
+            named = passes
+        result = result.copy()
         while True:
             fresh = near[hit & passes[far]]
             if result[fresh].all():
-                return result
+                return result & ~named
             result[fresh] = True
             if not condition.transitive or kind != other:
-                return result
+                return result & ~named
             passes = passes | result
 
     def _linked(self, condition: Related) -> tuple[_Links, Mask]:
@@ -252,7 +261,9 @@ class Tables:
     def _read(self, kind: str, attribute: str) -> _Column:
         read = self.dataset.values
         if attribute == "id":
-            values: list[tuple[Scalar, ...]] = [(self.dataset.id(kind, row),) for row in self.dataset.rows(kind)]
+            values: list[tuple[Scalar | datetime, ...]] = [
+                (self.dataset.id(kind, row),) for row in self.dataset.rows(kind)
+            ]
         else:
             if attribute not in {declared.name for declared in self.kinds[kind].attributes}:
                 raise KeyError(attribute)
@@ -420,7 +431,7 @@ def _hits(column: _Column, test: Test) -> Mask:
         requested = {fold(str(value)) for value in test.values}
         codes = [code for code, value in enumerate(column.values) if fold(str(value)) in requested]
         return np.isin(column.code, codes)
-    limit = _as_number(test.values[0])
+    limit = _as_limit(test.values[0])
     if limit is None or not len(column.number):
         return np.zeros(len(column.row), bool)
     return cast("Mask", _ORDERS[test.comparison](column.number, limit))
@@ -434,7 +445,7 @@ _ORDERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _link_passes(values: Sequence[Scalar], test: Test) -> bool:
+def _link_passes(values: Sequence[Scalar | datetime], test: Test) -> bool:
     """Whether a link passes; a text passes when it has all words of one of the test's values."""
     if test.comparison == "known":
         return bool(values)
@@ -442,10 +453,19 @@ def _link_passes(values: Sequence[Scalar], test: Test) -> bool:
     return any(words <= set(words_of(str(value))) for words in requested for value in values)
 
 
-def _as_number(value: Scalar) -> float | None:
+def _as_number(value: Scalar | datetime) -> float | None:
+    """A number, or the seconds since 1970 of a time; None for other text."""
     if isinstance(value, datetime):
         return value.timestamp()
     return float(value) if isinstance(value, int | float) else None
+
+
+def _as_limit(value: Scalar) -> float | None:
+    """The number that a test compares with; a time is text in a query."""
+    try:
+        return _as_number(datetime.fromisoformat(value) if isinstance(value, str) else value)
+    except ValueError:
+        return None
 
 
 @lru_cache(maxsize=65_536)

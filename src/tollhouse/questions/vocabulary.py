@@ -14,7 +14,7 @@ from tollhouse.questions.grounding import Reference
 from tollhouse.questions.query import Scalar
 
 AttributeType = Literal["keyword", "number", "money", "time", "flag", "text", "place"]
-Values: TypeAlias = Iterable[Scalar]
+Values: TypeAlias = Iterable[Scalar | datetime]
 
 
 class Attribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -121,7 +121,7 @@ class Named(Struct, frozen=True):
 
 
 class CallResult(Struct, frozen=True):
-    """What an operation of the service answers: a text, and the rows, names or number that it is about."""
+    """What an operation of the service answers: a text, the rows, names or number that it is about, and links."""
 
     text: str
     kind: str = ""
@@ -129,6 +129,7 @@ class CallResult(Struct, frozen=True):
     names: tuple[str, ...] = ()
     value: float | None = None
     references: tuple[Reference, ...] = ()
+    links: tuple[Any, ...] = ()
 
 
 class Dataset(ABC):
@@ -156,7 +157,7 @@ class Dataset(ABC):
     def names(self) -> Iterable[Named]:
         """Every name in the data that a question can use."""
 
-    def display(self, attribute: str, value: Scalar) -> str:
+    def display(self, attribute: str, value: Scalar | datetime) -> str:
         """How an answer writes a value: the country's name for its code."""
         return f"{value:g}" if isinstance(value, float) else str(value)
 

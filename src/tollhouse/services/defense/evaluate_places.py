@@ -6,12 +6,12 @@ from typing import Self
 
 from msgspec import Struct
 
+from tollhouse.labelled_lines import read_lines
 from tollhouse.services.defense.evaluate_conflict import rows_by_url
 from tollhouse.services.defense.events.place import decide_place, read_place
 from tollhouse.services.defense.events.report import Page, Report, read_reports
 from tollhouse.services.defense.ingest.export_parser import Row
 from tollhouse.services.defense.ingest.url_title import title_from_url
-from tollhouse.services.defense.labelled_lines import read_lines
 
 
 class _Labelled(Struct, frozen=True):

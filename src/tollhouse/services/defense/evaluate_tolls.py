@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tollhouse.labelled_lines import read_lines
 from tollhouse.services.defense.events.toll import read_toll
-from tollhouse.services.defense.labelled_lines import read_lines
 
 
 class LabelledTitle(Struct, frozen=True):

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from tollhouse.questions.places import countries
 from tollhouse.services.infra.company import Company, Edge, Kind
-from tollhouse.services.infra.countries import countries
 from tollhouse.services.infra.records import bundled, read_records
 
 # Values listed in the OpenAPI description. Aliases and other spellings are accepted too.

@@ -6,8 +6,8 @@ from functools import lru_cache
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
 
+from tollhouse.questions.places import country_by_code, normalize
 from tollhouse.services.infra.company import Category, Company
-from tollhouse.services.infra.countries import country_by_code, normalize
 
 MIN_SIMILARITY = 60
 # A typo is a letter left out, added, changed, or swapped with its neighbour.

@@ -7,10 +7,10 @@ from functools import partial
 from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.http.endpoint import Example, Request, endpoint
 from tollhouse.http.terms import FREE
+from tollhouse.questions.places import Country, find_country, near_countries
 from tollhouse.services.infra import api_types as api
 from tollhouse.services.infra.company import MUTUAL_KINDS, Category, Company, Edge
 from tollhouse.services.infra.concentration import Concentration, Coverage, measure_concentration, measure_coverage
-from tollhouse.services.infra.countries import Country, find_country, near_countries
 from tollhouse.services.infra.failure_simulation import Failure
 from tollhouse.services.infra.reachability import Walk, paths_between
 from tollhouse.services.infra.supply_graph import SupplyGraph

@@ -11,8 +11,8 @@ from typing import Any, TypeVar, get_args
 import msgspec
 from msgspec import Struct
 
+from tollhouse.questions.places import countries, normalize, split_list
 from tollhouse.services.infra.company import CONFIDENCE, Kind, Listing
-from tollhouse.services.infra.countries import countries, normalize, split_list
 
 Row = TypeVar("Row", bound=Struct)
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
+from tollhouse.questions.places import country_by_code
 from tollhouse.services.infra.assistant.executor import QueryResult
 from tollhouse.services.infra.company import Company, Edge
-from tollhouse.services.infra.countries import country_by_code
 from tollhouse.services.infra.supply_graph import SupplyGraph
 
 MAX_NAMES = 12

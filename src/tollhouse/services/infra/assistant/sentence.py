@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from tollhouse.questions.places import Country, countries, normalize
 from tollhouse.services.infra.company import Kind
 from tollhouse.services.infra.company_search import nearest, stem
-from tollhouse.services.infra.countries import Country, countries, normalize
 from tollhouse.services.infra.supply_graph import SupplyGraph
 
 # Only longer words are corrected, and only to words that change the meaning.

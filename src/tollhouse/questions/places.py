@@ -1,25 +1,33 @@
-"""Countries of the company graph, by ISO code, name, alias and demonym."""
+"""Countries by ISO code, name, alias and demonym, as questions name them."""
 
 import csv
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
 from msgspec import Struct
 from rapidfuzz import fuzz, process
 
+from tollhouse.questions.vocabulary import Named
+
 _BREAKS = re.compile(r"[\W_]+")
 
 
 class Country(Struct, frozen=True):
-    """A country. `alpha2` and `alpha3` are ISO 3166-1 codes."""
+    """A country. `alpha2` and `alpha3` are ISO 3166-1 codes; `regions` are the parts of the world it belongs to.
+
+    `translated` are names, adjectives and demonyms in German, Spanish and French.
+    """
 
     alpha2: str
     alpha3: str
     name: str
     aliases: tuple[str, ...]
     demonyms: tuple[str, ...]
+    regions: tuple[str, ...] = ()
+    translated: tuple[str, ...] = ()
 
 
 def find_country(text: str) -> Country | None:
@@ -41,14 +49,28 @@ def near_countries(text: str, limit: int = 5) -> list[str]:
 
 @cache
 def countries() -> dict[str, Country]:
-    table = files("tollhouse.services.infra").joinpath("data", "countries.csv").read_text("utf-8")
+    table = files("tollhouse.questions").joinpath("data", "countries.csv").read_text("utf-8")
     rows = csv.DictReader(table.splitlines())
     return {
         row["alpha2"]: Country(
-            row["alpha2"], row["alpha3"], row["name"], split_list(row["aliases"]), split_list(row["demonyms"])
+            row["alpha2"],
+            row["alpha3"],
+            row["name"],
+            split_list(row["aliases"]),
+            split_list(row["demonyms"]),
+            split_list(row["regions"]),
+            tuple(form for language in ("de", "es", "fr") for form in split_list(row.get(language) or "")),
         )
         for row in rows
     }
+
+
+def country_names(country: Country, kind: str, value: str) -> Iterator[Named]:
+    """Every way to write a country, as names of this value of the kind's `country`; codes only in capitals."""
+    for text in (country.name, *country.aliases, *country.demonyms, *country.translated):
+        yield Named(text, kind, "country", value)
+    for code in (country.alpha2, country.alpha3):
+        yield Named(code, kind, "country", value, exact=True)
 
 
 def split_list(cell: str) -> tuple[str, ...]:
