@@ -24,6 +24,21 @@ from tollhouse.services.defense.events.toll import Toll, best_toll, read_toll
         ("Seven killed, including two children", 7),
         ("180 migrants die as boat sinks", 180),
         ("Fire kills 9 in ward for Covid-19 patients", 9),
+        ("Gun attack on bus kills at least 34", 34),
+        ("Crash kills seven, including two children", 7),
+        ("Two Britons among 12 dead in shipwreck", 12),
+        ("1 survivor, 7 killed in helicopter crash", 7),
+        ("Pilot dies with six passengers as helicopter crashes", 7),
+        ("Mayor killed along with two bodyguards", 3),
+        ("Woman, 34, and baby killed in fire", 2),
+        ("Gunmen shoot dead two policemen", 2),
+        ("Man stabs to death his wife and two children", 3),
+        ("Rangers gun down 3 poachers", 3),
+        ("Father kills two children then himself", 3),
+        ("Elderly couple found dead at home", 2),
+        ("Deaths of two pilots investigated", 2),
+        ("Militants behead more than 50", 50),
+        ("Troops managed to kill three insurgents", 3),
     ],
 )
 def test_number_of_killed_is_read(title, killed):
@@ -41,6 +56,10 @@ def test_number_of_killed_is_read(title, killed):
         "Masri killed in Tehran street",
         "Soldier wounded in blast dies",
         "Mother of three killed in crash",
+        "Agents teamed up to track and kill Islamic State No. 2",
+        "Body of missing hiker found in lake",
+        "Kony found dead in forest",
+        "Soldier loses his life in avalanche",
     ],
 )
 def test_one_person_without_a_number_is_one(title):

@@ -20,7 +20,21 @@ def word_class(*names: str) -> frozenset[str]:
 
 
 LINKS, AUXILIARIES, MANNER, NO_ONE = map(word_class, ("links", "auxiliaries", "manner", "no_one"))
-PASSIVE, EITHER, ACTIVE = map(word_class, ("killed_passive", "killed_either", "killed_active"))
+LOST_LIVES = frozenset(
+    f"{verb} {whose}{life}"
+    for verb in ("lose", "loses", "lost", "losing")
+    for whose in ("", "his ", "her ", "their ")
+    for life in ("life", "lives")
+)
+_OWN_LIVES = frozenset(
+    f"{verb} {whose}own life" for verb in ("take", "takes", "took") for whose in ("", "his ", "her ")
+)
+_ENDS = ("dead", "to death")
+_KILLED = frozenset(f"{verb} {end}" for verb in word_class("deadly_passive") for end in _ENDS) | {"gunned down"}
+_KILLS = frozenset(f"{verb} {end}" for verb in word_class("deadly_active") for end in _ENDS)
+_KILLS |= {"gun down", "guns down", "gunning down"}
+PASSIVE = word_class("killed_passive") | LOST_LIVES | _OWN_LIVES
+EITHER, ACTIVE = word_class("killed_either") | _KILLED, word_class("killed_active") | _KILLS
 ELSEWHERE, DOUBTS, BREAKS = word_class("elsewhere"), word_class("doubts"), word_class("clauses", "prepositions")
 OUTCOMES: tuple[Outcome, ...] = ("wounded", "arrested", "missing")
 OTHER_PASSIVE: dict[str, Outcome] = {word: outcome for outcome in OUTCOMES for word in word_class(f"{outcome}_passive")}
@@ -29,11 +43,14 @@ _PERSONS, _NOT_PERSONS, _UNCOUNTED, _PLURALS = map(
     word_class, ("persons", "not_persons", "uncounted", "plural_persons")
 )
 _BEFORE_RANK, _PARENTS, _COLLECTIONS, _FORCES = map(word_class, ("before_rank", "parents", "collections", "forces"))
+_SIZES = {**dict.fromkeys(word_class("pairs"), 2), "trio": 3}
 _PERSON_ENDING = re.compile(rf"\w{{2,}}(?:{_CLASSES['person_endings']})")
 _LOWER_BOUNDS = (("at", "least"), ("more", "than"), ("over",))
 LARGEST_NUMBER = 100_000
 
+# Idioms are one word each.
 _WORD = re.compile(
+    rf"\b(?:{'|'.join(sorted(LOST_LIVES | _OWN_LIVES | _KILLED | _KILLS))})\b|"
     r"[0-9]{1,3}[- ](?:year|month|week|day)s?[- ]old(?:'s)?"
     r"|[0-9]{1,4}-(?:year|month|week|day|hour|minute|mile|km|point)s?"
     r"|[$€£¥#][0-9][\w.,]*|[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:\.[0-9]+)?%?|[^\W\d_]+(?:['.-][^\W_]+)*\w*|[,;:&/]"
@@ -116,6 +133,8 @@ class Headline:
         if word in _COLLECTIONS and self.at(place + 1) == "of":
             number, end = self.number_at(place + 2)
             return Group(place, self._noun_end(end), number) if number else None
+        if word in _SIZES and self.at(place + 1) != "of":
+            return Group(place, place + 1, _SIZES[word])
         number, end = self.number_at(place)
         if number is not None:
             if not self._counts_people(place, end, number):

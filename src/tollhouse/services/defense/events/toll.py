@@ -20,6 +20,7 @@ from tollhouse.services.defense.events.people import (
     EITHER,
     ELSEWHERE,
     LINKS,
+    LOST_LIVES,
     MANNER,
     NO_ONE,
     OTHER_ACTIVE,
@@ -29,6 +30,7 @@ from tollhouse.services.defense.events.people import (
     Group,
     Headline,
     Outcome,
+    is_person,
     is_plural,
     is_year,
     split_words,
@@ -87,13 +89,15 @@ def read_toll(title: str) -> Toll:
 _QUALIFIERS, _CLAUSES, _CAUSES, _KILLINGS = map(word_class, ("qualifiers", "clauses", "causes", "killings"))
 _EPIDEMICS, _PERIODS, _ILLNESSES, _UNREST = map(word_class, ("epidemics", "periods", "illnesses", "unrest"))
 _INTENTS, _ADJECTIVES, _DEADLY, _DEAD_THINGS = map(word_class, ("intents", "adjectives", "deadly_acts", "dead_things"))
-_HOMICIDES, _SENTENCES = word_class("homicides"), word_class("sentences")
+_HOMICIDES, _SENTENCES, _ACHIEVED = map(word_class, ("homicides", "sentences", "achieved"))
+_FOUND = frozenset(["found", "discovered", "recovered", "retrieved", "pulled", "identified", "washed"])
 _DETERMINERS = frozenset(["a", "an", "the", "his", "her", "their", "its", "one's", "own", "another"])
 _MULTIPLES = {"double": 2, "triple": 3, "quadruple": 4, "quintuple": 5}
 _BRACKETED = re.compile(r"\([0-9]+\)")
 _MAY_COUNT = re.compile(
-    r"kill|dead|die[sd]?\b|dying|death|fatal|toll|slain|slay|massacre|murder|homicide|execut|hang|behead|perish|drown|lives"
-    r"|martyr|assassinat|bod(?:y|ies)|wound|injur|hurt|arrest|detain|missing|casualt|lynch|abduct|kidnap",
+    r"kill|dead|die[sd]?\b|dying|death|fatal|toll|slain|slay|massacre|murder|homicide|execut|hang|behead|perish|drown"
+    r"|lives|(?:own|los(?:es?|ing|t)(?: \w+)?) life|gun(?:s|ned|ning)? down|martyr|assassinat|bod(?:y|ies)|wound|injur"
+    r"|hurt|arrest|detain|missing|casualt|lynch|abduct|kidnap",
     re.IGNORECASE,
 )
 
@@ -193,10 +197,19 @@ class _Reader(Headline):
                 yield _Counted("killed", (group,), place)
             elif self._names_killing(place) and after == "of":
                 yield from self._victims("killed", place, place + 2)
+            elif word == "body" and _FOUND.intersection(self.words[place + 1 : place + 7]):
+                yield from self._found_body(place)
             elif (self._names_killing(place) and before.endswith("'s")) or (
                 word == "death" and before in _DEADLY and after not in {"toll", "threat", "row", "penalty"}
             ):
                 yield _Counted("killed", (Group(place - 1, place + 1, 1),), place)
+
+    def _found_body(self, place: int) -> Iterator[_Counted]:
+        """As in "body of hiker found", "woman's body found"."""
+        after = (self.groups.get(start) for start in (place + 2, place + 3) if self.at(place + 1) == "of")
+        group = next((one for one in after if one and one.number == 1), None)
+        if group or self.at(place - 1).endswith("'s"):
+            yield _Counted("killed", (group or Group(place - 1, place + 1, 1),), place)
 
     def _names_killing(self, place: int) -> bool:
         """Whether a noun means that somebody was killed: "killing", "shooting death", "fatal shooting"."""
@@ -206,7 +219,8 @@ class _Reader(Headline):
         if word == "murder" and self.at(place + 1) in {"/", "suicide"}:
             return False
         if word in {"death", "deaths"}:
-            is_violent = bool(_CAUSES.intersection(self.words))
+            counted = self.groups.get(place + 2)
+            is_violent = bool(_CAUSES.intersection(self.words) or (counted and (counted.number or 0) > 1))
             return before in _DEADLY or (is_violent and (before.endswith("'s") or self.at(place + 1) == "of"))
         return word in _KILLINGS
 
@@ -246,9 +260,16 @@ class _Reader(Headline):
             groups = tuple(self._groups_before(end))
             if end == place and not self._is_counted(groups) and any(self._groups_after(place + 1)):
                 continue  # "gunmen killed 12 villagers": the group before is who killed
+            if outcome == "killed":
+                groups += self._companions(place + 1)
             if groups and (outcome != "killed" or self._is_death(place, groups)):
                 self.used.update(group.start for group in groups)
                 yield _Counted(outcome, groups, place)
+
+    def _companions(self, place: int) -> tuple[Group, ...]:
+        """Those who died too: "pilot dies with six passengers", "killed along with his son"."""
+        start = place + (self.at(place) in {"along", "together"})
+        return tuple(self._groups_after(start + 1)) if self.at(start) in {"with", "alongside"} else ()
 
     def _is_counted(self, groups: Sequence[Group]) -> bool:
         return any(self.number_at(group.start)[0] is not None for group in groups)
@@ -285,12 +306,14 @@ class _Reader(Headline):
             while end > 0 and (self.words[end - 1] in _QUALIFIERS or self.words[end - 1] in _DETERMINERS
                                or self.words[end - 1] in _ADJECTIVES):  # fmt: skip
                 end -= 1
-            if self.at(end - 1) in {"including", "among"}:
+            if self.at(end - 1) == "including":
                 end -= 1
             else:
                 yield group
+            if self.at(end - 1) == "among":
+                return  # "Americans among seven killed": the group before is a part of this one
             link = end
-            while link > 0 and self.words[link - 1] in LINKS:
+            while link > 0 and link not in self.by_end and self.words[link - 1] in LINKS:
                 link -= 1
             group = self.by_end.get(link)
             if group and link == end and self.number_at(group.start)[0] is None:
@@ -298,7 +321,7 @@ class _Reader(Headline):
 
     def _is_death(self, place: int, groups: Sequence[Group]) -> bool:
         """Whether people died of something that happened: one person's death may be one of age or illness."""
-        if self.words[place] not in {"die", "died", "dies", "dead"}:
+        if self.words[place] not in {"die", "died", "dies", "dead"} and self.words[place] not in LOST_LIVES:
             return True
         if any(group.number != 1 for group in groups):
             return True
@@ -329,7 +352,7 @@ class _Reader(Headline):
             start = place + 1
             if word in ACTIVE or word in EITHER:
                 outcome = "killed"
-            elif (word == "gunned" and self.at(start) == "down") or (word == "fatally" and self.at(start) in MANNER):
+            elif word == "fatally" and self.at(start) in MANNER:
                 outcome, start = "killed", start + 1
             if outcome and (groups := tuple(self._groups_after(start))):
                 self.used.update(group.start for group in groups)
@@ -341,11 +364,12 @@ class _Reader(Headline):
             start += 1
         while True:
             begin = start
-            while (
-                (word := self.at(begin)) and begin not in self.groups and begin - start < 4 and self._may_precede(word)
-            ):
+            while self.at(begin) in _QUALIFIERS:
                 begin += 1
-            group = self.groups.get(begin)
+            begin = begin if begin in self.groups else start
+            while begin not in self.groups and begin - start < 4 and self._may_precede(begin):
+                begin += 1
+            group = self.groups.get(begin) or self._ranked(begin)
             if group is None or group.start in self.used or self._has_other_outcome(group.end):
                 return
             yield group
@@ -355,8 +379,21 @@ class _Reader(Headline):
             if start == group.end and start not in self.groups:
                 return
 
-    def _may_precede(self, word: str) -> bool:
+    def _ranked(self, place: int) -> Group | None:
+        """A person named by rank: "kill al-Qaida No. 2 leader"."""
+        end = place + 2
+        while is_person(self.at(end)):
+            end += 1
+        return Group(place, end, 1) if self._is_rank(place) else None
+
+    def _is_rank(self, place: int) -> bool:
+        return self.at(place) in {"no", "number"} and self.number_at(place + 1)[0] is not None
+
+    def _may_precede(self, place: int) -> bool:
         """Whether a word may stand before the noun of a group: "a top Qaeda leader"."""
+        word = self.at(place)
+        if word in {"", "including", "among"} or self._is_rank(place):
+            return False
         return word not in BREAKS and word not in LINKS and word not in PASSIVE and word not in EITHER and not (
             word in ACTIVE or is_plural(word) or word in OTHER_PASSIVE or word in OTHER_ACTIVE
         )  # fmt: skip
@@ -372,7 +409,8 @@ class _Reader(Headline):
         """One person whom no noun names: "Masri killed in Tehran", "No. 2 killed"."""
         for place, word in enumerate(self.words):
             subject = self._before_auxiliaries(place) - 1
-            is_verb = word in EITHER or (word in {"death", "fatally", "gunned"} and self._passive(place) == "killed")
+            is_verb = word in EITHER or (word in {"death", "fatally"} and self._passive(place) == "killed")
+            is_verb |= word == "dead" and self.at(place - 1) == "found"
             if place in places or subject < 0 or not is_verb or self._is_doubtful(place):
                 continue
             name, after = self.words[subject], self.at(place + 1)
@@ -389,7 +427,7 @@ class _Reader(Headline):
         word, after = self.words[place], self.at(place + 1)
         if word == "dead":
             return None if after in _DEAD_THINGS else "killed"
-        if word in PASSIVE or word in EITHER or (word == "gunned" and after == "down"):
+        if word in PASSIVE or word in EITHER:
             return "killed"
         if word == "death" and self.at(place - 1) == "to":
             return None if _SENTENCES.intersection(self.words[:place]) else "killed"
@@ -407,7 +445,7 @@ class _Reader(Headline):
         """Whether it tells of what might be, or of why people protest: "feared dead", "riot over a killing"."""
         for back in range(place - 1, max(place - 4, -1), -1):
             word = self.words[back]
-            if word in DOUBTS and not (word == "to" and self.words[place] == "death"):
+            if word in DOUBTS and not (word == "to" and self._is_achieved(back, place)):
                 return True
             if word not in AUXILIARIES:
                 break
@@ -417,6 +455,10 @@ class _Reader(Headline):
             ):
                 return True
         return self.words[place] == "kill" and bool(_INTENTS.intersection(self.words[max(0, place - 3) : place]))
+
+    def _is_achieved(self, to: int, place: int) -> bool:
+        """Whether "to" leads to what was done: "stabbed to death", "managed to kill"."""
+        return self.words[place] == "death" or bool(_ACHIEVED.intersection(self.words[max(0, to - 3) : to]))
 
     def _says_no_one(self) -> bool:
         deaths = {"killed", "deaths", "died", "dead", "casualties", "fatalities"}
