@@ -18,7 +18,7 @@ EVENTS = tuple(Reference(f"conflict_{n}", f"Event {n}", f"https://example.org/{n
 
 @pytest.fixture
 def evidence():
-    shown = Evidence()
+    shown = Evidence(names=frozenset({"eritrea"}))
     shown.show(Exhibit("f1", "events: battle events in Ethiopia dated 2020-11-15", EVENTS, 27, is_figure=True))
     shown.show(Exhibit("f2", "share", EVENTS[:1], 0.0765, is_figure=True))
     shown.show(Exhibit("f3", "total of FY2026", EVENTS[:1], 72.275611, is_figure=True))
@@ -73,6 +73,21 @@ def test_sentence_with_a_number_from_elsewhere_is_not_supported(evidence, senten
     assert not evidence.supports(sentence)
 
 
+@pytest.mark.parametrize(
+    ("sentence", "is_supported"),
+    [
+        ("[f1] The feeds hold 27 Ethiopian battles.", True),
+        ("[f1] Ethiopia's battles number 27 on Sunday, 15 November 2020.", True),
+        ("[r5] Rebels fight 16 divisions.", True),
+        ("[f1] The feeds hold 27 battles in Eritrea.", False),
+        ("[r5] Rebels of General Tsadkan fight 16 divisions.", False),
+        ("[r5] Eritrea fights 16 divisions.", False),
+    ],
+)
+def test_sentence_with_a_name_from_elsewhere_is_not_supported(evidence, sentence, is_supported):
+    assert evidence.supports(sentence) == is_supported
+
+
 def test_names_become_one_marker_before_the_full_stop(evidence):
     citations = Citations()
     assert finished("[r5] Rebels fight 16 divisions.", evidence, citations) == "Rebels fight 16 divisions [1]."
@@ -103,11 +118,6 @@ def test_reader_of_the_stream_has_the_same_text_whatever_the_pieces(evidence, si
     shown, stream, _ = said(evidence, MIXED, size)
     assert shown == stream.text
     assert shown == ("The feeds hold 27 battles [1-3]. The total is 72.28 billion [1]. - Rebels fight 16 divisions [3]")
-    assert stream.unsupported == [
-        "[f1] In all 5000 people died there.",
-        "Uncited words stay in.",
-        "[r5] Gen. Abiy met No. 2 of the U.S. Army.",
-    ]
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])

@@ -64,12 +64,6 @@ MOST_TOKENS = 24_000
 
 NOTHING = "NOT IN THE FEEDS"
 
-_MEND = (
-    "These sentences were left out, because a number in them stands in nothing they cite, or they cite nothing:\n"
-    "{sentences}\nWrite only those again that the results support, each beginning with the names it rests on. "
-    f"If none is supported, write {NOTHING}."
-)
-
 
 class Tools(Protocol):
     """The queries a model may run."""
@@ -121,10 +115,6 @@ class Dialogue:
         async with aclosing(self._rounds(prompt, messages, stream)) as rounds:
             async for said in rounds:
                 yield said
-        if stream.unsupported and self.spent_tokens < MOST_TOKENS:
-            async with aclosing(self._mended(prompt, messages, stream)) as mending:
-                async for said in mending:
-                    yield said
         yield FinishedAnswer(stream.text, stream.cited, self._prompt_tokens, self._completion_tokens)
 
     async def _rounds(
@@ -154,21 +144,6 @@ class Dialogue:
             yield said
         if not turn.text.strip():
             raise unavailable("answered nothing")
-        messages.append(_as_message(turn))
-
-    async def _mended(
-        self, prompt: Prompt, messages: list[Message], stream: SentenceStream
-    ) -> AsyncGenerator[Delta | Retract, None]:
-        """One more turn, for the unsupported sentences."""
-        sentences = "\n".join(f"- {sentence}" for sentence in stream.unsupported)
-        messages.append({"role": "user", "content": _MEND.format(sentences=sentences)})
-        async with aclosing(self._turn(prompt, messages, {})) as turns:
-            async for part in turns:
-                if isinstance(part, Text):
-                    for said in stream.take(part.text):
-                        yield said
-        for said in stream.finish():
-            yield said
 
     async def _turn(
         self, prompt: Prompt, messages: Sequence[Message], options: dict[str, Any]

@@ -1,8 +1,8 @@
 """Grounding: citations, the evidence that a model may cite, and the stream of supported sentences.
 
 A model is shown exhibits, each under a short name such as `f1`, and writes `[f1]` at the start of every sentence that
-rests on it. A sentence is supported if it cites an exhibit, every name it cites exists, and every number in it occurs
-in a cited exhibit. Only supported sentences are sent.
+rests on it. A sentence is supported if it cites an exhibit, every name it cites exists, and every number and every
+proper name in it occurs in a cited exhibit. Only supported sentences are sent; the others are removed.
 
 A sentence that begins with its citation is sent word by word. One that cites at its end is sent from its start only as
 far as its words state nothing by themselves: common words, and words from descriptions of figures; the rest is held
@@ -11,7 +11,7 @@ unsupported, what was sent of it is retracted.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from decimal import ROUND_HALF_UP, Decimal
 
 from msgspec import Struct
@@ -89,6 +89,7 @@ _SAYS_NOTHING = frozenset(
 )
 _DEATHS = re.compile(r"\b(?:dead|died|dies|deaths?|killed|kills|fatalit\w+|casualt\w+|toll|lives)\b", re.IGNORECASE)
 _NAMES = re.compile(r"\[([a-z]\d+(?:\s*,\s*[a-z]\d+)*)\]")
+_POSSESSIVE = re.compile(r"['\u2019]s?\b")
 _HOURS = re.compile(r"\b24(?:-hour|\s+hours)\b")
 
 
@@ -103,10 +104,19 @@ class Exhibit(Struct, frozen=True):
     is_figure: bool = False
 
 
-class Evidence:
-    """The exhibits shown in one answer."""
+# Words in capitals that are no names of anybody: months, days, "UTC".
+_CALENDAR = frozenset(
+    {*MONTHS, *"monday tuesday wednesday thursday friday saturday sunday".split(), "utc", "i"}  # noqa: SIM905
+)
+# What makes an adjective or plural of a name: Eritrean, Iranian, Israeli, Taiwanese.
+_ENDINGS = frozenset({"s", "n", "an", "ian", "i", "ese", "ish", "ic"})
 
-    def __init__(self) -> None:
+
+class Evidence:
+    """The exhibits shown in one answer. `names` are words in lower case that are names wherever they stand."""
+
+    def __init__(self, names: Container[str] = frozenset()) -> None:
+        self._names = names
         self._exhibits: dict[str, Exhibit] = {}
 
     def next_name(self, letter: str) -> str:
@@ -125,9 +135,25 @@ class Evidence:
         return [self._exhibits[name] for name in dict.fromkeys(names)]
 
     def supports(self, sentence: str) -> bool:
-        """Whether the sentence cites, and each of its numbers stands in what it cites."""
+        """Whether the sentence cites, and each of its numbers and names stands in what it cites."""
         cited = self.cited_in(sentence)
-        return bool(cited) and self.shows_numbers(sentence, cited or [])
+        return bool(cited) and self.shows_all(sentence, cited or [])
+
+    def shows_all(self, sentence: str, cited: list[Exhibit]) -> bool:
+        """Whether each number and each proper name of a text stands in these exhibits."""
+        return self.shows_numbers(sentence, cited) and self.shows_names(sentence, cited)
+
+    def shows_names(self, sentence: str, cited: list[Exhibit]) -> bool:
+        """Whether each capitalized word stands in these exhibits; the first one counts only if it is a known name."""
+        words = _TEXT_WORD.findall(_POSSESSIVE.sub("", without_names(sentence)))
+        shown = {word.casefold() for exhibit in cited for word in _TEXT_WORD.findall(_POSSESSIVE.sub("", exhibit.text))}
+        names = [word.casefold() for place, word in enumerate(words) if self._is_name(word, is_first=place == 0)]
+        return all(name in shown or any(_same_stem(name, word) for word in shown) for name in names)
+
+    def _is_name(self, word: str, *, is_first: bool) -> bool:
+        if not word[0].isupper() or word.casefold() in _CALENDAR:
+            return False
+        return not is_first or word.casefold() in self._names
 
     def leaves_open(self, beginning: str) -> bool:
         """Whether a sentence that begins so, citing nothing yet, states nothing yet that it would have to cite for.
@@ -193,6 +219,12 @@ def _iso(year: str, month: str, day: str) -> str:
     return f"{year}-{MONTHS.index(month.casefold()) + 1:02}-{int(day):02}"
 
 
+def _same_stem(name: str, word: str) -> bool:
+    """Whether one word is the other with an ending: "eritrean" and "eritrea"."""
+    shorter, longer = sorted((name, word), key=len)
+    return longer.startswith(shorter) and longer[len(shorter) :] in _ENDINGS
+
+
 def _shows(exhibit: Exhibit, number: _Number) -> bool:
     if any(other.text == number.text and other.is_percent == number.is_percent for other in _numbers(exhibit.text)):
         return True
@@ -208,7 +240,8 @@ _SHORTENED = re.compile(r"(?:\b(?:No|Mr|Mrs|Ms|Dr|Gen|Lt|Col|Sgt|St|vs|approx|In
 # With what it cites, or with a word.
 _BEGINNING = re.compile(r"\s*(?:(?:[-*•]\s*)?(?:\[[a-z]\d+(?:\s*,\s*[a-z]\d+)*\]\s*)+|[^\W\d_])")
 
-_UNDECIDED = re.compile(r"(?:\S*\d[\d.,:%-]*|\[[^\]]*)$")
+# The rest of a number, of a name's marker or of a capitalized word may be to come.
+_UNDECIDED = re.compile(r"(?:\S*\d[\d.,:%-]*|\[[^\]]*|(?<=[\w,;:)] )[^\W\d_a-z][^\W\d_]*)$")
 # The marker of what a sentence cites goes before these.
 _STOPS = ".!? "
 
@@ -235,7 +268,6 @@ class SentenceStream:
         self._begun = ""
         self._is_held = False
         self.text = ""
-        self.unsupported: list[str] = []
 
     @property
     def cited(self) -> tuple[Reference, ...]:
@@ -277,7 +309,7 @@ class SentenceStream:
     def _can_release(self, known: str) -> bool:
         cited = self._evidence.cited_in(known)
         if cited:
-            return self._evidence.shows_numbers(known, cited)
+            return self._evidence.shows_all(known, cited)
         return cited is not None and self._evidence.leaves_open(known)
 
     def _close(self, sentence: str) -> Iterator[Delta | Retract]:
@@ -293,7 +325,6 @@ class SentenceStream:
             yield self._back(begun)
             yield self._out(whole, is_new=True)
             return
-        self.unsupported.append(sentence.strip())
         if begun:
             yield self._back(begun)
 
