@@ -76,7 +76,8 @@ def slots(names: Names) -> Slots:
 def _company(row: dict[str, Any]) -> Value:
     """A company by its name, or by an alias that people use for it; numbers and addresses are not."""
     names = [row["name"].split(" (")[0]] * 2
-    names += [alias for alias in row["aliases"][:2] if alias.replace(" ", "").replace("-", "").isalpha()]
+    aliases = [alias for alias in row["aliases"][:2] if not alias.endswith(" maker")]
+    names += [alias for alias in aliases if alias.replace(" ", "").replace("-", "").isalpha()]
     return plain(repr(row["id"]), *names)
 
 
