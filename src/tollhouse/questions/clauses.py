@@ -1,0 +1,831 @@
+"""Reads noun phrases and their modifiers: conditions, lists, negation, names, relations and their chains."""
+
+from collections.abc import Sequence
+
+from tollhouse.questions.frames import (
+    COMPARISONS,
+    FORMS,
+    NEGATIONS,
+    NUMERIC,
+    Frame,
+    Part,
+    all_of,
+    any_of,
+    negated,
+    range_test,
+)
+from tollhouse.questions.linking import Item, Meaning
+from tollhouse.questions.quantities import Quantities
+from tollhouse.questions.query import EVERYTHING, Condition, Not, Related, Test
+from tollhouse.questions.vocabulary import Attribute
+
+
+class Clauses(Quantities):
+    """One pass over the items of a question. `forms` keeps where words of the question's form stand."""
+
+    # The main loop.
+
+    def read(self, frame: Frame) -> Frame:
+        """Read items into the frame until the end, or until what the frame cannot hold."""
+        while self.i < len(self.items):
+            if not self._step(frame):
+                break
+        self._finish(frame)
+        return frame
+
+    def _step(self, frame: Frame) -> bool:
+        """Read one phrase; False where the frame ends."""
+        item = self.items[self.i]
+        if frame.is_nested and self._ends_nested(item, frame):
+            return False
+        readers = (
+            self._time,
+            self._marks,
+            self._operation,
+            self._superlative,
+            self._comparison,
+            self._extreme,
+            self._text,
+            self._party,
+            self._verb,
+            self._value,
+            self._kind,
+            self._attribute,
+            self._function,
+        )
+        start = self.i
+        for reader in readers:
+            if reader(item, frame):
+                if self.i == start:
+                    self.i += 1
+                return True
+        if item.find("transitive"):
+            self._transitive = item.meanings[0].name
+        elif (meaning := item.find("unavailable")) is not None:
+            self.unavailable.append(item)
+        elif not item.find("mark"):
+            self._unknown(item)
+        self.i += 1
+        return True
+
+    def _unknown(self, item: Item) -> None:
+        if item.text.lower().endswith("ly") and len(item.text) > 4:
+            self.ignored.append(item.text)
+        else:
+            self.unknown.append(item)
+
+    def _ends_nested(self, item: Item, frame: Frame) -> bool:
+        if item.says(";", "?", "than"):
+            return True
+        if item.says("do", "exists", "how_many", "where", "when") and frame.parts and not item.says("filler"):
+            return not item.says("in", "with")
+        return False
+
+    def _finish(self, frame: Frame) -> None:
+        """Attach what waited for a verb."""
+        if frame.subject is not None:
+            subject, frame.subject = frame.subject, None
+            if frame.open_party is not None:
+                self._fill_party(frame, [("", False, subject.condition)])
+            else:
+                frame.parts.append(subject)
+                frame.is_named = True
+
+    # Readers: each returns whether it read the item.
+
+    def _time(self, item: Item, frame: Frame) -> bool:
+        meaning = item.find("time")
+        if meaning is None:
+            return False
+        phrase = meaning.value
+        name = self._time_attribute(frame)
+        if phrase.outside:
+            self.outside.append(item.text)
+        elif name is None:
+            self.unknown.append(item)
+        elif phrase.since is not None or phrase.until is not None:
+            since = (Test(name, "at_least", (phrase.since,), item.text),) if phrase.since else ()
+            until = (Test(name, "below", (phrase.until,), item.text),) if phrase.until else ()
+            self.add(frame, all_of([*since, *until]), name, item.text)
+        return True
+
+    def _time_attribute(self, frame: Frame) -> str | None:
+        kind = self.linker.kinds[frame.kind]
+        times = [attribute for attribute in kind.attributes if attribute.type == "time"]
+        times.sort(key=lambda attribute: not attribute.preferred)
+        if self._noun and any(self._noun[0].name == attribute.name for attribute in times):
+            return self._noun[0].name
+        return times[0].name if times else None
+
+    def _marks(self, item: Item, frame: Frame) -> bool:
+        meaning = item.find("mark")
+        if meaning is None or meaning.name in COMPARISONS or meaning.name == "currency":
+            return False
+        if meaning.name in {"“", '"', "”", "„", "«"}:
+            self._quoted(frame)
+        elif meaning.name in {",", "/", "&", "+"}:
+            self._conjunction = self._conjunction or (
+                "," if meaning.name == "," else "or" if meaning.name == "/" else "and"
+            )
+        return True
+
+    def _quoted(self, frame: Frame) -> None:
+        """Words in quotation marks: a name if they are one, else words of the text."""
+        end = next(
+            (index for index in range(self.i + 1, len(self.items)) if self.items[index].says('"', "“", "”", "»")), 0
+        )
+        inside = self.items[self.i + 1 : end]
+        if inside and not any(item.find("value") for item in inside):
+            self._contains(frame, [" ".join(item.text for item in inside)])
+            self.i = end + 1
+
+    def _contains(self, frame: Frame, words: list[str]) -> None:
+        texts = [item for item in self.linker.kinds[frame.kind].attributes if item.type == "text"]
+        if texts:
+            self.add(
+                frame, Test(texts[0].name, "contains", tuple(words), " ".join(words)), texts[0].name, " ".join(words)
+            )
+        self.topic += words
+
+    def _text(self, item: Item, frame: Frame) -> bool:
+        """Words after "about" or "mentioning" that are no names: they are looked for in the texts."""
+        if not item.says("about") or item.find("value", "kind", "attribute", "verb"):
+            return False
+        texts = [each for each in self.linker.kinds[frame.kind].attributes if each.type == "text"]
+        self.i = start = self.skip_light(self.i + 1)
+        words: list[str] = []
+        while texts and (current := self.at(self.i)) is not None and current.find("unknown"):
+            words.append(current.text)
+            self.i += 1
+        if words:
+            self._contains(frame, words)
+        self.i = max(self.i, start)
+        self._context = "about"
+        return True
+
+    def _operation(self, item: Item, _frame: Frame) -> bool:
+        meaning = item.find("operation")
+        if meaning is None:
+            return False
+        self.operations.append((meaning, self.i))
+        return True
+
+    def _function(self, item: Item, frame: Frame) -> bool:  # noqa: C901, PLR0912
+        concepts = [meaning.name for meaning in item.meanings if meaning.role == "function"]
+        if not concepts:
+            return False
+        for concept in concepts:
+            if concept in FORMS:
+                self.forms.setdefault(concept, self.i)
+        if any(concept in NEGATIONS for concept in concepts):
+            self._negation = not (self._negation and self._negation_at == self.i - 1) or self._conjunction != ""
+            self._negation_at = self.i
+            if "nor" in concepts:
+                self._conjunction = "nor"
+            if "without" in concepts:
+                self._context = "with"
+            if "neither" in concepts or "except" in concepts:
+                self._context = ""
+        elif "both" in concepts:
+            self._both = True
+        elif "or" in concepts:
+            self._conjunction = "or"
+        elif "but" in concepts:
+            self._conjunction = "but"
+        elif "and" in concepts:
+            self._conjunction = self._conjunction if self._conjunction == "or" else "and"
+        elif "than" in concepts and ("comparative_more" in self.forms or "comparative_less" in self.forms):
+            self._than(frame)
+        elif "nobody" in concepts:
+            self._negation = not self._negation
+        elif "with" in concepts or "have" in concepts:
+            self._context = "with"
+        elif "per" in concepts and (named := self._attribute_after(self.i + 1)) is not None and named[0].name != "id":
+            attribute = self.linker.attribute(named[0])
+            if attribute is not None and attribute.groups and attribute.type not in NUMERIC:
+                frame.group = named[0]
+                self.i = named[1]
+        elif "be" in concepts:
+            self._context = "be"
+        elif "filler" not in concepts and "do" not in concepts:
+            self._context = concepts[0]
+        if "filler" in concepts:
+            self.ignored.append(item.text)
+        return True
+
+    def _than(self, frame: Frame) -> None:
+        """The other side of a comparison: "more battles than protests"."""
+        self._finish(frame)
+        self.i += 1
+        self._negation = self._light_since_part = False
+        self._conjunction = ""
+        self.than = self.read(Frame(frame.kind))
+
+    def _kind(self, item: Item, frame: Frame) -> bool:
+        meaning = item.find("kind")
+        if meaning is None:
+            return False
+        if meaning.name != frame.kind and (frame.has_noun or frame.is_named):
+            return self._other_kind(item, meaning, frame)
+        if meaning.name != frame.kind and not frame.is_nested:
+            frame.kind = meaning.name
+        frame.has_noun = True
+        for name, value in meaning.value or ():
+            self.add(frame, Test(name, "is", (value,), item.text), name, item.text)
+        return True
+
+    def _other_kind(self, item: Item, meaning: Meaning, frame: Frame) -> bool:
+        """A noun of another kind that a relation leads to."""
+        relation = self.relation_between(frame.kind, meaning.name)
+        if relation is None:
+            self._unknown(item)
+            return True
+        name, outgoing = relation
+        negation, self._negation = self._negation, False
+        operands = self.operands(meaning.name)
+        self._negation = negation
+        self._add_related(frame, name, outgoing, operands, item.text)
+        return True
+
+    def _attribute_after(self, index: int) -> tuple[Meaning, int] | None:
+        """The attribute noun at a place after articles, and the place after it."""
+        index = self.skip_light(index, "average", "sum", "how_many")
+        item = self.at(index)
+        meaning = item.find("attribute") if item else None
+        return (meaning, index + 1) if meaning else None
+
+    def _attribute(self, item: Item, frame: Frame) -> bool:
+        meanings = [meaning for meaning in item.meanings if meaning.role == "attribute"]
+        if not meanings:
+            return False
+        meaning = next((each for each in meanings if each.kind == frame.kind), meanings[0])
+        attribute = self.linker.attribute(meaning)
+        if meaning.relation:
+            return True
+        following = self.at(self.skip_light(self.i + 1))
+        if (
+            following
+            and (value := following.find("value"))
+            and value.name == meaning.name
+            and attribute
+            and not frame.has_noun
+        ):
+            return True  # "category battles"
+        self._noun = (meaning, self.i)
+        if self._compared_later(meaning):
+            return True
+        if self._context == "with" and (frame.has_noun or frame.is_named or self._negation) and frame.group is None:
+            self._known(item, meaning, attribute, frame)
+        elif frame.asked is None:
+            frame.asked = meaning
+            if not frame.has_noun and not frame.is_named:
+                frame.kind = meaning.kind or frame.kind
+        return True
+
+    def _compared_later(self, _meaning: Meaning) -> bool:
+        """Whether a number that belongs to the noun follows: "price under 900", "firmness of 6"."""
+        index = self.skip_light(self.i + 1, "or", "have")
+        item = self.at(index)
+        while item is not None and item.says(*COMPARISONS, "currency") and not item.find("value", "kind"):
+            index = self.skip_light(index + 1)
+            item = self.at(index)
+        return item is not None and item.number is not None and self.noun_after(index + 1) is None
+
+    def _known(self, item: Item, meaning: Meaning, attribute: Attribute | None, frame: Frame) -> None:
+        """ "with deaths", "without a website"."""
+        if attribute is not None and attribute.type in NUMERIC:
+            condition: Condition = Test(meaning.name, "above", (0.0,), item.text)
+        elif attribute is not None and attribute.type == "flag":
+            condition = Test(meaning.name, "is", (True,), item.text)
+        else:
+            condition = Test(meaning.name, "known", (), item.text)
+        self.add(frame, condition, meaning.name, item.text)
+
+    # Values and names.
+
+    def _value(self, item: Item, frame: Frame) -> bool:
+        found = item.find("value", "range")
+        if found is None:
+            return False
+        if self._leads_to_party(frame):
+            return self._nested_party(frame)
+        meanings = self._values_for(item, frame)
+        if not meanings:
+            return False
+        meaning = meanings[0]
+        if meaning.role == "range":
+            self.add(frame, range_test(meaning.name, *meaning.value, item.text), meaning.name, item.text)
+            return True
+        values = tuple(
+            dict.fromkeys(each.value for each in meanings if each.name == meaning.name and each.kind == meaning.kind)
+        )
+        test = Test(meaning.name, "is", values, item.text)
+        if meaning.kind != frame.kind:
+            relation = self.relation_between(frame.kind, meaning.kind)
+            if relation is None:
+                if not frame.has_noun and not frame.parts:
+                    frame.kind = meaning.kind
+                else:
+                    return False
+            else:
+                self._add_related(frame, *relation, [("", False, test)], item.text)
+                return True
+        if meaning.name == "id":
+            return self._name(item, test, frame)
+        self.add(frame, test, meaning.name, item.text)
+        return True
+
+    def _values_for(self, item: Item, frame: Frame) -> list[Meaning]:
+        """The meanings as values, those of this kind of row first; the word before can decide between attributes."""
+        meanings = [each for each in item.meanings if each.role in {"value", "range"} and not each.relation]
+        before = self.at(self.i - 1)
+        said = before.text.lower() if before else ""
+
+        def rank(meaning: Meaning) -> tuple[bool, bool]:
+            attribute = self.linker.attribute(meaning)
+            introduced = attribute is not None and said in attribute.prepositions
+            noun = self._noun is not None and self._noun[0].name == meaning.name and self._noun[1] >= self.i - 2
+            return (meaning.kind != frame.kind, not (introduced or noun))
+
+        return sorted(meanings, key=rank)
+
+    def _name(self, item: Item, test: Test, frame: Frame) -> bool:
+        """A named row: the owner of what follows, the subject of a verb, or one of the rows asked for."""
+        end = self._possessive(self.i + 1)
+        owned = self._party_after(end)
+        if owned is not None and (end > self.i + 1 or owned[1] == self.skip_light(end)):
+            self.i = end
+            return self._owned(test, owned, frame)
+        if end > self.i + 1:
+            self.i = end
+        else:
+            self.i += 1
+        can_be_subject = (frame.has_noun or frame.asked is not None) and not self._negation and not frame.is_named
+        if can_be_subject and self._context not in {"be", "except"} and not frame.is_nested:
+            joined = self._conjunction if frame.subject is not None else ""
+            self._conjunction = ""
+            if frame.subject is not None and joined:
+                frame.subject.condition = any_of(frame.subject.condition, test)
+            else:
+                frame.subject = Part(test, "id", item.text, self.i - 1)
+            return True
+        if frame.open_party is not None and frame.has_noun and not self._negation:
+            self._fill_party(frame, [("", False, test)])
+            return True
+        self.add(frame, test, "id", item.text)
+        frame.is_named = frame.is_named or not frame.has_noun
+        return True
+
+    def _possessive(self, index: int) -> int:
+        """The place after "'s", or the same place where there is none."""
+        item = self.at(index)
+        if item is None or not item.says("'") or not item.glued:
+            return index
+        following = self.at(index + 1)
+        return index + 2 if following and following.glued and following.text.lower() == "s" else index + 1
+
+    def _party_after(self, index: int) -> tuple[Meaning, int] | None:
+        """The relation noun that a phrase ends in: "[memory] suppliers", and its place."""
+        index = self.skip_light(index)
+        while (item := self.at(index)) is not None:
+            party = item.find("party")
+            if party is not None:
+                return party, index
+            is_modifier = item.find("value", "range", "transitive") and not item.find("kind")
+            is_joined = (
+                item.says("or", "and", ",", "only")
+                and (following := self.at(index + 1))
+                and following.find("value", "range")
+            )
+            if not is_modifier and not is_joined:
+                return None
+            if item.find("value") and any(each.name == "id" for each in item.meanings):
+                return None
+            index += 1
+        return None
+
+    def _owned(self, owner: Condition, party: tuple[Meaning, int], frame: Frame) -> bool:
+        """ "NVIDIA's memory suppliers": the modifiers belong to the relation noun."""
+        meaning, place = party
+        inner = Frame(meaning.kind)
+        negation, self._negation = self._negation, False
+        conjunction, self._conjunction = self._conjunction, ""
+        light, self._light_since_part = self._light_since_part, False
+        link: list[Test] = []
+        while self.i < place:
+            item = self.items[self.i]
+            if (tied := self._link_value(item, meaning.relation)) and not self._has_own_value(item, meaning.kind):
+                link.append(tied)
+                self.i += 1
+            else:
+                self._step(inner)
+        words = " ".join(item.text for item in self.items[max(0, self.i - 2) : place + 1])
+        self.i = place + 1
+        related = Related(meaning.relation, bool(meaning.value), owner, tuple(link), self._take_transitive(), words)
+        condition = all_of([related, *(part.condition for part in inner.parts)])
+        after = self._possessive(self.i)
+        chained = self._party_after(after)
+        if chained is not None and after > self.i:
+            self.i = after
+            self._negation, self._conjunction, self._light_since_part = negation, conjunction, light
+            return self._owned(condition, chained, frame)
+        self._negation, self._conjunction, self._light_since_part = negation, conjunction, light
+        if self._context == "with" and frame.has_noun:
+            self.add(frame, condition, meaning.relation, words)
+            return True
+        if not frame.has_noun and not frame.is_named and not frame.parts:
+            frame.kind = meaning.kind
+        self.add(frame, condition, meaning.relation, words)
+        frame.has_noun = True
+        return True
+
+    def _has_own_value(self, item: Item, kind: str) -> bool:
+        return any(
+            each.role in {"value", "range"} and not each.relation and each.kind == kind for each in item.meanings
+        )
+
+    def _link_value(self, item: Item, relation: str) -> Test | None:
+        found = [each for each in item.meanings if each.role == "value" and each.relation == relation]
+        return Test(found[0].name, "is", (found[0].value,), item.text) if found else None
+
+    # Relations.
+
+    def _leads_to_party(self, frame: Frame) -> bool:
+        """ "companies with Japanese suppliers": the value belongs to the relation noun after it."""
+        return self._context == "with" and (frame.has_noun or frame.is_named) and self._party_after(self.i) is not None
+
+    def _nested_party(self, frame: Frame) -> bool:
+        """A relation noun with its modifiers as something that the frame's rows have."""
+        found = self._party_after(self.i)
+        assert found is not None
+        meaning, place = found
+        negation, self._negation = self._negation, False
+        inner = Frame(meaning.kind, is_nested=True, has_noun=True)
+        start, self._conjunction, self._light_since_part = self.i, "", False
+        while self.i < place:
+            self._context = ""
+            self._step(inner)
+        self.i = place + 1
+        transitive = self._take_transitive()
+        self._light_since_part = bool(inner.parts)
+        self._context = ""
+        self._modifiers(inner)
+        words = " ".join(item.text for item in self.items[start : self.i])
+        condition = Related(meaning.relation, not meaning.value, inner.where, (), transitive, words)
+        self._negation = negation
+        self.add(frame, condition, meaning.relation, words, at=start)
+        return True
+
+    def _modifiers(self, inner: Frame) -> None:
+        """What follows a noun and belongs to it: "in Japan", "that make memory"; ends before a new clause."""
+        depth = self.i
+        while self.i < len(self.items):
+            item = self.items[self.i]
+            if (
+                self._ends_nested(item, inner)
+                or item.says("but")
+                or (item.says("and") and not self._continues(self.i + 1))
+            ):
+                break
+            if (
+                item.find("value", "range", "time") is None
+                and not self._is_light(item, ("or", "and", ","))
+                and not item.says(*NEGATIONS)
+            ):
+                break
+            if item.says(*NEGATIONS) and self.i == depth:
+                break
+            self._step(inner)
+        self._conjunction = ""
+
+    def _continues(self, index: int) -> bool:
+        item = self.at(self.skip_light(index))
+        return item is not None and item.find("value", "range") is not None
+
+    def _party(self, item: Item, frame: Frame) -> bool:
+        meaning = item.find("party")
+        if meaning is None:
+            return False
+        if self._context == "with" and (frame.has_noun or frame.is_named):
+            return self._nested_party(frame)
+        at = self.i
+        self.i += 1
+        operands = self._operands_of(meaning)
+        if not frame.has_noun and not frame.is_named and frame.asked is None:
+            frame.kind = meaning.kind
+        elif frame.asked is not None and not frame.has_noun:
+            frame.kind = meaning.kind
+        if operands is None and frame.subject is not None:
+            subject, frame.subject = frame.subject, None
+            operands = [("", False, subject.condition)]
+        shared = frame.open_party is not None and operands is not None
+        if operands is None:
+            frame.open_party = meaning
+        self._add_related(
+            frame,
+            meaning.relation,
+            bool(meaning.value),
+            operands or [("", False, EVERYTHING)],
+            item.text,
+            at=at,
+            any_and=True,
+        )
+        if shared and operands is not None:
+            self._fill_party(frame, operands, before=len(frame.parts) - 1)
+        frame.has_noun = True
+        return True
+
+    def _operands_of(self, meaning: Meaning) -> list[tuple[str, bool, Condition]] | None:
+        """The rows after "suppliers of"; None where nothing follows that they could be of."""
+        item = self.at(self.i)
+        if item is None or not item.says("of", "to", "from", "by"):
+            return None
+        relation = self.linker.relations[meaning.relation]
+        start = self.i
+        self.i += 1
+        following = self.at(self.skip_light(self.i))
+        if following is not None and following.find("value") and not self._is_row_phrase(self.skip_light(self.i)):
+            self.i = start
+            return None
+        context, self._context = self._context, ""
+        operands = self.operands(relation.target if meaning.value else relation.source)
+        self._context = context
+        if not operands:
+            self.i = start
+        return operands or None
+
+    def _is_row_phrase(self, index: int) -> bool:
+        """Whether rows stand at a place, by name or by a noun, not just a value: "from Japan"."""
+        while (item := self.at(index)) is not None:
+            if any(each.name == "id" for each in item.meanings if each.role == "value") or item.find("party", "kind"):
+                return True
+            if not item.find("value", "range", "extreme") and not self._is_light(item, ("or", "and", ",", *NEGATIONS)):
+                return False
+            index += 1
+        return False
+
+    def _fill_party(self, frame: Frame, operands: list[tuple[str, bool, Condition]], before: int | None = None) -> None:
+        """Give the relation noun that stands without its rows those rows: "how many suppliers does NVIDIA have"."""
+        meaning, frame.open_party = frame.open_party, None
+        assert meaning is not None
+        for part in frame.parts[:before]:
+            if isinstance(part.condition, Related) and part.condition.to == EVERYTHING and part.key == meaning.relation:
+                part.condition = self._related(
+                    meaning.relation, bool(meaning.value), operands, part.words, any_and=True
+                )
+                return
+
+    def _take_transitive(self) -> bool:
+        item = self.at(self.i)
+        if item is not None and item.find("transitive"):
+            self.i += 1
+            return True
+        taken, self._transitive = bool(self._transitive), ""
+        return taken
+
+    def _verb(self, item: Item, frame: Frame) -> bool:
+        meaning = item.find("verb")
+        if meaning is None or (frame.is_nested and frame.is_named):
+            return False
+        relation = self.linker.relations[meaning.relation]
+        at = self.i
+        passive = self._is_passive(at)
+        self.i += 1
+        transitive = self._take_transitive()
+        link = self._links(meaning.relation)
+        by = self.at(self.i)
+        passive = passive or (by is not None and by.says("by") and not by.says("of"))
+        row_is_source = bool(meaning.value) != passive
+        negation, self._negation = self._negation, False
+        conjunction, self._conjunction = self._conjunction, ""
+        light, self._light_since_part = self._light_since_part, False
+        context, self._context = self._context, ""
+        operands = self.operands(relation.target if row_is_source else relation.source)
+        self._negation, self._conjunction, self._light_since_part = negation, conjunction, light
+        self._context = ""
+        _ = context
+        link += self._links(meaning.relation)
+        kind = relation.source if row_is_source else relation.target
+        if not operands and frame.subject is not None:
+            row_is_source, operands = not row_is_source, [("", False, frame.subject.condition)]
+            frame.subject = None
+        elif not operands and frame.is_named and not frame.has_noun and ({"who", "which"} & self.forms.keys()):
+            owner = frame.parts.pop()
+            row_is_source, operands, frame.is_named = not row_is_source, [("", False, owner.condition)], False
+        elif frame.subject is not None:
+            frame.parts.append(frame.subject)
+            frame.subject, frame.is_named = None, True
+        if not frame.has_noun and not frame.is_named:
+            frame.kind = relation.source if row_is_source else relation.target
+        _ = kind
+        self._add_related(
+            frame,
+            meaning.relation,
+            row_is_source,
+            operands or [("", False, EVERYTHING)],
+            item.text,
+            link=link,
+            transitive=transitive,
+            at=at,
+        )
+        return True
+
+    def _is_passive(self, index: int) -> bool:
+        """ "is supplied": a form of "be" before, and no -ing."""
+        if self.items[index].text.lower().endswith("ing"):
+            return False
+        before = self.at(index - 1)
+        while (
+            before is not None
+            and (before.says(*NEGATIONS) or before.says("also", "filler", "only", "both") or before.find("transitive"))
+            and not before.says("be")
+        ):
+            index -= 1
+            before = self.at(index - 1)
+        return before is not None and before.says("be")
+
+    def _links(self, relation: str) -> list[Test]:
+        """What the relation carries: "HBM" in "supply HBM to"."""
+        result: list[Test] = []
+        while True:
+            index = self.skip_light(self.i, "and", "or") if result else self.skip_light(self.i)
+            item = self.at(index)
+            if item is not None and (test := self._link_value(item, relation)):
+                result.append(test)
+                self.i = index + 1
+            else:
+                return result
+
+    def _add_related(
+        self,
+        frame: Frame,
+        relation: str,
+        outgoing: bool,
+        operands: list[tuple[str, bool, Condition]],
+        words: str,
+        *,
+        link: Sequence[Test] = (),
+        transitive: bool = False,
+        at: int | None = None,
+        any_and: bool = False,
+    ) -> None:  # noqa: FBT001
+        transitive = transitive or self._take_transitive()
+        condition = self._related(
+            relation, outgoing, operands, words, link=link, transitive=transitive, any_and=any_and
+        )
+        start = self.i if at is None else at
+        said = " ".join(item.text for item in self.items[start : max(self.i, start + 1)])
+        self.add(frame, condition, relation, said, at=at)
+
+    def _related(
+        self,
+        relation: str,
+        outgoing: bool,
+        operands: list[tuple[str, bool, Condition]],
+        words: str,
+        *,
+        link: Sequence[Test] = (),
+        transitive: bool = False,
+        any_and: bool = False,
+    ) -> Condition:  # noqa: FBT001
+        """The relation to each operand, joined as the operands are: any of them, all of them, not the negated ones."""
+        both, self._both = self._both or "common" in self.forms, False
+        alternatives: list[Condition] = []
+        needed: list[Condition] = []
+        has_or = any(conjunction == "or" for conjunction, _, _ in operands)
+        for conjunction, is_negated, condition in operands:
+            if is_negated:
+                needed.append(Not(Related(relation, outgoing, condition, tuple(link), transitive, words)))
+            elif both or (not has_or and conjunction in {"and", "but"} and not any_and):
+                alternatives.append(condition)
+                both = True
+            else:
+                alternatives.append(condition)
+        if both and not has_or:
+            needed = [
+                *(Related(relation, outgoing, one, tuple(link), transitive, words) for one in _single(alternatives)),
+                *needed,
+            ]
+        elif alternatives:
+            joined = alternatives[0]
+            for one in alternatives[1:]:
+                joined = any_of(joined, one)
+            needed.insert(0, Related(relation, outgoing, joined, tuple(link), transitive, words))
+        return all_of(needed)
+
+    def operands(self, kind: str) -> list[tuple[str, bool, Condition]]:
+        """The rows of a kind that are named here, as a list: each with the word before it and whether it is excluded."""
+        result: list[tuple[str, bool, Condition]] = []
+        while self.i < len(self.items):
+            start = self.i
+            conjunction, negation = self._between_operands(first=not result)
+            if result and not conjunction:
+                self.i = start
+                break
+            condition = self.noun_phrase(kind)
+            if condition is None or (result and self._starts_clause()):
+                self.i = start
+                break
+            result.append((conjunction, negation, condition))
+        if any(conjunction == "or" for conjunction, _, _ in result):
+            result = [
+                ("or" if not is_negated else conjunction, is_negated, condition)
+                for conjunction, is_negated, condition in result
+            ]
+        return result
+
+    def _between_operands(self, *, first: bool) -> tuple[str, bool]:
+        conjunction, negation = "", False
+        while (item := self.at(self.i)) is not None:
+            if item.says(*NEGATIONS) and not item.find("value"):
+                negation = not negation
+                conjunction = conjunction or ("" if item.says("not") else "but")
+            elif item.says("or", "and", "but", ",", "/", "&") and not item.find("value"):
+                if first:
+                    break
+                word = next(name for name in ("or", "/", "but", "and", "&", ",") if item.says(name))
+                conjunction = {"/": "or", "&": "and"}.get(word, word)
+            elif item.says("both", "either", "neither"):
+                self._both = self._both or item.says("both")
+                negation = negation or item.says("neither")
+            elif not self._is_light(item):
+                break
+            self.i += 1
+        return conjunction, negation
+
+    def _starts_clause(self) -> bool:
+        """Whether a verb follows the name just read: it is the subject of another clause."""
+        item = self.at(self.skip_light(self.i))
+        return item is not None and item.find("verb") is not None and not item.find("value", "party")
+
+    def noun_phrase(self, kind: str) -> Condition | None:
+        """The rows that one noun phrase describes; None where no noun phrase begins."""
+        item = self.at(self.i)
+        if item is None:
+            return None
+        if item.says("anyone", "nobody"):
+            self.i += 1
+            if (following := self.at(self.i)) is None or not following.says("in", "from", "that", "with"):
+                return negated(EVERYTHING) if item.says("nobody") and not item.says("anyone") else EVERYTHING
+            return self._generic(kind)
+        names = [each for each in item.meanings if each.role == "value" and each.name == "id" and each.kind == kind]
+        if names:
+            values = tuple(dict.fromkeys(each.value for each in names))
+            test: Condition = Test("id", "is", values, item.text)
+            self.i += 1
+            end = self._possessive(self.i)
+            owned = self._party_after(end)
+            if owned is not None and (end > self.i or owned[1] == end):
+                inner = Frame(kind)
+                self.i, self._context = end, ""
+                self._owned(test, owned, inner)
+                return inner.where
+            self.i = end
+            return test
+        if item.find("party", "kind", "value", "range", "extreme") and not (
+            item.find("verb") and not item.find("party", "value")
+        ):
+            return self._generic(kind)
+        return None
+
+    def _generic(self, kind: str) -> Condition | None:
+        """Rows that are described: "Japanese companies that make memory"."""
+        start = self.i
+        inner = Frame(kind, is_nested=True)
+        saved = self._context, self._conjunction, self._negation, self._light_since_part, self._both
+        self._context, self._conjunction, self._negation, self._light_since_part, self._both = (
+            "",
+            "",
+            False,
+            False,
+            False,
+        )
+        while self.i < len(self.items):
+            item = self.items[self.i]
+            if item.says("but", ";", "?") or (not inner.has_noun and item.says("to", "from") and inner.parts):
+                break
+            if inner.has_noun and item.says("and", ",") and not self._continues(self.i + 1):
+                break
+            if item.says("do") and (inner.has_noun or inner.parts):
+                break
+            if not self._step(inner):
+                break
+        self._finish(inner)
+        self._context, self._conjunction, self._negation, self._light_since_part, self._both = saved
+        if not inner.has_noun and not inner.parts:
+            self.i = start
+            return None
+        return inner.where
+
+
+def _single(conditions: list[Condition]) -> list[Condition]:
+    """Conditions on one value each."""
+    return [
+        one
+        for condition in conditions
+        for one in (
+            [Test(condition.attribute, "is", (value,), condition.words) for value in condition.values]
+            if isinstance(condition, Test) and condition.comparison == "is" and len(condition.values) > 1
+            else [condition]
+        )
+    ]

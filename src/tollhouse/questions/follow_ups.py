@@ -1,0 +1,123 @@
+"""Questions that continue the one before: "and in X?", "only the ...", "which of those ...", pronouns."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from tollhouse.questions.clauses import Clauses
+from tollhouse.questions.frames import Frame, Part, all_of
+from tollhouse.questions.linking import Linker
+from tollhouse.questions.query import (
+    EVERYTHING,
+    AllOf,
+    AnyOf,
+    Call,
+    Compare,
+    Condition,
+    Figure,
+    List,
+    Not,
+    Query,
+    Related,
+    Rows,
+    Share,
+    Test,
+)
+
+# Words of a question's form that ask something new of the same rows.
+_NEW_FORMS = {"how_many", "how_much", "which", "who", "where", "when", "list", "average", "median", "sum", "share", "compare", "per", "why", "happened", "summary", "timeline", "difference"}  # fmt: skip
+
+
+def rows_of(query: Query) -> Rows | None:
+    """The rows that a query is about; None for an operation without rows."""
+    if isinstance(query, Compare):
+        return query.sides[0]
+    if isinstance(query, Share):
+        return query.part
+    if isinstance(query, Call):
+        return query.rows[0] if query.rows else None
+    return query.rows
+
+
+def with_rows(query: Query, change: Callable[[Rows], Rows]) -> Query:
+    """The same query of other rows."""
+    if isinstance(query, Compare):
+        return msgspec.structs.replace(query, sides=tuple(change(side) for side in query.sides))
+    if isinstance(query, Share):
+        return Share(change(query.part), change(query.whole))
+    if isinstance(query, Call):
+        return msgspec.structs.replace(query, rows=tuple(change(rows) for rows in query.rows))
+    return msgspec.structs.replace(query, rows=change(query.rows))
+
+
+def mentions(clauses: Clauses) -> bool:
+    """Whether a question points back to the rows of the one before."""
+    return clauses.before is not None and bool({"those", *_NEW_FORMS} & clauses.forms.keys())
+
+
+def continued(
+    before: Query, rows: Rows, frame: Frame, clauses: Clauses, query: Callable[[], Query | None]
+) -> Query | None:
+    """The query of a question after another one; a question that stands by itself is its own."""
+    forms = clauses.forms.keys()
+    if clauses.refers_back:
+        return query()
+    is_fragment = not frame.has_noun and frame.asked is None and not clauses.operations
+    if not is_fragment:
+        leads = "what_about" in forms and clauses.forms["what_about"] <= 1
+        if leads and not (forms & _NEW_FORMS) and frame.kind == rows.kind and frame.asked is None:
+            return with_rows(before, lambda old: override(old, frame.parts, clauses.linker))
+        return query()
+    if frame.order is not None and not frame.parts:
+        return List(msgspec.structs.replace(rows, order=frame.order, limit=frame.limit, skip=frame.skip))
+    if forms & _NEW_FORMS and not (forms & {"what_about"}):
+        changed = override(rows, frame.parts, clauses.linker)
+        frame.parts = [Part(changed.where, "", "", 0)]
+        return query()
+    if frame.parts:
+        return with_rows(before, lambda old: override(old, frame.parts, clauses.linker))
+    if "how_many" in forms:
+        return Figure(rows)
+    return query()
+
+
+def override(rows: Rows, parts: Sequence[Part], linker: Linker) -> Rows:
+    """The rows with new conditions in the place of those on the same attributes."""
+    conditions = list(rows.where.of) if isinstance(rows.where, AllOf) else [rows.where]
+    for part in parts:
+        if part.key == "id" and isinstance(part.condition, Test):
+            replaced = [_renamed(condition, part.condition) for condition in conditions]
+            if replaced != conditions:
+                conditions = replaced
+                continue
+        if not part.is_negated:
+            conditions = [condition for condition in conditions if _key(condition) != part.key]
+        conditions.append(part.condition)
+    _ = linker
+    where = all_of([condition for condition in conditions if condition != EVERYTHING])
+    return msgspec.structs.replace(rows, where=where)
+
+
+def _key(condition: Condition) -> str:
+    """The attribute or relation that a condition is about; "" for several."""
+    if isinstance(condition, Test):
+        return condition.attribute
+    if isinstance(condition, Related):
+        return condition.relation
+    if isinstance(condition, Not):
+        return _key(condition.of)
+    keys = {_key(inner) for inner in condition.of}
+    return keys.pop() if len(keys) == 1 else ""
+
+
+def _renamed(condition: Condition, name: Test) -> Condition:
+    """The condition with another named row in the place of the one that a relation leads to."""
+    if isinstance(condition, Related):
+        if isinstance(condition.to, Test) and condition.to.attribute == "id":
+            return msgspec.structs.replace(condition, to=name)
+        return msgspec.structs.replace(condition, to=_renamed(condition.to, name))
+    if isinstance(condition, Not):
+        return Not(_renamed(condition.of, name))
+    if isinstance(condition, AllOf | AnyOf):
+        return type(condition)(tuple(_renamed(inner, name) for inner in condition.of))
+    return condition

@@ -1,0 +1,195 @@
+"""The rows that a phrase describes, and how its conditions are joined and negated while it is read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from tollhouse.questions.linking import Item, Linked, Linker, Meaning
+from tollhouse.questions.query import EVERYTHING, AllOf, AnyOf, Condition, Not, Order, Rows, Test
+from tollhouse.questions.vocabulary import Attribute
+
+# "Around" means this share more or less.
+ROUGHLY = 0.15
+NUMERIC = frozenset({"number", "money"})
+NEGATIONS = ("not", "without", "except", "neither", "nor")
+COMPARISONS = ("at_least", "at_most", "more", "less", "exactly", "around", "between", "<", ">", "<=", ">=", "~", "=")
+_LIGHT = (
+    "filler",
+    "all",
+    "in",
+    "of",
+    "by",
+    "to",
+    "from",
+    "that",
+    "be",
+    "do",
+    "with",
+    "also",
+    "only",
+    "those",
+    "around",
+)
+# Words that say what kind of question it is; where they stand is kept.
+FORMS = (
+    "how_many how_much which who where when why happened summary timeline list exists average median sum share compare "
+    "difference per opinion prediction advice small_talk common be do have comparative_more comparative_less those "
+    "what_about only order_by"
+).split()
+
+
+class Part(Struct):
+    """A condition of a frame. `key`: the attribute or relation that it is about."""
+
+    condition: Condition
+    key: str
+    words: str
+    at: int
+    is_negated: bool = False
+
+
+class Frame(Struct):
+    """The rows that a phrase describes. `has_noun`: a noun for them was read. `is_named`: they were named."""
+
+    kind: str
+    parts: list[Part] = field(default_factory=list)
+    has_noun: bool = False
+    is_named: bool = False
+    is_nested: bool = False
+    asked: Meaning | None = None
+    group: Meaning | None = None
+    order: Order | None = None
+    order_words: str = ""
+    superlative: str = ""
+    limit: int | None = None
+    skip: int = 0
+    at_least: float | None = None
+    measured: Meaning | None = None
+    subject: Part | None = None
+    open_party: Meaning | None = None
+
+    @property
+    def where(self) -> Condition:
+        return all_of([part.condition for part in self.parts])
+
+
+def all_of(conditions: Sequence[Condition]) -> Condition:
+    flat = [inner for one in conditions for inner in (one.of if isinstance(one, AllOf) else (one,))]
+    return flat[0] if len(flat) == 1 else AllOf(tuple(flat))
+
+
+def any_of(first: Condition, second: Condition) -> Condition:
+    """Either condition; values of one attribute become one list."""
+    if isinstance(first, Test) and isinstance(second, Test) and first.comparison == second.comparison == "is":
+        if first.attribute == second.attribute:
+            values = dict.fromkeys((*first.values, *second.values))
+            return Test(first.attribute, "is", tuple(values), f"{first.words}, {second.words}")
+    of = [inner for one in (first, second) for inner in (one.of if isinstance(one, AnyOf) else (one,))]
+    return AnyOf(tuple(of))
+
+
+def negated(condition: Condition) -> Condition:
+    return condition.of if isinstance(condition, Not) else Not(condition)
+
+
+def range_test(attribute: str, low: float | None, high: float | None, words: str) -> Condition:
+    """A number from `low` to `high`, both included, where they are given."""
+    tests = [Test(attribute, "at_least", (float(low),), words)] if low is not None else []
+    tests += [Test(attribute, "at_most", (float(high),), words)] if high is not None else []
+    return all_of(tests)
+
+
+class FrameReader:
+    """One pass over the items of a question. `forms` keeps where words of the question's form stand."""
+
+    def __init__(
+        self, linked: Linked, linker: Linker, before: Rows | None = None, *, is_description: bool = False
+    ) -> None:
+        self.before = before
+        self.refers_back = False
+        self.items = linked.items
+        self.linker = linker
+        self.forms: dict[str, int] = {}
+        self.unknown: list[Item] = []
+        self.unavailable: list[Item] = []
+        self.ignored: list[str] = []
+        self.operations: list[tuple[Meaning, int]] = []
+        self.outside: list[str] = []
+        self.than: Frame | None = None
+        self.topic: list[str] = []
+        self.i = 0
+        self.is_description = is_description
+        self._negation = False
+        self._negation_at = -1
+        self._conjunction = ""
+        self._both = False
+        self._transitive = ""
+        self._context = ""
+        self._light_since_part = False
+        self._noun: tuple[Meaning, int] | None = None
+
+    # The items.
+
+    def at(self, index: int) -> Item | None:
+        return self.items[index] if 0 <= index < len(self.items) else None
+
+    def skip_light(self, index: int, *more: str) -> int:
+        """The place of the next item that is not just an article, a preposition or a filler."""
+        while (item := self.at(index)) is not None and self._is_light(item, more):
+            index += 1
+        return index
+
+    @staticmethod
+    def _is_light(item: Item, more: Sequence[str] = ()) -> bool:
+        if item.find("value", "kind", "attribute", "party", "verb", "number", "time", "extreme", "range"):
+            return False
+        return item.says(*_LIGHT, *more)
+
+    # Parts.
+
+    def add(self, frame: Frame, condition: Condition, key: str, words: str, *, at: int | None = None) -> None:
+        """Add a condition, under the negation before it, joined to the one before by the word between them."""
+        at = self.i if at is None else at
+        conjunction, self._conjunction = self._conjunction, ""
+        negation, self._negation = self._negation, False
+        last = frame.parts[-1] if frame.parts and self._light_since_part else None
+        part = Part(negated(condition) if negation else condition, key, words, at, negation)
+        self._light_since_part = True
+        if last is None or not conjunction or (negation and not last.is_negated):
+            frame.parts.append(part)
+        elif negation or last.is_negated:
+            self._join_negated(frame, last, part, condition, conjunction)
+        elif conjunction == "or" or (last.key == key and not self._is_several(frame.kind, key, conjunction)):
+            last.condition = any_of(last.condition, condition)
+            last.words += f", {words}"
+            last.key = key if last.key == key else ""
+        else:
+            frame.parts.append(part)
+
+    def _join_negated(self, frame: Frame, last: Part, part: Part, condition: Condition, conjunction: str) -> None:
+        in_scope = conjunction in {"or", "nor"} or (last.key == part.key and conjunction != "but")
+        if not part.is_negated and (not in_scope or not last.is_negated):
+            frame.parts.append(part)
+        elif last.is_negated and isinstance(last.condition, Not) and in_scope:
+            last.condition = Not(any_of(last.condition.of, condition))
+            last.words += f", {part.words}"
+        else:
+            part.condition = negated(condition)
+            part.is_negated = True
+            frame.parts.append(part)
+
+    def _is_several(self, kind: str, key: str, conjunction: str) -> bool:
+        """Whether "A and B" wants both: rows can have several values, or a relation leads to several rows."""
+        if conjunction not in {"and", "but"}:
+            return False
+        attribute = self.linker.attribute_named(kind, key)
+        return attribute is None and key != "id" if attribute is None else attribute.several
+
+    def relation_between(self, kind: str, other: str) -> tuple[str, bool] | None:
+        found = [
+            (item.name, item.source == kind)
+            for item in self.linker.relations.values()
+            if {item.source, item.target} == {kind, other}
+        ]
+        return found[0] if len(found) == 1 else None

@@ -1,0 +1,398 @@
+"""The grammar of questions: what a question asks of the rows that it describes, as a query or a refusal."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tollhouse.questions.clauses import Clauses
+from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_rows
+from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of
+from tollhouse.questions.linking import Item, Linked, Linker
+from tollhouse.questions.query import (
+    AllOf,
+    AnyOf,
+    Call,
+    Compare,
+    Condition,
+    Exists,
+    Figure,
+    Function,
+    Groups,
+    List,
+    Measure,
+    Not,
+    Open,
+    OpenForm,
+    Query,
+    Reading,
+    Reason,
+    Refusal,
+    Related,
+    Rows,
+    Share,
+    Test,
+)
+
+_REFUSED: tuple[Reason, ...] = ("advice", "opinion", "prediction")
+_OPEN: dict[str, OpenForm] = {"why": "why", "timeline": "timeline", "summary": "summary", "happened": "happened"}
+
+
+def read_question(
+    text: str, linker: Linker, *, now: datetime | None = None, hours: int | None = None, before: Query | None = None
+) -> Reading | Refusal:
+    """The query of a question, read after the query `before` of the same conversation; or why it has none."""
+    linked = linker.link(text, now, hours)
+    rows = rows_of(before) if before is not None else None
+    clauses = Clauses(linked, linker, rows)
+    kind = rows.kind if rows is not None and _is_fragment(linked) else _kind(linked, linker)
+    frame = clauses.read(Frame(kind))
+    question = _Question(linked, linker, clauses, frame)
+    refusal = question.refusal()
+    if refusal is not None:
+        return refusal
+    if before is not None and rows is not None:
+        query = continued(before, rows, frame, clauses, question.query)
+    else:
+        query = question.query()
+    if query is None:
+        return Refusal("unclear")
+    return _reading(query, frame, clauses, linked)
+
+
+def read_description(text: str, linker: Linker, kind: str) -> Reading:
+    """What a description of rows asks for: its conditions and order, and the words that are left to match as text."""
+    linked = linker.link(text)
+    clauses = Clauses(linked, linker, None, is_description=True)
+    frame = clauses.read(Frame(kind, has_noun=True))
+    order = frame.order
+    rows = Rows(kind, frame.where, order)
+    words = tuple(item.text for item in clauses.unknown)
+    return _reading(Open(rows, words), frame, clauses, linked)
+
+
+def _reading(query: Query, frame: Frame, clauses: Clauses, linked: Linked) -> Reading:
+    parts = [*frame.parts, *(clauses.than.parts if clauses.than else ())]
+    understood = [(part.key, part.words) for part in sorted(parts, key=lambda part: part.at)]
+    if frame.order is not None:
+        understood.append((frame.order.by, frame.order_words))
+    return Reading(query, tuple(understood), tuple(clauses.ignored), linked.corrected)
+
+
+def _kind(linked: Linked, linker: Linker) -> str:
+    """The kind of row that a question is about: its first noun's, else that of its values."""
+    for roles in (("kind",), ("party",), ("attribute", "value", "range", "extreme", "unit")):
+        for item in linked.items:
+            meaning = item.find(*roles)  # type: ignore[arg-type]
+            if meaning is not None and meaning.kind and not (meaning.relation and meaning.role != "party"):
+                return meaning.kind
+    return linker.declaration.kinds[0].name
+
+
+def _is_fragment(linked: Linked) -> bool:
+    return not any(item.find("kind", "party") for item in linked.items)
+
+
+class _Question:
+    """A question that was read: its frame, and the query that its form makes of it."""
+
+    def __init__(self, linked: Linked, linker: Linker, clauses: Clauses, frame: Frame) -> None:
+        self._items = linked.items
+        self._linker = linker
+        self._clauses = clauses
+        self._forms = clauses.forms
+        self._frame = frame
+
+    def refusal(self) -> Refusal | None:  # noqa: PLR0911
+        """Why the question has no query; None where it has one."""
+        forms, clauses = self._forms, self._clauses
+        for reason in _REFUSED:
+            if reason in forms:
+                return Refusal(reason, (self._items[forms[reason]].text,))
+        if clauses.outside:
+            return Refusal("outside_time", tuple(clauses.outside))
+        if clauses.unavailable:
+            return Refusal("not_in_data", _texts(clauses.unavailable))
+        if "small_talk" in forms or not self._has_content():
+            if clauses.unknown and "small_talk" not in forms:
+                return Refusal("unknown_words", _texts(clauses.unknown), open=self._open("happened"))
+            return Refusal("small_talk" if self._is_social() else "unclear")
+        if clauses.unknown and self._open_form() is None:
+            return Refusal("unknown_words", _texts(clauses.unknown), open=self._open("happened"))
+        return None
+
+    def _is_social(self) -> bool:
+        return "small_talk" in self._forms or all(
+            item.find("mark") or item.says("greeting", "filler") for item in self._items
+        )
+
+    def _has_content(self) -> bool:
+        frame = self._frame
+        described = frame.parts or frame.has_noun or frame.asked or frame.group or frame.order
+        return bool(described or self._clauses.operations or self._open_form() or mentions(self._clauses))
+
+    def _open_form(self) -> OpenForm | None:
+        """The form of an open question; None for a question about rows and figures."""
+        forms, frame = self._forms, self._frame
+        for concept, form in _OPEN.items():
+            if concept in forms and not ({"how_many", "average", "median"} & forms.keys()):
+                return form
+        if "who" in forms and not self._asks_rows():
+            return "who"
+        if "when" in forms and frame.order is None and not frame.is_named:
+            return "happened"
+        return None
+
+    def _asks_rows(self) -> bool:
+        """Whether "who" asks for rows: of a kind of persons, or those that a relation leads to."""
+        frame = self._frame
+        person = self._linker.kinds[frame.kind].person
+        return bool(
+            person
+            or frame.has_noun
+            or frame.asked
+            or frame.superlative
+            or any(isinstance(inner, Related) for part in frame.parts for inner in _inside(part.condition))
+        )
+
+    def _open(self, form: OpenForm) -> Open:
+        frame = self._frame
+        words = (*self._clauses.topic, *_texts(self._clauses.unknown))
+        return Open(Rows(frame.kind, frame.where, frame.order, None), tuple(dict.fromkeys(words)), form)
+
+    @property
+    def _rows(self) -> Rows:
+        frame = self._frame
+        return Rows(frame.kind, frame.where, frame.order, frame.limit, frame.skip)
+
+    def query(self) -> Query | None:  # noqa: PLR0911
+        """The query that the question's form makes of its rows; None where that stays unclear."""
+        forms, frame = self._forms, self._frame
+        if self._clauses.operations:
+            return self._call()
+        form = self._open_form()
+        if form is not None:
+            return self._open(form)
+        if "share" in forms and not self._is_common_share():
+            return self._share()
+        compared = self._compare()
+        if compared is not None:
+            return compared
+        if "where" in forms and frame.asked is None and frame.group is None:
+            return self._place()
+        if frame.group is not None or self._groups_asked():
+            return self._groups()
+        if frame.asked is not None:
+            return self._asked()
+        if "when" in forms:
+            times = [item.name for item in self._linker.kinds[frame.kind].attributes if item.type == "time"]
+            return List(self._rows, times[0]) if times else None
+        if (
+            frame.measured is not None
+            and frame.measured.role == "attribute"
+            and not frame.has_noun
+            and not frame.is_named
+        ):
+            function: Function = "largest" if frame.superlative == "most" else "smallest"
+            return Figure(Rows(frame.kind, frame.where), Measure(function, frame.measured.name))
+        if "how_many" in forms or ("sum" in forms and "list" not in forms and "which" not in forms):
+            return Figure(Rows(frame.kind, frame.where))
+        if self._is_yes_no():
+            return Exists(Rows(frame.kind, frame.where))
+        return List(self._rows)
+
+    def _is_common_share(self) -> bool:
+        """ "Which suppliers do A and B share" is no question for a percentage."""
+        return (
+            self._items[self._forms["share"]].says("common")
+            and "what" not in self._forms
+            and "how_many" not in self._forms
+            and "have" not in self._forms
+            and self._forms["share"] > 1
+        )
+
+    def _is_yes_no(self) -> bool:
+        forms = self._forms
+        if {"which", "who", "where", "when", "how_many", "how_much"} & forms.keys():
+            return False
+        first = next(
+            (i for i, item in enumerate(self._items) if not item.find("mark") and not item.says("greeting", "filler")),
+            0,
+        )
+        exists = forms.get("exists")
+        if exists is not None:
+            return "list" not in forms or forms["list"] > exists
+        leading = self._items[first]
+        return (
+            leading.says("be", "do", "have")
+            and not leading.find("value", "kind")
+            and first in {forms.get("be"), forms.get("do"), forms.get("have")}
+        )
+
+    def _measure(self) -> Measure:
+        """The measure of rows or groups: of the attribute asked for, else their number."""
+        frame, forms = self._frame, self._forms
+        meaning = next(
+            (
+                each
+                for each in (frame.asked, frame.measured)
+                if each is not None and each.role in {"attribute", "extreme"} and self._is_numeric(each.kind, each.name)
+            ),
+            None,
+        )
+        if meaning is None:
+            return Measure()
+        function: Function = "average" if "average" in forms else "median" if "median" in forms else "sum"
+        return Measure(function, meaning.name)
+
+    def _is_numeric(self, kind: str, name: str) -> bool:
+        attribute = self._linker.attribute_named(kind, name)
+        return attribute is not None and attribute.type in NUMERIC
+
+    def _groups_asked(self) -> bool:
+        """Whether the attribute asked for divides the rows: "which country", "how many countries"."""
+        asked = self._frame.asked
+        if asked is None or self._is_numeric(asked.kind, asked.name) or self._is_one_row():
+            return False
+        attribute = self._linker.attribute(asked)
+        return attribute is not None and attribute.type in {"keyword", "place", "flag"}
+
+    def _is_one_row(self) -> bool:
+        ids = [part for part in self._frame.parts if part.key == "id" and isinstance(part.condition, Test)]
+        return bool(ids) or (
+            self._frame.order is not None
+            and self._frame.superlative != ""
+            and self._frame.has_noun
+            and self._frame.measured is not None
+            and self._frame.measured.role == "extreme"
+        )
+
+    def _groups(self) -> Query:
+        frame, forms = self._frame, self._forms
+        by = frame.group or frame.asked
+        assert by is not None
+        rows = Rows(frame.kind, frame.where)
+        counts = "how_many" in forms and frame.group is None
+        limit = None if not frame.superlative and frame.limit is None else frame.limit or 1
+        return Groups(
+            rows, by.name, self._measure(), frame.superlative != "least", limit, frame.skip, frame.at_least, counts
+        )
+
+    def _asked(self) -> Query:
+        """One attribute of the rows: its figure, or its value of each row."""
+        frame, forms = self._frame, self._forms
+        asked = frame.asked
+        assert asked is not None
+        is_numeric = self._is_numeric(asked.kind, asked.name)
+        if (
+            is_numeric
+            and frame.order is None
+            and (forms.keys() & {"how_many", "how_much", "average", "median", "sum"} or not self._is_one_row())
+        ):
+            return Figure(Rows(frame.kind, frame.where), self._measure())
+        if self._is_yes_no():
+            return Exists(Rows(frame.kind, all_of([frame.where, Test(asked.name, "known")])))
+        return List(self._rows, asked.name)
+
+    def _place(self) -> Query:
+        frame = self._frame
+        places = [item for item in self._linker.kinds[frame.kind].attributes if item.type == "place"]
+        if not places:
+            return List(self._rows)
+        if self._is_one_row() or frame.order is not None:
+            return List(self._rows, places[0].name)
+        return Groups(Rows(frame.kind, frame.where), places[0].name)
+
+    def _call(self) -> Query | None:
+        """An operation with the rows that are named in the question."""
+        frame, clauses = self._frame, self._clauses
+        operation = self._linker.operations[clauses.operations[0][0].name]
+        least, most = operation.rows
+        named = [part for part in frame.parts if part.key == "id" and isinstance(part.condition, Test)]
+        rows: list[Rows] = []
+        if most > 1:
+            for part in named:
+                assert isinstance(part.condition, Test)
+                groups = [(value,) for value in part.condition.values] if "," in part.words else [part.condition.values]
+                rows += [Rows(frame.kind, Test("id", "is", values, part.words)) for values in groups]
+        elif most == 1 and frame.parts:
+            rows = [Rows(frame.kind, frame.where)]
+        if len(rows) < least:
+            return None
+        return Call(operation.name, tuple(rows[:most]), tuple(clauses.topic), frame.limit)
+
+    def _share(self) -> Query | None:
+        """What is said after the verb is the part; what stands before it is the whole."""
+        frame = self._frame
+        start = self._forms["share"]
+        nouns = [
+            index
+            for index, item in enumerate(self._items)
+            if index > start and item.find("kind", "party", "value", "attribute")
+        ]
+        split = next(
+            (
+                index
+                for index, item in enumerate(self._items)
+                if nouns
+                and index > nouns[0]
+                and (item.says("be", "have", "do") or item.find("verb") or item.says("with"))
+            ),
+            None,
+        )
+        where = frame.where
+        if split is not None and any(part.at > split or (part.at == split) for part in frame.parts):
+            whole = [part.condition for part in frame.parts if part.at < split]
+        else:
+            whole = [part.condition for part in frame.parts[1:]]
+        return Share(Rows(frame.kind, where), Rows(frame.kind, all_of(whole)))
+
+    def _compare(self) -> Query | None:
+        """The sides of a comparison, if the question has one."""
+        forms, frame = self._forms, self._frame
+        asks = {"compare", "difference", "comparative_more", "comparative_less"} & forms.keys()
+        if not asks:
+            return None
+        rows = Rows(frame.kind, frame.where)
+        if self._clauses.than is not None and (self._clauses.than.parts or self._clauses.than.has_noun):
+            sides: Sequence[Rows] = (rows, override(rows, self._clauses.than.parts, self._linker))
+        else:
+            sides = [Rows(frame.kind, one) for one in split(frame.where)]
+        if len(sides) < 2:
+            return None
+        difference = "difference" in forms or ("how_many" in forms and "compare" not in forms) or "how_much" in forms
+        return Compare(tuple(sides), self._measure(), difference, "comparative_less" not in forms)
+
+
+def split(condition: Condition) -> list[Condition]:
+    """A condition with alternatives as one condition for each."""
+    if isinstance(condition, Test):
+        if condition.comparison != "is" or len(condition.values) < 2:
+            return [condition]
+        return [Test(condition.attribute, "is", (value,), str(value)) for value in condition.values]
+    if isinstance(condition, AnyOf):
+        return list(condition.of)
+    if isinstance(condition, AllOf):
+        for index in range(len(condition.of) - 1, -1, -1):
+            alternatives = split(condition.of[index])
+            if len(alternatives) > 1:
+                return [all_of([*condition.of[:index], one, *condition.of[index + 1 :]]) for one in alternatives]
+        return [condition]
+    if isinstance(condition, Related):
+        return [
+            Related(condition.relation, condition.outgoing, one, condition.link, condition.transitive, condition.words)
+            for one in split(condition.to)
+        ]
+    return [condition]
+
+
+def _inside(condition: Condition) -> list[Condition]:
+    """A condition and those that it is made of, on the same rows."""
+    if isinstance(condition, AllOf | AnyOf):
+        return [inner for one in condition.of for inner in _inside(one)]
+    return _inside(condition.of) if isinstance(condition, Not) else [condition]
+
+
+def _texts(items: Sequence[Item]) -> tuple[str, ...]:
+    return tuple(item.text for item in items)
+
+
+__all__ = ["Part", "read_description", "read_question", "with_rows"]

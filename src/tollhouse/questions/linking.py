@@ -1,0 +1,447 @@
+"""Links the words of a question to function words, to the vocabulary of a service, and to names in its data."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime
+from functools import cache
+from typing import Any, Literal
+
+from msgspec import Struct, field
+from rapidfuzz.distance import OSA
+
+from tollhouse import vectors
+from tollhouse.questions.normalise import LANGUAGES, Token, currency, fold, language_data, language_of, phrase, tokenise
+from tollhouse.questions.query import Scalar
+from tollhouse.questions.times import TimePhrase, find_times
+from tollhouse.questions.vocabulary import Attribute, Declaration, Named
+
+Role = Literal[
+    "function",
+    "kind",
+    "attribute",
+    "value",
+    "range",
+    "extreme",
+    "unit",
+    "verb",
+    "party",
+    "transitive",
+    "operation",
+    "unavailable",
+    "number",
+    "ordinal",
+    "time",
+    "mark",
+    "unknown",
+]
+
+LONGEST_PHRASE = 9
+# From how many letters on a word may be misspelt, by one letter or by two.
+ONE_TYPO_FROM = 4
+TWO_TYPOS_FROM = 8
+
+
+class Meaning(Struct, frozen=True):
+    """What a phrase can stand for. `name` is the concept, attribute, relation, operation or subject.
+
+    A "value", "range", "extreme" or "unit" belongs to attribute `name` of `kind`, or of the relation `relation`. The
+    value of a "verb" and a "party" says whether it has, or is, the source of the relation.
+    """
+
+    role: Role
+    name: str = ""
+    kind: str = ""
+    value: Any = None
+    relation: str = ""
+
+
+class Item(Struct, frozen=True):
+    """A phrase of a question with what it can stand for, likeliest first. `cost` rises with inflection and typos."""
+
+    text: str
+    meanings: tuple[Meaning, ...]
+    start: int
+    end: int
+    cost: float = 0.0
+    glued: bool = False
+
+    def find(self, *roles: Role) -> Meaning | None:
+        return next((meaning for meaning in self.meanings if meaning.role in roles), None)
+
+    def says(self, *concepts: str) -> bool:
+        """Whether the phrase can be one of these function words or marks."""
+        return any(meaning.role in {"function", "mark"} and meaning.name in concepts for meaning in self.meanings)
+
+    @property
+    def number(self) -> float | None:
+        meaning = self.find("number")
+        return None if meaning is None else float(meaning.value)
+
+
+class Linked(Struct, frozen=True):
+    """A text as a sequence of items, and the typos that were corrected in it."""
+
+    items: tuple[Item, ...]
+    corrected: tuple[tuple[str, str], ...]
+    language: str
+
+
+class _Node(Struct):
+    """A node of the tree of phrases: `entries` are the meanings of the phrase that ends here."""
+
+    children: dict[str, "_Node"] = field(default_factory=dict)
+    entries: list["_Entry"] = field(default_factory=list)
+
+
+class _Entry(Struct, frozen=True):
+    """A meaning, in one language or in all (""). `exact`: how it must be written; "" for any way."""
+
+    meaning: Meaning
+    language: str = ""
+    exact: str = ""
+    is_name: bool = False
+
+
+class _Match(Struct, frozen=True):
+    """A phrase found at tokens `first` to before `last`."""
+
+    first: int
+    last: int
+    node: _Node
+    cost: float
+    typos: tuple[tuple[int, str], ...] = ()
+
+
+class Linker:
+    """The words of a declaration and of the names in the data. `words` are ordinary words of the data's texts.
+
+    Ordinary words are never corrected to something else.
+    """
+
+    def __init__(self, declaration: Declaration, names: Iterable[Named], words: Collection[str] = ()) -> None:
+        self.declaration = declaration
+        self.kinds = {kind.name: kind for kind in declaration.kinds}
+        self.relations = {relation.name: relation for relation in declaration.relations}
+        self.operations = {operation.name: operation for operation in declaration.operations}
+        self._attributes = {(kind.name, item.name): item for kind in declaration.kinds for item in kind.attributes}
+        self._link_attributes = {
+            (relation.name, item.name): item for relation in declaration.relations for item in relation.link
+        }
+        self._words = words
+        self._tree = _Node()
+        self._lexicon: dict[str, None] = {}
+        self._inflected: dict[tuple[str, int], list[str]] = defaultdict(list)
+        self._known: dict[str, tuple[tuple[str, float], ...]] = {}
+        self.has_time = any(item.type == "time" for item in self._attributes.values())
+        for text, entry in _function_entries():
+            self._add(text, entry, inflects=False)
+        for text, meaning in _declared(declaration):
+            self._add(text, _Entry(meaning), inflects=True)
+        for name in names:
+            meaning = Meaning("value", name.attribute, name.kind, name.value)
+            self._add(name.text, _Entry(meaning, exact=name.text if name.exact else "", is_name=True), inflects=False)
+        self._by_length: dict[int, list[str]] = defaultdict(list)
+        for word in self._lexicon:
+            if len(word) >= ONE_TYPO_FROM:
+                self._by_length[len(word)].append(word)
+
+    def attribute(self, meaning: Meaning) -> Attribute | None:
+        """The declared attribute of a meaning; None for "id"."""
+        if meaning.relation and meaning.role != "party":
+            return self._link_attributes.get((meaning.relation, meaning.name))
+        return self._attributes.get((meaning.kind, meaning.name))
+
+    def attribute_named(self, kind: str, name: str) -> Attribute | None:
+        return self._attributes.get((kind, name))
+
+    def is_ordinary(self, word: str) -> bool:
+        """Whether a folded word is known from ordinary English or from the texts of the data."""
+        forms = (word, word[:-1]) if word.endswith("s") else (word,)
+        return any(form in self._words or form in _ordinary_words() for form in forms)
+
+    def link(self, text: str, now: datetime | None = None, hours: int | None = None) -> Linked:
+        """The best sequence of items for a text."""
+        tokens = tokenise(text)
+        language = language_of(tokens)
+        times = find_times(fold(text), now, hours) if self.has_time else []
+        times = [phrase for phrase in times if self._is_time(phrase, text, tokens)]
+        matches = self._matches(tokens, language)
+        items, typos = self._best(tokens, matches, times, text, language)
+        corrected = tuple((tokens[index].text, word) for index, word in sorted(typos))
+        return Linked(tuple(items), corrected, language)
+
+    def _add(self, text: str, entry: _Entry, *, inflects: bool) -> None:
+        words = phrase(text)
+        if not words or len(words) > LONGEST_PHRASE:
+            return
+        node = self._tree
+        for word in words:
+            if word not in self._lexicon:
+                self._lexicon[word] = None
+                for key in _stems(word) if inflects else ():
+                    self._inflected[key].append(word)
+            node = node.children.setdefault(word, _Node())
+        if entry not in node.entries:
+            node.entries.append(entry)
+
+    def _is_time(self, time: TimePhrase, text: str, tokens: list[Token]) -> bool:
+        """Bare numbers are no hours when what they count follows: "between 10 and 20 deaths"."""
+        said = text[time.start : time.end]
+        if not said.rstrip()[-1:].isdigit() or ":" in said or len(said) - len(said.rstrip("0123456789 ")) > 3:
+            return True
+        following = next((token for token in tokens if token.start >= time.end), None)
+        if following is None:
+            return True
+        for word, _ in self._candidates(following.folded):
+            node = self._tree.children.get(word)
+            for entry in node.entries if node else ():
+                if entry.meaning.role in {"attribute", "unit", "party", "kind"}:
+                    return False
+        return True
+
+    def _candidates(self, word: str) -> tuple[tuple[str, float], ...]:
+        """The words of the lexicon that a word can be, with costs: itself, inflected, or misspelt."""
+        known = self._known.get(word)
+        if known is None:
+            if len(self._known) > 20_000:
+                self._known.clear()
+            known = self._known[word] = tuple(self._search(word))
+        return known
+
+    def _search(self, word: str) -> list[tuple[str, float]]:
+        found: dict[str, float] = {}
+        if word in self._lexicon:
+            found[word] = 0.0
+        data = language_data()["irregular"]
+        for form, extra in ((word, 0.0), (data.get(word, ""), 0.05)):
+            if form and form != word and form in self._lexicon:
+                found.setdefault(form, 0.05)
+            for stem, row in _stems(form) if form else ():
+                for other in self._inflected.get((stem, row), ()):
+                    change = len(word) + len(other) - 2 * len(stem)
+                    found.setdefault(other, extra + min(0.08 * change, 0.4) + 0.02)
+        if len(word) > 3 and word.endswith("s") and word[:-1] in self._lexicon:
+            found.setdefault(word[:-1], 0.1)
+        if found or word.isdigit() or not word.isalpha() or len(word) < ONE_TYPO_FROM or self.is_ordinary(word):
+            return sorted(found.items(), key=lambda pair: pair[1])
+        return self._misspelt(word)
+
+    def _misspelt(self, word: str) -> list[tuple[str, float]]:
+        most = 2 if len(word) >= TWO_TYPOS_FROM else 1
+        near: list[tuple[int, str]] = []
+        for length in range(len(word) - most, len(word) + most + 1):
+            for other in self._by_length.get(length, ()):
+                if other.isdigit() or (most == 1 and other[0] != word[0] and len(word) < 6):
+                    continue
+                distance = OSA.distance(word, other, score_cutoff=most)
+                if distance <= most and (distance < 2 or other[0] == word[0]):
+                    near.append((distance, other))
+        for ending in ("s", "es", "n", "en"):  # a typo in an inflected word
+            if word.endswith(ending) and len(word) - len(ending) >= ONE_TYPO_FROM:
+                stem = word[: -len(ending)]
+                near += [
+                    (1, other)
+                    for length in range(len(stem) - 1, len(stem) + 2)
+                    for other in self._by_length.get(length, ())
+                    if OSA.distance(stem, other, score_cutoff=1) <= 1
+                ]
+        if not near:
+            return []
+        least = min(near)[0]
+        return [(other, 0.6 + 0.3 * distance) for distance, other in sorted(set(near)) if distance == least][:4]
+
+    def _matches(self, tokens: list[Token], language: str) -> list[list[_Match]]:
+        """The phrases that begin at each token."""
+        result: list[list[_Match]] = []
+        for first, token in enumerate(tokens):
+            found: dict[int, _Match] = {}
+            if token.is_word or token.number is not None:
+                states: list[tuple[_Node, float, tuple[tuple[int, str], ...]]] = [(self._tree, 0.0, ())]
+                for index in range(first, min(first + 2 * LONGEST_PHRASE, len(tokens))):
+                    current = tokens[index]
+                    if index > first and current.folded in {"-", "'", ".", "/"} and current.glued:
+                        continue
+                    if not current.folded[0].isalnum() and current.folded not in {"+", "&", "#"}:
+                        break
+                    states = [
+                        (child, cost + extra, (*typos, (index, word)) if extra >= 0.6 else typos)
+                        for node, cost, typos in states
+                        for word, extra in self._candidates(current.folded)
+                        if (child := node.children.get(word)) is not None
+                    ]
+                    if not states:
+                        break
+                    for node, cost, typos in states:
+                        if node.entries and self._fits(node, tokens[first : index + 1], language):
+                            match = _Match(first, index + 1, node, cost, typos)
+                            if index + 1 not in found or cost < found[index + 1].cost:
+                                found[index + 1] = self._merged(found.get(index + 1), match)
+                            else:
+                                found[index + 1] = self._merged(match, found[index + 1])
+            result.append(list(found.values()))
+        return result
+
+    @staticmethod
+    def _merged(worse: _Match | None, better: _Match) -> _Match:
+        """Both readings of the same words, the better one first, unless the other needs a typo more."""
+        if worse is None or worse.cost - better.cost >= 0.5:
+            return better
+        entries = [*better.node.entries, *(entry for entry in worse.node.entries if entry not in better.node.entries)]
+        return _Match(better.first, better.last, _Node({}, entries), better.cost, better.typos)
+
+    @staticmethod
+    def _fits(node: _Node, tokens: list[Token], language: str) -> bool:
+        return any(_is_usable(entry, tokens, language) for entry in node.entries)
+
+    def _best(
+        self, tokens: list[Token], matches: list[list[_Match]], times: list[TimePhrase], text: str, language: str
+    ) -> tuple[list[Item], set[tuple[int, str]]]:
+        """The sequence of items that leaves the fewest words unknown and has the longest phrases."""
+        count = len(tokens)
+        best: list[tuple[float, Any]] = [(0.0, None)] * (count + 1)
+        for index in range(count - 1, -1, -1):
+            token = tokens[index]
+            options: list[tuple[float, Any]] = [(best[index + 1][0] + (0.3 if not token.is_word else 0.0), None)]
+            for time in times:
+                if time.start <= token.start < time.end and (index == 0 or tokens[index - 1].start < time.start):
+                    last = next((place for place in range(index, count) if tokens[place].start >= time.end), count)
+                    options.append((best[last][0] + 2.0 * (last - index), (last, time)))
+            for match in matches[index]:
+                words = sum(token.is_word or token.number is not None for token in tokens[match.first : match.last])
+                named = any(entry.is_name for entry in match.node.entries) and token.text[:1].isupper()
+                content = any(entry.meaning.role != "function" for entry in match.node.entries)
+                score = 1.4 * words - 0.5 + 0.1 * named + 0.12 * content - 0.5 * match.cost
+                options.append((best[match.last][0] + score, match))
+            best[index] = max(options, key=lambda option: option[0])
+        items: list[Item] = []
+        typos: set[tuple[int, str]] = set()
+        index = 0
+        while index < count:
+            chosen = best[index][1]
+            if isinstance(chosen, _Match):
+                meanings = _meanings(chosen, tokens, language)
+                items.append(_item(text, tokens, chosen.first, chosen.last, meanings, chosen.cost))
+                typos |= set(chosen.typos)
+                index = chosen.last
+            elif chosen is not None:
+                last, time = chosen
+                items.append(_item(text, tokens, index, last, (Meaning("time", value=time),)))
+                index = last
+            else:
+                items.append(_item(text, tokens, index, index + 1, _plain(tokens[index])))
+                index += 1
+        return items, typos
+
+
+def _item(
+    text: str, tokens: list[Token], first: int, last: int, meanings: tuple[Meaning, ...], cost: float = 0.0
+) -> Item:
+    said = " ".join(token.text for token in tokens[first:last])
+    return Item(said, meanings, first, last, cost, tokens[first].glued)
+
+
+def _is_usable(entry: _Entry, tokens: list[Token], language: str) -> bool:
+    if entry.language and entry.language not in {language, "en" if language != "en" else language}:
+        return False
+    return not entry.exact or "".join(token.text for token in tokens) == "".join(entry.exact.split())
+
+
+def _meanings(match: _Match, tokens: list[Token], language: str) -> tuple[Meaning, ...]:
+    """The meanings of a phrase: names written with a capital inside the sentence come before function words."""
+    said = tokens[match.first : match.last]
+    entries = [entry for entry in match.node.entries if _is_usable(entry, said, language)]
+    is_capital = said[0].text[:1].isupper() and (match.first > 0 or said[0].text[1:2].isupper())
+    if any(entry.language == language for entry in entries):
+        entries = [entry for entry in entries if entry.language in {language, ""}]
+    if is_capital:
+        entries.sort(key=lambda entry: not entry.is_name)
+    meanings = [entry.meaning for entry in entries]
+    if match.last == match.first + 1 and said[0].number is not None:
+        meanings.append(Meaning("number", value=said[0].number))
+    ordinal = language_data()["ordinals"].get(said[0].folded) if len(said) == 1 else None
+    if ordinal:
+        meanings.append(Meaning("ordinal", value=ordinal))
+    return tuple(dict.fromkeys(meanings))
+
+
+def _plain(token: Token) -> tuple[Meaning, ...]:
+    if token.number is not None:
+        return (Meaning("number", value=token.number),)
+    ordinal = language_data()["ordinals"].get(token.folded)
+    if ordinal:
+        return (Meaning("ordinal", value=ordinal),)
+    if (code := currency(token.folded)) is not None:
+        return (Meaning("mark", "currency", value=code),)
+    return (Meaning("unknown", token.folded),) if token.is_word else (Meaning("mark", token.folded),)
+
+
+@cache
+def _function_entries() -> tuple[tuple[str, _Entry], ...]:
+    data = language_data()
+    return tuple(
+        (text, _Entry(Meaning("function", concept), language))
+        for language in LANGUAGES
+        for concept, phrases in data[language].items()
+        for text in phrases
+    )
+
+
+def _declared(declaration: Declaration) -> Iterator[tuple[str, Meaning]]:
+    """The phrases of a service's vocabulary with their meanings."""
+    for kind in declaration.kinds:
+        yield from ((noun, Meaning("kind", kind.name, kind.name)) for noun in kind.nouns)
+        for noun, implied in kind.implied.items():
+            yield noun, Meaning("kind", kind.name, kind.name, tuple(implied.items()))
+        for attribute in kind.attributes:
+            yield from _of_attribute(attribute, kind.name, "")
+    for relation in declaration.relations:
+        name = relation.name
+        for words, is_source in ((relation.verbs, True), (relation.inverse_verbs, False)):
+            yield from ((text, Meaning("verb", name, value=is_source, relation=name)) for text in words)
+        for words, kind, is_source in (
+            (relation.sources, relation.source, True),
+            (relation.targets, relation.target, False),
+        ):
+            yield from ((text, Meaning("party", name, kind, is_source, name)) for text in words)
+        yield from ((text, Meaning("transitive", name, relation=name)) for text in relation.transitive)
+        for attribute in relation.link:
+            yield from _of_attribute(attribute, relation.source, name)
+    for operation in declaration.operations:
+        yield from ((text, Meaning("operation", operation.name)) for text in operation.phrases)
+    for subject, words in declaration.unavailable.items():
+        yield from ((text, Meaning("unavailable", subject)) for text in words)
+    yield from ((text, Meaning("function", "filler")) for text in declaration.fillers)
+
+
+def _of_attribute(attribute: Attribute, kind: str, relation: str) -> Iterator[tuple[str, Meaning]]:
+    name = attribute.name
+    yield from ((noun, Meaning("attribute", name, kind, relation=relation)) for noun in attribute.nouns)
+    for text, phrases in attribute.values.items():
+        value: Scalar = text == "true" if attribute.type == "flag" else text
+        if attribute.type != "flag":
+            yield text, Meaning("value", name, kind, value, relation)
+        yield from ((words, Meaning("value", name, kind, value, relation)) for words in phrases)
+    for text, bounds in attribute.ranges.items():
+        yield text, Meaning("range", name, kind, bounds, relation)
+    for phrases, descending in ((attribute.most, True), (attribute.least, False)):
+        yield from ((text, Meaning("extreme", name, kind, descending, relation)) for text in phrases)
+    yield from ((text, Meaning("unit", name, kind, factor, relation)) for text, factor in attribute.units.items())
+
+
+@cache
+def _stems(word: str) -> tuple[tuple[str, int], ...]:
+    """The stems of a word, each with the row of endings by which it was found."""
+    result: list[tuple[str, int]] = []
+    for row, endings in enumerate(language_data()["inflection"]["endings"]):
+        for ending in endings:
+            stem = word[: len(word) - len(ending)]
+            if word.endswith(ending) and len(stem) >= 3:
+                result.append((stem, row))
+                if ending in {"ed", "ing"} and len(stem) > 3 and stem[-1] == stem[-2]:
+                    result.append((stem[:-1], row))
+    return tuple(result)
+
+
+@cache
+def _ordinary_words() -> frozenset[str]:
+    return vectors.text_vectors().whole_words

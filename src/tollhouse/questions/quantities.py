@@ -1,0 +1,351 @@
+"""Reads numbers and orders: comparisons, ranges, approximations, superlatives, ranks."""
+
+from tollhouse.questions.frames import COMPARISONS, NUMERIC, ROUGHLY, Frame, FrameReader, all_of, range_test
+from tollhouse.questions.linking import Item, Meaning
+from tollhouse.questions.query import Comparison, Condition, Order, Test
+
+_SYMBOLS = {
+    "<": "less",
+    ">": "more",
+    "<=": "at_most",
+    ">=": "at_least",
+    "≤": "at_most",
+    "≥": "at_least",
+    "~": "around",
+    "=": "exactly",
+}
+_OF: dict[str, Comparison] = {
+    "at_least": "at_least",
+    "at_most": "at_most",
+    "more": "above",
+    "less": "below",
+    "exactly": "is",
+}
+_SUPERLATIVES = ("most", "least", "top", "bottom", "latest", "earliest")
+
+
+class Quantities(FrameReader):
+    """Reads numbers and orders at the current place."""
+
+    def number_at(self, index: int) -> tuple[float, int, bool] | None:
+        """The number at a place, the place after it, and whether it is an amount of money."""
+        is_money = False
+        while (item := self.at(index)) is not None and item.number is None:
+            if item.says("currency"):
+                is_money = True
+            elif not (item.says("of", "all", "filler", "than", "in", "to") and not item.find("value", "attribute")):
+                return None
+            index += 1
+        if item is None or item.number is None:
+            return None
+        after = self.at(index + 1)
+        if after is not None and after.says("currency"):
+            return item.number, index + 2, True
+        return item.number, index + 1, is_money
+
+    def noun_after(self, index: int) -> tuple[Meaning, int] | None:
+        """What a number counts or measures: the unit or noun after it, and the place behind that."""
+        while (item := self.at(index)) is not None:
+            meaning = item.find("unit", "party", "attribute", "kind")
+            if meaning is not None:
+                return meaning, index + 1
+            if not item.says("of", "all", "filler") or item.find("value", "number"):
+                return None
+            index += 1
+        return None
+
+    def _comparison(self, item: Item, frame: Frame) -> bool:
+        start = self.i
+        name = next((each for each in COMPARISONS if item.says(each)), "")
+        name = _SYMBOLS.get(name, name)
+        if name and (item.number is None):
+            found = self.number_at(start + 1)
+            if found is None or (
+                item.find("value", "attribute", "kind") and not item.says("at_most", "at_least", "more", "less")
+            ):
+                return False
+        else:
+            found = self.number_at(start) if item.number is not None or item.says("currency") else None
+            name = ""
+        if found is None:
+            return False
+        value, index, is_money = found
+        second: float | None = None
+        joint = self.at(index)
+        if joint is not None and (joint.says("to", "-") or (name == "between" and joint.says("and", "-", "to"))):
+            other = self.number_at(index + 1)
+            following = self.at(index + 1)
+            if other is not None and (
+                following is not None and (following.number is not None or following.says("currency"))
+            ):
+                second, index, is_money = other[0], other[1], is_money or other[2]
+        return self._compare(frame, name, (value, second), index, is_money=is_money)
+
+    def _compare(
+        self, frame: Frame, name: str, values: tuple[float, float | None], index: int, *, is_money: bool
+    ) -> bool:
+        """Make the condition of a number at the current place, which ends before `index`."""
+        start = self.i
+        value, second = values
+        index, name = self._suffix(index, name)
+        resolved = self._measured(frame, index, value, name, is_money=is_money)
+        if resolved is None:
+            return self._bare_number(frame, index, value, name)
+        key, factor, index, is_group = resolved
+        index, name = self._suffix(index, name)
+        words = " ".join(item.text for item in self.items[start:index])
+        if is_group:
+            frame.at_least = value + (name == "more")
+            self.i = index
+            return True
+        if is_money and not name and self.is_description:
+            name = "at_most"
+        self.i = index
+        condition = _test(key, name, value * factor, None if second is None else second * factor, words)
+        self.add(frame, condition, key, words, at=start)
+        return True
+
+    def _suffix(self, index: int, name: str) -> tuple[int, str]:
+        """A comparison that follows its number: "6 or above", "900 max", "3+"."""
+        item = self.at(index)
+        if item is not None and not name:
+            if item.says("or_more", "+") and not item.find("value", "kind"):
+                return index + 1, "at_least"
+            if item.says("or_less"):
+                return index + 1, "at_most"
+        return index, name
+
+    def _measured(  # noqa: PLR0911
+        self, frame: Frame, index: int, value: float, name: str, *, is_money: bool
+    ) -> tuple[str, float, int, bool] | None:
+        """The attribute or relation that a number is about, the factor of its unit, the place after, and whether it
+        counts the rows of a group."""
+        found = self.noun_after(index)
+        if found is not None:
+            meaning, after = found
+            attribute = self.linker.attribute(meaning)
+            if meaning.role == "unit":
+                own = [m for m in self.items[after - 1].meanings if m.role == "unit" and m.kind == frame.kind]
+                return (own[0].name, float(own[0].value), after, False) if own else None
+            if meaning.role == "attribute" and attribute is not None and attribute.type in NUMERIC:
+                return meaning.name, 1.0, after, False
+            if frame.asked is not None or frame.group is not None:
+                return "", 1.0, after, True
+            if meaning.role == "party" and (name or self._context == "with"):
+                return f"{meaning.relation}.{'in' if meaning.value else 'out'}", 1.0, after, False
+            counted = self._counting(frame.kind, meaning)
+            if counted is not None:
+                return counted, 1.0, after, False
+        if is_money and (money := self._typed(frame.kind, "money")):
+            return money, 1.0, index, False
+        if self._noun is not None and self._noun[1] >= self.i - 5:
+            attribute = self.linker.attribute(self._noun[0])
+            if attribute is not None and attribute.type in NUMERIC:
+                if frame.asked == self._noun[0]:
+                    frame.asked = None
+                return attribute.name, 1.0, index, False
+        return self._preferred(frame, index, value, name) if found is None or name else None
+
+    def _counting(self, kind: str, meaning: Meaning) -> str | None:
+        """The attribute or relation that counts what a noun names, for rows of a kind."""
+        for attribute in self.linker.kinds[kind].attributes:
+            if attribute.rows_of is not None and attribute.rows_of in {meaning.name, meaning.relation, meaning.kind}:
+                return attribute.name
+        if meaning.role == "kind" and meaning.name != kind:
+            relation = self.relation_between(kind, meaning.name)
+            return None if relation is None else f"{relation[0]}.{'out' if relation[1] else 'in'}"
+        return None
+
+    def _typed(self, kind: str, of_type: str) -> str | None:
+        found = [attribute for attribute in self.linker.kinds[kind].attributes if attribute.type == of_type]
+        found.sort(key=lambda attribute: not attribute.preferred)
+        return found[0].name if found else None
+
+    def _preferred(self, frame: Frame, index: int, value: float, name: str) -> tuple[str, float, int, bool] | None:
+        if not name:
+            return None
+        for attribute in self.linker.kinds[frame.kind].attributes:
+            low, high = attribute.scale or (float("-inf"), float("inf"))
+            if attribute.type in NUMERIC and attribute.preferred and low <= value <= high:
+                return attribute.name, 1.0, index, False
+        return None
+
+    def _bare_number(self, frame: Frame, index: int, value: float, name: str) -> bool:
+        """A number that is no condition: how many rows are wanted, or the pronoun "one"."""
+        found = self.noun_after(index)
+        said = self.items[self.i].text.lower()
+        if not name and found is not None and found[0].role in {"kind", "party"} and value >= 1:
+            if said not in {"one", "un", "una", "une", "ein", "eine"}:
+                frame.limit = int(value)
+            self.i = index
+        elif not name and value == 1 and not said.isdigit():
+            self.i = index
+        else:
+            self.unknown += [item for item in self.items[self.i : index] if item.number is not None]
+            self.i = index
+        return True
+
+    # Orders.
+
+    def _superlative(self, item: Item, frame: Frame) -> bool:
+        index, limit, skip = self._rank(item)
+        word = self.at(index)
+        if word is None or not (word.says(*_SUPERLATIVES) or (word.find("extreme") and index > self.i)):
+            return False
+        if word.find("extreme") and not word.says(*_SUPERLATIVES):
+            self.i = index
+            frame.limit, frame.skip = limit or 1, skip
+            return self._extreme(word, frame)
+        if word.says("comparative_more", "comparative_less") and index == self.i and self._is_comparative(word):
+            return False
+        if word.says("top", "bottom") and not word.says("most", "least"):
+            number = self.number_at(index + 1)
+            following = self.at(index + 1)
+            if number is not None and following is not None and following.number is not None:
+                limit, index = int(number[0]), number[1] - 1
+            elif word.says("latest", "earliest") and self._typed(frame.kind, "time"):
+                return self._by_time(frame, word, index, limit, skip)
+            elif word.text.lower() not in {"top", "bottom"}:
+                return False
+            following = self.at(index + 1)
+            if following is not None and (following.says("most", "least") or following.find("extreme")):
+                self.i = index + 1
+                frame.limit = limit
+                return (
+                    self._superlative(following, frame)
+                    if following.says("most", "least")
+                    else self._extreme(following, frame)
+                )
+            return self._by_noun(frame, index + 1, limit, skip, descending=word.says("top"), words=word.text)
+        if word.says("latest", "earliest"):
+            return self._by_time(frame, word, index, limit, skip)
+        number = self.number_at(index + 1)
+        if number is not None and limit is None and (following := self.at(index + 1)) is not None and following.number:
+            limit, index = int(number[0]), number[1] - 1
+        return self._by_noun(frame, index + 1, limit, skip, descending=word.says("most"), words=word.text)
+
+    def _rank(self, item: Item) -> tuple[int, int | None, int]:
+        """The place of the superlative after "third" or "3", the number of rows, and how many to leave out."""
+        index = self.i
+        ordinal = item.find("ordinal")
+        following = self.at(index + 1)
+        if ordinal is not None and ordinal.value > 1:
+            return index + 1, 1, ordinal.value - 1
+        if item.number is not None and following is not None:
+            if following.glued and following.text.lower() in {"st", "nd", "rd", "th"}:
+                return index + 2, 1, int(item.number) - 1
+            if following.says("most", "least", "latest", "earliest") or (
+                following.find("extreme") and not item.find("value")
+            ):
+                return index + 1, max(1, int(item.number)), 0
+        return index, None, 0
+
+    def _is_comparative(self, word: Item) -> bool:
+        """Whether "more" compares two sides: "than" or "or" follows, or the word is no superlative at all."""
+        if not word.says("most", "least"):
+            return True
+        before = self.at(self.i - 1)
+        if before is not None and before.says("all", "with"):
+            return False
+        return any(item.says("than") and not item.says("that", "which") for item in self.items[self.i + 1 :])
+
+    def _by_time(self, frame: Frame, word: Item, index: int, limit: int | None, skip: int) -> bool:
+        by = self._typed(frame.kind, "time")
+        following = self.number_at(index + 1)
+        if by is None:
+            return False
+        if limit is None and following is not None and (item := self.at(index + 1)) is not None and item.number:
+            limit, index = int(following[0]), following[1] - 1
+        frame.order, frame.limit, frame.skip = Order(by, word.says("latest")), limit or 1, skip
+        frame.order_words = word.text
+        frame.superlative = "latest" if word.says("latest") else "earliest"
+        self.i = index + 1
+        return True
+
+    def _by_noun(self, frame: Frame, index: int, limit: int | None, skip: int, *, descending: bool, words: str) -> bool:
+        """The order of "most" and the noun after it."""
+        place = index
+        while (item := self.at(place)) is not None and not item.find("extreme", "attribute", "party", "kind", "value"):
+            if not item.says("all", "of", "filler", "how_many", "sum", "average", "median"):
+                break
+            for form in ("sum", "average", "median"):
+                if item.says(form):
+                    self.forms.setdefault(form, place)
+            place += 1
+        self.i = index
+        frame.limit, frame.skip = limit or 1, skip
+        frame.superlative = "most" if descending else "least"
+        meaning = item.find("extreme", "attribute", "party", "kind") if item is not None else None
+        frame.order_words = words if item is None else f"{words} {item.text}"
+        weight = self.linker.kinds[frame.kind].weight
+        attribute = self.linker.attribute(meaning) if meaning else None
+        if meaning is not None and meaning.role == "extreme":
+            frame.order = Order(meaning.name, meaning.value == descending)
+            self.i = place + 1
+        elif meaning is not None and attribute is not None and attribute.type in {*NUMERIC, "time"}:
+            frame.order, frame.measured = Order(meaning.name, descending), meaning
+            self.i = place + 1
+        elif (
+            meaning is not None
+            and meaning.role == "party"
+            and (frame.has_noun or frame.asked or frame.is_named or {"who", "which"} & self.forms.keys())
+        ):
+            frame.order = Order(f"{meaning.relation}.{'in' if meaning.value else 'out'}", descending)
+            frame.measured = meaning
+            if frame.asked is None and not frame.has_noun:
+                relation = self.linker.relations[meaning.relation]
+                frame.kind = relation.target if meaning.value else relation.source
+            self.i = place + 1
+        elif meaning is not None and meaning.role == "attribute" and self._counting(frame.kind, meaning):
+            frame.order = Order(self._counting(frame.kind, meaning) or "", descending)
+            self.i = place + 1
+        elif meaning is not None and meaning.role == "attribute" and frame.has_noun:
+            frame.order = Order(weight, descending) if weight else None
+        elif meaning is not None and meaning.role == "kind" and meaning.name != frame.kind and frame.has_noun:
+            counted = self._counting(frame.kind, meaning)
+            frame.order = Order(counted, descending) if counted else None
+            self.i = place + 1 if counted else self.i
+        else:
+            frame.order = Order(weight, descending) if weight else None
+        return True
+
+    def _extreme(self, item: Item, frame: Frame) -> bool:
+        """ "cheapest", "cheaper than 900", "deadlier"."""
+        found = [meaning for meaning in item.meanings if meaning.role == "extreme" and not meaning.relation]
+        if not found:
+            return False
+        meaning = next((each for each in found if each.kind == frame.kind), found[0])
+        if meaning.kind != frame.kind:
+            if frame.has_noun or frame.is_named:
+                return False
+            frame.kind = meaning.kind
+        descending = bool(meaning.value)
+        before = self.at(self.i - 1)
+        if before is not None and before.says("comparative_less") and not before.says("comparative_more"):
+            descending = not descending
+        following = self.at(self.i + 1)
+        if following is not None and following.says("than"):
+            number = self.number_at(self.i + 2)
+            if number is not None:
+                start = self.i
+                self.i = number[1]
+                words = " ".join(each.text for each in self.items[start : self.i])
+                test = _test(meaning.name, "more" if descending else "less", number[0], None, words)
+                self.add(frame, test, meaning.name, words, at=start)
+                return True
+            self.forms.setdefault("comparative_more" if descending else "comparative_less", self.i)
+            frame.measured = meaning
+            return True
+        frame.order, frame.measured = Order(meaning.name, descending), meaning
+        frame.limit = frame.limit or 1
+        frame.superlative = frame.superlative or ("most" if descending else "least")
+        frame.order_words = item.text
+        return True
+
+
+def _test(key: str, name: str, value: float, second: float | None, words: str) -> Condition:
+    if second is not None:
+        return range_test(key, min(value, second), max(value, second), words)
+    if name == "around":
+        return range_test(key, round(value * (1 - ROUGHLY), 6), round(value * (1 + ROUGHLY), 6), words)
+    return all_of([Test(key, _OF.get(name, "is"), (float(value),), words)])

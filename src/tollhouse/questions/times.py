@@ -1,0 +1,308 @@
+"""Times in a question: dates, hours, "since 10:00", "last 3 hours", "yesterday", in four languages."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from tollhouse.questions.normalise import language_data
+
+Range = tuple[datetime | None, datetime | None]
+
+_MONTHS = {
+    form: number
+    for number, names in enumerate(language_data()["months"], 1)
+    for name in names.split()
+    for form in {name, name[:3], *({"sept"} if name == "september" else ())}
+    if form not in {"mar", "mai", "may"} or number == 5 or form == "mar"
+}
+_MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
+_NUMBER = (
+    "(?:\\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|twelve|few|couple of|eine[rn]?|zwei|drei|vier|"
+    "funf|sechs|zwolf|una?|dos|tres|cuatro|cinco|seis|doce|une?|deux|trois|quatre|cinq|douze)"
+)
+_UNITS = {
+    "minute": "minut\\w*|mins?",
+    "hour": "hours?|hrs?|h|stunden?|horas?|heures?",
+    "day": "days?|tage?n?|dias?|jours?",
+    "week": "weeks?|wochen?|semanas?|semaines?",
+    "month": "months?|monate?n?|mes(?:es)?|mois",
+    "year": "years?|jahre?n?|anos?|ans?|annees?",
+    "decade": "decades?|century|centuries",
+}
+_DAYS_OF = {"day": 1, "week": 7, "month": 30, "year": 365, "decade": 3650}
+_UNIT = "(?:" + "|".join(f"(?P<{name}>{words})" for name, words in _UNITS.items()) + r")\b"
+_LAST = r"(?:last|past|previous|letzten?r?|vergangenen?|ultim[oa]s?|pasad[oa]s?|dernier\w*)"
+_LEAD = r"(?:(?:in|within|over|during|for|on|from|at|of|am|im|wahrend|en|durante|el|la|los|las|pendant|au cours des|les|ces|le) )*(?:the |den |der |las |los |les |ces |these )?"
+_CLOCK = r"(?:um |las |la )?(?P<{0}h>\d{{1,2}})(?:(?::|h)(?P<{0}m>\d{{2}}))?\s?(?P<{0}half>am|pm|a\.m\.?|p\.m\.?|h|o'clock|uhr|heures|utc|gmt|horas)?(?:\s?(?:utc|gmt))?(?![\d./-]|\s?(?:\d|%))"
+_SINCE = r"(?:since|after|from|later than|nach|seit|ab|desde|despues de|depuis|apres|a partir de)(?: the| el| le)?"
+_UNTIL = r"(?:before|until|till|up to|by|earlier than|prior to|vor|bis|antes del?|hasta|avant)(?: the| el| le)?"
+_BETWEEN = r"(?:between|from|zwischen|entre|von|de|desde)"
+_AND = r"(?:and|to|until|till|und|bis|y|a|et|-)"
+_DATE = (
+    rf"(?:(?P<{{0}}iso>\d{{{{4}}}}-\d{{{{2}}}}-\d{{{{2}}}})|(?P<{{0}}d>\d{{{{1,2}}}})(?:st|nd|rd|th|er|\.)?(?: of| de)? (?P<{{0}}mon>{_MONTH})(?:,?(?: de)? (?P<{{0}}y>\d{{{{4}}}}))?"
+    rf"|(?P<{{0}}mon2>{_MONTH}) (?P<{{0}}d2>\d{{{{1,2}}}})(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<{{0}}y2>\d{{{{4}}}}))?|(?P<{{0}}d3>\d{{{{1,2}}}})[./](?P<{{0}}m3>\d{{{{1,2}}}})[./](?P<{{0}}y3>\d{{{{4}}}}))"
+)
+_WEEKDAYS = {
+    form: number
+    for number, names in enumerate(
+        ("monday montag lunes lundi", "tuesday dienstag martes mardi", "wednesday mittwoch miercoles mercredi",
+         "thursday donnerstag jueves jeudi", "friday freitag viernes vendredi", "saturday samstag sabado samedi",
+         "sunday sonntag domingo dimanche")
+    )
+    for form in names.split()
+}  # fmt: skip
+_PARTS = {
+    "this morning|heute morgen|heute fruh|heute vormittag|esta manana|ce matin": (0, 0, 12),
+    "this afternoon|heute nachmittag|esta tarde|cet apres-midi": (0, 12, 18),
+    "this evening|tonight|heute abend|esta noche|ce soir": (0, 18, 24),
+    "last night|overnight|letzte nacht|anoche|cette nuit|la nuit derniere": (-1, 18, 30),
+    "yesterday morning|gestern morgen|ayer por la manana|hier matin": (-1, 0, 12),
+    "yesterday afternoon|gestern nachmittag|ayer por la tarde|hier apres-midi": (-1, 12, 18),
+    "yesterday evening|gestern abend|ayer por la noche|hier soir": (-1, 18, 24),
+    "day before yesterday|vorgestern|anteayer|avant-hier": (-2, 0, 24),
+    "yesterday|gestern|ayer|hier": (-1, 0, 24),
+    "so far today|today|heute|hoy|aujourd.hui": (0, 0, 24),
+}
+
+
+class TimePhrase(Struct, frozen=True):
+    """A time in a text: from `since` to before `until`; `outside` the covered hours, in part or wholly."""
+
+    start: int
+    end: int
+    since: datetime | None
+    until: datetime | None
+    outside: bool = False
+
+
+def find_times(folded: str, now: datetime | None, hours: int | None) -> list[TimePhrase]:
+    """The times in a folded text, the first reading of each place, with `now` as the end of what the data covers."""
+    result: list[TimePhrase] = []
+    for pattern, read in _READERS:
+        for match in pattern.finditer(folded):
+            if any(match.start() < other.end and other.start < match.end() for other in result):
+                continue
+            try:
+                span = read(match, now)
+            except (ValueError, OverflowError):
+                span = (datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
+            if span is not None:
+                whole = pattern is _WHOLE
+                outside = not whole and _is_outside(span, now, hours, within=read in {_day, _part, _weekday})
+                since, until = (None, None) if whole else span
+                result.append(TimePhrase(match.start(), match.end(), since, until, outside))
+    return sorted(result, key=lambda phrase: phrase.start)
+
+
+def _is_outside(span: Range, now: datetime | None, hours: int | None, *, within: bool) -> bool:
+    """Whether a time leads out of the covered hours; a day (`within`) only has to overlap them."""
+    since, until = span
+    if now is None:
+        return False
+    if since is not None and since > now:
+        return True
+    if hours is None:
+        return False
+    first = now - timedelta(hours=hours)
+    if until is not None and until <= first:
+        return True
+    return not within and since is not None and since < first
+
+
+def _amount(text: str) -> int | None:
+    if text.isdigit():
+        return int(text)
+    first = text.split()[0]
+    if first in {"few", "couple"}:
+        return None
+    number = language_data()["numbers"].get(first)
+    return int(number) if number else 1
+
+
+def _unit(match: re.Match[str]) -> str:
+    return next(name for name in _UNITS if match[name])
+
+
+def _ago(match: re.Match[str], now: datetime | None) -> Range | None:
+    """The last hours or days: "last 3 hours"."""
+    if now is None:
+        return None
+    number = _amount((match["n"] or match["n2"] or "1").strip()) or 3
+    unit = _unit(match)
+    if unit == "minute":
+        return now - timedelta(minutes=number), None
+    if unit == "hour":
+        return now - timedelta(hours=number), None
+    return now - timedelta(days=number * _DAYS_OF[unit]), None
+
+
+def _before_now(match: re.Match[str], now: datetime | None) -> Range | None:
+    """A moment so long ago: the hour or the day of it."""
+    if now is None:
+        return None
+    number, unit = _amount(match["n"].strip()) or 3, _unit(match)
+    if unit in {"hour", "minute"}:
+        moment = now - timedelta(hours=number if unit == "hour" else 1)
+        return moment, moment + timedelta(hours=1)
+    return _whole_day(now - timedelta(days=number * _DAYS_OF[unit]))
+
+
+def _whole_day(moment: datetime) -> Range:
+    start = datetime.combine(moment.date(), time(0), UTC)
+    return start, start + timedelta(days=1)
+
+
+def _clock(match: re.Match[str], prefix: str, now: datetime) -> datetime:
+    """The last time before now that a clock showed this."""
+    hour, half = int(match[f"{prefix}h"]), match[f"{prefix}half"] or ""
+    if half.startswith("p") and hour < 12:
+        hour += 12
+    if half.startswith("a") and hour == 12:
+        hour = 0
+    extra = timedelta(days=1) if hour == 24 else timedelta()
+    moment = datetime.combine(now.date(), time(hour % 24, int(match[f"{prefix}m"] or 0)), UTC) + extra
+    return moment if moment <= now else moment - timedelta(days=1)
+
+
+def _date(match: re.Match[str], prefix: str, now: datetime | None) -> datetime:
+    if match[f"{prefix}iso"]:
+        return datetime.fromisoformat(match[f"{prefix}iso"]).replace(tzinfo=UTC)
+    if match[f"{prefix}d3"]:
+        day, month, year = (int(match[f"{prefix}{part}3"]) for part in ("d", "m", "y"))
+        return datetime(year, month, day, tzinfo=UTC)
+    month = _MONTHS[(match[f"{prefix}mon"] or match[f"{prefix}mon2"]).rstrip(".")]
+    day = int(match[f"{prefix}d"] or match[f"{prefix}d2"])
+    stated = match[f"{prefix}y"] or match[f"{prefix}y2"]
+    if stated is None and now is None:
+        raise ValueError("a date without a year")
+    year = int(stated) if stated else now.year if now else 0
+    moment = datetime(year, month, day, tzinfo=UTC)
+    if not stated and now and moment > now + timedelta(days=31):
+        moment = moment.replace(year=year - 1)
+    return moment
+
+
+def _day(match: re.Match[str], now: datetime | None) -> Range | None:
+    moment = _date(match, "a", now)
+    lead = match["lead"] or ""
+    if re.match(_SINCE, lead):
+        return moment, None
+    return (None, moment) if re.match(_UNTIL, lead) else _whole_day(moment)
+
+
+def _days(match: re.Match[str], now: datetime | None) -> Range | None:
+    return _date(match, "a", now), _date(match, "b", now) + timedelta(days=1)
+
+
+def _month(match: re.Match[str], now: datetime | None) -> Range | None:
+    if now is None and not match["y"]:
+        return None
+    month = _MONTHS[match["mon"].rstrip(".")]
+    year = int(match["y"]) if match["y"] else now.year - (month > now.month) if now else 0
+    start = datetime(year, month, 1, tzinfo=UTC)
+    return _led(match["lead"], start, datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC))
+
+
+def _years(match: re.Match[str], _now: datetime | None) -> Range | None:
+    first, last = int(match["y"]), int(match["y2"] or match["y"])
+    start, end = datetime(first, 1, 1, tzinfo=UTC), datetime(last + 1, 1, 1, tzinfo=UTC)
+    return (start, end) if match["y2"] else _led(match["lead"], start, end)
+
+
+def _led(lead: str | None, start: datetime, end: datetime) -> Range:
+    if re.match("after|later than|nach|despues|apres", lead or ""):
+        return end, None
+    if re.match(_SINCE, lead or ""):
+        return start, None
+    return (None, start) if re.match(_UNTIL, lead or "") else (start, end)
+
+
+def _weekday(match: re.Match[str], now: datetime | None) -> Range | None:
+    if now is None:
+        return None
+    back = (now.weekday() - _WEEKDAYS[match["weekday"]]) % 7
+    start, end = _whole_day(now - timedelta(days=back))
+    assert start is not None and end is not None  # noqa: PT018
+    return _led(match["lead"], start, end)
+
+
+def _part(match: re.Match[str], now: datetime | None) -> Range | None:
+    if now is None:
+        return None
+    shift, first, last = next(hours for words, hours in _PARTS.items() if re.fullmatch(words, match["part"]))
+    midnight = datetime.combine(now.date(), time(0), UTC) + timedelta(days=shift)
+    if shift == -1 and first == 18 and last == 30 and now.hour < 6:
+        last = 24 + now.hour
+    return _led(match["lead"], midnight + timedelta(hours=first), midnight + timedelta(hours=last))
+
+
+def _half_day(match: re.Match[str], now: datetime | None) -> Range | None:
+    if now is None:
+        return None
+    noon = bool(re.search("noon|mittag|mediodia|midi", match[0])) and "mitternacht" not in match[0]
+    moment = datetime.combine(now.date(), time(12 if noon else 0), UTC)
+    moment -= timedelta(days=moment > now)
+    return _led(match["lead"], moment, moment)
+
+
+def _since_clock(match: re.Match[str], now: datetime | None) -> Range | None:
+    return None if now is None else (_clock(match, "a", now), None)
+
+
+def _until_clock(match: re.Match[str], now: datetime | None) -> Range | None:
+    return None if now is None else (None, _clock(match, "a", now))
+
+
+def _between_clocks(match: re.Match[str], now: datetime | None) -> Range | None:
+    if now is None:
+        return None
+    since, until = _clock(match, "a", now), _clock(match, "b", now)
+    return (since - timedelta(days=1) if since > until else since), until
+
+
+def _wide(_match: re.Match[str], now: datetime | None) -> Range | None:
+    """This week, last year, ever: longer than what a feed covers."""
+    return None if now is None else (now - timedelta(days=365), None)
+
+
+def _future(_match: re.Match[str], now: datetime | None) -> Range | None:
+    return None if now is None else (now + timedelta(days=1), None)
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{pattern})")
+
+
+_LED = rf"(?P<lead>{_SINCE} |{_UNTIL} )?"
+_WHOLE = _compile(
+    rf"{_LEAD}{_LAST} (?:24 ?(?:{_UNITS['hour']})|day)\b|right now\b|in den letzten 24 stunden|(?:les|ces) 24 dernieres heures"
+)
+_READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Any], Range | None]], ...] = (
+    (_WHOLE, lambda _match, now: None if now is None else (None, None)),
+    (_compile(rf"{_LEAD}(?:{_LAST} (?P<n>{_NUMBER} )?|(?P<n2>{_NUMBER} ){_LAST} ){_UNIT}"), _ago),
+    (_compile(rf"(?P<n>{_NUMBER}) {_UNIT} ago"), _before_now),
+    (_compile(rf"(?:vor|hace|il y a) (?P<n>{_NUMBER}) {_UNIT}"), _before_now),
+    (_compile(rf"{_BETWEEN}(?: the)? {_DATE.format('a')} {_AND}(?: the)? {_DATE.format('b')}"), _days),
+    (_compile(rf"(?:(?:on|am|el|le) )?(?:the )?{_LED}{_DATE.format('a')}"), _day),
+    (_compile(rf"(?:on |am |el |le |last )*{_LED}(?P<weekday>{'|'.join(_WEEKDAYS)})s?\b"), _weekday),
+    (_compile(rf"{_LED}(?P<part>{'|'.join(_PARTS)})\b"), _part),
+    (_compile(rf"{_LED}(?:midnight|noon|midday|mitternacht|mittag|medianoche|mediodia|minuit|midi)\b"), _half_day),
+    (_compile(rf"{_BETWEEN} {_CLOCK.format('a')} {_AND} {_CLOCK.format('b')}"), _between_clocks),
+    (_compile(rf"{_BETWEEN} (?P<y>1\d{{3}}|20\d\d) {_AND} (?P<y2>1\d{{3}}|20\d\d)\b"), _years),
+    (_compile(rf"(?P<lead>(?:in|of|during|im jahr|en|{_SINCE}|{_UNTIL}) )(?P<y>1[89]\d\d|20\d\d)(?P<y2>)\b(?![.,]\d)"), _years),
+    (_compile(rf"{_SINCE} {_CLOCK.format('a')}"), _since_clock),
+    (_compile(rf"{_UNTIL} {_CLOCK.format('a')}"), _until_clock),
+    (_compile(rf"(?P<lead>(?:in|of|during|im|en|au|{_SINCE}|{_UNTIL}) (?:early |late )?)(?P<mon>{_MONTH})(?: (?P<y>\d{{4}}))?"), _month),
+    (
+        _compile(
+            r"(?:this|diese[rsn]?|est[ea]|cette|ce) (?:week|month|year|decade|century|weekend|woche|monat|jahr|semana|mes|ano"
+            r"|semaine|mois|annee)\b|ever since|of all time|in history|(?:last|past) (?:weekend|summer|winter|spring|autumn|fall|quarter)"
+            r"|(?:la semana|el mes|el ano) pasad[oa]|la semaine derniere|le mois dernier|l'an dernier|l'annee derniere|letztes jahr"
+        ),
+        _wide,
+    ),
+    (_compile(r"tomorrow|next (?:week|month|year|weekend|few)|uebermorgen"), _future),
+)  # fmt: skip
