@@ -1,6 +1,8 @@
 """Reads noun phrases and their modifiers: conditions, lists, negation, names, relations and their chains."""
 
-from collections.abc import Sequence
+from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from tollhouse.questions.frames import (
     COMPARISONS,
@@ -11,13 +13,17 @@ from tollhouse.questions.frames import (
     Part,
     all_of,
     any_of,
-    negated,
+    negated,  # noqa: F401
     range_test,
 )
 from tollhouse.questions.linking import Item, Meaning
 from tollhouse.questions.quantities import Quantities
 from tollhouse.questions.query import EVERYTHING, Condition, Not, Related, Test
 from tollhouse.questions.vocabulary import Attribute
+
+# Rows that a relation leads to, with the word before each and whether it is excluded.
+Operands: TypeAlias = list[tuple[str, bool, Condition]]
+_ANY: Operands = [("", False, EVERYTHING)]
 
 
 class Clauses(Quantities):
@@ -61,7 +67,7 @@ class Clauses(Quantities):
                 return True
         if item.find("transitive"):
             self._transitive = item.meanings[0].name
-        elif (meaning := item.find("unavailable")) is not None:
+        elif item.find("unavailable"):
             self.unavailable.append(item)
         elif not item.find("mark"):
             self._unknown(item)
@@ -104,8 +110,8 @@ class Clauses(Quantities):
         elif name is None:
             self.unknown.append(item)
         elif phrase.since is not None or phrase.until is not None:
-            since = (Test(name, "at_least", (phrase.since,), item.text),) if phrase.since else ()
-            until = (Test(name, "below", (phrase.until,), item.text),) if phrase.until else ()
+            since = (Test(name, "at_least", (phrase.since.isoformat(),), item.text),) if phrase.since else ()
+            until = (Test(name, "below", (phrase.until.isoformat(),), item.text),) if phrase.until else ()
             self.add(frame, all_of([*since, *until]), name, item.text)
         return True
 
@@ -194,9 +200,9 @@ class Clauses(Quantities):
             self._conjunction = "but"
         elif "and" in concepts:
             self._conjunction = self._conjunction if self._conjunction == "or" else "and"
-        elif "than" in concepts and ("comparative_more" in self.forms or "comparative_less" in self.forms):
+        elif "than" in concepts and {"comparative_more", "comparative_less", "difference"} & self.forms.keys():
             self._than(frame)
-        elif "nobody" in concepts:
+        elif "no_one" in concepts:
             self._negation = not self._negation
         elif "with" in concepts or "have" in concepts:
             self._context = "with"
@@ -236,15 +242,14 @@ class Clauses(Quantities):
 
     def _other_kind(self, item: Item, meaning: Meaning, frame: Frame) -> bool:
         """A noun of another kind that a relation leads to."""
-        relation = self.relation_between(frame.kind, meaning.name)
-        if relation is None:
+        link = self.relation_between(frame.kind, meaning.name)
+        if link is None:
             self._unknown(item)
             return True
-        name, outgoing = relation
-        negation, self._negation = self._negation, False
-        operands = self.operands(meaning.name)
-        self._negation = negation
-        self._add_related(frame, name, outgoing, operands, item.text)
+        at = self.i
+        with self.aside():
+            operands = self.operands(meaning.name)
+        self._add_related(frame, link, operands or _ANY, at=at)
         return True
 
     def _attribute_after(self, index: int) -> tuple[Meaning, int] | None:
@@ -272,12 +277,14 @@ class Clauses(Quantities):
         ):
             return True  # "category battles"
         self._noun = (meaning, self.i)
+        if attribute is not None and attribute.type == "time" and following is not None and following.find("time"):
+            return True
         if self._compared_later(meaning):
             return True
         if self._context == "with" and (frame.has_noun or frame.is_named or self._negation) and frame.group is None:
             self._known(item, meaning, attribute, frame)
-        elif frame.asked is None:
-            frame.asked = meaning
+        elif frame.requested is None:
+            frame.requested = meaning
             if not frame.has_noun and not frame.is_named:
                 frame.kind = meaning.kind or frame.kind
         return True
@@ -292,7 +299,7 @@ class Clauses(Quantities):
         return item is not None and item.number is not None and self.noun_after(index + 1) is None
 
     def _known(self, item: Item, meaning: Meaning, attribute: Attribute | None, frame: Frame) -> None:
-        """ "with deaths", "without a website"."""
+        """As in "with deaths", "without a website"."""
         if attribute is not None and attribute.type in NUMERIC:
             condition: Condition = Test(meaning.name, "above", (0.0,), item.text)
         elif attribute is not None and attribute.type == "flag":
@@ -303,9 +310,8 @@ class Clauses(Quantities):
 
     # Values and names.
 
-    def _value(self, item: Item, frame: Frame) -> bool:
-        found = item.find("value", "range")
-        if found is None:
+    def _value(self, item: Item, frame: Frame) -> bool:  # noqa: PLR0911
+        if item.find("value", "range") is None:
             return False
         if self._leads_to_party(frame):
             return self._nested_party(frame)
@@ -314,26 +320,41 @@ class Clauses(Quantities):
             return False
         meaning = meanings[0]
         if meaning.role == "range":
-            self.add(frame, range_test(meaning.name, *meaning.value, item.text), meaning.name, item.text)
+            self.add(frame, range_test(meaning.name, *meaning.value, words=item.text), meaning.name, item.text)
             return True
-        values = tuple(
-            dict.fromkeys(each.value for each in meanings if each.name == meaning.name and each.kind == meaning.kind)
-        )
-        test = Test(meaning.name, "is", values, item.text)
-        if meaning.kind != frame.kind:
-            relation = self.relation_between(frame.kind, meaning.kind)
-            if relation is None:
-                if not frame.has_noun and not frame.parts:
-                    frame.kind = meaning.kind
-                else:
-                    return False
-            else:
-                self._add_related(frame, *relation, [("", False, test)], item.text)
-                return True
+        same = [each for each in meanings if each.name == meaning.name and each.kind == meaning.kind]
+        test = self._test(frame.kind, same, item.text)
+        if meaning.kind != frame.kind and not self.linker.attribute_named(frame.kind, meaning.name):
+            if frame.has_noun or frame.parts:
+                return self._value_elsewhere(item, meaning, test, frame)
+            frame.kind = meaning.kind
         if meaning.name == "id":
             return self._name(item, test, frame)
         self.add(frame, test, meaning.name, item.text)
         return True
+
+    def _test(self, kind: str, meanings: list[Meaning], words: str) -> Test:
+        """That the row has one of these values; for texts, that it contains one."""
+        name = meanings[0].name
+        attribute = self.linker.attribute_named(kind, name) or self.linker.attribute(meanings[0])
+        is_text = attribute is not None and attribute.type == "text"
+        values = tuple(dict.fromkeys(meaning.value for meaning in meanings))
+        return Test(name, "contains" if is_text else "is", values, words)
+
+    def _value_elsewhere(self, item: Item, meaning: Meaning, test: Test, frame: Frame) -> bool:
+        """A value of another kind of row, which a relation leads to."""
+        link = self.relation_between(frame.kind, meaning.kind)
+        if link is None:
+            return False
+        if frame.has_noun and self._verb_after(self.i + 1, link.relation) and self._context not in {"of", "by"}:
+            frame.subject = Part(test, "id", item.text, self.i)
+        else:
+            self._add_related(frame, link, [("", False, test)])
+        return True
+
+    def _verb_after(self, index: int, relation: str) -> bool:
+        item = self.at(self.skip_light(index, "not"))
+        return item is not None and any(each.role == "verb" and each.relation == relation for each in item.meanings)
 
     def _values_for(self, item: Item, frame: Frame) -> list[Meaning]:
         """The meanings as values, those of this kind of row first; the word before can decide between attributes."""
@@ -350,7 +371,7 @@ class Clauses(Quantities):
         return sorted(meanings, key=rank)
 
     def _name(self, item: Item, test: Test, frame: Frame) -> bool:
-        """A named row: the owner of what follows, the subject of a verb, or one of the rows asked for."""
+        """A named row: the owner of what follows, the subject of a verb, or one of the rows requested for."""
         end = self._possessive(self.i + 1)
         owned = self._party_after(end)
         if owned is not None and (end > self.i + 1 or owned[1] == self.skip_light(end)):
@@ -360,7 +381,7 @@ class Clauses(Quantities):
             self.i = end
         else:
             self.i += 1
-        can_be_subject = (frame.has_noun or frame.asked is not None) and not self._negation and not frame.is_named
+        can_be_subject = (frame.has_noun or frame.requested is not None) and not self._negation and not frame.is_named
         if can_be_subject and self._context not in {"be", "except"} and not frame.is_nested:
             joined = self._conjunction if frame.subject is not None else ""
             self._conjunction = ""
@@ -405,7 +426,7 @@ class Clauses(Quantities):
         return None
 
     def _owned(self, owner: Condition, party: tuple[Meaning, int], frame: Frame) -> bool:
-        """ "NVIDIA's memory suppliers": the modifiers belong to the relation noun."""
+        """As in "NVIDIA's memory suppliers": the modifiers belong to the relation noun."""
         meaning, place = party
         inner = Frame(meaning.kind)
         negation, self._negation = self._negation, False
@@ -445,20 +466,20 @@ class Clauses(Quantities):
         )
 
     def _link_value(self, item: Item, relation: str) -> Test | None:
-        found = [each for each in item.meanings if each.role == "value" and each.relation == relation]
-        return Test(found[0].name, "is", (found[0].value,), item.text) if found else None
+        matched = [each for each in item.meanings if each.role == "value" and each.relation == relation]
+        return self._test(matched[0].kind, matched[:1], item.text) if matched else None
 
     # Relations.
 
     def _leads_to_party(self, frame: Frame) -> bool:
-        """ "companies with Japanese suppliers": the value belongs to the relation noun after it."""
+        """As in "companies with Japanese suppliers": the value belongs to the relation noun after it."""
         return self._context == "with" and (frame.has_noun or frame.is_named) and self._party_after(self.i) is not None
 
     def _nested_party(self, frame: Frame) -> bool:
         """A relation noun with its modifiers as something that the frame's rows have."""
-        found = self._party_after(self.i)
-        assert found is not None
-        meaning, place = found
+        matched = self._party_after(self.i)
+        assert matched is not None
+        meaning, place = matched
         negation, self._negation = self._negation, False
         inner = Frame(meaning.kind, is_nested=True, has_noun=True)
         start, self._conjunction, self._light_since_part = self.i, "", False
@@ -511,9 +532,7 @@ class Clauses(Quantities):
         at = self.i
         self.i += 1
         operands = self._operands_of(meaning)
-        if not frame.has_noun and not frame.is_named and frame.asked is None:
-            frame.kind = meaning.kind
-        elif frame.asked is not None and not frame.has_noun:
+        if not frame.has_noun and (not frame.is_named or frame.requested is not None):
             frame.kind = meaning.kind
         if operands is None and frame.subject is not None:
             subject, frame.subject = frame.subject, None
@@ -521,21 +540,14 @@ class Clauses(Quantities):
         shared = frame.open_party is not None and operands is not None
         if operands is None:
             frame.open_party = meaning
-        self._add_related(
-            frame,
-            meaning.relation,
-            bool(meaning.value),
-            operands or [("", False, EVERYTHING)],
-            item.text,
-            at=at,
-            any_and=True,
-        )
+        link = Related(meaning.relation, bool(meaning.value), EVERYTHING, words=item.text)
+        self._add_related(frame, link, operands or _ANY, at=at, any_and=True)
         if shared and operands is not None:
             self._fill_party(frame, operands, before=len(frame.parts) - 1)
         frame.has_noun = True
         return True
 
-    def _operands_of(self, meaning: Meaning) -> list[tuple[str, bool, Condition]] | None:
+    def _operands_of(self, meaning: Meaning) -> Operands | None:
         """The rows after "suppliers of"; None where nothing follows that they could be of."""
         item = self.at(self.i)
         if item is None or not item.says("of", "to", "from", "by"):
@@ -547,9 +559,8 @@ class Clauses(Quantities):
         if following is not None and following.find("value") and not self._is_row_phrase(self.skip_light(self.i)):
             self.i = start
             return None
-        context, self._context = self._context, ""
-        operands = self.operands(relation.target if meaning.value else relation.source)
-        self._context = context
+        with self.aside():
+            operands = self.operands(relation.target if meaning.value else relation.source)
         if not operands:
             self.i = start
         return operands or None
@@ -564,15 +575,13 @@ class Clauses(Quantities):
             index += 1
         return False
 
-    def _fill_party(self, frame: Frame, operands: list[tuple[str, bool, Condition]], before: int | None = None) -> None:
+    def _fill_party(self, frame: Frame, operands: Operands, before: int | None = None) -> None:
         """Give the relation noun that stands without its rows those rows: "how many suppliers does NVIDIA have"."""
         meaning, frame.open_party = frame.open_party, None
         assert meaning is not None
         for part in frame.parts[:before]:
             if isinstance(part.condition, Related) and part.condition.to == EVERYTHING and part.key == meaning.relation:
-                part.condition = self._related(
-                    meaning.relation, bool(meaning.value), operands, part.words, any_and=True
-                )
+                part.condition = self._related(part.condition, operands, any_and=True)
                 return
 
     def _take_transitive(self) -> bool:
@@ -592,46 +601,38 @@ class Clauses(Quantities):
         passive = self._is_passive(at)
         self.i += 1
         transitive = self._take_transitive()
-        link = self._links(meaning.relation)
+        tied = self._links(meaning.relation)
         by = self.at(self.i)
         passive = passive or (by is not None and by.says("by") and not by.says("of"))
-        row_is_source = bool(meaning.value) != passive
-        negation, self._negation = self._negation, False
-        conjunction, self._conjunction = self._conjunction, ""
-        light, self._light_since_part = self._light_since_part, False
-        context, self._context = self._context, ""
-        operands = self.operands(relation.target if row_is_source else relation.source)
-        self._negation, self._conjunction, self._light_since_part = negation, conjunction, light
+        is_source = bool(meaning.value) != passive
+        with self.aside():
+            operands = self.operands(relation.target if is_source else relation.source)
         self._context = ""
-        _ = context
-        link += self._links(meaning.relation)
-        kind = relation.source if row_is_source else relation.target
-        if not operands and frame.subject is not None:
-            row_is_source, operands = not row_is_source, [("", False, frame.subject.condition)]
-            frame.subject = None
-        elif not operands and frame.is_named and not frame.has_noun and ({"who", "which"} & self.forms.keys()):
-            owner = frame.parts.pop()
-            row_is_source, operands, frame.is_named = not row_is_source, [("", False, owner.condition)], False
+        tied += self._links(meaning.relation)
+        subject = None if operands else self._take_subject(frame)
+        if subject is not None:
+            is_source, operands = not is_source, [("", False, subject)]
         elif frame.subject is not None:
             frame.parts.append(frame.subject)
             frame.subject, frame.is_named = None, True
         if not frame.has_noun and not frame.is_named:
-            frame.kind = relation.source if row_is_source else relation.target
-        _ = kind
-        self._add_related(
-            frame,
-            meaning.relation,
-            row_is_source,
-            operands or [("", False, EVERYTHING)],
-            item.text,
-            link=link,
-            transitive=transitive,
-            at=at,
-        )
+            frame.kind = relation.source if is_source else relation.target
+        link = Related(relation.name, is_source, EVERYTHING, tuple(tied), transitive, item.text)
+        self._add_related(frame, link, operands or _ANY, at=at)
         return True
 
+    def _take_subject(self, frame: Frame) -> Condition | None:
+        """The rows before a verb without an object, where the question asks for the object: "who does X supply"."""
+        if frame.subject is not None:
+            part, frame.subject = frame.subject, None
+            return part.condition
+        if frame.is_named and not frame.has_noun and {"who", "which"} & self.forms.keys():
+            frame.is_named = False
+            return frame.parts.pop().condition
+        return None
+
     def _is_passive(self, index: int) -> bool:
-        """ "is supplied": a form of "be" before, and no -ing."""
+        """As in "is supplied": a form of "be" before, and no -ing."""
         if self.items[index].text.lower().endswith("ing"):
             return False
         before = self.at(index - 1)
@@ -657,71 +658,44 @@ class Clauses(Quantities):
                 return result
 
     def _add_related(
-        self,
-        frame: Frame,
-        relation: str,
-        outgoing: bool,
-        operands: list[tuple[str, bool, Condition]],
-        words: str,
-        *,
-        link: Sequence[Test] = (),
-        transitive: bool = False,
-        at: int | None = None,
-        any_and: bool = False,
-    ) -> None:  # noqa: FBT001
-        transitive = transitive or self._take_transitive()
-        condition = self._related(
-            relation, outgoing, operands, words, link=link, transitive=transitive, any_and=any_and
-        )
+        self, frame: Frame, link: Related, operands: Operands, *, at: int | None = None, any_and: bool = False
+    ) -> None:
+        """Add the relation to each of the operands. `any_and`: "and" between them means any of them."""
+        if self._take_transitive():
+            link = replace(link, transitive=True)
         start = self.i if at is None else at
         said = " ".join(item.text for item in self.items[start : max(self.i, start + 1)])
-        self.add(frame, condition, relation, said, at=at)
+        self.add(frame, self._related(link, operands, any_and=any_and), link.relation, said, at=at)
 
-    def _related(
-        self,
-        relation: str,
-        outgoing: bool,
-        operands: list[tuple[str, bool, Condition]],
-        words: str,
-        *,
-        link: Sequence[Test] = (),
-        transitive: bool = False,
-        any_and: bool = False,
-    ) -> Condition:  # noqa: FBT001
+    def _related(self, link: Related, operands: Operands, *, any_and: bool = False) -> Condition:
         """The relation to each operand, joined as the operands are: any of them, all of them, not the negated ones."""
         both, self._both = self._both or "common" in self.forms, False
-        alternatives: list[Condition] = []
-        needed: list[Condition] = []
         has_or = any(conjunction == "or" for conjunction, _, _ in operands)
-        for conjunction, is_negated, condition in operands:
-            if is_negated:
-                needed.append(Not(Related(relation, outgoing, condition, tuple(link), transitive, words)))
-            elif both or (not has_or and conjunction in {"and", "but"} and not any_and):
-                alternatives.append(condition)
-                both = True
-            else:
-                alternatives.append(condition)
-        if both and not has_or:
-            needed = [
-                *(Related(relation, outgoing, one, tuple(link), transitive, words) for one in _single(alternatives)),
-                *needed,
-            ]
-        elif alternatives:
-            joined = alternatives[0]
-            for one in alternatives[1:]:
-                joined = any_of(joined, one)
-            needed.insert(0, Related(relation, outgoing, joined, tuple(link), transitive, words))
-        return all_of(needed)
+        included = [condition for _, is_negated, condition in operands if not is_negated]
+        excluded: list[Condition] = [
+            Not(replace(link, to=condition)) for _, is_negated, condition in operands if is_negated
+        ]
+        joined = any(conjunction in {"and", "but"} for conjunction, is_negated, _ in operands if not is_negated)
+        if not has_or and (both or (joined and not any_and)):
+            return all_of([*(replace(link, to=one) for one in _single(included)), *excluded])
+        if not included:
+            return all_of(excluded)
+        alternatives = included[0]
+        for one in included[1:]:
+            alternatives = any_of(alternatives, one)
+        return all_of([replace(link, to=alternatives), *excluded])
 
-    def operands(self, kind: str) -> list[tuple[str, bool, Condition]]:
-        """The rows of a kind that are named here, as a list: each with the word before it and whether it is excluded."""
-        result: list[tuple[str, bool, Condition]] = []
+    def operands(self, kind: str) -> Operands:
+        """The rows of a kind that are named here, with the word before each and whether it is excluded."""
+        result: Operands = []
         while self.i < len(self.items):
             start = self.i
             conjunction, negation = self._between_operands(first=not result)
             if result and not conjunction:
                 self.i = start
                 break
+            first = self.at(self.i)
+            negation ^= first is not None and first.says("no_one") and not first.says("anyone")
             condition = self.noun_phrase(kind)
             if condition is None or (result and self._starts_clause()):
                 self.i = start
@@ -758,15 +732,15 @@ class Clauses(Quantities):
         item = self.at(self.skip_light(self.i))
         return item is not None and item.find("verb") is not None and not item.find("value", "party")
 
-    def noun_phrase(self, kind: str) -> Condition | None:
+    def noun_phrase(self, kind: str) -> Condition | None:  # noqa: PLR0911
         """The rows that one noun phrase describes; None where no noun phrase begins."""
         item = self.at(self.i)
         if item is None:
             return None
-        if item.says("anyone", "nobody"):
+        if item.says("anyone", "no_one"):
             self.i += 1
             if (following := self.at(self.i)) is None or not following.says("in", "from", "that", "with"):
-                return negated(EVERYTHING) if item.says("nobody") and not item.says("anyone") else EVERYTHING
+                return EVERYTHING
             return self._generic(kind)
         names = [each for each in item.meanings if each.role == "value" and each.name == "id" and each.kind == kind]
         if names:

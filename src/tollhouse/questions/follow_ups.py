@@ -25,7 +25,26 @@ from tollhouse.questions.query import (
 )
 
 # Words of a question's form that ask something new of the same rows.
-_NEW_FORMS = {"how_many", "how_much", "which", "who", "where", "when", "list", "average", "median", "sum", "share", "compare", "per", "why", "happened", "summary", "timeline", "difference"}  # fmt: skip
+_NEW_FORMS = {
+    "how_many",
+    "how_much",
+    "which",
+    "who",
+    "where",
+    "when",
+    "list",
+    "average",
+    "median",
+    "sum",
+    "share",
+    "compare",
+    "per",
+    "why",
+    "happened",
+    "summary",
+    "timeline",
+    "difference",
+}
 
 
 def rows_of(query: Query) -> Rows | None:
@@ -55,17 +74,17 @@ def mentions(clauses: Clauses) -> bool:
     return clauses.before is not None and bool({"those", *_NEW_FORMS} & clauses.forms.keys())
 
 
-def continued(
+def continued(  # noqa: PLR0911
     before: Query, rows: Rows, frame: Frame, clauses: Clauses, query: Callable[[], Query | None]
 ) -> Query | None:
     """The query of a question after another one; a question that stands by itself is its own."""
     forms = clauses.forms.keys()
     if clauses.refers_back:
         return query()
-    is_fragment = not frame.has_noun and frame.asked is None and not clauses.operations
+    is_fragment = not frame.has_noun and frame.requested is None and not clauses.operations
     if not is_fragment:
         leads = "what_about" in forms and clauses.forms["what_about"] <= 1
-        if leads and not (forms & _NEW_FORMS) and frame.kind == rows.kind and frame.asked is None:
+        if leads and not (forms & _NEW_FORMS) and frame.kind == rows.kind and frame.requested is None:
             return with_rows(before, lambda old: override(old, frame.parts, clauses.linker))
         return query()
     if frame.order is not None and not frame.parts:
@@ -83,7 +102,7 @@ def continued(
 
 def override(rows: Rows, parts: Sequence[Part], linker: Linker) -> Rows:
     """The rows with new conditions in the place of those on the same attributes."""
-    conditions = list(rows.where.of) if isinstance(rows.where, AllOf) else [rows.where]
+    conditions: list[Condition] = list(rows.where.of) if isinstance(rows.where, AllOf) else [rows.where]
     for part in parts:
         if part.key == "id" and isinstance(part.condition, Test):
             replaced = [_renamed(condition, part.condition) for condition in conditions]

@@ -1,13 +1,13 @@
 """The rows that a phrase describes, and how its conditions are joined and negated while it is read."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
 
 from msgspec import Struct, field
 
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
-from tollhouse.questions.query import EVERYTHING, AllOf, AnyOf, Condition, Not, Order, Rows, Test
-from tollhouse.questions.vocabulary import Attribute
+from tollhouse.questions.query import EVERYTHING, AllOf, AnyOf, Condition, Not, Order, Related, Rows, Test
 
 # "Around" means this share more or less.
 ROUGHLY = 0.15
@@ -32,11 +32,43 @@ _LIGHT = (
     "around",
 )
 # Words that say what kind of question it is; where they stand is kept.
-FORMS = (
-    "how_many how_much which who where when why happened summary timeline list exists average median sum share compare "
-    "difference per opinion prediction advice small_talk common be do have comparative_more comparative_less those "
-    "what_about only order_by"
-).split()
+FORMS = frozenset(
+    {
+        "how_many",
+        "how_much",
+        "which",
+        "who",
+        "where",
+        "when",
+        "why",
+        "happened",
+        "summary",
+        "timeline",
+        "list",
+        "exists",
+        "average",
+        "median",
+        "sum",
+        "share",
+        "compare",
+        "difference",
+        "per",
+        "opinion",
+        "prediction",
+        "advice",
+        "small_talk",
+        "common",
+        "be",
+        "do",
+        "have",
+        "comparative_more",
+        "comparative_less",
+        "those",
+        "what_about",
+        "only",
+        "order_by",
+    }
+)
 
 
 class Part(Struct):
@@ -57,7 +89,7 @@ class Frame(Struct):
     has_noun: bool = False
     is_named: bool = False
     is_nested: bool = False
-    asked: Meaning | None = None
+    requested: Meaning | None = None
     group: Meaning | None = None
     order: Order | None = None
     order_words: str = ""
@@ -81,10 +113,15 @@ def all_of(conditions: Sequence[Condition]) -> Condition:
 
 def any_of(first: Condition, second: Condition) -> Condition:
     """Either condition; values of one attribute become one list."""
-    if isinstance(first, Test) and isinstance(second, Test) and first.comparison == second.comparison == "is":
-        if first.attribute == second.attribute:
-            values = dict.fromkeys((*first.values, *second.values))
-            return Test(first.attribute, "is", tuple(values), f"{first.words}, {second.words}")
+    if (
+        isinstance(first, Test)
+        and isinstance(second, Test)
+        and first.comparison == second.comparison
+        and first.comparison in {"is", "contains"}
+        and first.attribute == second.attribute
+    ):
+        values = dict.fromkeys((*first.values, *second.values))
+        return Test(first.attribute, first.comparison, tuple(values), f"{first.words}, {second.words}")
     of = [inner for one in (first, second) for inner in (one.of if isinstance(one, AnyOf) else (one,))]
     return AnyOf(tuple(of))
 
@@ -93,10 +130,10 @@ def negated(condition: Condition) -> Condition:
     return condition.of if isinstance(condition, Not) else Not(condition)
 
 
-def range_test(attribute: str, low: float | None, high: float | None, words: str) -> Condition:
+def range_test(attribute: str, low: float | None, high: float | None, *, words: str) -> Condition:
     """A number from `low` to `high`, both included, where they are given."""
-    tests = [Test(attribute, "at_least", (float(low),), words)] if low is not None else []
-    tests += [Test(attribute, "at_most", (float(high),), words)] if high is not None else []
+    tests = [] if low in {None, -inf} else [Test(attribute, "at_least", (float(low or 0),), words)]
+    tests += [] if high in {None, inf} else [Test(attribute, "at_most", (float(high or 0),), words)]
     return all_of(tests)
 
 
@@ -184,12 +221,25 @@ class FrameReader:
         if conjunction not in {"and", "but"}:
             return False
         attribute = self.linker.attribute_named(kind, key)
-        return attribute is None and key != "id" if attribute is None else attribute.several
+        return key != "id" if attribute is None else attribute.several
 
-    def relation_between(self, kind: str, other: str) -> tuple[str, bool] | None:
-        found = [
-            (item.name, item.source == kind)
-            for item in self.linker.relations.values()
-            if {item.source, item.target} == {kind, other}
-        ]
-        return found[0] if len(found) == 1 else None
+    def relation_between(self, kind: str, other: str) -> Related | None:
+        """The only relation between two kinds, seen from the first."""
+        matched = [item for item in self.linker.relations.values() if {item.source, item.target} == {kind, other}]
+        return Related(matched[0].name, matched[0].source == kind, EVERYTHING) if len(matched) == 1 else None
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Read another phrase, with nothing before it, and come back to this one."""
+        saved = self._negation, self._conjunction, self._light_since_part, self._both, self._context
+        self._negation, self._conjunction, self._light_since_part, self._both, self._context = (
+            False,
+            "",
+            False,
+            False,
+            "",
+        )
+        yield
+        both = self._both
+        self._negation, self._conjunction, self._light_since_part, self._both, self._context = saved
+        self._both = self._both or both

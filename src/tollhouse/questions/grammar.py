@@ -81,7 +81,7 @@ def _kind(linked: Linked, linker: Linker) -> str:
     """The kind of row that a question is about: its first noun's, else that of its values."""
     for roles in (("kind",), ("party",), ("attribute", "value", "range", "extreme", "unit")):
         for item in linked.items:
-            meaning = item.find(*roles)  # type: ignore[arg-type]
+            meaning = item.find(*roles)
             if meaning is not None and meaning.kind and not (meaning.relation and meaning.role != "party"):
                 return meaning.kind
     return linker.declaration.kinds[0].name
@@ -126,7 +126,7 @@ class _Question:
 
     def _has_content(self) -> bool:
         frame = self._frame
-        described = frame.parts or frame.has_noun or frame.asked or frame.group or frame.order
+        described = frame.parts or frame.has_noun or frame.requested or frame.group or frame.order
         return bool(described or self._clauses.operations or self._open_form() or mentions(self._clauses))
 
     def _open_form(self) -> OpenForm | None:
@@ -148,7 +148,7 @@ class _Question:
         return bool(
             person
             or frame.has_noun
-            or frame.asked
+            or frame.requested
             or frame.superlative
             or any(isinstance(inner, Related) for part in frame.parts for inner in _inside(part.condition))
         )
@@ -163,7 +163,7 @@ class _Question:
         frame = self._frame
         return Rows(frame.kind, frame.where, frame.order, frame.limit, frame.skip)
 
-    def query(self) -> Query | None:  # noqa: PLR0911
+    def query(self) -> Query | None:  # noqa: C901, PLR0911
         """The query that the question's form makes of its rows; None where that stays unclear."""
         forms, frame = self._forms, self._frame
         if self._clauses.operations:
@@ -176,12 +176,12 @@ class _Question:
         compared = self._compare()
         if compared is not None:
             return compared
-        if "where" in forms and frame.asked is None and frame.group is None:
+        if "where" in forms and frame.requested is None and frame.group is None:
             return self._place()
-        if frame.group is not None or self._groups_asked():
+        if frame.group is not None or self._has_groups():
             return self._groups()
-        if frame.asked is not None:
-            return self._asked()
+        if frame.requested is not None:
+            return self._attribute_query()
         if "when" in forms:
             times = [item.name for item in self._linker.kinds[frame.kind].attributes if item.type == "time"]
             return List(self._rows, times[0]) if times else None
@@ -200,7 +200,7 @@ class _Question:
         return List(self._rows)
 
     def _is_common_share(self) -> bool:
-        """ "Which suppliers do A and B share" is no question for a percentage."""
+        """As in "Which suppliers do A and B share" is no question for a percentage."""
         return (
             self._items[self._forms["share"]].says("common")
             and "what" not in self._forms
@@ -211,7 +211,7 @@ class _Question:
 
     def _is_yes_no(self) -> bool:
         forms = self._forms
-        if {"which", "who", "where", "when", "how_many", "how_much"} & forms.keys():
+        if {"which", "who", "where", "when", "how_many", "how_much", "difference"} & forms.keys():
             return False
         first = next(
             (i for i, item in enumerate(self._items) if not item.find("mark") and not item.says("greeting", "filler")),
@@ -228,12 +228,12 @@ class _Question:
         )
 
     def _measure(self) -> Measure:
-        """The measure of rows or groups: of the attribute asked for, else their number."""
+        """The measure of rows or groups: of the attribute requested for, else their number."""
         frame, forms = self._frame, self._forms
         meaning = next(
             (
                 each
-                for each in (frame.asked, frame.measured)
+                for each in (frame.requested, frame.measured)
                 if each is not None and each.role in {"attribute", "extreme"} and self._is_numeric(each.kind, each.name)
             ),
             None,
@@ -247,12 +247,12 @@ class _Question:
         attribute = self._linker.attribute_named(kind, name)
         return attribute is not None and attribute.type in NUMERIC
 
-    def _groups_asked(self) -> bool:
-        """Whether the attribute asked for divides the rows: "which country", "how many countries"."""
-        asked = self._frame.asked
-        if asked is None or self._is_numeric(asked.kind, asked.name) or self._is_one_row():
+    def _has_groups(self) -> bool:
+        """Whether the attribute requested for divides the rows: "which country", "how many countries"."""
+        requested = self._frame.requested
+        if requested is None or self._is_numeric(requested.kind, requested.name) or self._is_one_row():
             return False
-        attribute = self._linker.attribute(asked)
+        attribute = self._linker.attribute(requested)
         return attribute is not None and attribute.type in {"keyword", "place", "flag"}
 
     def _is_one_row(self) -> bool:
@@ -267,7 +267,7 @@ class _Question:
 
     def _groups(self) -> Query:
         frame, forms = self._frame, self._forms
-        by = frame.group or frame.asked
+        by = frame.group or frame.requested
         assert by is not None
         rows = Rows(frame.kind, frame.where)
         counts = "how_many" in forms and frame.group is None
@@ -276,12 +276,12 @@ class _Question:
             rows, by.name, self._measure(), frame.superlative != "least", limit, frame.skip, frame.at_least, counts
         )
 
-    def _asked(self) -> Query:
+    def _attribute_query(self) -> Query:
         """One attribute of the rows: its figure, or its value of each row."""
         frame, forms = self._frame, self._forms
-        asked = frame.asked
-        assert asked is not None
-        is_numeric = self._is_numeric(asked.kind, asked.name)
+        requested = frame.requested
+        assert requested is not None
+        is_numeric = self._is_numeric(requested.kind, requested.name)
         if (
             is_numeric
             and frame.order is None
@@ -289,8 +289,8 @@ class _Question:
         ):
             return Figure(Rows(frame.kind, frame.where), self._measure())
         if self._is_yes_no():
-            return Exists(Rows(frame.kind, all_of([frame.where, Test(asked.name, "known")])))
-        return List(self._rows, asked.name)
+            return Exists(Rows(frame.kind, all_of([frame.where, Test(requested.name, "known")])))
+        return List(self._rows, requested.name)
 
     def _place(self) -> Query:
         frame = self._frame
@@ -362,7 +362,7 @@ class _Question:
         return Compare(tuple(sides), self._measure(), difference, "comparative_less" not in forms)
 
 
-def split(condition: Condition) -> list[Condition]:
+def split(condition: Condition) -> list[Condition]:  # noqa: PLR0911
     """A condition with alternatives as one condition for each."""
     if isinstance(condition, Test):
         if condition.comparison != "is" or len(condition.values) < 2:

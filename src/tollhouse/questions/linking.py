@@ -103,7 +103,7 @@ class _Entry(Struct, frozen=True):
 
 
 class _Match(Struct, frozen=True):
-    """A phrase found at tokens `first` to before `last`."""
+    """A phrase matched at tokens `first` to before `last`."""
 
     first: int
     last: int
@@ -130,15 +130,16 @@ class Linker:
         self._words = words
         self._tree = _Node()
         self._lexicon: dict[str, None] = {}
-        self._inflected: dict[tuple[str, int], list[str]] = defaultdict(list)
-        self._known: dict[str, tuple[tuple[str, float], ...]] = {}
+        self._inflected: dict[tuple[str, str, int], list[str]] = defaultdict(list)
+        self._known: dict[tuple[str, str], tuple[tuple[str, float], ...]] = {}
         self.has_time = any(item.type == "time" for item in self._attributes.values())
         for text, entry in _function_entries():
             self._add(text, entry, inflects=False)
         for text, meaning in _declared(declaration):
             self._add(text, _Entry(meaning), inflects=True)
         for name in names:
-            meaning = Meaning("value", name.attribute, name.kind, name.value)
+            relation = name.kind if name.kind in self.relations else ""
+            meaning = Meaning("value", name.attribute, name.kind, name.value, relation)
             self._add(name.text, _Entry(meaning, exact=name.text if name.exact else "", is_name=True), inflects=False)
         self._by_length: dict[int, list[str]] = defaultdict(list)
         for word in self._lexicon:
@@ -166,7 +167,7 @@ class Linker:
         times = find_times(fold(text), now, hours) if self.has_time else []
         times = [phrase for phrase in times if self._is_time(phrase, text, tokens)]
         matches = self._matches(tokens, language)
-        items, typos = self._best(tokens, matches, times, text, language)
+        items, typos = self._best(tokens, matches, times, language)
         corrected = tuple((tokens[index].text, word) for index, word in sorted(typos))
         return Linked(tuple(items), corrected, language)
 
@@ -192,38 +193,40 @@ class Linker:
         following = next((token for token in tokens if token.start >= time.end), None)
         if following is None:
             return True
-        for word, _ in self._candidates(following.folded):
+        for word, _ in self._candidates(following.folded, "en"):
             node = self._tree.children.get(word)
             for entry in node.entries if node else ():
                 if entry.meaning.role in {"attribute", "unit", "party", "kind"}:
                     return False
         return True
 
-    def _candidates(self, word: str) -> tuple[tuple[str, float], ...]:
+    def _candidates(self, word: str, language: str) -> tuple[tuple[str, float], ...]:
         """The words of the lexicon that a word can be, with costs: itself, inflected, or misspelt."""
-        known = self._known.get(word)
+        known = self._known.get((word, language))
         if known is None:
             if len(self._known) > 20_000:
                 self._known.clear()
-            known = self._known[word] = tuple(self._search(word))
+            known = self._known[word, language] = tuple(self._search(word, language))
         return known
 
-    def _search(self, word: str) -> list[tuple[str, float]]:
-        found: dict[str, float] = {}
+    def _search(self, word: str, language: str) -> list[tuple[str, float]]:
+        matched: dict[str, float] = {}
         if word in self._lexicon:
-            found[word] = 0.0
+            matched[word] = 0.0
         data = language_data()["irregular"]
         for form, extra in ((word, 0.0), (data.get(word, ""), 0.05)):
             if form and form != word and form in self._lexicon:
-                found.setdefault(form, 0.05)
-            for stem, row in _stems(form) if form else ():
-                for other in self._inflected.get((stem, row), ()):
+                matched.setdefault(form, 0.05)
+            for stem, spoken, row in _stems(form) if form else ():
+                if spoken not in {"en", language}:
+                    continue
+                for other in self._inflected.get((stem, spoken, row), ()):
                     change = len(word) + len(other) - 2 * len(stem)
-                    found.setdefault(other, extra + min(0.08 * change, 0.4) + 0.02)
+                    matched.setdefault(other, extra + min(0.08 * change, 0.4) + 0.02)
         if len(word) > 3 and word.endswith("s") and word[:-1] in self._lexicon:
-            found.setdefault(word[:-1], 0.1)
-        if found or word.isdigit() or not word.isalpha() or len(word) < ONE_TYPO_FROM or self.is_ordinary(word):
-            return sorted(found.items(), key=lambda pair: pair[1])
+            matched.setdefault(word[:-1], 0.1)
+        if matched or word.isdigit() or not word.isalpha() or len(word) < ONE_TYPO_FROM or self.is_ordinary(word):
+            return sorted(matched.items(), key=lambda pair: pair[1])
         return self._misspelt(word)
 
     def _misspelt(self, word: str) -> list[tuple[str, float]]:
@@ -254,7 +257,7 @@ class Linker:
         """The phrases that begin at each token."""
         result: list[list[_Match]] = []
         for first, token in enumerate(tokens):
-            found: dict[int, _Match] = {}
+            matched: dict[int, _Match] = {}
             if token.is_word or token.number is not None:
                 states: list[tuple[_Node, float, tuple[tuple[int, str], ...]]] = [(self._tree, 0.0, ())]
                 for index in range(first, min(first + 2 * LONGEST_PHRASE, len(tokens))):
@@ -266,7 +269,7 @@ class Linker:
                     states = [
                         (child, cost + extra, (*typos, (index, word)) if extra >= 0.6 else typos)
                         for node, cost, typos in states
-                        for word, extra in self._candidates(current.folded)
+                        for word, extra in self._candidates(current.folded, language)
                         if (child := node.children.get(word)) is not None
                     ]
                     if not states:
@@ -274,11 +277,11 @@ class Linker:
                     for node, cost, typos in states:
                         if node.entries and self._fits(node, tokens[first : index + 1], language):
                             match = _Match(first, index + 1, node, cost, typos)
-                            if index + 1 not in found or cost < found[index + 1].cost:
-                                found[index + 1] = self._merged(found.get(index + 1), match)
+                            if index + 1 not in matched or cost < matched[index + 1].cost:
+                                matched[index + 1] = self._merged(matched.get(index + 1), match)
                             else:
-                                found[index + 1] = self._merged(match, found[index + 1])
-            result.append(list(found.values()))
+                                matched[index + 1] = self._merged(match, matched[index + 1])
+            result.append(list(matched.values()))
         return result
 
     @staticmethod
@@ -294,7 +297,7 @@ class Linker:
         return any(_is_usable(entry, tokens, language) for entry in node.entries)
 
     def _best(
-        self, tokens: list[Token], matches: list[list[_Match]], times: list[TimePhrase], text: str, language: str
+        self, tokens: list[Token], matches: list[list[_Match]], times: list[TimePhrase], language: str
     ) -> tuple[list[Item], set[tuple[int, str]]]:
         """The sequence of items that leaves the fewest words unknown and has the longest phrases."""
         count = len(tokens)
@@ -320,22 +323,20 @@ class Linker:
             chosen = best[index][1]
             if isinstance(chosen, _Match):
                 meanings = _meanings(chosen, tokens, language)
-                items.append(_item(text, tokens, chosen.first, chosen.last, meanings, chosen.cost))
+                items.append(_item(tokens, chosen.first, chosen.last, meanings, chosen.cost))
                 typos |= set(chosen.typos)
                 index = chosen.last
             elif chosen is not None:
                 last, time = chosen
-                items.append(_item(text, tokens, index, last, (Meaning("time", value=time),)))
+                items.append(_item(tokens, index, last, (Meaning("time", value=time),)))
                 index = last
             else:
-                items.append(_item(text, tokens, index, index + 1, _plain(tokens[index])))
+                items.append(_item(tokens, index, index + 1, _plain(tokens[index])))
                 index += 1
         return items, typos
 
 
-def _item(
-    text: str, tokens: list[Token], first: int, last: int, meanings: tuple[Meaning, ...], cost: float = 0.0
-) -> Item:
+def _item(tokens: list[Token], first: int, last: int, meanings: tuple[Meaning, ...], cost: float = 0.0) -> Item:
     said = " ".join(token.text for token in tokens[first:last])
     return Item(said, meanings, first, last, cost, tokens[first].glued)
 
@@ -398,18 +399,18 @@ def _declared(declaration: Declaration) -> Iterator[tuple[str, Meaning]]:
         name = relation.name
         for words, is_source in ((relation.verbs, True), (relation.inverse_verbs, False)):
             yield from ((text, Meaning("verb", name, value=is_source, relation=name)) for text in words)
-        for words, kind, is_source in (
+        for nouns, party, is_source in (
             (relation.sources, relation.source, True),
             (relation.targets, relation.target, False),
         ):
-            yield from ((text, Meaning("party", name, kind, is_source, name)) for text in words)
+            yield from ((text, Meaning("party", name, party, is_source, name)) for text in nouns)
         yield from ((text, Meaning("transitive", name, relation=name)) for text in relation.transitive)
         for attribute in relation.link:
             yield from _of_attribute(attribute, relation.source, name)
     for operation in declaration.operations:
         yield from ((text, Meaning("operation", operation.name)) for text in operation.phrases)
-    for subject, words in declaration.unavailable.items():
-        yield from ((text, Meaning("unavailable", subject)) for text in words)
+    for subject, phrases in declaration.unavailable.items():
+        yield from ((text, Meaning("unavailable", subject)) for text in phrases)
     yield from ((text, Meaning("function", "filler")) for text in declaration.fillers)
 
 
@@ -429,16 +430,17 @@ def _of_attribute(attribute: Attribute, kind: str, relation: str) -> Iterator[tu
 
 
 @cache
-def _stems(word: str) -> tuple[tuple[str, int], ...]:
-    """The stems of a word, each with the row of endings by which it was found."""
-    result: list[tuple[str, int]] = []
-    for row, endings in enumerate(language_data()["inflection"]["endings"]):
-        for ending in endings:
-            stem = word[: len(word) - len(ending)]
-            if word.endswith(ending) and len(stem) >= 3:
-                result.append((stem, row))
-                if ending in {"ed", "ing"} and len(stem) > 3 and stem[-1] == stem[-2]:
-                    result.append((stem[:-1], row))
+def _stems(word: str) -> tuple[tuple[str, str, int], ...]:
+    """The stems of a word, each with the language and the row of endings by which it was matched."""
+    result: list[tuple[str, str, int]] = []
+    for language, rows in language_data()["inflection"].items():
+        for row, endings in enumerate(rows):
+            for ending in endings:
+                stem = word[: len(word) - len(ending)]
+                if word.endswith(ending) and len(stem) >= 3:
+                    result.append((stem, language, row))
+                    if ending in {"ed", "ing"} and len(stem) > 3 and stem[-1] == stem[-2]:
+                        result.append((stem[:-1], language, row))
     return tuple(result)
 
 

@@ -23,7 +23,7 @@ _NOT = re.compile(r"n['’]t\b", re.IGNORECASE)  # noqa: RUF001
 
 
 class Token(Struct, frozen=True):
-    """A word, number or mark of a text. `glued`: no space stands before it. `start` and `end` are places in the text."""
+    """A word, number or mark of a text, from `start` to before `end`. `glued`: no space stands before it."""
 
     text: str
     folded: str
@@ -134,65 +134,47 @@ def _join_numbers(tokens: list[Token]) -> list[Token]:
 def _spoken(
     tokens: list[Token], index: int, numbers: dict[str, int], multipliers: dict[str, int]
 ) -> tuple[int, float | None]:
-    """Where a number that begins at the index ends, and its value: "two hundred and fifty", "1.5k", "half a million"."""
-    total, part = 0.0, None
-    position = index
-    if tokens[index].folded in {
-        "a",
-        "an",
-        "half",
-        "ein",
-        "eine",
-        "un",
-        "une",
-        "mil",
-        "cent",
-        "mille",
-        "tausend",
-        "hundert",
-    }:
-        following = index + 1
-        half = tokens[index].folded == "half"
-        if half and following < len(tokens) and tokens[following].folded in {"a", "an"}:
-            following += 1
-        own = tokens[index].folded in multipliers
-        if not own and (following >= len(tokens) or tokens[following].folded not in {**multipliers, "dozen": 12}):
-            return index, None
-        part = 0.5 if half else 1.0
-        position = index if own else following
+    """Where a number ends, and its value: "two hundred and fifty", "1.5k", "half a million"."""
+    total = 0.0
+    position, part = _beginning(tokens, index, multipliers)
     while position < len(tokens):
         token = tokens[position]
         word = token.folded
-        if part is not None and word in multipliers and (word != "k" or token.glued):
+        if part is not None and word in multipliers and (word not in {"k", "m"} or token.glued):
             part *= multipliers[word]
             if multipliers[word] > 100:
                 total, part = total + part, 0.0
-        elif word == "dozen" and part:
-            part *= 12
-        elif word == "m" and part is not None and token.glued and tokens[position - 1].number is not None:
-            part *= 1_000_000
         elif token.number is not None and part is None:
             part = token.number
         elif word in numbers and (part is None or _adds(part, numbers[word])):
             part = (part or 0.0) + numbers[word]
-        elif (
-            word in {"and", "-", "und", "y"}
-            and part is not None
-            and position > index
-            and position + 1 < len(tokens)
-            and tokens[position + 1].folded in numbers
-            and (part >= 100 or word == "-")
-            and _adds(part or 100, numbers[tokens[position + 1].folded])
-        ):
-            pass
-        else:
+        elif part is None or not _joins(tokens, position, part, numbers):
             break
         position += 1
-    if part is None:
-        return index, None
-    if position == index + 1 and tokens[index].number is not None:
+    if part is None or (position == index + 1 and tokens[index].number is not None):
         return index, None
     return position, total + part
+
+
+def _beginning(tokens: list[Token], index: int, multipliers: dict[str, int]) -> tuple[int, float | None]:
+    """Where a number goes on after "a" or "half a" or before "thousand", and what it begins with."""
+    words = [token.folded for token in tokens[index : index + 3]]
+    if words[0] in multipliers:
+        return (index, 1.0) if multipliers[words[0]] >= 100 and words[0] not in {"k", "m", "cents"} else (index, None)
+    if words[0] == "half" and words[1:2] == ["a"] and words[-1] in multipliers:
+        return index + 2, 0.5
+    if words[0] in {"a", "an", "ein", "eine", "un", "une", "half"} and len(words) > 1 and words[1] in multipliers:
+        return index + 1, 0.5 if words[0] == "half" else 1.0
+    return index, None
+
+
+def _joins(tokens: list[Token], position: int, part: float, numbers: dict[str, int]) -> bool:
+    """Whether the word here only joins two parts of a number: "two hundred and five", "twenty-five"."""
+    word = tokens[position].folded
+    if word not in {"and", "-", "und", "y"} or position + 1 >= len(tokens):
+        return False
+    following = numbers.get(tokens[position + 1].folded)
+    return following is not None and (part >= 100 or word == "-") and _adds(part, following)
 
 
 def _adds(part: float, number: int) -> bool:

@@ -59,17 +59,17 @@ class Quantities(FrameReader):
         name = next((each for each in COMPARISONS if item.says(each)), "")
         name = _SYMBOLS.get(name, name)
         if name and (item.number is None):
-            found = self.number_at(start + 1)
-            if found is None or (
+            matched = self.number_at(start + 1)
+            if matched is None or (
                 item.find("value", "attribute", "kind") and not item.says("at_most", "at_least", "more", "less")
             ):
                 return False
         else:
-            found = self.number_at(start) if item.number is not None or item.says("currency") else None
+            matched = self.number_at(start) if item.number is not None or item.says("currency") else None
             name = ""
-        if found is None:
+        if matched is None:
             return False
-        value, index, is_money = found
+        value, index, is_money = matched
         second: float | None = None
         joint = self.at(index)
         if joint is not None and (joint.says("to", "-") or (name == "between" and joint.says("and", "-", "to"))):
@@ -115,21 +115,20 @@ class Quantities(FrameReader):
                 return index + 1, "at_most"
         return index, name
 
-    def _measured(  # noqa: PLR0911
+    def _measured(  # noqa: C901, PLR0911
         self, frame: Frame, index: int, value: float, name: str, *, is_money: bool
     ) -> tuple[str, float, int, bool] | None:
-        """The attribute or relation that a number is about, the factor of its unit, the place after, and whether it
-        counts the rows of a group."""
-        found = self.noun_after(index)
-        if found is not None:
-            meaning, after = found
+        """What a number is about, the factor of its unit, the place after, and whether it counts a group's rows."""
+        matched = self.noun_after(index)
+        if matched is not None:
+            meaning, after = matched
             attribute = self.linker.attribute(meaning)
             if meaning.role == "unit":
                 own = [m for m in self.items[after - 1].meanings if m.role == "unit" and m.kind == frame.kind]
                 return (own[0].name, float(own[0].value), after, False) if own else None
             if meaning.role == "attribute" and attribute is not None and attribute.type in NUMERIC:
                 return meaning.name, 1.0, after, False
-            if frame.asked is not None or frame.group is not None:
+            if frame.requested is not None or frame.group is not None:
                 return "", 1.0, after, True
             if meaning.role == "party" and (name or self._context == "with"):
                 return f"{meaning.relation}.{'in' if meaning.value else 'out'}", 1.0, after, False
@@ -141,10 +140,10 @@ class Quantities(FrameReader):
         if self._noun is not None and self._noun[1] >= self.i - 5:
             attribute = self.linker.attribute(self._noun[0])
             if attribute is not None and attribute.type in NUMERIC:
-                if frame.asked == self._noun[0]:
-                    frame.asked = None
+                if frame.requested == self._noun[0]:
+                    frame.requested = None
                 return attribute.name, 1.0, index, False
-        return self._preferred(frame, index, value, name) if found is None or name else None
+        return self._preferred(frame, index, value, name) if matched is None or name else None
 
     def _counting(self, kind: str, meaning: Meaning) -> str | None:
         """The attribute or relation that counts what a noun names, for rows of a kind."""
@@ -153,13 +152,13 @@ class Quantities(FrameReader):
                 return attribute.name
         if meaning.role == "kind" and meaning.name != kind:
             relation = self.relation_between(kind, meaning.name)
-            return None if relation is None else f"{relation[0]}.{'out' if relation[1] else 'in'}"
+            return None if relation is None else f"{relation.relation}.{'out' if relation.outgoing else 'in'}"
         return None
 
     def _typed(self, kind: str, of_type: str) -> str | None:
-        found = [attribute for attribute in self.linker.kinds[kind].attributes if attribute.type == of_type]
-        found.sort(key=lambda attribute: not attribute.preferred)
-        return found[0].name if found else None
+        matched = [attribute for attribute in self.linker.kinds[kind].attributes if attribute.type == of_type]
+        matched.sort(key=lambda attribute: not attribute.preferred)
+        return matched[0].name if matched else None
 
     def _preferred(self, frame: Frame, index: int, value: float, name: str) -> tuple[str, float, int, bool] | None:
         if not name:
@@ -171,10 +170,10 @@ class Quantities(FrameReader):
         return None
 
     def _bare_number(self, frame: Frame, index: int, value: float, name: str) -> bool:
-        """A number that is no condition: how many rows are wanted, or the pronoun "one"."""
-        found = self.noun_after(index)
+        """A number that is no condition: how many rows are included, or the pronoun "one"."""
+        matched = self.noun_after(index)
         said = self.items[self.i].text.lower()
-        if not name and found is not None and found[0].role in {"kind", "party"} and value >= 1:
+        if not name and matched is not None and matched[0].role in {"kind", "party"} and value >= 1:
             if said not in {"one", "un", "una", "une", "ein", "eine"}:
                 frame.limit = int(value)
             self.i = index
@@ -187,7 +186,7 @@ class Quantities(FrameReader):
 
     # Orders.
 
-    def _superlative(self, item: Item, frame: Frame) -> bool:
+    def _superlative(self, item: Item, frame: Frame) -> bool:  # noqa: C901, PLR0911
         index, limit, skip = self._rank(item)
         word = self.at(index)
         if word is None or not (word.says(*_SUPERLATIVES) or (word.find("extreme") and index > self.i)):
@@ -262,7 +261,7 @@ class Quantities(FrameReader):
         self.i = index + 1
         return True
 
-    def _by_noun(self, frame: Frame, index: int, limit: int | None, skip: int, *, descending: bool, words: str) -> bool:
+    def _by_noun(self, frame: Frame, index: int, limit: int | None, skip: int, *, descending: bool, words: str) -> bool:  # noqa: C901, PLR0913
         """The order of "most" and the noun after it."""
         place = index
         while (item := self.at(place)) is not None and not item.find("extreme", "attribute", "party", "kind", "value"):
@@ -288,11 +287,11 @@ class Quantities(FrameReader):
         elif (
             meaning is not None
             and meaning.role == "party"
-            and (frame.has_noun or frame.asked or frame.is_named or {"who", "which"} & self.forms.keys())
+            and (frame.has_noun or frame.requested or frame.is_named or {"who", "which"} & self.forms.keys())
         ):
             frame.order = Order(f"{meaning.relation}.{'in' if meaning.value else 'out'}", descending)
             frame.measured = meaning
-            if frame.asked is None and not frame.has_noun:
+            if frame.requested is None and not frame.has_noun:
                 relation = self.linker.relations[meaning.relation]
                 frame.kind = relation.target if meaning.value else relation.source
             self.i = place + 1
@@ -310,11 +309,11 @@ class Quantities(FrameReader):
         return True
 
     def _extreme(self, item: Item, frame: Frame) -> bool:
-        """ "cheapest", "cheaper than 900", "deadlier"."""
-        found = [meaning for meaning in item.meanings if meaning.role == "extreme" and not meaning.relation]
-        if not found:
+        """As in "cheapest", "cheaper than 900", "deadlier"."""
+        matched = [meaning for meaning in item.meanings if meaning.role == "extreme" and not meaning.relation]
+        if not matched:
             return False
-        meaning = next((each for each in found if each.kind == frame.kind), found[0])
+        meaning = next((each for each in matched if each.kind == frame.kind), matched[0])
         if meaning.kind != frame.kind:
             if frame.has_noun or frame.is_named:
                 return False
@@ -328,9 +327,12 @@ class Quantities(FrameReader):
             number = self.number_at(self.i + 2)
             if number is not None:
                 start = self.i
-                self.i = number[1]
+                unit = self.at(number[1])
+                own = unit.find("unit") if unit is not None else None
+                self.i = number[1] + (own is not None)
+                factor = float(own.value) if own is not None and own.name == meaning.name else 1.0
                 words = " ".join(each.text for each in self.items[start : self.i])
-                test = _test(meaning.name, "more" if descending else "less", number[0], None, words)
+                test = _test(meaning.name, "more" if descending else "less", number[0] * factor, None, words)
                 self.add(frame, test, meaning.name, words, at=start)
                 return True
             self.forms.setdefault("comparative_more" if descending else "comparative_less", self.i)
@@ -345,7 +347,7 @@ class Quantities(FrameReader):
 
 def _test(key: str, name: str, value: float, second: float | None, words: str) -> Condition:
     if second is not None:
-        return range_test(key, min(value, second), max(value, second), words)
+        return range_test(key, min(value, second), max(value, second), words=words)
     if name == "around":
-        return range_test(key, round(value * (1 - ROUGHLY), 6), round(value * (1 + ROUGHLY), 6), words)
+        return range_test(key, round(value * (1 - ROUGHLY), 6), round(value * (1 + ROUGHLY), 6), words=words)
     return all_of([Test(key, _OF.get(name, "is"), (float(value),), words)])

@@ -35,16 +35,25 @@ _UNITS = {
 _DAYS_OF = {"day": 1, "week": 7, "month": 30, "year": 365, "decade": 3650}
 _UNIT = "(?:" + "|".join(f"(?P<{name}>{words})" for name, words in _UNITS.items()) + r")\b"
 _LAST = r"(?:last|past|previous|letzten?r?|vergangenen?|ultim[oa]s?|pasad[oa]s?|dernier\w*)"
-_LEAD = r"(?:(?:in|within|over|during|for|on|from|at|of|am|im|wahrend|en|durante|el|la|los|las|pendant|au cours des|les|ces|le) )*(?:the |den |der |las |los |les |ces |these )?"
-_CLOCK = r"(?:um |las |la )?(?P<{0}h>\d{{1,2}})(?:(?::|h)(?P<{0}m>\d{{2}}))?\s?(?P<{0}half>am|pm|a\.m\.?|p\.m\.?|h|o'clock|uhr|heures|utc|gmt|horas)?(?:\s?(?:utc|gmt))?(?![\d./-]|\s?(?:\d|%))"
+_LEAD = (
+    r"(?:(?:in|within|over|during|for|on|from|at|of|am|im|wahrend|en|durante|el|la|los|las|pendant|au cours des|les|ces"
+    r"|le) )*(?:the |den |der |las |los |les |ces |these )?"
+)
+_CLOCK = (
+    r"(?:um |las |la )?(?P<{0}h>\d{{1,2}})(?:(?::|h)(?P<{0}m>\d{{2}}))?\s?"
+    r"(?P<{0}half>am|pm|a\.m\.?|p\.m\.?|h|o'clock|uhr|heures|utc|gmt|horas)?(?:\s?(?:utc|gmt))?"
+    r"(?![\d./-]|\s?(?:\d|%))"
+)
 _SINCE = r"(?:since|after|from|later than|nach|seit|ab|desde|despues de|depuis|apres|a partir de)(?: the| el| le)?"
 _UNTIL = r"(?:before|until|till|up to|by|earlier than|prior to|vor|bis|antes del?|hasta|avant)(?: the| el| le)?"
 _BETWEEN = r"(?:between|from|zwischen|entre|von|de|desde)"
 _AND = r"(?:and|to|until|till|und|bis|y|a|et|-)"
 _DATE = (
-    rf"(?:(?P<{{0}}iso>\d{{{{4}}}}-\d{{{{2}}}}-\d{{{{2}}}})|(?P<{{0}}d>\d{{{{1,2}}}})(?:st|nd|rd|th|er|\.)?(?: of| de)? (?P<{{0}}mon>{_MONTH})(?:,?(?: de)? (?P<{{0}}y>\d{{{{4}}}}))?"
-    rf"|(?P<{{0}}mon2>{_MONTH}) (?P<{{0}}d2>\d{{{{1,2}}}})(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<{{0}}y2>\d{{{{4}}}}))?|(?P<{{0}}d3>\d{{{{1,2}}}})[./](?P<{{0}}m3>\d{{{{1,2}}}})[./](?P<{{0}}y3>\d{{{{4}}}}))"
-)
+    r"(?:(?P<{0}iso>\d{{4}}-\d{{2}}-\d{{2}})"
+    r"|(?P<{0}d>\d{{1,2}})(?:st|nd|rd|th|er|\.)?(?: of| de)? (?P<{0}mon>MONTH)(?:,?(?: de)? (?P<{0}y>\d{{4}}))?"
+    r"|(?P<{0}mon2>MONTH) (?P<{0}d2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<{0}y2>\d{{4}}))?"
+    r"|(?P<{0}d3>\d{{1,2}})[./](?P<{0}m3>\d{{1,2}})[./](?P<{0}y3>\d{{4}}))"
+).replace("MONTH", _MONTH)
 _WEEKDAYS = {
     form: number
     for number, names in enumerate(
@@ -115,7 +124,7 @@ def _is_outside(span: Range, now: datetime | None, hours: int | None, *, within:
 def _amount(text: str) -> int | None:
     if text.isdigit():
         return int(text)
-    first = text.split()[0]
+    first = text.split(maxsplit=1)[0]
     if first in {"few", "couple"}:
         return None
     number = language_data()["numbers"].get(first)
@@ -278,7 +287,15 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 _LED = rf"(?P<lead>{_SINCE} |{_UNTIL} )?"
 _WHOLE = _compile(
-    rf"{_LEAD}{_LAST} (?:24 ?(?:{_UNITS['hour']})|day)\b|right now\b|in den letzten 24 stunden|(?:les|ces) 24 dernieres heures"
+    rf"{_LEAD}{_LAST} (?:24 ?(?:{_UNITS['hour']})|day)\b|right now\b|in den letzten 24 stunden"
+    r"|(?:les|ces) 24 dernieres heures"
+)
+_YEAR = r"(?P<y>1[89]\d\d|20\d\d)(?P<y2>)\b(?![.,]\d)"
+_WIDE = (
+    r"(?:this|diese[rsn]?|est[ea]|cette|ce) (?:week|month|year|decade|century|weekend|woche|monat|jahr|semana|mes|ano"
+    r"|semaine|mois|annee)\b|ever since|of all time|in history"
+    r"|(?:last|past) (?:weekend|summer|winter|spring|autumn|fall|quarter)"
+    r"|(?:la semana|el mes|el ano) pasad[oa]|la semaine derniere|le mois dernier|l'an dernier|l'annee derniere"
 )
 _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Any], Range | None]], ...] = (
     (_WHOLE, lambda _match, now: None if now is None else (None, None)),
@@ -292,17 +309,16 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Any], Range | No
     (_compile(rf"{_LED}(?:midnight|noon|midday|mitternacht|mittag|medianoche|mediodia|minuit|midi)\b"), _half_day),
     (_compile(rf"{_BETWEEN} {_CLOCK.format('a')} {_AND} {_CLOCK.format('b')}"), _between_clocks),
     (_compile(rf"{_BETWEEN} (?P<y>1\d{{3}}|20\d\d) {_AND} (?P<y2>1\d{{3}}|20\d\d)\b"), _years),
-    (_compile(rf"(?P<lead>(?:in|of|during|im jahr|en|{_SINCE}|{_UNTIL}) )(?P<y>1[89]\d\d|20\d\d)(?P<y2>)\b(?![.,]\d)"), _years),
+    (_compile(rf"(?P<lead>(?:in|of|during|im jahr|en|{_SINCE}|{_UNTIL}) ){_YEAR}"), _years),
     (_compile(rf"{_SINCE} {_CLOCK.format('a')}"), _since_clock),
     (_compile(rf"{_UNTIL} {_CLOCK.format('a')}"), _until_clock),
-    (_compile(rf"(?P<lead>(?:in|of|during|im|en|au|{_SINCE}|{_UNTIL}) (?:early |late )?)(?P<mon>{_MONTH})(?: (?P<y>\d{{4}}))?"), _month),
     (
         _compile(
-            r"(?:this|diese[rsn]?|est[ea]|cette|ce) (?:week|month|year|decade|century|weekend|woche|monat|jahr|semana|mes|ano"
-            r"|semaine|mois|annee)\b|ever since|of all time|in history|(?:last|past) (?:weekend|summer|winter|spring|autumn|fall|quarter)"
-            r"|(?:la semana|el mes|el ano) pasad[oa]|la semaine derniere|le mois dernier|l'an dernier|l'annee derniere|letztes jahr"
+            rf"(?P<lead>(?:in|of|during|im|en|au|{_SINCE}|{_UNTIL}) (?:early |late )?)"
+            rf"(?P<mon>{_MONTH})(?: (?P<y>\d{{4}}))?"
         ),
-        _wide,
+        _month,
     ),
-    (_compile(r"tomorrow|next (?:week|month|year|weekend|few)|uebermorgen"), _future),
-)  # fmt: skip
+    (_compile(_WIDE), _wide),
+    (_compile(r"tomorrow|next (?:week|month|year|weekend|few)"), _future),
+)

@@ -26,7 +26,7 @@ class Attribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     least price). `units` are the words after its numbers ("dollars", "cm"), each with the factor to the attribute's
     own unit. `scale` is the smallest and largest possible number. `prepositions` introduce it ("in", "by", "from").
     A `preferred` attribute is meant where a bare number could be several ones'. `rows_of` names the relation or kind
-    whose number this is ("suppliers").
+    whose number this is ("suppliers"). `several`: a row can have several values, so that "A and B" wants both.
     """
 
     name: str
@@ -40,7 +40,9 @@ class Attribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scale: tuple[float, float] | None = None
     prepositions: tuple[str, ...] = ()
     preferred: bool = False
+    rows_of: str | None = None
     groups: bool = True
+    several: bool = False
 
 
 class Kind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
