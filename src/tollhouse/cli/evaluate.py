@@ -1,11 +1,15 @@
 """`tollhouse evaluate`: measure the serving code against labelled files."""
 
+import asyncio
+from importlib import import_module
 from pathlib import Path
+from typing import Literal
 
 from cyclopts import App
 
 from tollhouse.catalogue import evaluate_search
 from tollhouse.cli.options import print_json, print_progress
+from tollhouse.questions import evaluation
 from tollhouse.services.defense import (
     evaluate_conflict,
     evaluate_entities,
@@ -64,3 +68,14 @@ def tolls(file: Path) -> None:
 def search(products: Path, judgments: Path) -> None:
     """Print nDCG@10 and recall@100 of a catalogue's search on rated queries, and the time per query."""
     print_json(evaluate_search.evaluate(products, judgments, print_progress))
+
+
+# Where each service answers a conversation about its bundled data.
+_ASKED = {"infra": "tollhouse.services.infra.assistant.assistant"}
+
+
+@evaluate.command
+def questions(service: Literal["infra"], gold: Path) -> None:
+    """Print how many labelled questions are answered exactly, partly, wrongly or refused, and every answer."""
+    ask: evaluation.Ask = import_module(_ASKED[service]).ask
+    print_json(asyncio.run(evaluation.evaluate(gold, ask, print_progress)))

@@ -1,0 +1,479 @@
+"""Answers to questions: a reading is run, and what it found is put into words with citations, or refused."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from rapidfuzz import fuzz, process
+
+from tollhouse import clock
+from tollhouse.questions.execution import Places, Result, Tables, words_of
+from tollhouse.questions.grammar import read_question
+from tollhouse.questions.grounding import Citations, Reference
+from tollhouse.questions.linking import Linker
+from tollhouse.questions.query import (
+    COUNT,
+    EVERYTHING,
+    AllOf,
+    AnyOf,
+    Call,
+    Compare,
+    Condition,
+    Exists,
+    Figure,
+    Groups,
+    List,
+    Measure,
+    Not,
+    Open,
+    Query,
+    Reading,
+    Reason,
+    Refusal,
+    Related,
+    Rows,
+    Scalar,
+    Share,
+    Test,
+)
+from tollhouse.questions.vocabulary import Attribute, Dataset
+
+MOST_NAMED = 12
+MOST_CITED = 25
+SUGGESTIONS = 2
+
+
+class Answer(Struct, frozen=True):
+    """An answer. `value` is the number asked for: percent for a share, 1 and 0 for yes and no.
+
+    `ids` are the rows in order, `names` the groups or attribute values, `links` the links by which rows pass. `query`
+    and `reading` are None if refused, and `refusal` is None if not.
+    """
+
+    text: str
+    value: float | None = None
+    kind: str = ""
+    ids: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    links: tuple[Any, ...] = ()
+    citations: tuple[Reference, ...] = ()
+    query: Query | None = None
+    reading: Reading | None = None
+    refusal: Refusal | None = None
+    suggestions: tuple[str, ...] = ()
+
+
+class Engine:
+    """Answers questions from one dataset. It keeps nothing between two questions."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self.tables = Tables(dataset)
+        self.linker = Linker(dataset.declaration, dataset.names())
+
+    def read(self, text: str, before: Query | None = None) -> Reading | Refusal:
+        """The question as a query, after the conversation's previous one."""
+        return read_question(text, self.linker, now=self.dataset.now, hours=self.dataset.hours, before=before)
+
+    def answer(self, text: str, before: Query | None = None) -> Answer:
+        """The answer to a question, after the conversation's previous query."""
+        reading = self.read(text, before)
+        if isinstance(reading, Refusal):
+            return self.refuse(text, reading)
+        return self.answer_query(reading.query, reading)
+
+    def answer_query(self, query: Query, reading: Reading | None = None) -> Answer:
+        """The answer to a query that has been read already."""
+        result = self.tables.run(query)
+        return _Writer(self.tables, result, self.dataset.declaration.examples[:SUGGESTIONS]).answer(reading)
+
+    def refuse(self, text: str, refusal: Refusal) -> Answer:
+        """A refusal in words, with the nearest questions that have answers."""
+        words = ", ".join(f"“{word[:60]}”" for word in refusal.words[:5])
+        why = _REASONS[refusal.reason].format(words=words or "that", window=self._window())
+        near = refusal.suggestions or self.suggestions(text)
+        offer = f" You can ask: {' '.join(f'“{question}”' for question in near)}" if near else ""
+        return Answer(f"I cannot answer that: {why}{offer}", refusal=refusal, suggestions=near)
+
+    def suggestions(self, text: str) -> tuple[str, ...]:
+        """The examples of the service that are nearest to the question."""
+        examples = self.dataset.declaration.examples
+        near = process.extract(text, examples, scorer=fuzz.token_set_ratio, limit=SUGGESTIONS)
+        return tuple(example for example, _, _ in near)
+
+    def _window(self) -> str:
+        now, hours = self.dataset.now, self.dataset.hours
+        return f"the {hours} hours up to {now:%Y-%m-%d %H:%M} UTC" if now and hours else "the data"
+
+
+_REASONS: dict[Reason, str] = {
+    "unknown_words": "I do not know {words}, and the answer may depend on it.",
+    "not_in_data": "the data says nothing about {words}.",
+    "opinion": "it asks for an opinion, and I state only what the data holds.",
+    "prediction": "it asks about the future, and the data holds only what has been recorded.",
+    "advice": "it asks for advice, and I state only what the data holds.",
+    "outside_time": "{words} lies outside {window}.",
+    "small_talk": "it asks nothing about the data.",
+    "unclear": "I did not understand the question.",
+}
+
+
+class _Writer:
+    """Puts one result into words."""
+
+    def __init__(self, tables: Tables, result: Result, suggestions: tuple[str, ...]) -> None:
+        self._tables = tables
+        self._suggestions = suggestions
+        self._dataset = tables.dataset
+        self._result = result
+        self._citations = Citations()
+
+    def answer(self, reading: Reading | None) -> Answer:
+        result, query = self._result, self._result.query
+        text = _WRITERS[type(query)](self)
+        if reading is not None:
+            text += _noted(reading)
+        names = tuple(side.name for side in result.sides if side.name) or (result.called.names if result.called else ())
+        if isinstance(query, List) and query.attribute:
+            names = tuple(dict.fromkeys(self._values(query.rows.kind, result.places, query.attribute)))
+        return Answer(
+            text,
+            value=result.value,
+            kind=result.kind,
+            ids=tuple(self._ids(result.places)),
+            names=names,
+            links=self._links(),
+            citations=tuple(self._citations.cited),
+            query=query,
+            reading=reading,
+            suggestions=self._suggestions,
+        )
+
+    def _links(self) -> tuple[Any, ...]:
+        if self._result.called:
+            return self._result.called.links
+        links = [
+            link
+            for rows in _rows_of(self._result.query)
+            if rows.kind == self._result.kind
+            for _, link in self._tables.links_behind(self._result.places, rows.where)
+        ]
+        return tuple(dict.fromkeys(links))
+
+    def called(self) -> str:
+        called = self._result.called
+        assert called is not None
+        marks = self._citations.mark(called.references)
+        return f"{called.text} {marks}".rstrip()
+
+    def listed(self) -> str:
+        query = self._result.query
+        assert isinstance(query, List)
+        rows, places = query.rows, self._result.places
+        if not len(places):
+            return self._none(rows)
+        if query.attribute:
+            return self._attributes(query.attribute, places)
+        total = self._result.total
+        shown = f"{len(places)} of {total}" if len(places) < total else str(total)
+        return f"{shown} {self.describe(rows, total)}: {self._named(places)}."
+
+    def figured(self) -> str:
+        query = self._result.query
+        assert isinstance(query, Figure)
+        what = self.describe(query.rows, self._result.total)
+        if query.measure == COUNT:
+            if not self._result.value:
+                return self._none(query.rows)
+            return f"{_number(self._result.value)} {what} {self._marks(self._result.places)}".rstrip() + "."
+        attribute = query.measure.attribute or ""
+        if self._result.value is None:
+            return f"None of {self._result.total} {what} has a known {self._noun(attribute)}."
+        value = _number(self._result.value)
+        marks = self._marks(self._extremes(query.measure))
+        head = f"The {_measure(query.measure, self._noun(attribute))} of {self._result.total} {what}"
+        return f"{head} is {value} {marks}".rstrip() + "."
+
+    def existed(self) -> str:
+        query = self._result.query
+        assert isinstance(query, Exists)
+        if not len(self._result.places):
+            return f"No. {self._none(query.rows)}"
+        total = self._result.total
+        return f"Yes: {total} {self.describe(query.rows, total)}: {self._named(self._result.places)}."
+
+    def grouped(self) -> str:
+        query = self._result.query
+        assert isinstance(query, Groups)
+        what, by = self.describe(query.rows, 2), self._noun(query.by)
+        if not self._result.sides:
+            return self._none(query.rows)
+        named = "; ".join(
+            f"{side.name} {_number(side.value)} {self._marks(side.places)}".rstrip()
+            for side in self._result.sides[:MOST_NAMED]
+        )
+        if query.counts:
+            return f"{_number(self._result.value)} values of {by} among the {what}: {named}."
+        head = (
+            what
+            if query.measure == COUNT
+            else f"{_measure(query.measure, self._noun(query.measure.attribute or ''))} of {what}"
+        )
+        order = "most" if query.descending else "fewest"
+        return f"By {by}, {order} first, {head}: {named}."
+
+    def compared(self) -> str:
+        query = self._result.query
+        assert isinstance(query, Compare)
+        parts = [
+            f"{_number(side.value)} {self.describe(rows, side.value)} {self._marks(side.places)}".rstrip()
+            for rows, side in zip(query.sides, self._result.sides, strict=True)
+        ]
+        text = "; ".join(parts)
+        if self._result.value is not None:
+            more = "more" if self._result.value >= 0 else "fewer"
+            return f"{_number(abs(self._result.value))} {more}: {text}."
+        known = [side.value for side in self._result.sides if side.value is not None]
+        best = (max(known) if query.descending else min(known)) if known else None
+        leading = [part for part, side in zip(parts, self._result.sides, strict=True) if side.value == best]
+        word = "most" if query.descending else "fewest"
+        return (
+            f"They are equal: {text}."
+            if len(leading) > 1
+            else f"The {word}: {leading[0] if leading else 'no figure'}. All: {text}."
+        )
+
+    def shared(self) -> str:
+        query = self._result.query
+        assert isinstance(query, Share)
+        part, whole = self._result.sides
+        of = self.describe(query.whole, whole.value)
+        if self._result.value is None:
+            return f"There is no share to state: there are no {of}."
+        count = f"{_number(part.value)} {self.describe(query.part, part.value)} {self._marks(part.places)}".rstrip()
+        return f"{self._result.value:.1f} %: {count}, of {_number(whole.value)} {of}."
+
+    def opened(self) -> str:
+        query = self._result.query
+        assert isinstance(query, Open)
+        if not len(self._result.places):
+            return self._none(query.rows)
+        return (
+            f"{self._result.total} {self.describe(query.rows, self._result.total)}: {self._named(self._result.places)}."
+        )
+
+    def _attributes(self, attribute: str, places: Places) -> str:
+        rows = self._dataset.rows(self._result.kind)
+        noun = self._noun(attribute)
+        parts = []
+        for place in places[:MOST_NAMED]:
+            values = self._values(self._result.kind, places[places == place], attribute)
+            known = ", ".join(values) or f"no known {noun}"
+            parts.append(
+                f"{self._dataset.label(self._result.kind, rows[place])}: {known} {self._marks([place])}".rstrip()
+            )
+        return f"{noun[:1].upper()}{noun[1:]} of {'; '.join(parts)}."
+
+    def _values(self, kind: str, places: Iterable[int], attribute: str) -> list[str]:
+        rows = self._dataset.rows(kind)
+        return [
+            self._dataset.display(attribute, value)
+            for place in places
+            for value in self._dataset.values(kind, rows[place], attribute)
+        ]
+
+    def _none(self, rows: Rows) -> str:
+        """That there is nothing: only said alone where the texts do not speak of it."""
+        text = f"0 {self.describe(rows, 0)}."
+        found = self._speaking_of(rows)
+        if not found:
+            return text
+        kind, places = found
+        some = f"{len(places)} {self._plural(kind, len(places))}"
+        return f"{text} But the texts of {some} have these words: {self._named(places, kind)}."
+
+    def _speaking_of(self, rows: Rows) -> tuple[str, Places] | None:
+        """Rows of any kind whose texts have the words of every condition."""
+        words = [word for test in _stated(rows.where) for word in words_of(test.words)]
+        known = [word for word in dict.fromkeys(words) if len(word) > 2]
+        for kind in self._tables.kinds if known else ():
+            index = self._tables.words(kind)
+            places = [set(index.get(word, np.empty(0, np.int64)).tolist()) for word in known]
+            if both := sorted(set.intersection(*places)):
+                return kind, np.array(both, np.int64)
+        return None
+
+    def describe(self, rows: Rows, count: float | None) -> str:
+        """The rows in words: "events (category Battles; country Ethiopia)"."""
+        stated = "; ".join(self._condition(rows.where))
+        return f"{self._plural(rows.kind, count)}{f' ({stated})' if stated else ''}"
+
+    def _plural(self, kind: str, count: float | None) -> str:
+        noun = self._tables.kinds[kind].nouns[0]
+        if count == 1:
+            return noun
+        return f"{noun[:-1]}ies" if re.search(r"[^aeiou]y$", noun) else f"{noun}s"
+
+    def _condition(self, condition: Condition) -> list[str]:
+        if isinstance(condition, AllOf):
+            return [part for each in condition.of for part in self._condition(each)]
+        if isinstance(condition, AnyOf):
+            return [" or ".join(", ".join(self._condition(each)) for each in condition.of)]
+        if isinstance(condition, Not):
+            return [f"not {' and '.join(self._condition(condition.of))}"]
+        if isinstance(condition, Related):
+            return [self._relation(condition)]
+        return [self._test(condition)]
+
+    def _relation(self, condition: Related) -> str:
+        relation = self._tables.relations[condition.relation]
+        verbs = relation.verbs if condition.outgoing or relation.symmetric else relation.inverse_verbs
+        other = relation.target if condition.outgoing else relation.source
+        to = condition.to
+        names = self._names_of(other, to)
+        whom = names or (self._plural(other, 2) if to == EVERYTHING else f"{self.describe(Rows(other, to), 2)}")
+        link = f" [{', '.join(self._test(test) for test in condition.link)}]" if condition.link else ""
+        through = ", directly or through others," if condition.transitive else ""
+        return f"that {verbs[0] if verbs else relation.name}{through} {whom}{link}"
+
+    def _names_of(self, kind: str, condition: Condition) -> str:
+        """The labels of the rows that a condition names by id."""
+        if not (isinstance(condition, Test) and condition.attribute == "id"):
+            return ""
+        rows = self._dataset.rows(kind)
+        places = [self._tables.place_of(kind, str(value)) for value in condition.values]
+        return " or ".join(self._dataset.label(kind, rows[place]) for place in places if place is not None)
+
+    def _test(self, test: Test) -> str:
+        if test.attribute == "id":
+            return self._names_of(self._kind_of(test), test) or "named so"
+        values = " or ".join(self._shown(test.attribute, value) for value in test.values)
+        noun = self._noun(test.attribute)
+        if test.comparison == "contains":
+            return f"text with “{values}”"
+        if test.comparison == "known":
+            return f"known {noun}"
+        return f"{noun} {_COMPARISONS[test.comparison]}{values}"
+
+    def _kind_of(self, test: Test) -> str:
+        """The kind of the row that the test names."""
+        known = (kind for kind in self._tables.kinds if self._tables.place_of(kind, str(test.values[0])) is not None)
+        return next(known, self._result.kind)
+
+    def _shown(self, attribute: str, value: Scalar) -> str:
+        if isinstance(value, datetime):
+            return clock.iso(value)
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return self._dataset.display(attribute, value)
+
+    def _noun(self, attribute: str) -> str:
+        relation, _, side = attribute.partition(".")
+        if side in ("in", "out") and (declared := self._tables.relations.get(relation)):
+            nouns = declared.sources if side == "in" else declared.targets
+            return f"number of {nouns[0] if nouns else relation}s"
+        return next((each.nouns[0] for each in self._attributes_named(attribute) if each.nouns), attribute)
+
+    def _attributes_named(self, name: str) -> list[Attribute]:
+        declared = [a for kind in self._tables.kinds.values() for a in kind.attributes]
+        declared += [a for relation in self._tables.relations.values() for a in relation.link]
+        return [attribute for attribute in declared if attribute.name == name]
+
+    def _extremes(self, measure: Measure) -> Places:
+        """The rows that have the smallest or largest value; all of them for other measures."""
+        places = self._result.places
+        if measure.function not in ("smallest", "largest") or measure.attribute is None:
+            return places
+        amounts = self._tables.amounts(self._result.kind, measure.attribute)[places]
+        chosen: Places = places[amounts == self._result.value]
+        return chosen
+
+    def _named(self, places: Places, kind: str | None = None) -> str:
+        """The rows by their labels, each with its citation where it has one of its own."""
+        kind = kind or self._result.kind
+        rows = self._dataset.rows(kind)
+        parts = [
+            f"{self._dataset.label(kind, rows[place])} {self._marks([place], kind)}".rstrip()
+            for place in places[:MOST_NAMED]
+        ]
+        more = (
+            f"; and {len(places) - MOST_NAMED} more {self._marks(places[MOST_NAMED:], kind)}".rstrip()
+            if len(places) > MOST_NAMED
+            else ""
+        )
+        return f"{'; '.join(parts)}{more}"
+
+    def _marks(self, places: Sequence[int] | Places, kind: str | None = None) -> str:
+        """The marker of what supports these rows: the links by which they pass, else the rows themselves."""
+        kind = kind or self._result.kind
+        array = np.asarray(places, np.int64)
+        references: list[Reference | None] = []
+        for rows in _rows_of(self._result.query):
+            if rows.kind == kind:
+                links = self._tables.links_behind(array, rows.where)
+                references += [self._dataset.link_reference(relation, link) for relation, link in links]
+        if not references:
+            every = self._dataset.rows(kind)
+            references = [self._dataset.reference(kind, every[place]) for place in array[:MOST_CITED]]
+        return self._citations.mark(reference for reference in references if reference is not None)
+
+    def _ids(self, places: Places) -> list[str]:
+        rows = self._dataset.rows(self._result.kind) if len(places) else ()
+        return [self._dataset.id(self._result.kind, rows[place]) for place in places]
+
+
+_WRITERS: dict[type, Callable[[_Writer], str]] = {
+    List: _Writer.listed,
+    Figure: _Writer.figured,
+    Exists: _Writer.existed,
+    Groups: _Writer.grouped,
+    Compare: _Writer.compared,
+    Share: _Writer.shared,
+    Call: _Writer.called,
+    Open: _Writer.opened,
+}
+_COMPARISONS = {"is": "", "at_least": "at least ", "above": "above ", "at_most": "at most ", "below": "below "}
+
+
+def _measure(measure: Measure, noun: str) -> str:
+    return {"sum": f"total {noun}", "average": f"average {noun}", "median": f"median {noun}"}.get(
+        measure.function, f"{measure.function} {noun}"
+    )
+
+
+def _rows_of(query: Query) -> tuple[Rows, ...]:
+    """Every set of rows in a query."""
+    for name in ("sides", "rows"):
+        value = getattr(query, name, None)
+        if isinstance(value, tuple):
+            return value
+        if isinstance(value, Rows):
+            return (value,)
+    part, whole = getattr(query, "part", None), getattr(query, "whole", None)
+    return tuple(rows for rows in (part, whole) if isinstance(rows, Rows))
+
+
+def _stated(condition: Condition) -> Iterable[Test]:
+    """The tests that must hold."""
+    if isinstance(condition, Test):
+        yield condition
+    elif isinstance(condition, AllOf):
+        for part in condition.of:
+            yield from _stated(part)
+
+
+def _noted(reading: Reading) -> str:
+    """What an answer says of words that were corrected or left out."""
+    notes = [f"“{typed}” was read as “{meant}”." for typed, meant in reading.corrected]
+    if reading.ignored:
+        notes.append(f"Not used: {', '.join(f'“{word}”' for word in reading.ignored)}.")
+    return "".join(f" {note}" for note in notes)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "no figure"
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"

@@ -1,0 +1,250 @@
+"""The company graph as rows, names and operations of the engine for questions."""
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any, cast
+
+import msgspec
+
+from tollhouse.questions.grounding import Reference
+from tollhouse.questions.places import countries, country_by_code, country_names
+from tollhouse.questions.query import Scalar
+from tollhouse.questions.vocabulary import CallResult, Dataset, Declaration, Named, Values
+from tollhouse.services.infra.company import Category, Company, Edge, Kind
+from tollhouse.services.infra.reachability import paths_between
+from tollhouse.services.infra.supply_graph import SupplyGraph
+
+MAX_PATH_LENGTH = 8
+# Entries of a ranking of chokepoints if the question has no number.
+USUAL_RANKS = 5
+# Names of products that people use are parts of those in the catalogue: this many words at most.
+_LONGEST_PART = 4
+CAVEAT = "This rests on the supply edges known here; a slot counts as sole-sourced when no other supplier is on file."
+
+_VERBS: dict[Kind, str] = {
+    "supplies_material": "supplies material to",
+    "supplies_equipment": "supplies equipment to",
+    "licenses_ip": "licenses to",
+    "manufactures_for": "manufactures for",
+    "packages_tests_for": "packages and tests for",
+    "supplies_component": "supplies components to",
+    "builds_systems_for": "builds systems for",
+    "supplies_power_to": "supplies power to",
+    "leases_capacity_to": "leases capacity to",
+    "provides_compute_to": "provides compute to",
+    "invests_in": "invests in",
+    "partners_with": "partners with",
+    "competes_with": "is in the same category as",
+    "owns": "owns",
+}
+_EVIDENCE = {
+    "company_filing": "company filing",
+    "company_announcement": "company announcement",
+    "widely_reported": "widely reported",
+    "same_category": "same category",
+}
+
+
+@cache
+def declaration() -> Declaration:
+    """The service's vocabulary."""
+    text = files("tollhouse.services.infra").joinpath("data", "vocabulary.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), Declaration)
+
+
+class GraphDataset(Dataset):
+    """Companies with their attributes, and the edges between them as relations."""
+
+    def __init__(self, graph: SupplyGraph) -> None:
+        self.declaration = declaration()
+        self.graph = graph
+
+    def rows(self, kind: str) -> Sequence[Any]:
+        return self.graph.categories if kind == "category" else self.graph.companies
+
+    def id(self, kind: str, row: Any) -> str:
+        return str(row.id)
+
+    def label(self, kind: str, row: Any) -> str:
+        return str(row.name)
+
+    def values(self, kind: str, row: Any, attribute: str) -> Values:
+        if attribute == "region":
+            return country_by_code(row.country).regions
+        if attribute == "product":
+            return cast("Company", row).products
+        value = getattr(row, attribute)
+        return () if value is None else (value,)
+
+    def display(self, attribute: str, value: Scalar) -> str:
+        if attribute == "country":
+            return country_by_code(str(value)).name
+        return self.graph.category(str(value)).name if attribute == "category" else super().display(attribute, value)
+
+    def reference(self, kind: str, row: Any) -> Reference | None:
+        return None
+
+    def related(self, relation: str, row: Any) -> Iterator[tuple[Any, Any]]:
+        edges: Iterable[Edge] = self.graph.rivals(row.id) if relation == "competes_with" else self.graph.out_of(row.id)
+        for edge in edges:
+            if edge.kind == relation or (relation == "supplies" and edge.is_supply):
+                yield self.graph.company(edge.target), edge
+
+    def link_values(self, relation: str, link: Any, attribute: str) -> Values:
+        edge = cast("Edge", link)
+        if attribute == "date":
+            return tuple(_moment(evidence.date) for evidence in edge.evidence if evidence.date)
+        return (*((edge.product,) if edge.product else ()), *edge.slots, *self.graph.company(edge.source).products)
+
+    def link_reference(self, relation: str, link: Any) -> Reference | None:
+        edge = cast("Edge", link)
+        about = f": {edge.product}" if edge.product else ""
+        ends = self.graph.company(edge.source).name, self.graph.company(edge.target).name
+        evidence = edge.evidence[0]
+        text = f"{ends[0]} {_VERBS[edge.kind]} {ends[1]}{about} ({_EVIDENCE[evidence.evidence_class]})"
+        return Reference(edge.id, text, evidence.url)
+
+    def names(self) -> Iterator[Named]:
+        for company in self.graph.companies:
+            for text in (company.name, company.id, *company.aliases):
+                yield Named(text, "company", "id", company.id)
+            if company.ticker:
+                yield Named(company.ticker, "company", "id", company.id, exact=True)
+            if company.exchange:
+                yield Named(company.exchange, "company", "exchange", company.exchange)
+        for category in self.graph.categories:
+            for text in (category.name, category.id, *category.aliases):
+                yield Named(text, "company", "category", category.id)
+        for country in countries().values():
+            yield from country_names(country, "company", country.alpha2)
+        for part in _parts(product for company in self.graph.companies for product in company.products):
+            yield Named(part, "company", "product", part)
+        for part in _parts(text for edge in self.graph.edges for text in (*edge.slots, edge.product or "")):
+            yield Named(part, "supplies", "product", part)
+
+    def texts(self, kind: str) -> Mapping[str, str]:
+        return self._texts if kind == "company" else {}
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        return {
+            company.id: " ".join((company.name, company.description or "", *company.products, *company.aliases))
+            for company in self.graph.companies
+        }
+
+    def call(
+        self, operation: str, rows: Sequence[Sequence[Any]], words: Sequence[str], limit: int | None
+    ) -> CallResult:
+        if operation == "path":
+            return self._path(*rows)
+        if operation == "failure":
+            return self._failure(rows[0])
+        if operation == "chokepoints":
+            return self._chokepoints(rows[0] if rows else (), limit or USUAL_RANKS)
+        return CallResult(" ".join(map(self.profile, rows[0])), "company", tuple(rows[0]))
+
+    def profile(self, company: Company) -> str:
+        """A company in three sentences."""
+        listing = (
+            f"listed as {company.ticker} ({company.exchange})" if company.ticker else f"listing: {company.listing}"
+        )
+        category: Category = self.graph.category(company.category)
+        return (
+            f"{company.name} ({country_by_code(company.country).name}; {listing}) is in {category.name}. "
+            f"{company.description or ''} It has {_count(company.suppliers, 'known supplier')} and "
+            f"{_count(company.customers, 'known customer')} here.{f' {company.note}' if company.note else ''}"
+        )
+
+    def _path(self, sources: Sequence[Company], targets: Sequence[Company]) -> CallResult:
+        """A shortest way of supply, in either direction."""
+        for reverse in (False, True):
+            for source in sources:
+                for target in targets:
+                    start, end = (target, source) if reverse else (source, target)
+                    nodes = self.graph.node(start.id), self.graph.node(end.id)
+                    if paths := paths_between(self.graph.network, *nodes, max_length=MAX_PATH_LENGTH, limit=1).paths:
+                        return self._along(self.graph.ids(paths[0]), reverse=reverse)
+        first, last = sources[0].name, targets[0].name
+        return CallResult(
+            f"No chain of known supply edges joins {first} and {last}, in either direction. Investments and "
+            "partnerships are not counted as supply.",
+            "company",
+        )
+
+    def _along(self, ids: Sequence[str], *, reverse: bool) -> CallResult:
+        companies = tuple(map(self.graph.company, ids))
+        names = " → ".join(company.name for company in companies)
+        ends = companies[0].name, companies[-1].name
+        head = f"From {ends[0]} to {ends[1]} in {_count(len(ids) - 1, 'step')}, a shortest way"
+        if reverse:
+            head = f"Nothing known flows from {ends[1]} to {ends[0]}; the supply runs the other way"
+        edges = self.graph.supply_along(ids)
+        return self._called(f"{head}: {names}.", companies, edges, value=float(len(ids) - 2))
+
+    def _failure(self, removed: Sequence[Company]) -> CallResult:
+        failures = self.graph.failures.simulate_failure([self.graph.node(company.id) for company in removed])
+        failed = self.graph.ids(failure.node for failure in failures)
+        stopped = {*(company.id for company in removed), *failed}
+        slots = {self.graph.companies[failure.node].id: failure.slot for failure in failures}
+        edges = [
+            edge
+            for company in failed
+            for edge in self.graph.into(company)
+            if slots[company] in edge.slots and edge.source in stopped
+        ]
+        names = " and ".join(company.name for company in removed)
+        count = _count(len(failed), "other company")
+        head = f"If {names} failed, {count} would lose the last known supplier of some input"
+        companies = tuple(map(self.graph.company, failed))
+        return self._called(f"{_named(head, companies)} {CAVEAT}", companies, edges, value=float(len(failed)))
+
+    def _chokepoints(self, victims: Sequence[Company], limit: int) -> CallResult:
+        """The companies whose failure stops the most others, or those that could stop the victims."""
+        ranked = self.graph.chokepoints.chokepoints
+        if victims:
+            nodes = {self.graph.node(company.id) for company in victims}
+            ranked = tuple(point for point in ranked if nodes & {failure.node for failure in point.failures})
+            head = f"These could stop {' or '.join(company.name for company in victims)} by failing alone"
+        else:
+            ranked = ranked[:limit]
+            head = "The companies whose failure stops the most others"
+        companies = tuple(map(self.graph.company, self.graph.ids(point.node for point in ranked)))
+        counts = {self.graph.companies[point.node].id: len(point.failures) for point in ranked}
+        names = ", ".join(f"{company.name} (stops {counts[company.id]})" for company in companies) or "none known"
+        return self._called(f"{head}: {names}. {CAVEAT}", companies, ())
+
+    def _called(
+        self, text: str, companies: tuple[Company, ...], edges: Iterable[Edge], *, value: float | None = None
+    ) -> CallResult:
+        links = tuple(dict.fromkeys(edges))
+        cited = tuple(reference for edge in links if (reference := self.link_reference("supplies", edge)))
+        return CallResult(text, "company", companies, value=value, references=cited, links=links)
+
+
+def _parts(texts: Iterable[str]) -> set[str]:
+    """Every sequence of up to four words of the texts."""
+    parts: set[str] = set()
+    for text in texts:
+        words = text.replace("_", " ").replace("(", " ").replace(")", " ").replace(",", " ").replace("/", " ").split()
+        lengths = range(1, _LONGEST_PART + 1)
+        parts |= {" ".join(words[i : i + n]) for n in lengths for i in range(len(words) - n + 1)}
+    return {part for part in parts if len(part) > 2}
+
+
+def _moment(date: str) -> datetime:
+    """The beginning of a year, month or day."""
+    year, month, day = (*map(int, date.split("-")), 1, 1)[:3]
+    return datetime(year, month, day, tzinfo=UTC)
+
+
+def _named(head: str, companies: Sequence[Company]) -> str:
+    names = ", ".join(company.name for company in companies)
+    return f"{head}: {names}." if names else f"{head}."
+
+
+def _count(count: int, noun: str) -> str:
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count or 'no'} {noun if count == 1 else plural}"
