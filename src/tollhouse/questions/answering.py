@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from rapidfuzz import fuzz, process
 
-from tollhouse import clock
 from tollhouse.questions.execution import Places, Result, Tables, words_of
 from tollhouse.questions.grammar import read_question
 from tollhouse.questions.grounding import Citations, Reference
@@ -364,8 +362,6 @@ class _Writer:
         return next(known, self._result.kind)
 
     def _shown(self, attribute: str, value: Scalar) -> str:
-        if isinstance(value, datetime):
-            return clock.iso(value)
         if isinstance(value, bool):
             return "yes" if value else "no"
         return self._dataset.display(attribute, value)

@@ -79,7 +79,7 @@ class GraphDataset(Dataset):
         value = getattr(row, attribute)
         return () if value is None else (value,)
 
-    def display(self, attribute: str, value: Scalar) -> str:
+    def display(self, attribute: str, value: Scalar | datetime) -> str:
         if attribute == "country":
             return country_by_code(str(value)).name
         return self.graph.category(str(value)).name if attribute == "category" else super().display(attribute, value)
