@@ -14,6 +14,7 @@ from tollhouse.client import Agent, Payer
 from tollhouse.demo.environment import EMAIL, OPERATOR, Environment
 from tollhouse.demo.printer import Printer, shortened
 from tollhouse.demo.webhook_receiver import run_receiver
+from tollhouse.errors import OperatorError
 from tollhouse.money import usd
 
 QUESTION = "How many battles were there in Ethiopia?"
@@ -60,8 +61,11 @@ async def questions_and_alerts(environment: Environment, printer: Printer) -> No
     async with run_receiver() as receiver:
         made = await environment.post("/defense/api/alerts", _rule(receiver.url), bearer)
         printer.call(made, "an alert for 3 or more battles in Ethiopia")
-        async with asyncio.timeout(DELIVERY_SECONDS):
-            delivery = await receiver.deliveries.get()
+        try:
+            async with asyncio.timeout(DELIVERY_SECONDS):
+                delivery = await receiver.deliveries.get()
+        except TimeoutError:
+            raise OperatorError(f"the webhook of the alert did not arrive within {DELIVERY_SECONDS:.0f} s") from None
     event: dict[str, Any] = msgspec.json.decode(delivery.body)["data"]
     signed = "the signature is valid" if delivery.is_signed_with(made.json()["secret"]) else "the signature is INVALID"
     printer.result(f"webhook: POST {receiver.url}, {event['value']} ≥ {event['threshold']}; {signed}")
