@@ -70,7 +70,7 @@ class Engine:
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
         self.tables = Tables(dataset)
-        self.linker = Linker(dataset.declaration, dataset.names())
+        self.linker = Linker(dataset.declaration, dataset.names(), self.tables.knows_words)
 
     def read(self, text: str, before: Query | None = None) -> Reading | Refusal:
         """The question as a query, after the conversation's previous one."""
@@ -175,6 +175,8 @@ class _Writer:
             return self._none(rows)
         if query.attribute:
             return self._attributes(query.attribute, places)
+        if profiles := self._profiles((rows,)):
+            return profiles
         total = self._result.total
         shown = f"{len(places)} of {total}" if len(places) < total else str(total)
         return f"{shown} {self.describe(rows, total)}: {self._named(places)}."
@@ -226,6 +228,8 @@ class _Writer:
     def compared(self) -> str:
         query = self._result.query
         assert isinstance(query, Compare)
+        if query.measure == COUNT and (profiles := self._profiles(query.sides)):
+            return profiles
         parts = [
             f"{_number(side.value)} {self.describe(rows, side.value)} {self._marks(side.places)}".rstrip()
             for rows, side in zip(query.sides, self._result.sides, strict=True)

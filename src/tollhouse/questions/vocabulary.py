@@ -167,6 +167,10 @@ class Dataset(ABC):
         """What an answer cites for the row; None where it cites nothing."""
         return Reference(self.id(kind, row), self.label(kind, row), None)
 
+    def profile(self, kind: str, row: Any) -> str:
+        """The row in a few sentences, for a question about just that row; empty for kinds that have none."""
+        return ""
+
     def related(self, relation: str, row: Any) -> Iterable[tuple[Any, Any]]:
         """The targets of the relation's links that begin at the row, each with its link."""
         return ()

@@ -142,12 +142,12 @@ class GraphDataset(Dataset):
             return self._path(*rows)
         if operation == "failure":
             return self._failure(rows[0])
-        if operation == "chokepoints":
-            return self._chokepoints(rows[0] if rows else (), limit or USUAL_RANKS)
-        return CallResult(" ".join(map(self.profile, rows[0])), "company", tuple(rows[0]))
+        return self._chokepoints(rows[0] if rows else (), limit or USUAL_RANKS)
 
-    def profile(self, company: Company) -> str:
-        """A company in three sentences."""
+    def profile(self, kind: str, row: Any) -> str:
+        if kind != "company":
+            return ""
+        company = cast("Company", row)
         listing = (
             f"listed as {company.ticker} ({company.exchange})" if company.ticker else f"listing: {company.listing}"
         )
@@ -231,7 +231,12 @@ def _parts(texts: Iterable[str]) -> set[str]:
         words = text.replace("_", " ").replace("(", " ").replace(")", " ").replace(",", " ").replace("/", " ").split()
         lengths = range(1, _LONGEST_PART + 1)
         parts |= {" ".join(words[i : i + n]) for n in lengths for i in range(len(words) - n + 1)}
-    return {part for part in parts if len(part) > 2}
+    return {part for part in parts if not (_is_small(part.split()[0]) or _is_small(part.split()[-1]))}
+
+
+def _is_small(word: str) -> bool:
+    """Whether it is likely an article, preposition or number, which no name of a product begins or ends with."""
+    return (len(word) < 4 and word.islower()) or not any(letter.isalpha() for letter in word)
 
 
 def _moment(date: str) -> datetime:
