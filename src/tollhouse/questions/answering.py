@@ -235,6 +235,8 @@ class _Writer:
             for rows, side in zip(query.sides, self._result.sides, strict=True)
         ]
         text = "; ".join(parts)
+        if query.is_asked and self._result.value is not None:
+            return f"{'Yes' if self._result.value else 'No'}: {text}."
         if self._result.value is not None:
             more = "more" if self._result.value >= 0 else "fewer"
             return f"{_number(abs(self._result.value))} {more}: {text}."
@@ -263,9 +265,22 @@ class _Writer:
         assert isinstance(query, Open)
         if not len(self._result.places):
             return self._none(query.rows)
-        return (
-            f"{self._result.total} {self.describe(query.rows, self._result.total)}: {self._named(self._result.places)}."
-        )
+        if profiles := self._profiles((query.rows,)):
+            return profiles
+        what = self.describe(query.rows, self._result.total)
+        return f"{self._result.total} {what}: {self._named(self._result.places)}."
+
+    def _profiles(self, sides: Sequence[Rows]) -> str:
+        """The profiles of rows that are asked for by their names; empty for other rows."""
+        texts = []
+        for rows in sides:
+            if not (isinstance(rows.where, Test) and rows.where.attribute == "id"):
+                return ""
+            every = self._dataset.rows(rows.kind)
+            for place in self._tables.select(rows)[0]:
+                text = self._dataset.profile(rows.kind, every[place])
+                texts.append(f"{text} {self._marks([place], rows.kind)}".rstrip() if text else "")
+        return " ".join(texts) if all(texts) else ""
 
     def _attributes(self, attribute: str, places: Places) -> str:
         rows = self._dataset.rows(self._result.kind)

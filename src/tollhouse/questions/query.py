@@ -137,12 +137,16 @@ class Groups(Struct, frozen=True, tag="groups"):
 
 
 class Compare(Struct, frozen=True, tag="compare"):
-    """The same measure of several sides; `difference` asks by how much the first exceeds the second."""
+    """The same measure of several sides; `difference` asks by how much the first exceeds the second.
+
+    `is_asked`: whether the first is the largest (smallest, if not `descending`) of all.
+    """
 
     sides: tuple[Rows, ...]
     measure: Measure = COUNT
     difference: bool = False
     descending: bool = True
+    is_asked: bool = False
 
 
 class Share(Struct, frozen=True, tag="share"):
