@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from tollhouse.questions.grounding import Reference
-from tollhouse.questions.places import countries, country_by_code, country_names
+from tollhouse.questions.places import countries, country_by_code, country_names, normalize
 from tollhouse.questions.query import Scalar
 from tollhouse.questions.vocabulary import CallResult, Dataset, Declaration, Named, Values
 from tollhouse.services.infra.company import Category, Company, Edge, Kind
@@ -120,10 +120,13 @@ class GraphDataset(Dataset):
                 yield Named(text, "company", "category", category.id)
         for country in countries().values():
             yield from country_names(country, "company", country.alpha2)
+        named = {*self.graph.names.companies, *(normalize(country.name) for country in countries().values())}
         for part in _parts(product for company in self.graph.companies for product in company.products):
-            yield Named(part, "company", "product", part)
+            if normalize(part) not in named:
+                yield Named(part, "company", "product", part)
         for part in _parts(text for edge in self.graph.edges for text in (*edge.slots, edge.product or "")):
-            yield Named(part, "supplies", "product", part)
+            if normalize(part) not in named:
+                yield Named(part, "supplies", "product", part)
 
     def texts(self, kind: str) -> Mapping[str, str]:
         return self._texts if kind == "company" else {}
