@@ -129,7 +129,8 @@ class Linker:
         }
         self._words = words
         self._tree = _Node()
-        self._lexicon: dict[str, None] = {}
+        # Whether the word may be inflected, by word.
+        self._lexicon: dict[str, bool] = {}
         self._inflected: dict[tuple[str, str, int], list[str]] = defaultdict(list)
         self._known: dict[tuple[str, str], tuple[tuple[str, float], ...]] = {}
         self.has_time = any(item.type == "time" for item in self._attributes.values())
@@ -177,10 +178,10 @@ class Linker:
             return
         node = self._tree
         for word in words:
-            if word not in self._lexicon:
-                self._lexicon[word] = None
-                for key in _stems(word) if inflects else ():
+            if inflects and not self._lexicon.get(word):
+                for key in _stems(word):
                     self._inflected[key].append(word)
+            self._lexicon[word] = inflects or self._lexicon.get(word, False)
             node = node.children.setdefault(word, _Node())
         if entry not in node.entries:
             node.entries.append(entry)
