@@ -71,11 +71,11 @@ def search(products: Path, judgments: Path) -> None:
 
 
 # Where each service answers a conversation about its bundled data.
-_ASKED = {"infra": "tollhouse.services.infra.assistant.assistant"}
+_ANSWERERS = {"infra": "tollhouse.services.infra.assistant.assistant"}
 
 
 @evaluate.command
 def questions(service: Literal["infra"], gold: Path) -> None:
     """Print how many labelled questions are answered exactly, partly, wrongly or refused, and every answer."""
-    ask: evaluation.Ask = import_module(_ASKED[service]).ask
+    ask: evaluation.Ask = import_module(_ANSWERERS[service]).ask
     print_json(asyncio.run(evaluation.evaluate(gold, ask, print_progress)))

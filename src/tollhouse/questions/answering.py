@@ -235,7 +235,7 @@ class _Writer:
             for rows, side in zip(query.sides, self._result.sides, strict=True)
         ]
         text = "; ".join(parts)
-        if query.is_asked and self._result.value is not None:
+        if query.is_yes_no and self._result.value is not None:
             return f"{'Yes' if self._result.value else 'No'}: {text}."
         if self._result.value is not None:
             more = "more" if self._result.value >= 0 else "fewer"
@@ -305,10 +305,10 @@ class _Writer:
     def _none(self, rows: Rows) -> str:
         """That there is nothing: only said alone where the texts do not speak of it."""
         text = f"0 {self.describe(rows, 0)}."
-        found = self._speaking_of(rows)
-        if not found:
+        speaking = self._speaking_of(rows)
+        if not speaking:
             return text
-        kind, places = found
+        kind, places = speaking
         some = f"{len(places)} {self._plural(kind, len(places))}"
         return f"{text} But the texts of {some} have these words: {self._named(places, kind)}."
 
@@ -482,7 +482,7 @@ def _stated(condition: Condition) -> Iterable[Test]:
 
 def _noted(reading: Reading) -> str:
     """What an answer says of words that were corrected or left out."""
-    notes = [f"“{typed}” was read as “{meant}”." for typed, meant in reading.corrected]
+    notes = [f"“{typed}” was read as “{corrected}”." for typed, corrected in reading.corrected]
     if reading.ignored:
         notes.append(f"Not used: {', '.join(f'“{word}”' for word in reading.ignored)}.")
     return "".join(f" {note}" for note in notes)

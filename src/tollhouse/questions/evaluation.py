@@ -35,7 +35,7 @@ class LabelledQuestion(Struct, frozen=True):
     match: Match = "set"
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def conversation(self) -> tuple[str, ...]:
         return self.turns or (self.question or "",)
 
 
@@ -111,13 +111,15 @@ async def evaluate(gold: Path, ask: Ask, progress: Callable[[str], None]) -> dic
     cases, scores, times = [], [], []
     for line in lines:
         began = perf_counter()
-        answer = await ask(line.asked)
-        times.append((perf_counter() - began) * 1000 / len(line.asked))
+        answer = await ask(line.conversation)
+        times.append((perf_counter() - began) * 1000 / len(line.conversation))
         result = outcome(line, answer)
         counts[result] += 1
         if (score := f1(line, answer)) is not None:
             scores.append(score)
-        cases.append({"id": line.id, "turns": line.asked, "outcome": result, "right": line.right, **_shown(answer)})
+        cases.append(
+            {"id": line.id, "turns": line.conversation, "outcome": result, "right": line.right, **_shown(answer)}
+        )
     number = len(lines)
     return {
         **{

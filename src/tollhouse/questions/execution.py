@@ -382,7 +382,7 @@ def _compare(tables: Tables, query: Compare) -> Result:
     if query.difference and len(sides) > 1 and sides[0].value is not None and sides[1].value is not None:
         difference = sides[0].value - sides[1].value
     first, *others = (side.value for side in sides)
-    if query.is_asked and first is not None:
+    if query.is_yes_no and first is not None:
         known = [other for other in others if other is not None]
         difference = float(all(first > other if query.descending else first < other for other in known))
     return Result(query, query.sides[0].kind, value=difference, sides=tuple(sides))

@@ -139,14 +139,14 @@ class Groups(Struct, frozen=True, tag="groups"):
 class Compare(Struct, frozen=True, tag="compare"):
     """The same measure of several sides; `difference` asks by how much the first exceeds the second.
 
-    `is_asked`: whether the first is the largest (smallest, if not `descending`) of all.
+    `is_yes_no`: whether the first is the largest (smallest, if not `descending`) of all.
     """
 
     sides: tuple[Rows, ...]
     measure: Measure = COUNT
     difference: bool = False
     descending: bool = True
-    is_asked: bool = False
+    is_yes_no: bool = False
 
 
 class Share(Struct, frozen=True, tag="share"):

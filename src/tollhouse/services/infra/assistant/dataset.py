@@ -120,13 +120,15 @@ class GraphDataset(Dataset):
                 yield Named(text, "company", "category", category.id)
         for country in countries().values():
             yield from country_names(country, "company", country.alpha2)
+        products = (product for company in self.graph.companies for product in company.products)
+        inputs = (text for edge in self.graph.edges for text in (*edge.slots, edge.product or ""))
+        yield from self._product_names("company", products)
+        yield from self._product_names("supplies", inputs)
+
+    def _product_names(self, kind: str, texts: Iterable[str]) -> Iterator[Named]:
+        """The parts of names of products that name no company or country."""
         named = {*self.graph.names.companies, *(normalize(country.name) for country in countries().values())}
-        for part in _parts(product for company in self.graph.companies for product in company.products):
-            if normalize(part) not in named:
-                yield Named(part, "company", "product", part)
-        for part in _parts(text for edge in self.graph.edges for text in (*edge.slots, edge.product or "")):
-            if normalize(part) not in named:
-                yield Named(part, "supplies", "product", part)
+        return (Named(part, kind, "product", part) for part in _parts(texts) if normalize(part) not in named)
 
     def texts(self, kind: str) -> Mapping[str, str]:
         return self._texts if kind == "company" else {}
