@@ -66,6 +66,7 @@ def place(address):
 
 
 def test_best_of_many_items_are_found_among_few(monkeypatch):
+    monkeypatch.setattr(search, "RERANKED", 0)
     monkeypatch.setattr(scoring, "LARGE", 0)
     monkeypatch.setattr(search, "MIN_ROWS_PER_ITEM", 1)
     engine = filled(TantivyEngine(SHOP))

@@ -47,8 +47,8 @@ def evaluate(products: Path, judgments: Path, progress: Callable[[str], None]) -
     Means are over queries with a product rated above 0. Times are for the first page of ten, in microseconds. Lines
     that are not a product are reported to `progress` and counted as `malformed`.
     """
-    rated = _ratings(judgments)
-    items, malformed = _items(products, progress)
+    rated = read_ratings(judgments)
+    items, malformed = read_products(products, progress)
     engine = TantivyEngine(PRODUCTS)
     started = perf_counter()
     engine.put(items)
@@ -112,7 +112,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return round(sum(values) / len(values), 4) if values else None
 
 
-def _ratings(path: Path) -> Ratings:
+def read_ratings(path: Path) -> Ratings:
     """Ratings by query and product. Raises ValueError if a column is missing."""
     rated: Ratings = defaultdict(dict)
     with path.open(encoding="utf-8", newline="") as file:
@@ -124,7 +124,7 @@ def _ratings(path: Path) -> Ratings:
     return rated
 
 
-def _items(path: Path, progress: Callable[[str], None]) -> tuple[list[Item], int]:
+def read_products(path: Path, progress: Callable[[str], None]) -> tuple[list[Item], int]:
     opened: Any = gzip.open if path.suffix == ".gz" else open
     items: list[Item] = []
     malformed = 0

@@ -14,6 +14,7 @@ from tollhouse.catalogue import index
 from tollhouse.catalogue.index import Hit, View
 from tollhouse.catalogue.items import Comparable, Item, bound, comparable, comparable_values
 from tollhouse.catalogue.query import CatalogueQuery, Clause, Range, Value
+from tollhouse.catalogue.reranking import RERANKED, reranked
 from tollhouse.catalogue.schema import RANGED, Field
 from tollhouse.catalogue.scoring import Ranking, all_of, any_of
 from tollhouse.catalogue.term_matching import Match, Matcher
@@ -40,7 +41,7 @@ SIMILAR_NUMBER_SHARE = 0.2
 class Conditions(Struct, frozen=True):
     """A query for the index: the matches of the text, their ranking, and one filter per field.
 
-    `intervals` are the filters that are only a range of one number.
+    `intervals` are the filters that are only a range of one number. `heads` are those of `Match`.
     """
 
     view: View
@@ -48,6 +49,7 @@ class Conditions(Struct, frozen=True):
     ranking: Ranking
     filters: dict[str, IndexQuery]
     intervals: dict[str, Interval]
+    heads: frozenset[str]
 
     def without(self, name: str | None) -> IndexQuery:
         """All conditions except the filter on one field, unscored."""
@@ -85,16 +87,16 @@ def build_conditions(view: View, query: CatalogueQuery, match: Match | None) -> 
         parts.setdefault(own, []).append(any_of([_clause(view, clause) for clause in group]))
     filters = {name: all_of(queries) for name, queries in parts.items()}
     intervals = {name: interval for name, interval in intervals.items() if len(parts[name]) == 1}
-    matches, ranking = (match.matches, match.ranking) if match else (EVERYTHING, Ranking(EVERYTHING))
-    return Conditions(view, matches, ranking, filters, intervals)
+    if match is None:
+        return Conditions(view, EVERYTHING, Ranking(EVERYTHING), filters, intervals, frozenset())
+    return Conditions(view, match.matches, match.ranking, filters, intervals, match.heads)
 
 
 def read_page(where: Conditions, query: CatalogueQuery, total: int | None = None) -> tuple[int, list[Item]]:
     """The number of matches (`total` if it is known), and the items of the page."""
     view, until = where.view, query.offset + query.limit
     if query.limit and query.text is not None and not query.sort:
-        total, hits = _ranked(where, until, total)
-        return total, [view.item(address) for address in _ordered(view, hits, query.offset, until)]
+        return _most_relevant(where, until, total, query.offset)
     total = where.count() if total is None else total
     return total, _by_column(view, where.all, query) if query.limit and query.offset < total else []
 
@@ -111,6 +113,19 @@ def all_matches(where: Conditions) -> Iterator[Item]:
     total = view.count(matching)
     for _, address in view.first(matching, "id", total) if total else ():
         yield view.item(address)
+
+
+def _most_relevant(where: Conditions, until: int, total: int | None, offset: int) -> tuple[int, list[Item]]:
+    """The number of matches, and the items from `offset` to `until`, products before their accessories."""
+    view, reads = where.view, max(until, RERANKED)
+    if offset >= RERANKED or not where.heads:
+        total, hits = _ranked(where, until, total)
+        return total, [view.item(address) for address in _ordered(view, hits, offset, until)]
+    total, hits = _ranked(where, reads, total)
+    items = [view.item(address) for address in _ordered(view, hits, 0, reads)]
+    scores = [score for score, _ in hits[:RERANKED]]
+    best = reranked(view, where.heads, scores, items[:RERANKED])
+    return total, [*best, *items[RERANKED:]][offset:until]
 
 
 def _ranked(where: Conditions, until: int, total: int | None) -> tuple[int, list[Hit]]:

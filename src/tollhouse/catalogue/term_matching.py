@@ -16,7 +16,7 @@ from tantivy import Occur, Query
 from tollhouse.catalogue.index import SAMPLED, STEMS, WORDS, View
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.scoring import Group, Phrase, Ranking, Scoring, all_of, any_of
-from tollhouse.catalogue.tokens import MAX_CHARACTERS, STOPWORDS, Word, query_words, stem
+from tollhouse.catalogue.tokens import MAX_CHARACTERS, STOPWORDS, Word, head_stem, query_words, stem
 
 # A shorter word, or a shorter stem, is one letter away from too many others.
 SHORTEST = 3
@@ -105,12 +105,15 @@ def _alphabet(word: str) -> str:
 
 
 class Match(Struct, frozen=True):
-    """The matching items, their ranking, corrected words, and the groups of the text."""
+    """The matching items, their ranking, and corrected words.
+
+    `heads` are the stems of the word that names what is searched for, and of the last words of its synonyms.
+    """
 
     matches: Query
     ranking: Ranking
     corrected: dict[str, str]
-    groups: tuple[Group, ...]
+    heads: frozenset[str]
 
 
 class Matcher:
@@ -129,18 +132,21 @@ class Matcher:
         if key not in self._matches:
             if len(self._matches) >= CACHED_MATCHES:
                 self._matches.clear()
-            groups, corrected = self._groups(query_words(text))
+            words = query_words(text)
+            by_stem, corrected = self._groups(words)
+            groups = tuple(by_stem.values())
+            heads = frozenset(phrase[-1] for phrase in by_stem.get(head_stem(words), ()))
             matches, fuller, required = self._relax(groups, every_word=every_word)
             ranking = self._scoring.ranking(groups, matches, fuller, required)
-            self._matches[key] = Match(matches, ranking, corrected, groups)
+            self._matches[key] = Match(matches, ranking, corrected, heads)
         return self._matches[key]
 
     def score(self, stemmed: str) -> Query:
         """Items with a word in a searched field, scored."""
         return self._scoring.word_query(stemmed)
 
-    def _groups(self, words: Sequence[Word]) -> tuple[tuple[Group, ...], dict[str, str]]:
-        """One group for each distinct word that is no stopword, and the corrections."""
+    def _groups(self, words: Sequence[Word]) -> tuple[dict[str, Group], dict[str, str]]:
+        """One group for each distinct word that is no stopword, by its stem, and the corrections."""
         corrected: dict[str, str] = {}
         alternatives: dict[str, list[Phrase]] = {}
         significant = [word for word in words if word.raw not in STOPWORDS] or words
@@ -151,7 +157,7 @@ class Matcher:
             for stemmed in covered:
                 if stemmed in alternatives:
                     alternatives[stemmed].append(phrase)
-        return tuple(tuple(dict.fromkeys(phrases)) for phrases in alternatives.values()), corrected
+        return {stemmed: tuple(dict.fromkeys(phrases)) for stemmed, phrases in alternatives.items()}, corrected
 
     def _readings(self, word: Word, corrected: dict[str, str]) -> Iterable[Phrase]:
         """The word, or its corrections if no item has it."""

@@ -1,6 +1,8 @@
 """Tokenization: indexed texts and queries are split, folded and stemmed in the same way."""
 
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 
 from msgspec import Struct
 from tantivy import Filter, TextAnalyzer, TextAnalyzerBuilder, Tokenizer
@@ -14,6 +16,8 @@ STOPWORDS = frozenset(
     {"a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "for", "from", "has", "have", "i", "in", "is", "it",
      "me", "my", "of", "on", "or", "that", "the", "this", "to", "was", "what", "which", "who", "with", "you", "your"}
 )  # fmt: skip
+# A product is named before these words, and what it belongs to after them.
+PREPOSITIONS = frozenset({"for", "with"})
 
 
 class Word(Struct, frozen=True):
@@ -52,6 +56,13 @@ def query_words(text: str) -> list[Word]:
     """The words of a query, in order: the first 24 of its first 1,000 characters."""
     clean = text[:MAX_CHARACTERS].encode(errors="replace").decode()
     return [Word(raw, stem(raw)) for raw in _RAW.analyze(clean)[:MAX_WORDS]]
+
+
+def head_stem(words: Sequence[Word]) -> str:
+    """The stem of the word that names a product: the last one, or the last before a preposition; "" without words."""
+    before = list(takewhile(lambda word: word.raw not in PREPOSITIONS, words))
+    significant = [word for word in before or words if word.raw not in STOPWORDS] or words
+    return significant[-1].stem if significant else ""
 
 
 def text_words(text: str) -> list[str]:
