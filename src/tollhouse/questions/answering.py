@@ -1,6 +1,5 @@
 """Answers to questions: a reading is run, and what it found is put into words with citations, or refused."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,9 +13,7 @@ from tollhouse.questions.grounding import Citations, Reference
 from tollhouse.questions.linking import Linker
 from tollhouse.questions.query import (
     COUNT,
-    EVERYTHING,
     AllOf,
-    AnyOf,
     Call,
     Compare,
     Condition,
@@ -25,19 +22,17 @@ from tollhouse.questions.query import (
     Groups,
     List,
     Measure,
-    Not,
     Open,
     Query,
     Reading,
     Reason,
     Refusal,
-    Related,
     Rows,
-    Scalar,
     Share,
     Test,
 )
-from tollhouse.questions.vocabulary import Attribute, Dataset
+from tollhouse.questions.vocabulary import Dataset
+from tollhouse.questions.wording import Wording
 
 MOST_NAMED = 12
 MOST_CITED = 25
@@ -126,6 +121,7 @@ class _Writer:
         self._tables = tables
         self._suggestions = suggestions
         self._dataset = tables.dataset
+        self._wording = Wording(tables)
         self._result = result
         self._citations = Citations()
 
@@ -179,22 +175,22 @@ class _Writer:
             return profiles
         total = self._result.total
         shown = f"{len(places)} of {total}" if len(places) < total else str(total)
-        return f"{shown} {self.describe(rows, total)}: {self._named(places)}."
+        return f"{shown} {self._wording.describe(rows, total)}: {self._named(places)}."
 
     def figured(self) -> str:
         query = self._result.query
         assert isinstance(query, Figure)
-        what = self.describe(query.rows, self._result.total)
+        what = self._wording.describe(query.rows, self._result.total)
         if query.measure == COUNT:
             if not self._result.value:
                 return self._none(query.rows)
             return f"{_number(self._result.value)} {what} {self._marks(self._result.places)}".rstrip() + "."
         attribute = query.measure.attribute or ""
         if self._result.value is None:
-            return f"None of {self._result.total} {what} has a known {self._noun(attribute)}."
+            return f"None of {self._result.total} {what} has a known {self._wording.noun(attribute)}."
         value = _number(self._result.value)
         marks = self._marks(self._extremes(query.measure))
-        head = f"The {_measure(query.measure, self._noun(attribute))} of {self._result.total} {what}"
+        head = f"The {_measure(query.measure, self._wording.noun(attribute))} of {self._result.total} {what}"
         return f"{head} is {value} {marks}".rstrip() + "."
 
     def existed(self) -> str:
@@ -203,12 +199,14 @@ class _Writer:
         if not len(self._result.places):
             return f"No. {self._none(query.rows)}"
         total = self._result.total
-        return f"Yes: {total} {self.describe(query.rows, total)}: {self._named(self._result.places)}."
+        if total == 1:
+            return f"Yes: {self._named(self._result.places)}."
+        return f"Yes: {total} {self._wording.describe(query.rows, total)}: {self._named(self._result.places)}."
 
     def grouped(self) -> str:
         query = self._result.query
         assert isinstance(query, Groups)
-        what, by = self.describe(query.rows, 2), self._noun(query.by)
+        what, by = self._wording.describe(query.rows, 2), self._wording.noun(query.by)
         if not self._result.sides:
             return self._none(query.rows)
         named = "; ".join(
@@ -217,13 +215,12 @@ class _Writer:
         )
         if query.counts:
             return f"{_number(self._result.value)} values of {by} among the {what}: {named}."
-        head = (
-            what
-            if query.measure == COUNT
-            else f"{_measure(query.measure, self._noun(query.measure.attribute or ''))} of {what}"
-        )
-        order = "most" if query.descending else "fewest"
-        return f"By {by}, {order} first, {head}: {named}."
+        counted = query.measure == COUNT
+        measure = "" if counted else _measure(query.measure, self._wording.noun(query.measure.attribute or ""))
+        order = ("most" if query.descending else "fewest") if counted else "highest" if query.descending else "lowest"
+        if query.limit == 1:
+            return f"The {by} with the {order}{f' {measure} of' if measure else ''} {what}: {named}."
+        return f"{measure[:1].upper()}{measure[1:]} of {what} by {by}, {order} first: {named}.".removeprefix(" of ")
 
     def compared(self) -> str:
         query = self._result.query
@@ -231,7 +228,7 @@ class _Writer:
         if query.measure == COUNT and (profiles := self._profiles(query.sides)):
             return profiles
         parts = [
-            f"{_number(side.value)} {self.describe(rows, side.value)} {self._marks(side.places)}".rstrip()
+            f"{_number(side.value)} {self._wording.describe(rows, side.value)} {self._marks(side.places)}".rstrip()
             for rows, side in zip(query.sides, self._result.sides, strict=True)
         ]
         text = "; ".join(parts)
@@ -254,11 +251,12 @@ class _Writer:
         query = self._result.query
         assert isinstance(query, Share)
         part, whole = self._result.sides
-        of = self.describe(query.whole, whole.value)
+        of = self._wording.describe(query.whole, whole.value)
         if self._result.value is None:
             return f"There is no share to state: there are no {of}."
-        count = f"{_number(part.value)} {self.describe(query.part, part.value)} {self._marks(part.places)}".rstrip()
-        return f"{self._result.value:.1f} %: {count}, of {_number(whole.value)} {of}."
+        described = f"{_number(part.value)} {self._wording.describe(query.part, part.value)}"
+        marks = self._marks(part.places)
+        return f"{self._result.value:.1f} %: {f'{described} {marks}'.rstrip()}, of {_number(whole.value)} {of}."
 
     def opened(self) -> str:
         query = self._result.query
@@ -267,7 +265,7 @@ class _Writer:
             return self._none(query.rows)
         if profiles := self._profiles((query.rows,)):
             return profiles
-        what = self.describe(query.rows, self._result.total)
+        what = self._wording.describe(query.rows, self._result.total)
         return f"{self._result.total} {what}: {self._named(self._result.places)}."
 
     def _profiles(self, sides: Sequence[Rows]) -> str:
@@ -284,7 +282,7 @@ class _Writer:
 
     def _attributes(self, attribute: str, places: Places) -> str:
         rows = self._dataset.rows(self._result.kind)
-        noun = self._noun(attribute)
+        noun = self._wording.noun(attribute)
         parts = []
         for place in places[:MOST_NAMED]:
             values = self._values(self._result.kind, places[places == place], attribute)
@@ -304,12 +302,12 @@ class _Writer:
 
     def _none(self, rows: Rows) -> str:
         """That there is nothing: only said alone where the texts do not speak of it."""
-        text = f"0 {self.describe(rows, 0)}."
+        text = f"0 {self._wording.describe(rows, 0)}."
         speaking = self._speaking_of(rows)
         if not speaking:
             return text
         kind, places = speaking
-        some = f"{len(places)} {self._plural(kind, len(places))}"
+        some = f"{len(places)} {self._wording.plural(kind, len(places))}"
         return f"{text} But the texts of {some} have these words: {self._named(places, kind)}."
 
     def _speaking_of(self, rows: Rows) -> tuple[str, Places] | None:
@@ -322,80 +320,6 @@ class _Writer:
             if both := sorted(set.intersection(*places)):
                 return kind, np.array(both, np.int64)
         return None
-
-    def describe(self, rows: Rows, count: float | None) -> str:
-        """The rows in words: "events (category Battles; country Ethiopia)"."""
-        stated = "; ".join(self._condition(rows.where))
-        return f"{self._plural(rows.kind, count)}{f' ({stated})' if stated else ''}"
-
-    def _plural(self, kind: str, count: float | None) -> str:
-        noun = self._tables.kinds[kind].nouns[0]
-        if count == 1:
-            return noun
-        return f"{noun[:-1]}ies" if re.search(r"[^aeiou]y$", noun) else f"{noun}s"
-
-    def _condition(self, condition: Condition) -> list[str]:
-        if isinstance(condition, AllOf):
-            return [part for each in condition.of for part in self._condition(each)]
-        if isinstance(condition, AnyOf):
-            return [" or ".join(", ".join(self._condition(each)) for each in condition.of)]
-        if isinstance(condition, Not):
-            return [f"not {' and '.join(self._condition(condition.of))}"]
-        if isinstance(condition, Related):
-            return [self._relation(condition)]
-        return [self._test(condition)]
-
-    def _relation(self, condition: Related) -> str:
-        relation = self._tables.relations[condition.relation]
-        verbs = relation.verbs if condition.outgoing or relation.symmetric else relation.inverse_verbs
-        other = relation.target if condition.outgoing else relation.source
-        to = condition.to
-        names = self._names_of(other, to)
-        whom = names or (self._plural(other, 2) if to == EVERYTHING else f"{self.describe(Rows(other, to), 2)}")
-        link = f" [{', '.join(self._test(test) for test in condition.link)}]" if condition.link else ""
-        through = ", directly or through others," if condition.transitive else ""
-        return f"that {verbs[0] if verbs else relation.name}{through} {whom}{link}"
-
-    def _names_of(self, kind: str, condition: Condition) -> str:
-        """The labels of the rows that a condition names by id."""
-        if not (isinstance(condition, Test) and condition.attribute == "id"):
-            return ""
-        rows = self._dataset.rows(kind)
-        places = [self._tables.place_of(kind, str(value)) for value in condition.values]
-        return " or ".join(self._dataset.label(kind, rows[place]) for place in places if place is not None)
-
-    def _test(self, test: Test) -> str:
-        if test.attribute == "id":
-            return self._names_of(self._kind_of(test), test) or "named so"
-        values = " or ".join(self._shown(test.attribute, value) for value in test.values)
-        noun = self._noun(test.attribute)
-        if test.comparison == "contains":
-            return f"text with “{values}”"
-        if test.comparison == "known":
-            return f"known {noun}"
-        return f"{noun} {_COMPARISONS[test.comparison]}{values}"
-
-    def _kind_of(self, test: Test) -> str:
-        """The kind of the row that the test names."""
-        known = (kind for kind in self._tables.kinds if self._tables.place_of(kind, str(test.values[0])) is not None)
-        return next(known, self._result.kind)
-
-    def _shown(self, attribute: str, value: Scalar) -> str:
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        return self._dataset.display(attribute, value)
-
-    def _noun(self, attribute: str) -> str:
-        relation, _, side = attribute.partition(".")
-        if side in ("in", "out") and (declared := self._tables.relations.get(relation)):
-            nouns = declared.sources if side == "in" else declared.targets
-            return f"number of {nouns[0] if nouns else relation}s"
-        return next((each.nouns[0] for each in self._attributes_named(attribute) if each.nouns), attribute)
-
-    def _attributes_named(self, name: str) -> list[Attribute]:
-        declared = [a for kind in self._tables.kinds.values() for a in kind.attributes]
-        declared += [a for relation in self._tables.relations.values() for a in relation.link]
-        return [attribute for attribute in declared if attribute.name == name]
 
     def _extremes(self, measure: Measure) -> Places:
         """The rows that have the smallest or largest value; all of them for other measures."""
@@ -450,7 +374,6 @@ _WRITERS: dict[type, Callable[[_Writer], str]] = {
     Call: _Writer.called,
     Open: _Writer.opened,
 }
-_COMPARISONS = {"is": "", "at_least": "at least ", "above": "above ", "at_most": "at most ", "below": "below "}
 
 
 def _measure(measure: Measure, noun: str) -> str:
