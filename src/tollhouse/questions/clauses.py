@@ -66,13 +66,26 @@ class Clauses(Quantities):
                     self.i += 1
                 return True
         if item.find("transitive"):
-            self._transitive = item.meanings[0].name
+            self._read_transitive(frame)
+        elif (introduced := item.find("preposition")) is not None:
+            self._introduced = introduced.name
         elif item.find("unavailable"):
             self.unavailable.append(item)
         elif not item.find("mark"):
             self._unknown(item)
         self.i += 1
         return True
+
+    def _read_transitive(self, frame: Frame) -> None:
+        """Words such as "indirectly": for the relation that follows at once, else for the one before."""
+        index = self.skip_light(self.i + 1, "direct", "or", "and")
+        following = self.at(index)
+        last = next((part for part in reversed(frame.parts) if _leads(part.condition)), None)
+        self._conjunction = ""
+        if last is not None and (following is None or not following.find("verb", "party")):
+            last.condition = _transitive(last.condition)
+        else:
+            self._transitive = True
 
     def _unknown(self, item: Item) -> None:
         if item.text.lower().endswith("ly") and len(item.text) > 4:
@@ -211,6 +224,10 @@ class Clauses(Quantities):
             if attribute is not None and attribute.groups and attribute.type not in NUMERIC:
                 frame.group = named[0]
                 self.i = named[1]
+        elif "direct" in concepts:
+            self.ignored.append(item.text)
+        elif "order_by" in concepts and self.read_order(frame):
+            return True
         elif "be" in concepts:
             self._context = "be"
         elif "filler" not in concepts and "do" not in concepts:
@@ -360,13 +377,12 @@ class Clauses(Quantities):
         """The meanings as values, those of this kind of row first; the word before can decide between attributes."""
         meanings = [each for each in item.meanings if each.role in {"value", "range"} and not each.relation]
         before = self.at(self.i - 1)
-        said = before.text.lower() if before else ""
+        prepositions = [each.name for each in before.meanings if each.role == "preposition"] if before else []
 
-        def rank(meaning: Meaning) -> tuple[bool, bool]:
-            attribute = self.linker.attribute(meaning)
-            introduced = attribute is not None and said in attribute.prepositions
+        def rank(meaning: Meaning) -> tuple[bool, bool, bool]:
+            introduced = meaning.name in prepositions
             noun = self._noun is not None and self._noun[0].name == meaning.name and self._noun[1] >= self.i - 2
-            return (meaning.kind != frame.kind, not (introduced or noun))
+            return (meaning.kind != frame.kind, not (introduced or noun), meaning.name != "id")
 
         return sorted(meanings, key=rank)
 
@@ -382,7 +398,7 @@ class Clauses(Quantities):
         else:
             self.i += 1
         can_be_subject = (frame.has_noun or frame.requested is not None) and not self._negation and not frame.is_named
-        if can_be_subject and self._context not in {"be", "except"} and not frame.is_nested:
+        if can_be_subject and self._context not in {"be", "except"} and (not frame.is_nested or self._starts_clause()):
             joined = self._conjunction if frame.subject is not None else ""
             self._conjunction = ""
             if frame.subject is not None and joined:
@@ -433,6 +449,7 @@ class Clauses(Quantities):
         conjunction, self._conjunction = self._conjunction, ""
         light, self._light_since_part = self._light_since_part, False
         link: list[Test] = []
+        start = self.i
         while self.i < place:
             item = self.items[self.i]
             if (tied := self._link_value(item, meaning.relation)) and not self._has_own_value(item, meaning.kind):
@@ -451,13 +468,10 @@ class Clauses(Quantities):
             self._negation, self._conjunction, self._light_since_part = negation, conjunction, light
             return self._owned(condition, chained, frame)
         self._negation, self._conjunction, self._light_since_part = negation, conjunction, light
-        if self._context == "with" and frame.has_noun:
-            self.add(frame, condition, meaning.relation, words)
-            return True
         if not frame.has_noun and not frame.is_named and not frame.parts:
             frame.kind = meaning.kind
-        self.add(frame, condition, meaning.relation, words)
-        frame.has_noun = True
+        self.add(frame, condition, meaning.relation, words, at=start)
+        frame.has_noun = frame.has_noun or self._context != "with"
         return True
 
     def _has_own_value(self, item: Item, kind: str) -> bool:
@@ -473,7 +487,11 @@ class Clauses(Quantities):
 
     def _leads_to_party(self, frame: Frame) -> bool:
         """As in "companies with Japanese suppliers": the value belongs to the relation noun after it."""
-        return self._context == "with" and (frame.has_noun or frame.is_named) and self._party_after(self.i) is not None
+        return self._context == "with" and self._has_rows(frame) and self._party_after(self.i) is not None
+
+    def _has_rows(self, frame: Frame) -> bool:
+        """Whether the rows that something is said of were named before: by a noun, a name, "who" or values."""
+        return frame.has_noun or frame.is_named or bool(frame.parts) or bool({"who", "which"} & self.forms.keys())
 
     def _nested_party(self, frame: Frame) -> bool:
         """A relation noun with its modifiers as something that the frame's rows have."""
@@ -514,7 +532,7 @@ class Clauses(Quantities):
                 and not item.says(*NEGATIONS)
             ):
                 break
-            if item.says(*NEGATIONS) and self.i == depth:
+            if item.says(*NEGATIONS) and self.i == depth and not item.says("except"):
                 break
             self._step(inner)
         self._conjunction = ""
@@ -527,7 +545,9 @@ class Clauses(Quantities):
         meaning = item.find("party")
         if meaning is None:
             return False
-        if self._context == "with" and (frame.has_noun or frame.is_named):
+        if self._measures(item, meaning, frame):
+            return True
+        if self._context == "with" and self._has_rows(frame):
             return self._nested_party(frame)
         at = self.i
         self.i += 1
@@ -547,10 +567,27 @@ class Clauses(Quantities):
         frame.has_noun = True
         return True
 
+    def _measures(self, item: Item, meaning: Meaning, frame: Frame) -> bool:
+        """Whether the noun is what is counted of each row: "more suppliers than", "suppliers on average"."""
+        comparatives = {"comparative_more", "comparative_less", "difference", "average", "median"} & self.forms.keys()
+        averages = any(each.says("average", "median") for each in self.items[self.i :])
+        if not (comparatives or averages) or frame.measured is not None or frame.is_nested:
+            return False
+        frame.measured = meaning
+        frame.order_words = item.text
+        relation = self.linker.relations[meaning.relation]
+        if not frame.is_named and frame.subject is None and not frame.has_noun:
+            frame.kind = relation.target if meaning.value else relation.source
+        self.i += 1
+        operands = self._operands_of(meaning)
+        if operands:
+            self.add(frame, operands[0][2], "id", item.text)
+        return True
+
     def _operands_of(self, meaning: Meaning) -> Operands | None:
         """The rows after "suppliers of"; None where nothing follows that they could be of."""
         item = self.at(self.i)
-        if item is None or not item.says("of", "to", "from", "by"):
+        if item is None or not item.says("of", "to", "from", "by", "in"):
             return None
         relation = self.linker.relations[meaning.relation]
         start = self.i
@@ -589,7 +626,7 @@ class Clauses(Quantities):
         if item is not None and item.find("transitive"):
             self.i += 1
             return True
-        taken, self._transitive = bool(self._transitive), ""
+        taken, self._transitive = self._transitive, False
         return taken
 
     def _verb(self, item: Item, frame: Frame) -> bool:
@@ -711,6 +748,8 @@ class Clauses(Quantities):
     def _between_operands(self, *, first: bool) -> tuple[str, bool]:
         conjunction, negation = "", False
         while (item := self.at(self.i)) is not None:
+            if not first and item.says("except"):
+                return "", False
             if item.says(*NEGATIONS) and not item.find("value"):
                 negation = not negation
                 conjunction = conjunction or ("" if item.says("not") else "but")
@@ -803,3 +842,15 @@ def _single(conditions: list[Condition]) -> list[Condition]:
             else [condition]
         )
     ]
+
+
+def _leads(condition: Condition) -> bool:
+    """Whether the condition is on the rows that a relation leads to."""
+    return isinstance(condition.of if isinstance(condition, Not) else condition, Related)
+
+
+def _transitive(condition: Condition) -> Condition:
+    """The condition with its relation followed any number of times."""
+    if isinstance(condition, Not):
+        return Not(_transitive(condition.of))
+    return replace(condition, transitive=True) if isinstance(condition, Related) else condition

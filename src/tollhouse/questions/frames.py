@@ -65,6 +65,8 @@ FORMS = frozenset(
         "comparative_less",
         "those",
         "what_about",
+        "descending",
+        "ascending",
         "only",
         "order_by",
     }
@@ -161,7 +163,8 @@ class FrameReader:
         self._negation_at = -1
         self._conjunction = ""
         self._both = False
-        self._transitive = ""
+        self._transitive = False
+        self._introduced = ""
         self._context = ""
         self._light_since_part = False
         self._noun: tuple[Meaning, int] | None = None

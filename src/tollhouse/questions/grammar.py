@@ -163,7 +163,7 @@ class _Question:
         frame = self._frame
         return Rows(frame.kind, frame.where, frame.order, frame.limit, frame.skip)
 
-    def query(self) -> Query | None:  # noqa: C901, PLR0911
+    def query(self) -> Query | None:  # noqa: C901, PLR0911, PLR0912
         """The query that the question's form makes of its rows; None where that stays unclear."""
         forms, frame = self._forms, self._frame
         if self._clauses.operations:
@@ -193,6 +193,10 @@ class _Question:
         ):
             function: Function = "largest" if frame.superlative == "most" else "smallest"
             return Figure(Rows(frame.kind, frame.where), Measure(function, frame.measured.name))
+        if frame.measured is not None and {"average", "median"} & forms.keys():
+            return Figure(Rows(frame.kind, frame.where), self._measure())
+        if "how_many" in forms and frame.order is not None and "order_by" in forms:
+            return List(self._rows)
         if "how_many" in forms or ("sum" in forms and "list" not in forms and "which" not in forms):
             return Figure(Rows(frame.kind, frame.where))
         if self._is_yes_no():
@@ -238,10 +242,18 @@ class _Question:
             ),
             None,
         )
-        if meaning is None:
+        party = frame.measured if frame.measured is not None and frame.measured.role == "party" else None
+        if meaning is None and party is None:
             return Measure()
+        name = (
+            meaning.name
+            if meaning is not None
+            else f"{party.relation}.{'in' if party.value else 'out'}"
+            if party
+            else ""
+        )
         function: Function = "average" if "average" in forms else "median" if "median" in forms else "sum"
-        return Measure(function, meaning.name)
+        return Measure(function, name)
 
     def _is_numeric(self, kind: str, name: str) -> bool:
         attribute = self._linker.attribute_named(kind, name)
@@ -359,7 +371,8 @@ class _Question:
         if len(sides) < 2:
             return None
         difference = "difference" in forms or ("how_many" in forms and "compare" not in forms) or "how_much" in forms
-        return Compare(tuple(sides), self._measure(), difference, "comparative_less" not in forms)
+        yes_no = not difference and self._is_yes_no()
+        return Compare(tuple(sides), self._measure(), difference, "comparative_less" not in forms, yes_no)
 
 
 def split(condition: Condition) -> list[Condition]:  # noqa: PLR0911

@@ -26,6 +26,7 @@ Role = Literal[
     "verb",
     "party",
     "transitive",
+    "preposition",
     "operation",
     "unavailable",
     "number",
@@ -288,7 +289,8 @@ class Linker:
     @staticmethod
     def _merged(worse: _Match | None, better: _Match) -> _Match:
         """Both readings of the same words, the better one first, unless the other needs a typo more."""
-        if worse is None or worse.cost - better.cost >= 0.5:
+        most = 0.15 if any(entry.meaning.role == "function" for entry in better.node.entries) else 0.5
+        if worse is None or worse.cost - better.cost >= most:
             return better
         entries = [*better.node.entries, *(entry for entry in worse.node.entries if entry not in better.node.entries)]
         return _Match(better.first, better.last, _Node({}, entries), better.cost, better.typos)
@@ -418,6 +420,7 @@ def _declared(declaration: Declaration) -> Iterator[tuple[str, Meaning]]:
 def _of_attribute(attribute: Attribute, kind: str, relation: str) -> Iterator[tuple[str, Meaning]]:
     name = attribute.name
     yield from ((noun, Meaning("attribute", name, kind, relation=relation)) for noun in attribute.nouns)
+    yield from ((text, Meaning("preposition", name, kind, relation=relation)) for text in attribute.prepositions)
     for text, phrases in attribute.values.items():
         value: Scalar = text == "true" if attribute.type == "flag" else text
         if attribute.type != "flag":

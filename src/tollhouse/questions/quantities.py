@@ -197,6 +197,8 @@ class Quantities(FrameReader):
             return self._extreme(word, frame)
         if word.says("comparative_more", "comparative_less") and index == self.i and self._is_comparative(word):
             return False
+        if word.says("descending", "ascending"):
+            return False
         if word.says("top", "bottom") and not word.says("most", "least"):
             number = self.number_at(index + 1)
             following = self.at(index + 1)
@@ -222,6 +224,38 @@ class Quantities(FrameReader):
         if number is not None and limit is None and (following := self.at(index + 1)) is not None and following.number:
             limit, index = int(number[0]), number[1] - 1
         return self._by_noun(frame, index + 1, limit, skip, descending=word.says("most"), words=word.text)
+
+    def read_order(self, frame: Frame) -> bool:
+        """The order of "sorted by", and of "by number of": the largest first unless the question says otherwise."""
+        index = self.i + 1
+        while (item := self.at(index)) is not None and not item.find("extreme", "attribute", "party", "kind"):
+            if not item.says("all", "of", "filler", "how_many", "sum"):
+                return False
+            index += 1
+        meaning = item.find("extreme", "attribute", "party", "kind") if item is not None else None
+        if item is None or meaning is None:
+            return False
+        attribute = self.linker.attribute(meaning)
+        counted = self._counting(frame.kind, meaning)
+        by = ""
+        if meaning.role == "party":
+            by = f"{meaning.relation}.{'in' if meaning.value else 'out'}"
+        elif meaning.role == "extreme" or (attribute is not None and attribute.type in {*NUMERIC, "time"}):
+            by = meaning.name
+        elif counted is not None:
+            by = counted
+        elif meaning.role != "kind" or frame.requested is None:
+            return False
+        words = " ".join(each.text for each in self.items[index : index + 3])
+        is_ascending = any(each.says("ascending") for each in self.items[index:]) or frame.superlative == "least"
+        self.i = index + 1
+        if frame.requested is not None and meaning.role == "kind":
+            frame.superlative = frame.superlative or "most"
+            return True
+        frame.order, frame.order_words, frame.measured = Order(by, not is_ascending), words, meaning
+        if frame.superlative and frame.limit is None:
+            frame.limit = 1
+        return True
 
     def _rank(self, item: Item) -> tuple[int, int | None, int]:
         """The place of the superlative after "third" or "3", the number of rows, and how many to leave out."""
@@ -255,7 +289,7 @@ class Quantities(FrameReader):
             return False
         if limit is None and following is not None and (item := self.at(index + 1)) is not None and item.number:
             limit, index = int(following[0]), following[1] - 1
-        frame.order, frame.limit, frame.skip = Order(by, word.says("latest")), limit or 1, skip
+        frame.order, frame.limit, frame.skip = Order(by, word.says("latest")), limit or frame.limit or 1, skip
         frame.order_words = word.text
         frame.superlative = "latest" if word.says("latest") else "earliest"
         self.i = index + 1
@@ -272,7 +306,7 @@ class Quantities(FrameReader):
                     self.forms.setdefault(form, place)
             place += 1
         self.i = index
-        frame.limit, frame.skip = limit or 1, skip
+        frame.limit, frame.skip = limit or frame.limit or 1, skip
         frame.superlative = "most" if descending else "least"
         meaning = item.find("extreme", "attribute", "party", "kind") if item is not None else None
         frame.order_words = words if item is None else f"{words} {item.text}"
