@@ -142,9 +142,7 @@ def range_test(attribute: str, low: float | None, high: float | None, *, words: 
 class FrameReader:
     """One pass over the items of a question. `forms` keeps where words of the question's form stand."""
 
-    def __init__(
-        self, linked: Linked, linker: Linker, before: Rows | None = None, *, is_description: bool = False
-    ) -> None:
+    def __init__(self, linked: Linked, linker: Linker, before: Rows | None = None) -> None:
         self.before = before
         self.refers_back = False
         self.items = linked.items
@@ -158,7 +156,6 @@ class FrameReader:
         self.than: Frame | None = None
         self.topic: list[str] = []
         self.i = 0
-        self.is_description = is_description
         self._negation = False
         self._negation_at = -1
         self._conjunction = ""

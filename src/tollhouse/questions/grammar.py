@@ -58,17 +58,6 @@ def read_question(
     return _reading(query, frame, clauses, linked)
 
 
-def read_description(text: str, linker: Linker, kind: str) -> Reading:
-    """What a description of rows asks for: its conditions and order, and the words that are left to match as text."""
-    linked = linker.link(text)
-    clauses = Clauses(linked, linker, None, is_description=True)
-    frame = clauses.read(Frame(kind, has_noun=True))
-    order = frame.order
-    rows = Rows(kind, frame.where, order)
-    words = tuple(item.text for item in clauses.unknown)
-    return _reading(Open(rows, words), frame, clauses, linked)
-
-
 def _reading(query: Query, frame: Frame, clauses: Clauses, linked: Linked) -> Reading:
     parts = [*frame.parts, *(clauses.than.parts if clauses.than else ())]
     understood = [(part.key, part.words) for part in sorted(parts, key=lambda part: part.at)]
@@ -408,4 +397,4 @@ def _texts(items: Sequence[Item]) -> tuple[str, ...]:
     return tuple(item.text for item in items)
 
 
-__all__ = ["Part", "read_description", "read_question", "with_rows"]
+__all__ = ["Part", "read_question", "with_rows"]

@@ -148,6 +148,9 @@ def _spoken(
             part = token.number
         elif word in numbers and (part is None or _adds(part, numbers[word])):
             part = (part or 0.0) + numbers[word]
+        elif part is not None and [each.folded for each in tokens[position : position + 3]] == ["and", "a", "half"]:
+            part += 0.5
+            position += 2
         elif part is None or not _joins(tokens, position, part, numbers):
             break
         position += 1

@@ -98,8 +98,6 @@ class Quantities(FrameReader):
             frame.at_least = value + (name == "more")
             self.i = index
             return True
-        if is_money and not name and self.is_description:
-            name = "at_most"
         self.i = index
         condition = _test(key, name, value * factor, None if second is None else second * factor, words)
         self.add(frame, condition, key, words, at=start)

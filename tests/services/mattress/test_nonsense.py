@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 NAMES = ("q", "brand", "size", "material", "retailer", "sleep_position", "min_price", "max_price", "firmness_min",
-         "firmness_max", "cooling_min", "in_stock", "sort", "facets", "fields", "limit", "offset",
+         "firmness_max", "cooling_min", "in_stock", "brand_not", "text", "text_not",
+         "on_sale", "tag_not", "sort", "facets", "fields", "limit", "offset",
          "anything")  # fmt: skip
 PATHS = ("/api/products", "/api/search", "/api/suggest", "/api/retailers", "/api/products.jsonld", "/api/products.csv")
 ODD_NUMBERS = st.sampled_from(["1e308", "-0", "NaN", "0x10", "\uff11", "1_0", "+1"])

@@ -14,7 +14,7 @@ def test_described_product_is_found(mattress, everything):
     wanted = [
         p for p in everything
         if p["size"] == "Queen" and p["firmness"] >= 7 and p["cooling"] >= 4 and "side" in p["sleep_positions"]
-        and p["sale_price"] <= 1500
+        and p["sale_price"] < 1500
     ]  # fmt: skip
     assert {p["id"] for p in page["products"]} == {p["id"] for p in wanted}
     assert len(wanted) > 2
@@ -22,7 +22,7 @@ def test_described_product_is_found(mattress, everything):
     assert prices == sorted(prices)
     applied = page["applied_filters"]
     assert applied["size"] == ["Queen"]
-    assert applied["max_price"] == 1500
+    assert applied["max_price"] == 1499.99
     assert applied["sleep_position"] == ["side"]
     assert applied["understood"]["words"]["max_price"] == "under 1500"
     assert "relaxed" not in applied["understood"]
@@ -81,6 +81,40 @@ def test_as_few_filters_as_possible_are_dropped_and_listed(mattress):
     given_up = {"cooling": "cooling_min", "firmness": "firmness_max", "sleep_position": "sleep_position"}
     for name in relaxed:
         assert given_up.get(name, name) not in applied
+
+
+def test_exclusions_sizes_and_brands_are_never_dropped(mattress):
+    page = mattress.products("/api/search", q="super king from Lyrebird, no latex, cooling, firm, under 300")
+    applied = page["applied_filters"]
+    assert page["total"] == 0
+    assert (applied["size"], applied["brand"], applied["material_not"]) == (["Super King"], ["Lyrebird"], ["latex"])
+
+
+def test_words_that_cannot_be_used_are_listed_and_change_nothing(mattress):
+    plain = mattress.products("/api/search", q="queen without latex")
+    page = mattress.products("/api/search", q="queen without latex, certified, with free delivery and a helicopter")
+    assert [p["id"] for p in page["products"]] == [p["id"] for p in plain["products"]]
+    assert all(p["size"] == "Queen" and p["material"] != "latex" for p in page["products"])
+    assert set(page["applied_filters"]["understood"]["unused"]) == {"certified", "free delivery", "helicopter"}
+
+
+@pytest.mark.parametrize("q", ["where is my order and who do I call", "what is the weather like in Brisbane"])
+def test_text_that_describes_no_product_has_no_result(mattress, q):
+    assert mattress.products("/api/search", q=q)["total"] == 0
+
+
+def test_superlative_orders_the_result(mattress):
+    page = mattress.products("/api/search", q="coolest king")
+    cooling = [p["cooling"] for p in page["products"]]
+    assert cooling == sorted(cooling, reverse=True)
+    assert page["applied_filters"]["understood"]["sort"] == "-cooling"
+
+
+def test_measures_name_the_size(mattress):
+    for q in ("153 x 203 cm latex", "60 by 80 inches latex"):
+        applied = mattress.products("/api/search", q=q)["applied_filters"]
+        assert applied["size"] == ["Queen"]
+        assert applied["understood"]["words"]["size"] in q
 
 
 def test_the_callers_own_filters_are_never_given_up(mattress):

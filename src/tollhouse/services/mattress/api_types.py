@@ -19,7 +19,7 @@ from tollhouse.services.mattress.product import (
     Product,
 )
 
-Sort = Literal["relevance", "price", "-price", "discount", "firmness", "-firmness", "newest"]
+Sort = Literal["relevance", "price", "-price", "discount", "firmness", "-firmness", "-cooling", "newest"]
 
 _SORTS: dict[Sort, str] = {
     "relevance": "",
@@ -28,6 +28,7 @@ _SORTS: dict[Sort, str] = {
     "discount": "-discount",
     "firmness": "firmness",
     "-firmness": "-firmness",
+    "-cooling": "-cooling",
     "newest": "-created_at",
 }
 # Fields of the index by the name of their facet.

@@ -1,5 +1,6 @@
 """The catalogue as the mattress endpoints see it, with its retailers, brands and counts."""
 
+import asyncio
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -8,13 +9,24 @@ from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.items import Item
 from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.errors import Problem
+from tollhouse.questions.linking import Linker
 from tollhouse.services.mattress.api_types import RetailerCount
 from tollhouse.services.mattress.product import DEMO_TAG, Storefront
 from tollhouse.services.mattress.retailers import Retailers
+from tollhouse.services.mattress.search import SearchWords
+from tollhouse.services.mattress.vocabulary import (
+    brand_names,
+    declaration,
+    model_names,
+    retailer_names,
+    trial_nights,
+)
 from tollhouse.storage.database import Database
 
 # How many of a retailer's products are read to find the domains of its links.
 SAMPLED_PRODUCTS = 100
+# In a larger catalogue the names of models are not collected from the titles.
+MODELS_BELOW = 20_000
 
 
 class CatalogueCounts(Struct, frozen=True):
@@ -23,6 +35,7 @@ class CatalogueCounts(Struct, frozen=True):
     revision: tuple[str, int]
     brands: tuple[str, ...]
     retailers: tuple[RetailerCount, ...]
+    tags: tuple[str, ...]
     demo_count: int
 
 
@@ -35,6 +48,7 @@ class CatalogueView:
         self.storefront = storefront
         self._retailers = retailers
         self._cached: CatalogueCounts | None = None
+        self._words: tuple[tuple[str, int], SearchWords] | None = None
 
     def item(self, identity: str) -> Item:
         """The product with this id. Raises Problem `not-found`."""
@@ -57,9 +71,27 @@ class CatalogueView:
             }
             retailers = [await self._retailer(identity, count) for identity, count in counts["retailer"].items()]
             self._cached = CatalogueCounts(
-                revision, tuple(counts["brand"]), tuple(retailers), counts["tags"].get(DEMO_TAG, 0)
+                revision,
+                tuple(counts["brand"]),
+                tuple(retailers),
+                tuple(counts["tags"]),
+                counts["tags"].get(DEMO_TAG, 0),
             )
         return self._cached
+
+    async def search_words(self) -> SearchWords:
+        """The words of searches, made again when the catalogue has changed."""
+        counts = await self.counts()
+        if self._words is None or self._words[0] != counts.revision:
+            self._words = counts.revision, await asyncio.to_thread(self._read_words, counts)
+        return self._words[1]
+
+    def _read_words(self, counts: CatalogueCounts) -> SearchWords:
+        names = [*brand_names(counts.brands), *retailer_names({each.id: each.name for each in counts.retailers})]
+        if len(self.catalogue) <= MODELS_BELOW:
+            items = self.catalogue.items(CatalogueQuery(fields=("title", "brand")))
+            names += model_names((item["title"], item.get("brand") or "") for item in items)
+        return SearchWords(Linker(declaration(), names), trial_nights(counts.tags))
 
     async def _retailer(self, identity: str, count: int) -> RetailerCount:
         """A retailer with its configured domains and those of its first products' links."""

@@ -35,7 +35,7 @@ MATTRESSES = Schema(
         Field("size", "keyword", weight=2, filtered=True, faceted=True),
         Field("material", "keyword", weight=2, filtered=True, faceted=True),
         Field("firmness", "integer", filtered=True, faceted=True, sorted=True),
-        Field("cooling", "integer", filtered=True, faceted=True),
+        Field("cooling", "integer", filtered=True, faceted=True, sorted=True),
         Field("sleep_positions", "keywords", weight=1, filtered=True, faceted=True),
         Field("tags", "keywords", weight=1, filtered=True, faceted=True),
         Field("derived", "json", exported=False),

@@ -161,10 +161,10 @@ class ProductEndpoints:
         return self._page(query, result, applied)
 
     async def _search_page(self, query: SearchQuery) -> Response:
-        search = await search_products(self._view.catalogue, (await self._view.counts()).brands, query)
+        search = await search_products(self._view.catalogue, await self._view.search_words(), query)
         applied = search.filters.applied()
-        if search.interpretation is not None:
-            applied["understood"] = msgspec.to_builtins(search.interpretation)
+        if search.understanding is not None:
+            applied["understood"] = msgspec.to_builtins(search.understanding)
         return self._page(query, search.result, applied, query=query.q)
 
     def _page(self, filters: Filters, result: SearchResult, applied: dict[str, Any], **more: str) -> Response:

@@ -1,47 +1,42 @@
-"""Product search: reads filters from the text, corrects typos, and drops filters when no product matches all."""
+"""Product search: reads conditions from the text, and drops the least important when no product matches all."""
 
 import re
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import get_args
 
 import msgspec
 from msgspec import Struct
-from rapidfuzz import fuzz, process
 
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.query import CatalogueQuery, SearchResult
-from tollhouse.services.mattress.api_types import SearchQuery, catalogue_query
-from tollhouse.services.mattress.query_understanding import ParsedQuery, normalize, parse_query
+from tollhouse.questions.description import read_description
+from tollhouse.questions.linking import Linker
+from tollhouse.questions.query import AllOf, Condition, Not, Open, Order, Reading, Test
+from tollhouse.services.mattress.api_types import SearchQuery, Sort, catalogue_query
+from tollhouse.services.mattress.attributes.derive import name_measures
+from tollhouse.services.mattress.described_filters import DROPPABLE, Part, Translator, merged
+from tollhouse.services.mattress.vocabulary import PRODUCT
 
-# Parts of a parsed query that may be dropped when no product matches all of it, the least important first. Size, brand
-# and the filters given as parameters are never dropped.
-DROPPABLE = ("cooling", "in_stock", "firmness", "sleep_position", "words", "material", "price")
-_FILTERS_OF = {
-    "cooling": ("cooling_min",),
-    "in_stock": ("in_stock",),
-    "firmness": ("firmness_min", "firmness_max"),
-    "sleep_position": ("sleep_position",),
-    "words": (),
-    "material": ("material",),
-    "price": ("min_price", "max_price"),
-}
 # As few parts as possible are dropped; if this many are not enough, all of them.
 MAX_DROPPED = 3
-# An unknown word is taken for the brand that resembles it at least this much, of 100.
-_BRAND_SIMILARITY = 80
-_SHORTEST_BRAND_WORD = 5
+# A text of more words than this that says nothing of a product must have half of its words in the catalogue.
+MAX_WORDS_UNKNOWN = 3
 
 
-class QueryInterpretation(Struct, frozen=True, omit_defaults=True):
-    """How the text was read: which words became which filter or order, and which were searched as words.
+class Understanding(Struct, frozen=True, omit_defaults=True):
+    """How the text was read. `words` are those of each filter, by parameter.
 
-    `corrected` are typos with their corrections; `relaxed` are the parts that were dropped.
+    `conditions` are filters that no parameter expresses. `text` was searched as words, and `unused` are the words that
+    changed nothing. `corrected` are typos with their corrections; `relaxed` are the parts that were dropped, the least
+    important first.
     """
 
     words: dict[str, str] = {}
+    conditions: tuple[str, ...] = ()
     text: str = ""
     sort: str = ""
+    unused: tuple[str, ...] = ()
     corrected: dict[str, str] = {}
     relaxed: tuple[str, ...] = ()
 
@@ -51,95 +46,144 @@ class ProductSearch(Struct, frozen=True):
 
     result: SearchResult
     filters: SearchQuery
-    interpretation: QueryInterpretation | None
+    understanding: Understanding | None
 
 
-class _Attempt(Struct, frozen=True):
-    filters: SearchQuery
-    text: str | None
+class SearchWords(Struct, frozen=True):
+    """The words of one revision of the catalogue: vocabulary and names, and the tags that state a trial."""
 
-    @property
-    def query(self) -> CatalogueQuery:
-        return catalogue_query(self.filters, self.text)
+    linker: Linker
+    trials: dict[str, int]
 
 
-async def search_products(catalogue: Catalogue, brands: Sequence[str], query: SearchQuery) -> ProductSearch:
-    """Run a search. Raises Problem `invalid-parameter`."""
-    parsed = parse_query(query.q, brands)
-    corrected = await _corrections(catalogue, brands, parsed.text)
-    if corrected:
-        parsed = parse_query(_replace_words(query.q, corrected), brands)
-    if parsed.is_empty:
-        text = _replace_words(query.q, corrected) if corrected else query.q
-        result = await catalogue.search(catalogue_query(query, text))
-        corrected |= result.corrected
-        return ProductSearch(result, query, QueryInterpretation(corrected=corrected) if corrected else None)
-    return await _search_parsed(catalogue, query, parsed, corrected)
+async def search_products(catalogue: Catalogue, known: SearchWords, query: SearchQuery) -> ProductSearch:
+    """Run a search. A single word is matched as it is, if a product has it. Raises Problem `invalid-parameter`."""
+    text, measures = name_measures(query.q)
+    reading = read_description(text, known.linker, PRODUCT)
+    described = reading.query
+    assert isinstance(described, Open)
+    where = _without_ordinary_models(described.rows.where, known.linker)
+    parts = [
+        msgspec.structs.replace(part, words=_as_written(part.words, measures))
+        for part in Translator(known.trials).parts(where)
+        if not (part.is_excluding and part.attribute == "text" and not await _is_known(catalogue, part.words))
+    ]
+    sort = _sort(described.rows.order)
+    if not (parts or sort) or await _is_matched_word(catalogue, text, reading):
+        return await _search_words(catalogue, query, reading)
+    given = query.applied().keys()
+    for part in parts:
+        # A parameter of the request counts, not the text.
+        part.parameters = {name: value for name, value in part.parameters.items() if name not in given}
+    parts = [part for part in parts if part.parameters or part.where]
+    return await _search_parts(catalogue, query, reading, parts, sort)
 
 
-async def _search_parsed(
-    catalogue: Catalogue, query: SearchQuery, parsed: ParsedQuery, corrected: dict[str, str]
+async def _is_matched_word(catalogue: Catalogue, text: str, reading: Reading) -> bool:
+    """Whether the text is one word that products have; one that both may correct is corrected as a word."""
+    if len(text.split()) > 1:
+        return False
+    if reading.corrected:
+        return bool(await _total(catalogue, CatalogueQuery(text=text)))
+    return await _is_known(catalogue, text)
+
+
+async def _search_words(catalogue: Catalogue, query: SearchQuery, reading: Reading) -> ProductSearch:
+    """The products with the words of a text that names no property."""
+    described = reading.query
+    assert isinstance(described, Open)
+    unknown = [word for phrase in (*described.words, *reading.ignored) for word in phrase.split()]
+    if len(query.q.split()) > MAX_WORDS_UNKNOWN:
+        known_words = [word for word in unknown if await _is_known(catalogue, word)]
+        if 2 * len(known_words) <= len(unknown):
+            nothing = await catalogue.search(_nothing(query))
+            return ProductSearch(nothing, query, Understanding(unused=tuple(dict.fromkeys(unknown))))
+    result = await catalogue.search(catalogue_query(query, query.q))
+    understanding = Understanding(text=query.q, corrected=result.corrected) if result.corrected else None
+    return ProductSearch(result, query, understanding)
+
+
+async def _search_parts(
+    catalogue: Catalogue, query: SearchQuery, reading: Reading, parts: list[Part], sort: Sort | None
 ) -> ProductSearch:
-    """The products that match the whole parsed query, or as many of its parts as possible."""
-    given = {name: value for name, value in parsed.filters.items() if name not in query.applied()}
-    # Without words to rank by, the cheapest products come first.
-    sort = query.sort or parsed.sort or ("" if parsed.text else "price")
-    whole = _Attempt(msgspec.structs.replace(query, **given, sort=sort or None), parsed.text or None)
-    attempt, dropped = await _first_match(catalogue, whole, given)
-    text = "" if "words" in dropped else parsed.text
-    words = {name: said for name, said in parsed.words.items() if name in given or name == "sort"}
-    interpretation = QueryInterpretation(words, text, sort, corrected, dropped)
-    return ProductSearch(await catalogue.search(attempt.query), attempt.filters, interpretation)
+    """The products that match the whole description, or as many of its parts as possible."""
+    described = reading.query
+    assert isinstance(described, Open)
+    order = query.sort or sort or "price"
+    ordered = msgspec.structs.replace(query, sort=order)
+    applied, dropped = await _first_match(catalogue, ordered, parts)
+    parameters, groups = merged(applied)
+    filters = msgspec.structs.replace(ordered, **parameters)
+    understanding = Understanding(
+        words={name: part.words for part in applied for name in part.parameters},
+        conditions=tuple(part.words for part in applied if part.where),
+        sort=order if order == sort else "",
+        unused=tuple(dict.fromkeys((*described.words, *reading.ignored))),
+        corrected=dict(reading.corrected),
+        relaxed=dropped,
+    )
+    return ProductSearch(await catalogue.search(catalogue_query(filters, where=groups)), filters, understanding)
 
 
 async def _first_match(
-    catalogue: Catalogue, whole: _Attempt, given: dict[str, Any]
-) -> tuple[_Attempt, tuple[str, ...]]:
-    """The first attempt that has a result, with what it dropped; the whole query if none has."""
-    if await _total(catalogue, whole):
-        return whole, ()
-    droppable = [
-        name
-        for name in DROPPABLE
-        if set(_FILTERS_OF[name]) & given.keys() or (name == "words" and whole.text is not None)
-    ]
+    catalogue: Catalogue, query: SearchQuery, parts: Sequence[Part]
+) -> tuple[Sequence[Part], tuple[str, ...]]:
+    """The parts that have a result together, and the attributes that were dropped; all parts if there is no result."""
+    present = {part.attribute for part in parts if part.is_droppable}
+    droppable = [name for name in DROPPABLE if name in present]
     # The smallest combinations first.
-    counts = range(1, min(MAX_DROPPED, len(droppable)) + 1)
+    counts = range(min(MAX_DROPPED, len(droppable)) + 1)
     attempts = [dropped for count in counts for dropped in combinations(droppable, count)]
     if len(droppable) > MAX_DROPPED:
         attempts.append(tuple(droppable))
     for dropped in attempts:
-        attempt = _without(whole, given, dropped)
-        if await _total(catalogue, attempt):
-            return attempt, dropped
-    return whole, ()
+        applied = [part for part in parts if not (part.is_droppable and part.attribute in dropped)]
+        parameters, groups = merged(applied)
+        if await _total(catalogue, catalogue_query(msgspec.structs.replace(query, **parameters), where=groups)):
+            return applied, dropped
+    return parts, ()
 
 
-def _without(whole: _Attempt, given: dict[str, Any], dropped: Sequence[str]) -> _Attempt:
-    """The attempt without these parts of the text; filters given as parameters stay."""
-    parameters = [parameter for name in dropped for parameter in _FILTERS_OF[name] if parameter in given]
-    cleared: dict[str, Any] = {name: [] if isinstance(given[name], list) else None for name in parameters}
-    filters = msgspec.structs.replace(whole.filters, **cleared)
-    return _Attempt(filters, None if "words" in dropped else whole.text)
+async def _total(catalogue: Catalogue, query: CatalogueQuery) -> int:
+    counted = msgspec.structs.replace(query, limit=0, offset=0, facets=(), sort="")
+    return (await catalogue.search(counted)).total
 
 
-async def _total(catalogue: Catalogue, attempt: _Attempt) -> int:
-    query = msgspec.structs.replace(attempt.query, limit=0, offset=0, facets=(), sort="")
-    return (await catalogue.search(query)).total
+async def _is_known(catalogue: Catalogue, words: str) -> bool:
+    """Whether a product has all these words, as they are written."""
+    result = await catalogue.search(CatalogueQuery(text=words, every_word=True, limit=0))
+    return bool(result.total) and not result.corrected
 
 
-async def _corrections(catalogue: Catalogue, brands: Sequence[str], text: str) -> dict[str, str]:
-    """Corrections of mistyped words: those of the catalogue, and brands for words that no product has."""
-    corrected = dict((await catalogue.search(CatalogueQuery(text=text, limit=0))).corrected)
-    brand_words = [word for brand in brands for word in (normalize(brand), *normalize(brand).split())]
-    for word in normalize(text).split():
-        if len(word) < _SHORTEST_BRAND_WORD or word in corrected:
-            continue
-        if not (await catalogue.search(CatalogueQuery(text=word, limit=0))).total:
-            brand = process.extractOne(word, brand_words, scorer=fuzz.ratio, score_cutoff=_BRAND_SIMILARITY)
-            corrected |= {word: brand[0]} if brand else {}
-    return corrected
+def _nothing(query: SearchQuery) -> CatalogueQuery:
+    return msgspec.structs.replace(catalogue_query(query), any_of={"id": ("",)})
 
 
-def _replace_words(text: str, corrected: dict[str, str]) -> str:
-    return re.sub(r"\w+", lambda word: corrected.get(word[0], word[0]), normalize(text))
+def _sort(order: Order | None) -> Sort | None:
+    """The order as a parameter; None if there is no such order."""
+    if order is None:
+        return None
+    name = f"{'-' if order.descending else ''}{order.by}"
+    name = {"-discount": "discount", "discount": ""}.get(name, name)
+    return next((sort for sort in get_args(Sort) if sort == name), None)
+
+
+def _without_ordinary_models(condition: Condition, linker: Linker) -> Condition:
+    """Leaves out a model whose name is an ordinary word in lower case, unless a brand is named: "cool air flow"."""
+    conditions = condition.of if isinstance(condition, AllOf) else (condition,)
+    has_brand = any(isinstance(each, Test) and each.attribute == "brand" for each in conditions)
+    applied = tuple(each for each in conditions if has_brand or not _is_ordinary_model(each, linker))
+    return AllOf(applied)
+
+
+def _is_ordinary_model(condition: Condition, linker: Linker) -> bool:
+    test = condition.of if isinstance(condition, Not) else condition
+    return (
+        isinstance(test, Test) and test.attribute == "model" and test.words.islower() and linker.is_ordinary(test.words)
+    )
+
+
+def _as_written(words: str, measures: dict[str, str]) -> str:
+    for label, written in measures.items():
+        words = re.sub(rf"\b{re.escape(label)}\b", lambda _, written=written: written, words, count=1)  # type: ignore[misc]
+    return words

@@ -44,10 +44,12 @@ LONGEST_TEXT = 20_000
 TOLERANCE_CM = 2
 
 _NUMBER = r"(\d{1,4}(?:\.\d{1,2})?)"
-_UNIT = r"\s*(cm|mm|m|centimet(?:re|er)s?|millimet(?:re|er)s?)?"
+_UNIT = r"\s*(cm|mm|m|centimet(?:re|er)s?|millimet(?:re|er)s?|inch(?:es)?|\"|'')?"
+CM_PER_INCH = 2.54
 _SIDE = r"(?:\s*\(?[wlhd]\)?|\s*(?:wide|long|width|length))?"
 _MEASURES = re.compile(
-    rf"(?<![\d.])(?:\b[wl]\s?)?{_NUMBER}{_UNIT}{_SIDE}\s*(?:x|by|\*)\s*[wl]?\s*{_NUMBER}{_UNIT}(?![\d.])", re.IGNORECASE
+    rf"(?<![\d.])(?:\b[wl]\s?)?{_NUMBER}{_UNIT}{_SIDE}\s*(?:x|\u00d7|by|\*)\s*[wl]?\s*{_NUMBER}{_UNIT}(?![\d.])",
+    re.IGNORECASE,
 )
 
 
@@ -100,9 +102,25 @@ def _measured_sizes(text: str) -> list[tuple[str, str]]:
     return measured
 
 
+def name_measures(text: str) -> tuple[str, dict[str, str]]:
+    """A text with the names of sizes in place of their measures, "153 x 203 cm"; the measures by the sizes' names."""
+    written: dict[str, str] = {}
+
+    def name(match: re.Match[str]) -> str:
+        label = _label_for(_centimetres(match[1], match[2] or match[4]), _centimetres(match[3], match[4] or match[2]))
+        if label is None:
+            return match[0]
+        written[label] = match[0].strip()
+        return f" {label} "
+
+    return _MEASURES.sub(name, text), written
+
+
 def _centimetres(number: str, unit: str | None) -> float:
     """Centimetres. Without a unit, numbers below 3 are metres and numbers from 600 are millimetres."""
     value = float(number)
+    if unit and unit.startswith(("inch", '"', "'")):
+        return value * CM_PER_INCH
     if unit:
         return value / 10 if unit.startswith("mi") or unit == "mm" else value * 100 if unit == "m" else value
     return value * 100 if value < 3 else value / 10 if value >= 600 else value

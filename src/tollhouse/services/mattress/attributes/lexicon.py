@@ -63,6 +63,7 @@ class Level(Struct, frozen=True):
     value: int
     words: tuple[str, ...]
     negated: int | None = None
+    range: tuple[float, float] = (0, 0)
 
 
 class Label(Struct, frozen=True):

@@ -113,7 +113,7 @@ class UcpEndpoints:
         if search.query.strip():
             given = {name: getattr(filters, name) for name in filters.__struct_fields__}
             query = SearchQuery(**{**given, "q": search.query, "offset": offset, "limit": limit})
-            result = (await search_products(self._view.catalogue, (await self._view.counts()).brands, query)).result
+            result = (await search_products(self._view.catalogue, await self._view.search_words(), query)).result
         else:
             query_all = msgspec.structs.replace(catalogue_query(filters), offset=offset, limit=limit)
             result = await self._view.catalogue.search(query_all)

@@ -1,0 +1,282 @@
+"""Reads a description, such as a shopper's search, as the conditions and the order that it states.
+
+A description needs no verb and no order of words. Every condition is found where it stands; negations reach the next
+condition, and further ones that are listed with it. Words that nothing is known about stay words, and filter nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct, field
+
+from tollhouse.questions.amounts import Amount, read_amount
+from tollhouse.questions.linking import Item, Linker
+from tollhouse.questions.query import AllOf, AnyOf, Condition, Not, Open, Order, Reading, Rows, Test
+from tollhouse.questions.vocabulary import Attribute
+
+TEXT = "text"
+
+_STOPS = frozenset({".", ";", "!", "?", "(", ")", ":"})
+_NEGATORS = ("not", "without", "except", "neither")
+_LISTING = ("without", "except")
+# Words between a negation and what it denies: "isn't a", "nothing that has".
+_LIGHT = ("filler", "all", "be", "of", "also", "anyone", "that", "have")
+
+Joiner = Literal["", "and", "or", "comma"]
+
+
+class _Stated(Struct):
+    """A condition, whether it is denied, and the place of its sentence part; `alternatives` are joined by "or"."""
+
+    alternatives: list[Condition]
+    attribute: str
+    negated: bool = False
+    clause: int = 0
+
+
+class _State(Struct):
+    """What has been read so far, and what waits for the next condition: negations, words and joining words."""
+
+    stated: list[_Stated] = field(default_factory=list)
+    order: Order | None = None
+    words: list[tuple[str, bool]] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+    understood: list[tuple[str, str]] = field(default_factory=list)
+    clause: int = 0
+    negations: int = 0
+    negator: str = ""
+    is_after_negator: bool = False
+    joiner: Joiner = ""
+    last: _Stated | None = None
+    is_unimportant: bool = False
+
+
+def read_description(text: str, linker: Linker, kind: str) -> Reading:
+    """The rows of a kind that a text describes. The query's words are those left to match as text.
+
+    A word that is denied and not known is a condition on the rows' texts. `ignored` are words for what the data does
+    not have.
+    """
+    linked = linker.link(text)
+    state = _State()
+    items = linked.items
+    index = 0
+    while index < len(items):
+        index = _read(linker, kind, items, index, state)
+    conditions = tuple(_combined(stated) for stated in state.stated)
+    denied = tuple(Not(Test(TEXT, "contains", (words,), words)) for words, negated in state.words if negated)
+    where = (*conditions, *denied)
+    words = tuple(words for words, negated in state.words if not negated)
+    said = " ".join((*(words for _, words in state.understood), *map(repr, where)))
+    return Reading(
+        Open(Rows(kind, where[0] if len(where) == 1 else AllOf(where), state.order), words),
+        understood=tuple(state.understood),
+        ignored=tuple(state.unused),
+        corrected=tuple((typed, correction) for typed, correction in linked.corrected if typed in said),
+    )
+
+
+def _read(linker: Linker, kind: str, items: Sequence[Item], index: int, state: _State) -> int:
+    """Take in what begins at an item; the index of the next one."""
+    amount = read_amount(linker, kind, items, index)
+    if amount is not None:
+        _take_amount(amount, state)
+        return amount.end
+    item = items[index]
+    for role in ("value", "range"):
+        meaning = next((each for each in item.meanings if each.role == role and each.kind == kind), None)
+        if meaning is None:
+            continue
+        if role == "value":
+            values = tuple(each.value for each in item.meanings if each.role == "value" and each.name == meaning.name)
+            _take(Test(meaning.name, "is", values, item.text), meaning.name, state)
+        else:
+            _take(range_condition(meaning.name, meaning.value, item.text), meaning.name, state)
+        return index + 1
+    if (meaning := item.find("extreme")) is not None and meaning.kind == kind:
+        _take_order(items, index, Order(meaning.name, descending=bool(meaning.value)), state)
+    elif item.says("most", "least") and (ordered := _ordered_noun(items, index, kind)) is not None:
+        _take_order(items, index, Order(ordered, descending=item.says("most")), state)
+        return index + 2
+    elif (meaning := item.find("attribute")) is not None and meaning.kind == kind:
+        _take_noun(linker.attribute(meaning), items, index, state)
+    elif item.find("unavailable") is not None:
+        _flush(state, item.text)
+    elif item.find("unknown") is not None and not item.find("kind"):
+        _take_word(items, index, state)
+    else:
+        _take_function(items, index, state)
+    return index + 1
+
+
+def range_condition(attribute: str, bounds: Sequence[float | None], words: str) -> Condition:
+    """That a number lies in a range that a word names; an end that is None or infinite is open."""
+    low, high = bounds
+    tests: list[Condition] = []
+    if low is not None and low != float("-inf"):
+        tests.append(Test(attribute, "at_least", (low,), words))
+    if high is not None and high != float("inf"):
+        tests.append(Test(attribute, "at_most", (high,), words))
+    return tests[0] if len(tests) == 1 else AllOf(tuple(tests))
+
+
+def _take(condition: Condition, attribute: str, state: _State) -> None:
+    """Add a condition: denied, as an alternative of the one before, or on its own."""
+    if state.is_unimportant:
+        state.negations, state.is_after_negator = 0, False
+        return
+    last = state.last
+    negated = state.negations % 2 == 1
+    if not state.negations and last is not None and last.negated:
+        negated = _goes_on(state.joiner, attribute, last.attribute, state.negator)
+    if last is not None and state.joiner == "or" and not state.negations and last.negated == negated:
+        last.alternatives.append(condition)
+    else:
+        state.stated.append(_Stated([condition], attribute, negated, state.clause))
+        state.last = state.stated[-1]
+    state.negations, state.is_after_negator, state.joiner = 0, False, ""
+
+
+def _goes_on(joiner: Joiner, attribute: str, before: str, negator: str) -> bool:
+    """Whether a denial reaches a condition that is listed after the denied one."""
+    if joiner == "or":
+        return True
+    return bool(joiner) and attribute == before and (joiner == "and" or negator in _LISTING)
+
+
+def _take_amount(amount: Amount, state: _State) -> None:
+    if amount.condition is None:
+        _flush(state, amount.words)
+    else:
+        if amount.words.lower().startswith("or "):
+            state.joiner = "or"
+        _take(amount.condition, amount.attribute, state)
+
+
+def _take_order(items: Sequence[Item], index: int, order: Order, state: _State) -> None:
+    """A superlative orders; a comparative without a measure does so as well. A denied one says nothing."""
+    said = items[index]
+    if state.negations % 2 == 0 and state.order is None:
+        state.order = order
+        state.understood.append((order.by, said.text))
+    state.negations, state.is_after_negator = 0, False
+
+
+def _ordered_noun(items: Sequence[Item], index: int, kind: str) -> str | None:
+    """The attribute after a superlative: "the highest price"."""
+    following = items[index + 1] if index + 1 < len(items) else None
+    meaning = following.find("attribute") if following else None
+    return meaning.name if meaning is not None and meaning.kind == kind else None
+
+
+def _take_noun(attribute: Attribute | None, items: Sequence[Item], index: int, state: _State) -> None:
+    """An attribute that is only named: "with a trial", "no trial" ask whether there is one."""
+    before = next((each for each in reversed(items[:index]) if not each.says("all", "filler", "be")), None)
+    is_required = state.is_after_negator or (before is not None and before.says("with", "have", "and", "without"))
+    if attribute is not None and attribute.type in ("number", "flag", "money", "time") and is_required:
+        _take(Test(attribute.name, "known", (), items[index].text), attribute.name, state)
+    state.is_after_negator = False
+
+
+def _take_word(items: Sequence[Item], index: int, state: _State) -> None:
+    """A word that is not known: denied if a negation is waiting and no condition follows that it belongs to."""
+    item = items[index]
+    following = items[index + 1] if index + 1 < len(items) else None
+    if state.negations and following is not None and (following.find("value", "range") or _is_word(following)):
+        state.unused.append(item.text)
+        return
+    negated = state.negations % 2 == 1
+    previous = items[index - 1] if index else None
+    if not negated and state.words and previous is not None and _is_word(previous) and not state.words[-1][1]:
+        state.words[-1] = (f"{state.words[-1][0]} {item.text}", False)
+    else:
+        state.words.append((item.text, negated))
+    state.negations, state.is_after_negator, state.joiner, state.last = 0, False, "", None
+
+
+def _is_word(item: Item) -> bool:
+    return item.find("unknown") is not None and not item.find("kind", "value", "range", "attribute", "unavailable")
+
+
+def _flush(state: _State, words: str) -> None:
+    """Words that cannot be used take the waiting negation with them."""
+    state.unused.append(words)
+    state.negations, state.is_after_negator, state.joiner, state.last = 0, False, "", None
+
+
+def _take_function(items: Sequence[Item], index: int, state: _State) -> None:
+    """A word that says nothing itself: it joins, denies or separates what stands around it."""
+    item = items[index]
+    if item.says("unimportant"):
+        _forget(state)
+    elif item.says("something_else"):
+        if state.stated and state.stated[-1].clause == state.clause:
+            state.stated[-1].negated = not state.stated[-1].negated
+    elif item.says(*_NEGATORS) or (item.says("but") and state.is_after_negator):
+        # "But" denies as well in "nothing but hybrids".
+        _deny(items, index, state)
+    elif item.says("but") or item.text in _STOPS:
+        _end_clause(state)
+    else:
+        if item.find("kind") is not None or not item.says(*_LIGHT):
+            state.is_after_negator = False
+        _join_next(item, state)
+
+
+def _join_next(item: Item, state: _State) -> None:
+    if item.text == ",":
+        state.negations, state.joiner, state.is_unimportant = 0, state.joiner or "comma", False
+    elif item.says("or", "nor") or item.text == "/":
+        state.joiner = "or"
+    elif item.says("and", "both") or item.text in {"&", "+"}:
+        state.joiner = "and"
+
+
+def _deny(items: Sequence[Item], index: int, state: _State) -> None:
+    if _is_or_not(items, index, state):
+        return
+    state.negations += 1
+    state.negator = next((concept for concept in _NEGATORS if items[index].says(concept)), state.negator)
+    state.is_after_negator = True
+
+
+def _is_or_not(items: Sequence[Item], index: int, state: _State) -> bool:
+    """Whether this is "on sale or not": the condition before does not matter."""
+    following = items[index + 1] if index + 1 < len(items) else None
+    is_end = following is None or following.text in {*_STOPS, ","} or following.says("but")
+    if state.joiner != "or" or not is_end or not state.stated:
+        return False
+    state.stated.pop()
+    state.joiner, state.last = "", None
+    return True
+
+
+def _forget(state: _State) -> None:
+    """What does not matter: the condition before in the same part of the sentence, or else the next one."""
+    state.negations = 0
+    if state.stated and state.last is state.stated[-1] and not state.joiner:
+        state.stated.pop()
+        state.last = None
+    else:
+        state.is_unimportant = True
+
+
+def _end_clause(state: _State) -> None:
+    state.clause += 1
+    state.negations, state.joiner, state.last = 0, "", None
+    state.is_after_negator = state.is_unimportant = False
+
+
+def _combined(stated: _Stated) -> Condition:
+    """One condition of the alternatives: values of one attribute are one test."""
+    first = stated.alternatives[0]
+    tests = [each for each in stated.alternatives if isinstance(each, Test) and each.comparison == "is"]
+    combined: Condition
+    if len(stated.alternatives) == 1:
+        combined = first
+    elif len(tests) == len(stated.alternatives) and len({test.attribute for test in tests}) == 1:
+        values = tuple(dict.fromkeys(value for test in tests for value in test.values))
+        combined = Test(tests[0].attribute, "is", values, " ".join(test.words for test in tests))
+    else:
+        combined = AnyOf(tuple(stated.alternatives))
+    return Not(combined) if stated.negated else combined
