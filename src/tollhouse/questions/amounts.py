@@ -101,7 +101,8 @@ class _Reader:
     def _is_light(item: Item) -> bool:
         if item.find("number", "value", "range", "attribute", "extreme", "unit", "kind", "unknown", "unavailable"):
             return False
-        return item.says(*_SKIPPED) or item.text in {":", "="}
+        is_comparison = any(item.says(concept) for concept, _ in _CONCEPTS if concept not in _SKIPPED)
+        return (item.says(*_SKIPPED) and not is_comparison) or item.text in {":", "="}
 
     def _own(self, item: Item | None, *roles: str) -> Meaning | None:
         if item is None:
