@@ -30,7 +30,10 @@ CONTRADICTIONS = ("number", "rows", "names", "order", "none", "text")
 TOLERANCE = 0.051
 """Shares are compared with one decimal."""
 
-FIRST_NUMBER = re.compile(r"(?<![\w.\[-])(\d[\d,]*(?:\.\d+)?)(?!\w)")
+NUMBER = re.compile(r"(?<![\w.\[-])(\d[\d,]*(?:\.\d+)?)(?!\w)")
+COUNTED = re.compile(r"(\d[\d,]*) (?!of )[a-z]+ \(")
+"""The number of rows with which a list begins."""
+
 CITATION = re.compile(r"\[\d+(?:-\d+)?\]")
 
 
@@ -125,6 +128,8 @@ def _check_list(line: dict[str, Any], case: dict[str, Any]) -> Kind:
     given = case["names"] if match == "names" else case["ids"]
     if right and not given:
         return "none"
+    if right == given:
+        return "right"
     if match == "any":
         return "right" if given in right else "rows"
     if match == "first":
@@ -138,18 +143,29 @@ def _check_list(line: dict[str, Any], case: dict[str, Any]) -> Kind:
 
 
 def _contradictions(right: Any, case: dict[str, Any], labels: dict[str, str]) -> Iterator[str]:
-    """What the text states against the right answer: a first number that is another one, or a row that is missing."""
+    """What the text states against the right answer: another number, another count of rows, or another row."""
     text = CITATION.sub("", case["text"])
-    if isinstance(right, int | float) and right not in {0, 1}:
-        stated = [float(number.replace(",", "")) for number in FIRST_NUMBER.findall(text)]
-        if stated and all(abs(number - right) > TOLERANCE for number in stated):
+    stated = [float(number.replace(",", "")) for number in NUMBER.findall(text)]
+    if isinstance(right, int | float):
+        if right not in {0, 1} and stated and all(abs(number - right) > TOLERANCE for number in stated):
             yield f"{stated} instead of {right}"
-    if isinstance(right, list) and case["ids"] and set(case["ids"]) <= set(labels):
-        shown = [labels[row] for row in case["ids"][:3]]
-        if not any(label in text for label in shown):
-            yield f"none of {shown} in the text"
-    if right in ([], 0) and text.startswith("Yes"):
-        yield "yes, and there is nothing"
+        if right == 0 and text.startswith("Yes"):
+            yield "yes, and there is nothing"
+        return
+    if (count := COUNTED.match(text)) and right and int(count[1].replace(",", "")) != len(right):
+        yield f"{count[1]} instead of {len(right)}"
+    of_right = {labels.get(row, "") for row in right if isinstance(row, str)}
+    for label in _named(text, labels):
+        if label not in of_right and isinstance(right[0] if right else "", str):
+            yield f"{label} is none of the rows"
+
+
+def _named(text: str, labels: dict[str, str]) -> Iterator[str]:
+    """The labels of rows in the list that a text gives, which follows the conditions in parentheses."""
+    _, separator, listed = text.partition("): ")
+    for shown in listed.split(". ", 1)[0].split("; ") if separator else ():
+        if shown.strip() in set(labels.values()):
+            yield shown.strip()
 
 
 def _right_share(family: tuple[str, Counter[str]]) -> float:

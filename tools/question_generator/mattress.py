@@ -37,7 +37,7 @@ MATERIALS = {
 FIRMNESS = {
     "firmness(p) >= 7": "firm|feste|firme|ferme",
     "firmness(p) <= 4": "soft;plush|weiche|blando|mou",
-    "5 <= firmness(p) <= 6": "medium|mittelfeste|medio|mi-ferme",
+    "5 <= firmness(p) <= 6": "medium",
     "6 <= firmness(p) <= 7": "medium firm;medium-firm",
     "firmness(p) >= 8": "very firm;extra firm|sehr feste|muy firme|très ferme",
 }
