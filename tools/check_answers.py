@@ -106,7 +106,7 @@ def check(line: dict[str, Any], case: dict[str, Any], labels: dict[str, str]) ->
         if not case["refused"]:
             return "answered"
         return "right" if right == REFUSE else "refused"
-    kind = _check_number(right, case) if isinstance(right, int | float) else _check_list(line, case)
+    kind = _check_number(right, case) if isinstance(right, int | float) else _check_list(line, case, labels)
     if kind != "right":
         return kind
     if line.get("match") == "names":
@@ -123,22 +123,22 @@ def _check_number(right: float, case: dict[str, Any]) -> Kind:
     return "none" if value == 0 else "number"
 
 
-def _check_list(line: dict[str, Any], case: dict[str, Any]) -> Kind:
+def _check_list(line: dict[str, Any], case: dict[str, Any], labels: dict[str, str]) -> Kind:
     right, match = line["right"], line.get("match")
-    given = case["names"] if match == "names" else case["ids"]
+    given = case["ids"]
+    if match == "names":
+        given = case["names"] or [labels.get(row, row) for row in given]
+        right, given = ({name.casefold() for name in names} for names in (right, given))
     if right and not given:
         return "none"
-    if right == given:
-        return "right"
     if match == "any":
-        return "right" if given in right else "rows"
-    if match == "first":
-        return "right" if given[:1] and given[0] in right else "rows"
-    if match == "names":
-        same = {name.casefold() for name in given} == {name.casefold() for name in right}
-        return "right" if same else "names"
-    if set(given) != set(right):
-        return "rows"
+        same = given in right
+    elif match == "first":
+        same = given == right or given[0] in right
+    else:
+        same = set(given) == set(right)
+    if not same:
+        return "names" if match == "names" else "rows"
     return "order" if match == "ordered" and given != right else "right"
 
 
