@@ -137,7 +137,7 @@ class _Writer:
             text,
             value=result.value,
             kind=result.kind,
-            ids=tuple(self._ids(result.places)),
+            ids=tuple(self._ids(self._shown_places())),
             names=names,
             links=self._links(),
             citations=tuple(self._citations.cited),
@@ -145,6 +145,13 @@ class _Writer:
             reading=reading,
             suggestions=self._suggestions,
         )
+
+    def _shown_places(self) -> Places:
+        """The rows of the answer; of a comparison of named rows, those."""
+        query = self._result.query
+        if isinstance(query, Compare) and query.measure == COUNT and all(_names_rows(rows) for rows in query.sides):
+            return np.concatenate([side.places for side in self._result.sides])
+        return self._result.places
 
     def _links(self) -> tuple[Any, ...]:
         if self._result.called:
@@ -220,7 +227,8 @@ class _Writer:
         order = ("most" if query.descending else "fewest") if counted else "highest" if query.descending else "lowest"
         if query.limit == 1:
             return f"The {by} with the {order}{f' {measure} of' if measure else ''} {what}: {named}."
-        return f"{measure[:1].upper()}{measure[1:]} of {what} by {by}, {order} first: {named}.".removeprefix(" of ")
+        head = f"{f'{measure} of ' if measure else ''}{what}"
+        return f"{head[:1].upper()}{head[1:]} by {by}, {order} first: {named}."
 
     def compared(self) -> str:
         query = self._result.query
@@ -272,7 +280,7 @@ class _Writer:
         """The profiles of rows that are asked for by their names; empty for other rows."""
         texts = []
         for rows in sides:
-            if not (isinstance(rows.where, Test) and rows.where.attribute == "id"):
+            if not _names_rows(rows):
                 return ""
             every = self._dataset.rows(rows.kind)
             for place in self._tables.select(rows)[0]:
@@ -374,6 +382,11 @@ _WRITERS: dict[type, Callable[[_Writer], str]] = {
     Call: _Writer.called,
     Open: _Writer.opened,
 }
+
+
+def _names_rows(rows: Rows) -> bool:
+    """Whether the rows are asked for by their names."""
+    return isinstance(rows.where, Test) and rows.where.attribute == "id"
 
 
 def _measure(measure: Measure, noun: str) -> str:

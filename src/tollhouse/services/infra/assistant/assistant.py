@@ -12,6 +12,7 @@ from tollhouse.metering.address_budget import count_or_refuse
 from tollhouse.metering.meter import Meter, Windows
 from tollhouse.questions.answering import Answer, Engine
 from tollhouse.questions.conversation import Conversations
+from tollhouse.questions.grounding import Reference
 from tollhouse.questions.query import Query
 from tollhouse.services.infra.assistant.dataset import GraphDataset
 from tollhouse.services.infra.company import Edge, EvidenceClass
@@ -24,7 +25,10 @@ SUGGESTIONS = 3
 
 
 class Citation(Struct, frozen=True):
-    """An edge that supports the answer. `url` and `date` are null if unknown."""
+    """An edge that supports the answer, or a chain of edges with the class and confidence of its weakest.
+
+    `url` and `date` are null if unknown, and for chains.
+    """
 
     id: str
     text: str
@@ -142,15 +146,16 @@ class AssistantEndpoints:
 
 
 def _reply(answer: Answer, conversation_id: str) -> ChatReply:
-    edges: tuple[Edge, ...] = answer.links[:MAX_CITATIONS]
-    texts = {reference.id: reference.title for reference in answer.citations}
+    chains: list[tuple[Edge, ...]] = [link if isinstance(link, tuple) else (link,) for link in answer.links]
+    by_id = {"+".join(edge.id for edge in chain): chain for chain in chains}
+    cited = [(reference, by_id[reference.id]) for reference in answer.citations if reference.id in by_id]
     return ChatReply(
         reply=answer.text,
         value=answer.value,
-        companies=answer.ids if answer.kind == "company" else (),
+        companies=answer.ids,
         names=answer.names,
-        edges=edges,
-        citations=tuple(_citation(edge, texts[edge.id]) for edge in edges if edge.id in texts),
+        edges=tuple(dict.fromkeys(edge for chain in chains for edge in chain))[:MAX_CITATIONS],
+        citations=tuple(_citation(reference, chain) for reference, chain in cited[:MAX_CITATIONS]),
         query=answer.query,
         suggestions=answer.suggestions[:SUGGESTIONS],
         model=MODEL,
@@ -158,6 +163,8 @@ def _reply(answer: Answer, conversation_id: str) -> ChatReply:
     )
 
 
-def _citation(edge: Edge, text: str) -> Citation:
-    evidence = edge.evidence[0]
-    return Citation(edge.id, text, evidence.evidence_class, evidence.url, evidence.date, edge.confidence)
+def _citation(reference: Reference, chain: tuple[Edge, ...]) -> Citation:
+    weakest = min(chain, key=lambda edge: edge.confidence)
+    evidence = weakest.evidence[0]
+    date = evidence.date if len(chain) == 1 else None
+    return Citation(reference.id, reference.title, evidence.evidence_class, reference.url, date, weakest.confidence)

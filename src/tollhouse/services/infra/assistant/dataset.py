@@ -1,5 +1,6 @@
 """The company graph as rows, names and operations of the engine for questions."""
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ MAX_PATH_LENGTH = 8
 USUAL_RANKS = 5
 # Names of products that people use are parts of those in the catalogue: this many words at most.
 _LONGEST_PART = 4
+_SEPARATORS = re.compile(r"\s*(?:,|&|/|\()\s*")
 CAVEAT = "This rests on the supply edges known here; a slot counts as sole-sourced when no other supplier is on file."
 
 _VERBS: dict[Kind, str] = {
@@ -39,6 +41,15 @@ _VERBS: dict[Kind, str] = {
     "partners_with": "partners with",
     "competes_with": "is in the same category as",
     "owns": "owns",
+}
+# What flows along an edge, where its kind says so.
+_INPUTS: dict[Kind, str] = {
+    "supplies_power_to": "power",
+    "provides_compute_to": "compute",
+    "licenses_ip": "licences",
+    "leases_capacity_to": "space",
+    "supplies_equipment": "equipment",
+    "supplies_material": "materials",
 }
 _EVIDENCE = {
     "company_filing": "company filing",
@@ -63,7 +74,7 @@ class GraphDataset(Dataset):
         self.graph = graph
 
     def rows(self, kind: str) -> Sequence[Any]:
-        return self.graph.categories if kind == "category" else self.graph.companies
+        return self.graph.companies
 
     def id(self, kind: str, row: Any) -> str:
         return str(row.id)
@@ -88,19 +99,39 @@ class GraphDataset(Dataset):
         return None
 
     def related(self, relation: str, row: Any) -> Iterator[tuple[Any, Any]]:
+        if relation == "dependence":
+            yield from self._dependants(row)
+            return
         edges: Iterable[Edge] = self.graph.rivals(row.id) if relation == "competes_with" else self.graph.out_of(row.id)
         for edge in edges:
             if edge.kind == relation or (relation == "supplies" and edge.is_supply):
                 yield self.graph.company(edge.target), edge
 
+    def _dependants(self, company: Company) -> Iterator[tuple[Company, tuple[Edge, ...]]]:
+        """Every company that is supplied through others, with a shortest chain of edges to it."""
+        chains: dict[int, tuple[Edge, ...]] = {self.graph.node(company.id): ()}
+        size = len(self.graph.companies)
+        for step in self.graph.network.walk(self.graph.node(company.id), upstream=False, depth=size, limit=size).steps:
+            source, target = self.graph.ids((step.via, step.node))
+            chains[step.node] = (*chains[step.via], self.graph.supply_between(source, target)[0])
+            yield self.graph.companies[step.node], chains[step.node]
+
     def link_values(self, relation: str, link: Any, attribute: str) -> Values:
         edge = cast("Edge", link)
+        if attribute == "input":
+            return (_INPUTS[edge.kind],) if edge.kind in _INPUTS else ()
         if attribute == "date":
             return tuple(_moment(evidence.date) for evidence in edge.evidence if evidence.date)
         return (*((edge.product,) if edge.product else ()), *edge.slots, *self.graph.company(edge.source).products)
 
-    def link_reference(self, relation: str, link: Any) -> Reference | None:
-        edge = cast("Edge", link)
+    def link_reference(self, relation: str, link: Any) -> Reference:
+        """An edge, or a chain of edges, in words."""
+        edges: tuple[Edge, ...] = link if isinstance(link, tuple) else (link,)
+        if len(edges) > 1:
+            names = [self.graph.company(edge.source).name for edge in edges]
+            text = " → ".join((*names, self.graph.company(edges[-1].target).name))
+            return Reference("+".join(edge.id for edge in edges), text, None)
+        edge = edges[0]
         about = f": {edge.product}" if edge.product else ""
         ends = self.graph.company(edge.source).name, self.graph.company(edge.target).name
         evidence = edge.evidence[0]
@@ -116,7 +147,7 @@ class GraphDataset(Dataset):
             if company.exchange:
                 yield Named(company.exchange, "company", "exchange", company.exchange)
         for category in self.graph.categories:
-            for text in (category.name, category.id, *category.aliases):
+            for text in (category.name, category.id, *category.aliases, *_SEPARATORS.split(category.name)):
                 yield Named(text, "company", "category", category.id)
         for country in countries().values():
             yield from country_names(country, "company", country.alpha2)
@@ -126,12 +157,14 @@ class GraphDataset(Dataset):
         yield from self._product_names("supplies", inputs)
 
     def _product_names(self, kind: str, texts: Iterable[str]) -> Iterator[Named]:
-        """The parts of names of products that name no company or country."""
-        named = {*self.graph.names.companies, *(normalize(country.name) for country in countries().values())}
-        return (Named(part, kind, "product", part) for part in _parts(texts) if normalize(part) not in named)
+        """The parts of names of products that contain no name of a company."""
+        named = self.graph.names.companies.keys()
+        for part in _parts(texts):
+            if named.isdisjoint((normalize(part), *normalize(part).split())):
+                yield Named(part, kind, "product", part)
 
     def texts(self, kind: str) -> Mapping[str, str]:
-        return self._texts if kind == "company" else {}
+        return self._texts
 
     @cached_property
     def _texts(self) -> dict[str, str]:
@@ -150,8 +183,6 @@ class GraphDataset(Dataset):
         return self._chokepoints(rows[0] if rows else (), limit or USUAL_RANKS)
 
     def profile(self, kind: str, row: Any) -> str:
-        if kind != "company":
-            return ""
         company = cast("Company", row)
         listing = (
             f"listed as {company.ticker} ({company.exchange})" if company.ticker else f"listing: {company.listing}"
@@ -225,7 +256,7 @@ class GraphDataset(Dataset):
         self, text: str, companies: tuple[Company, ...], edges: Iterable[Edge], *, value: float | None = None
     ) -> CallResult:
         links = tuple(dict.fromkeys(edges))
-        cited = tuple(reference for edge in links if (reference := self.link_reference("supplies", edge)))
+        cited = tuple(self.link_reference("supplies", edge) for edge in links)
         return CallResult(text, "company", companies, value=value, references=cited, links=links)
 
 
