@@ -74,8 +74,8 @@ def test_pages_make_up_the_whole_list():
         (["Mouse pad"], 1.0),
         (["Pad for a mouse"], 1.0),
         (["Mouse pad for a mouse"], 1.0),
-        (["Koala pad"], None),
-        ([], None),
+        (["Koala pad"], 1.0),
+        ([], 1.0),
     ],
 )
 def test_uncommon_word_after_the_head_makes_an_accessory(texts, degree):

@@ -3,7 +3,7 @@
 The last word of a compound, its head, says what a thing is: a mouse pad is a pad. The head of a searched text is its
 last word, or the last before a preposition. An item whose title or keyword has the head is an accessory if an uncommon
 word follows (`mouse pad`, but not `mouse black` or `mouse 800 dpi`), or if the head comes only after a preposition
-(`case for a mouse`).
+(`case for a mouse`). An item that has the head in neither is treated the same.
 """
 
 import re
@@ -41,24 +41,23 @@ def reranked(view: View, heads: frozenset[str], scores: Sequence[float], items: 
     ranks = []
     for score, degree in zip(scores, degrees, strict=True):
         bonuses, words_score = divmod(score, WORD_BONUS)
-        ranks.append((-bonuses, -words_score * (1 - ACCESSORY_LOSS * (degree or 0.0))))
+        ranks.append((-bonuses, -words_score * (1 - ACCESSORY_LOSS * degree)))
     return [items[at] for at in sorted(range(len(items)), key=ranks.__getitem__)]
 
 
-def accessory_degree(heads: frozenset[str], texts: Iterable[str], rarity: Callable[[str], float]) -> float | None:
-    """How surely an item with these texts is an accessory, 0 to 1; None if no text has a head."""
-    degrees = []
+def accessory_degree(heads: frozenset[str], texts: Iterable[str], rarity: Callable[[str], float]) -> float:
+    """How surely an item with these texts is no product of the head, 0 to 1."""
+    degree = 1.0
     for text in texts:
         words, product_ends = _words(text)
-        if not heads.isdisjoint(words):
-            for at, word in enumerate(words):
-                if word in heads:
-                    following = words[at + 1]
-                    degrees.append(1.0 if at > product_ends else rarity(following) if following else 0.0)
-    return min(degrees, default=None)
+        for at, word in enumerate(words[:product_ends]):
+            if word in heads:
+                following = words[at + 1]
+                degree = min(degree, rarity(following) if following else 0.0)
+    return degree
 
 
-def _degrees(view: View, heads: frozenset[str], items: Sequence[Item]) -> list[float | None]:
+def _degrees(view: View, heads: frozenset[str], items: Sequence[Item]) -> list[float]:
     title = view.schema.title
     searched = view.schema.searched
     if title not in {field.name for field in searched}:
