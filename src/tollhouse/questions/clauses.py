@@ -52,6 +52,7 @@ class Clauses(Quantities):
             self._comparison,
             self._extreme,
             self._text,
+            self._reference,
             self._party,
             self._verb,
             self._value,
@@ -182,6 +183,36 @@ class Clauses(Quantities):
         self._context = "about"
         return True
 
+    def _reference(self, item: Item, frame: Frame) -> bool:
+        """As in "those", "it", "their": the rows of the question before, or what this question has named."""
+        if not item.says("those") or item.find("value", "kind", "party", "verb"):
+            return False
+        back = self.before.where if self.before is not None else self._mentioned
+        if back is None:
+            return False
+        party = self._party_after(self.i + 1)
+        if party is not None:
+            self.i += 1
+            self.refers_back = self.before is not None
+            return self._owned(back, party, frame)
+        if self.before is None:
+            return False
+        self.refers_back = True
+        following = self.at(self.skip_light(self.i + 1))
+        of_subject = frame.has_noun and following is not None and (following.find("verb") or following.says("have"))
+        if frame.open_party is not None and frame.has_noun:
+            self._fill_party(frame, [("", False, back)])
+        elif of_subject and self._context != "of":
+            frame.subject = Part(back, "id", item.text, self.i)
+        else:
+            frame.kind = self.before.kind if frame.requested is None and not frame.has_noun else frame.kind
+            frame.parts.append(Part(back, "", item.text, self.i))
+            frame.has_noun = True
+            if frame.order is None:
+                frame.order, frame.skip = self.before.order, self.before.skip
+                frame.limit = frame.limit or self.before.limit
+        return True
+
     def _operation(self, item: Item, _frame: Frame) -> bool:
         meaning = item.find("operation")
         if meaning is None:
@@ -213,7 +244,11 @@ class Clauses(Quantities):
             self._conjunction = "but"
         elif "and" in concepts:
             self._conjunction = self._conjunction if self._conjunction == "or" else "and"
-        elif "than" in concepts and {"comparative_more", "comparative_less", "difference"} & self.forms.keys():
+        elif (
+            "than" in concepts
+            and self.than is None
+            and {"comparative_more", "comparative_less", "difference"} & self.forms.keys()
+        ):
             self._than(frame)
         elif "no_one" in concepts:
             self._negation = not self._negation
@@ -261,13 +296,23 @@ class Clauses(Quantities):
         """A noun of another kind that a relation leads to."""
         link = self.relation_between(frame.kind, meaning.name)
         if link is None:
-            self._unknown(item)
+            self._grouped_kind(item, meaning, frame)
             return True
         at = self.i
         with self.aside():
             operands = self.operands(meaning.name)
         self._add_related(frame, link, operands or _ANY, at=at)
         return True
+
+    def _grouped_kind(self, item: Item, meaning: Meaning, frame: Frame) -> None:
+        """Rows of a kind that is an attribute of the noun's kind as well: "which category has the most companies"."""
+        if self.linker.attribute_named(meaning.name, frame.kind) is None or frame.parts:
+            self._unknown(item)
+            return
+        frame.requested = Meaning("attribute", frame.kind, meaning.name)
+        frame.kind = meaning.name
+        if frame.superlative and frame.order is None:
+            frame.limit = frame.limit or 1
 
     def _attribute_after(self, index: int) -> tuple[Meaning, int] | None:
         """The attribute noun at a place after articles, and the place after it."""
@@ -276,13 +321,24 @@ class Clauses(Quantities):
         meaning = item.find("attribute") if item else None
         return (meaning, index + 1) if meaning else None
 
-    def _attribute(self, item: Item, frame: Frame) -> bool:
+    def _attribute(self, item: Item, frame: Frame) -> bool:  # noqa: C901, PLR0911
         meanings = [meaning for meaning in item.meanings if meaning.role == "attribute"]
         if not meanings:
             return False
-        meaning = next((each for each in meanings if each.kind == frame.kind), meanings[0])
+        own = [each for each in meanings if each.kind == frame.kind] or meanings
+        before = self.at(self.i - 1)
+        counts = before is not None and (
+            before.says("comparative_more", "comparative_less") or before.number is not None
+        )
+        numeric = [each for each in own if self._is_numeric(each)]
+        meaning = next(iter(numeric if counts and numeric else [each for each in own if each not in numeric] or own))
         attribute = self.linker.attribute(meaning)
         if meaning.relation:
+            return True
+        if before is not None and any(each.role == "value" and each.name == meaning.name for each in before.meanings):
+            return True  # "the memory category"
+        if counts and before is not None and before.number is None and numeric and frame.measured is None:
+            frame.measured = meaning
             return True
         following = self.at(self.skip_light(self.i + 1))
         if (
@@ -296,17 +352,30 @@ class Clauses(Quantities):
         self._noun = (meaning, self.i)
         if attribute is not None and attribute.type == "time" and following is not None and following.find("time"):
             return True
-        if self._compared_later(meaning):
+        if self._compared_later():
             return True
-        if self._context == "with" and (frame.has_noun or frame.is_named or self._negation) and frame.group is None:
+        has = self._context == "with" or self._negation
+        if has and (frame.has_noun or frame.is_named or self._negation) and frame.group is None:
             self._known(item, meaning, attribute, frame)
+        elif frame.has_noun and self._is_hint(meaning, attribute, frame):
+            return True
         elif frame.requested is None:
             frame.requested = meaning
             if not frame.has_noun and not frame.is_named:
                 frame.kind = meaning.kind or frame.kind
         return True
 
-    def _compared_later(self, _meaning: Meaning) -> bool:
+    def _is_numeric(self, meaning: Meaning) -> bool:
+        attribute = self.linker.attribute(meaning)
+        return attribute is not None and attribute.type in NUMERIC
+
+    def _is_hint(self, meaning: Meaning, attribute: Attribute | None, frame: Frame) -> bool:
+        """Whether the noun only says what a number or a time is about: "people mentioned ten times"."""
+        if attribute is None or attribute.type not in {*NUMERIC, "time"} or frame.requested is not None:
+            return False
+        return not ({"average", "median", "sum", "how_much"} & self.forms.keys()) and self._noun == (meaning, self.i)
+
+    def _compared_later(self) -> bool:
         """Whether a number that belongs to the noun follows: "price under 900", "firmness of 6"."""
         index = self.skip_light(self.i + 1, "or", "have")
         item = self.at(index)
@@ -369,6 +438,10 @@ class Clauses(Quantities):
             self._add_related(frame, link, [("", False, test)])
         return True
 
+    @staticmethod
+    def _names(item: Item) -> bool:
+        return any(meaning.role == "value" and meaning.name == "id" for meaning in item.meanings)
+
     def _verb_after(self, index: int, relation: str) -> bool:
         item = self.at(self.skip_light(index, "not"))
         return item is not None and any(each.role == "verb" and each.relation == relation for each in item.meanings)
@@ -379,15 +452,20 @@ class Clauses(Quantities):
         before = self.at(self.i - 1)
         prepositions = [each.name for each in before.meanings if each.role == "preposition"] if before else []
 
-        def rank(meaning: Meaning) -> tuple[bool, bool, bool]:
+        def rank(meaning: Meaning) -> tuple[bool, bool, int]:
             introduced = meaning.name in prepositions
             noun = self._noun is not None and self._noun[0].name == meaning.name and self._noun[1] >= self.i - 2
-            return (meaning.kind != frame.kind, not (introduced or noun), meaning.name != "id")
+            return (
+                meaning.kind != frame.kind,
+                not (introduced or noun),
+                (meaning.name != "id") + self.linker.is_text(meaning),
+            )
 
         return sorted(meanings, key=rank)
 
     def _name(self, item: Item, test: Test, frame: Frame) -> bool:
-        """A named row: the owner of what follows, the subject of a verb, or one of the rows requested for."""
+        """A named row: the owner of what follows, the subject of a verb, or one of the rows that are requested."""
+        self._mentioned = test
         end = self._possessive(self.i + 1)
         owned = self._party_after(end)
         if owned is not None and (end > self.i + 1 or owned[1] == self.skip_light(end)):
@@ -571,7 +649,7 @@ class Clauses(Quantities):
         """Whether the noun is what is counted of each row: "more suppliers than", "suppliers on average"."""
         comparatives = {"comparative_more", "comparative_less", "difference", "average", "median"} & self.forms.keys()
         averages = any(each.says("average", "median") for each in self.items[self.i :])
-        if not (comparatives or averages) or frame.measured is not None or frame.is_nested:
+        if not (comparatives or averages or self.is_compared) or frame.measured is not None or frame.is_nested:
             return False
         frame.measured = meaning
         frame.order_words = item.text
@@ -688,7 +766,8 @@ class Clauses(Quantities):
         while True:
             index = self.skip_light(self.i, "and", "or") if result else self.skip_light(self.i)
             item = self.at(index)
-            if item is not None and (test := self._link_value(item, relation)):
+            is_row = item is not None and (item.find("party", "kind") or (item.find("value") and self._names(item)))
+            if item is not None and not is_row and (test := self._link_value(item, relation)):
                 result.append(test)
                 self.i = index + 1
             else:
@@ -750,9 +829,11 @@ class Clauses(Quantities):
         while (item := self.at(self.i)) is not None:
             if not first and item.says("except"):
                 return "", False
+            if conjunction and item.says("be", "do") and not item.says("filler", "of", "to"):
+                return "", False
             if item.says(*NEGATIONS) and not item.find("value"):
-                negation = not negation
-                conjunction = conjunction or ("" if item.says("not") else "but")
+                negation = True if item.says("nor") else not negation
+                conjunction = conjunction or ("but" if item.says("nor") else "")
             elif item.says("or", "and", "but", ",", "/", "&") and not item.find("value"):
                 if first:
                     break
@@ -776,6 +857,12 @@ class Clauses(Quantities):
         item = self.at(self.i)
         if item is None:
             return None
+        if item.says("those") and not item.find("value", "kind", "party"):
+            back = self.before.where if self.before is not None else self._mentioned
+            if back is not None:
+                self.i += 1
+                self.refers_back = self.before is not None
+                return back
         if item.says("anyone", "no_one"):
             self.i += 1
             if (following := self.at(self.i)) is None or not following.says("in", "from", "that", "with"):
@@ -785,6 +872,7 @@ class Clauses(Quantities):
         if names:
             values = tuple(dict.fromkeys(each.value for each in names))
             test: Condition = Test("id", "is", values, item.text)
+            self._mentioned = test
             self.i += 1
             end = self._possessive(self.i)
             owned = self._party_after(end)

@@ -74,13 +74,19 @@ def mentions(clauses: Clauses) -> bool:
     return clauses.before is not None and bool({"those", *_NEW_FORMS} & clauses.forms.keys())
 
 
-def continued(  # noqa: PLR0911
+def continued(  # noqa: C901, PLR0911
     before: Query, rows: Rows, frame: Frame, clauses: Clauses, query: Callable[[], Query | None]
 ) -> Query | None:
     """The query of a question after another one; a question that stands by itself is its own."""
     forms = clauses.forms.keys()
+    if isinstance(before, Compare) and "difference" in forms and not frame.parts and not frame.is_named:
+        return msgspec.structs.replace(before, difference=True, is_yes_no=False)
+    if isinstance(before, Call) and "how_many" in forms and not frame.parts:
+        return before
     if clauses.refers_back:
         return query()
+    if frame.open_party is not None and not frame.is_named and not (forms & {"which", "who"}):
+        return with_rows(before, lambda old: _turned(old, frame))
     is_fragment = not frame.has_noun and frame.requested is None and not clauses.operations
     if not is_fragment:
         leads = "what_about" in forms and clauses.forms["what_about"] <= 1
@@ -127,6 +133,18 @@ def _key(condition: Condition) -> str:
         return _key(condition.of)
     keys = {_key(inner) for inner in condition.of}
     return keys.pop() if len(keys) == 1 else ""
+
+
+def _turned(rows: Rows, frame: Frame) -> Rows:
+    """The rows at the other end of a relation: "and customers?" after suppliers."""
+    party = frame.open_party
+    assert party is not None
+    conditions = rows.where.of if isinstance(rows.where, AllOf) else (rows.where,)
+    turned = [
+        Related(party.relation, bool(party.value), condition.to) if isinstance(condition, Related) else condition
+        for condition in conditions
+    ]
+    return msgspec.structs.replace(rows, where=all_of(turned))
 
 
 def _renamed(condition: Condition, name: Test) -> Condition:

@@ -146,6 +146,12 @@ class FrameReader:
         self.before = before
         self.refers_back = False
         self.items = linked.items
+        self._mentioned: Condition | None = None
+        self.is_compared = any(
+            item.says("comparative_more", "comparative_less")
+            and any(later.says("than") for later in linked.items[place + 1 :])
+            for place, item in enumerate(linked.items)
+        )
         self.linker = linker
         self.forms: dict[str, int] = {}
         self.unknown: list[Item] = []

@@ -6,7 +6,7 @@ from datetime import datetime
 from tollhouse.questions.clauses import Clauses
 from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_rows
 from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of
-from tollhouse.questions.linking import Item, Linked, Linker
+from tollhouse.questions.linking import Item, Linked, Linker, Role
 from tollhouse.questions.query import (
     AllOf,
     AnyOf,
@@ -33,6 +33,23 @@ from tollhouse.questions.query import (
 )
 
 _REFUSED: tuple[Reason, ...] = ("advice", "opinion", "prediction")
+# What makes a sentence a part of the question.
+_CONTENT: tuple[Role, ...] = (
+    "kind", "attribute", "value", "range", "extreme", "unit", "verb", "party", "operation", "unavailable", "time",
+)  # fmt: skip
+_STANCE = (
+    *_REFUSED,
+    "small_talk",
+    "why",
+    "happened",
+    "summary",
+    "timeline",
+    "who",
+    "those",
+    "what_about",
+    "average",
+    "share",
+)
 _OPEN: dict[str, OpenForm] = {"why": "why", "timeline": "timeline", "summary": "summary", "happened": "happened"}
 
 
@@ -40,7 +57,7 @@ def read_question(
     text: str, linker: Linker, *, now: datetime | None = None, hours: int | None = None, before: Query | None = None
 ) -> Reading | Refusal:
     """The query of a question, read after the query `before` of the same conversation; or why it has none."""
-    linked = linker.link(text, now, hours)
+    linked = _without_asides(linker.link(text, now, hours))
     rows = rows_of(before) if before is not None else None
     clauses = Clauses(linked, linker, rows)
     kind = rows.kind if rows is not None and _is_fragment(linked) else _kind(linked, linker)
@@ -98,7 +115,10 @@ class _Question:
                 return Refusal(reason, (self._items[forms[reason]].text,))
         if clauses.outside:
             return Refusal("outside_time", tuple(clauses.outside))
-        if clauses.unavailable:
+        counted = self._counted_value()
+        if counted is not None:
+            return Refusal("not_in_data", (counted.text,))
+        if clauses.unavailable and self._open_form() is None:
             return Refusal("not_in_data", _texts(clauses.unavailable))
         if "small_talk" in forms or not self._has_content():
             if clauses.unknown and "small_talk" not in forms:
@@ -107,6 +127,24 @@ class _Question:
         if clauses.unknown and self._open_form() is None:
             return Refusal("unknown_words", _texts(clauses.unknown), open=self._open("happened"))
         return None
+
+    def _counted_value(self) -> Item | None:
+        """As in "how many GPUs": a number of something that is only a word in texts."""
+        if "how_many" not in self._forms or self._frame.requested is not None:
+            return None
+        place = self._clauses.skip_light(self._forms["how_many"] + 1)
+        item, following = self._clauses.at(place), self._clauses.at(self._clauses.skip_light(place + 1))
+        is_text = (
+            item is not None
+            and item.find("value")
+            and all(self._linker.is_text(meaning) for meaning in item.meanings if meaning.role == "value")
+        )
+        is_noun = (
+            item is None
+            or item.find("kind", "party", "attribute")
+            or (following and following.find("kind", "party", "value"))
+        )
+        return item if is_text and not is_noun else None
 
     def _is_social(self) -> bool:
         return "small_talk" in self._forms or all(
@@ -144,7 +182,7 @@ class _Question:
 
     def _open(self, form: OpenForm) -> Open:
         frame = self._frame
-        words = (*self._clauses.topic, *_texts(self._clauses.unknown))
+        words = (*self._clauses.topic, *_texts(self._clauses.unavailable), *_texts(self._clauses.unknown))
         return Open(Rows(frame.kind, frame.where, frame.order, None), tuple(dict.fromkeys(words)), form)
 
     @property
@@ -257,7 +295,10 @@ class _Question:
         return attribute is not None and attribute.type in {"keyword", "place", "flag"}
 
     def _is_one_row(self) -> bool:
-        ids = [part for part in self._frame.parts if part.key == "id" and isinstance(part.condition, Test)]
+        ids = [part for part in self._frame.parts if part.key in {"id", ""} and isinstance(part.condition, Test)]
+        ids = [part for part in ids if isinstance(part.condition, Test) and part.condition.attribute == "id"]
+        if self._clauses.refers_back and self._frame.limit == 1:
+            return True
         return bool(ids) or (
             self._frame.order is not None
             and self._frame.superlative != ""

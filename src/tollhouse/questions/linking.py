@@ -315,10 +315,26 @@ class Linker:
             for match in matches[index]:
                 words = sum(token.is_word or token.number is not None for token in tokens[match.first : match.last])
                 named = any(entry.is_name for entry in match.node.entries) and token.text[:1].isupper()
-                content = any(entry.meaning.role != "function" for entry in match.node.entries)
-                score = 1.4 * words - 0.5 + 0.1 * named + 0.12 * content - 0.5 * match.cost
+                score = 1.4 * words - 0.5 + 0.1 * named + self._weight(match) - 0.5 * match.cost
                 options.append((best[match.last][0] + score, match))
             best[index] = max(options, key=lambda option: option[0])
+        return self._items(tokens, best, language)
+
+    def _weight(self, match: _Match) -> float:
+        """How much a match counts beside its length: words of the service before function words and texts."""
+        meanings = [entry.meaning for entry in match.node.entries if entry.meaning.role != "function"]
+        return 0.12 if any(not self.is_text(meaning) for meaning in meanings) else 0.02 if meanings else 0.0
+
+    def is_text(self, meaning: Meaning) -> bool:
+        """Whether a value is looked for in texts."""
+        attribute = self.attribute(meaning) if meaning.role == "value" else None
+        return attribute is not None and attribute.type == "text"
+
+    @staticmethod
+    def _items(
+        tokens: list[Token], best: list[tuple[float, Any]], language: str
+    ) -> tuple[list[Item], set[tuple[int, str]]]:
+        count = len(tokens)
         items: list[Item] = []
         typos: set[tuple[int, str]] = set()
         index = 0
@@ -357,6 +373,9 @@ def _meanings(match: _Match, tokens: list[Token], language: str) -> tuple[Meanin
     is_capital = said[0].text[:1].isupper() and (match.first > 0 or said[0].text[1:2].isupper())
     if any(entry.language == language for entry in entries):
         entries = [entry for entry in entries if entry.language in {language, ""}]
+        is_small = len(said) == 1 and len(said[0].text) <= 3 and not said[0].text[1:2].isupper()
+        if is_small and language != "en":
+            entries = [entry for entry in entries if entry.language]
     if is_capital:
         entries.sort(key=lambda entry: not entry.is_name)
     meanings = [entry.meaning for entry in entries]

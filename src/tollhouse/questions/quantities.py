@@ -56,6 +56,8 @@ class Quantities(FrameReader):
 
     def _comparison(self, item: Item, frame: Frame) -> bool:
         start = self.i
+        if self._amount_requested(item, frame):
+            return True
         name = next((each for each in COMPARISONS if item.says(each)), "")
         name = _SYMBOLS.get(name, name)
         if name and (item.number is None):
@@ -80,6 +82,31 @@ class Quantities(FrameReader):
             ):
                 second, index, is_money = other[0], other[1], is_money or other[2]
         return self._compare(frame, name, (value, second), index, is_money=is_money)
+
+    def _amount_requested(self, item: Item, frame: Frame) -> bool:
+        """As in "how many billion dollars": the unit names the attribute that is requested."""
+        before = self.at(self.skip_back(self.i - 1))
+        if (
+            before is None
+            or not before.says("how_many", "how_much")
+            or not (item.number is not None or item.find("unit"))
+        ):
+            return False
+        index = self.i + (item.number is not None)
+        unit = self.at(index)
+        meaning = unit.find("unit") if unit is not None else None
+        if meaning is None or frame.requested is not None:
+            return False
+        frame.requested = Meaning("attribute", meaning.name, meaning.kind)
+        frame.kind = meaning.kind
+        self.i = index + 1
+        return True
+
+    def skip_back(self, index: int) -> int:
+        """The place of the last item before that is not only a filler."""
+        while (item := self.at(index)) is not None and item.says("filler") and not item.says("how_many", "how_much"):
+            index -= 1
+        return index
 
     def _compare(
         self, frame: Frame, name: str, values: tuple[float, float | None], index: int, *, is_money: bool
@@ -169,9 +196,9 @@ class Quantities(FrameReader):
 
     def _bare_number(self, frame: Frame, index: int, value: float, name: str) -> bool:
         """A number that is no condition: how many rows are included, or the pronoun "one"."""
-        matched = self.noun_after(index)
+        matched = self.noun_after(index) or self._noun_further(index)
         said = self.items[self.i].text.lower()
-        if not name and matched is not None and matched[0].role in {"kind", "party"} and value >= 1:
+        if not name and matched is not None and matched[0].role in {"kind", "party", "attribute"} and value >= 1:
             if said not in {"one", "un", "una", "une", "ein", "eine"}:
                 frame.limit = int(value)
             self.i = index
@@ -181,6 +208,12 @@ class Quantities(FrameReader):
             self.unknown += [item for item in self.items[self.i : index] if item.number is not None]
             self.i = index
         return True
+
+    def _noun_further(self, index: int) -> tuple[Meaning, int] | None:
+        """The noun that a number counts, after adjectives: "five Japanese companies"."""
+        while (item := self.at(index)) is not None and item.find("value", "range"):
+            index += 1
+        return self.noun_after(index)
 
     # Orders.
 
