@@ -13,6 +13,7 @@ from tollhouse.questions.frames import (
     Part,
     all_of,
     any_of,
+    is_attribute,
     negated,  # noqa: F401
     range_test,
 )
@@ -185,9 +186,7 @@ class Clauses(Quantities):
 
     def _reference(self, item: Item, frame: Frame) -> bool:
         """As in "those", "it", "their": the rows of the question before, or what this question has named."""
-        if not item.says("those") or item.find("value", "kind", "party", "verb"):
-            return False
-        back = self.before.where if self.before is not None else self._mentioned
+        back = self._refers(item)
         if back is None:
             return False
         party = self._party_after(self.i + 1)
@@ -212,6 +211,12 @@ class Clauses(Quantities):
                 frame.order, frame.skip = self.before.order, self.before.skip
                 frame.limit = frame.limit or self.before.limit
         return True
+
+    def _refers(self, item: Item) -> Condition | None:
+        """The rows that a pronoun stands for."""
+        if not item.says("those") or item.find("value", "kind", "party", "verb"):
+            return None
+        return self.before.where if self.before is not None else self._mentioned
 
     def _operation(self, item: Item, _frame: Frame) -> bool:
         meaning = item.find("operation")
@@ -244,11 +249,9 @@ class Clauses(Quantities):
             self._conjunction = "but"
         elif "and" in concepts:
             self._conjunction = self._conjunction if self._conjunction == "or" else "and"
-        elif (
-            "than" in concepts
-            and self.than is None
-            and {"comparative_more", "comparative_less", "difference"} & self.forms.keys()
-        ):
+        elif self.than_at == self.i and self.than is None and self.i > 0:
+            if {"more", "less"} & set(concepts):
+                self.forms.setdefault("comparative_more" if "more" in concepts else "comparative_less", self.i)
             self._than(frame)
         elif "no_one" in concepts:
             self._negation = not self._negation
@@ -281,7 +284,7 @@ class Clauses(Quantities):
 
     def _kind(self, item: Item, frame: Frame) -> bool:
         meaning = item.find("kind")
-        if meaning is None:
+        if meaning is None or is_attribute(item, self.items):
             return False
         if meaning.name != frame.kind and (frame.has_noun or frame.is_named):
             return self._other_kind(item, meaning, frame)
@@ -468,7 +471,7 @@ class Clauses(Quantities):
         self._mentioned = test
         end = self._possessive(self.i + 1)
         owned = self._party_after(end)
-        if owned is not None and (end > self.i + 1 or owned[1] == self.skip_light(end)):
+        if owned is not None and (end > self.i + 1 or self.skip_light(end) == end):
             self.i = end
             return self._owned(test, owned, frame)
         if end > self.i + 1:
@@ -708,7 +711,7 @@ class Clauses(Quantities):
         return taken
 
     def _verb(self, item: Item, frame: Frame) -> bool:
-        meaning = item.find("verb")
+        meaning = item.find("verb") or self._stranded(item)
         if meaning is None or (frame.is_nested and frame.is_named):
             return False
         relation = self.linker.relations[meaning.relation]
@@ -735,6 +738,13 @@ class Clauses(Quantities):
         link = Related(relation.name, is_source, EVERYTHING, tuple(tied), transitive, item.text)
         self._add_related(frame, link, operands or _ANY, at=at)
         return True
+
+    def _stranded(self, item: Item) -> Meaning | None:
+        """A verb whose preposition stands elsewhere: "to whom does X sell", "sell chips to X"."""
+        for meaning in item.meanings:
+            if meaning.role == "stranded" and any(other.text.lower() == meaning.kind for other in self.items):
+                return Meaning("verb", meaning.name, value=meaning.value, relation=meaning.relation)
+        return None
 
     def _take_subject(self, frame: Frame) -> Condition | None:
         """The rows before a verb without an object, where the question asks for the object: "who does X supply"."""
@@ -842,7 +852,7 @@ class Clauses(Quantities):
             elif item.says("both", "either", "neither"):
                 self._both = self._both or item.says("both")
                 negation = negation or item.says("neither")
-            elif not self._is_light(item):
+            elif not self._is_light(item) or self._refers(item):
                 break
             self.i += 1
         return conjunction, negation
@@ -850,19 +860,18 @@ class Clauses(Quantities):
     def _starts_clause(self) -> bool:
         """Whether a verb follows the name just read: it is the subject of another clause."""
         item = self.at(self.skip_light(self.i))
-        return item is not None and item.find("verb") is not None and not item.find("value", "party")
+        return item is not None and item.find("verb") is not None and not item.find("party")
 
     def noun_phrase(self, kind: str) -> Condition | None:  # noqa: PLR0911
         """The rows that one noun phrase describes; None where no noun phrase begins."""
         item = self.at(self.i)
         if item is None:
             return None
-        if item.says("those") and not item.find("value", "kind", "party"):
-            back = self.before.where if self.before is not None else self._mentioned
-            if back is not None:
-                self.i += 1
-                self.refers_back = self.before is not None
-                return back
+        back = self._refers(item)
+        if back is not None:
+            self.i += 1
+            self.refers_back = self.before is not None
+            return back
         if item.says("anyone", "no_one"):
             self.i += 1
             if (following := self.at(self.i)) is None or not following.says("in", "from", "that", "with"):
@@ -876,7 +885,7 @@ class Clauses(Quantities):
             self.i += 1
             end = self._possessive(self.i)
             owned = self._party_after(end)
-            if owned is not None and (end > self.i or owned[1] == end):
+            if owned is not None and (end > self.i or self.skip_light(end) == end):
                 inner = Frame(kind)
                 self.i, self._context = end, ""
                 self._owned(test, owned, inner)

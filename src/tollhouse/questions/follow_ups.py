@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from tollhouse.questions.clauses import Clauses
-from tollhouse.questions.frames import Frame, Part, all_of
+from tollhouse.questions.frames import Frame, Part, all_of, split
 from tollhouse.questions.linking import Linker
 from tollhouse.questions.query import (
     EVERYTHING,
@@ -16,6 +16,7 @@ from tollhouse.questions.query import (
     Condition,
     Figure,
     List,
+    Measure,
     Not,
     Query,
     Related,
@@ -81,6 +82,10 @@ def continued(  # noqa: C901, PLR0911
     forms = clauses.forms.keys()
     if isinstance(before, Compare) and "difference" in forms and not frame.parts and not frame.is_named:
         return msgspec.structs.replace(before, difference=True, is_yes_no=False)
+    if isinstance(before, List) and "difference" in forms and not frame.parts and before.rows.order is not None:
+        sides = tuple(Rows(rows.kind, one) for one in split(before.rows.where))
+        if len(sides) > 1:
+            return Compare(sides, Measure("sum", before.rows.order.by), difference=True)
     if isinstance(before, Call) and "how_many" in forms and not frame.parts:
         return before
     if clauses.refers_back:

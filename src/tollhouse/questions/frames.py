@@ -108,6 +108,22 @@ class Frame(Struct):
         return all_of([part.condition for part in self.parts])
 
 
+def is_attribute(item: Item, items: Sequence[Item]) -> bool:
+    """Whether a noun that can be a kind or an attribute of another kind is the attribute, by the words beside it."""
+    kinds = {meaning.name for meaning in item.meanings if meaning.role == "kind"}
+    owners = {meaning.kind for meaning in item.meanings if meaning.role == "attribute"} - kinds
+    if not kinds or not owners:
+        return False
+    others = {
+        meaning.kind
+        for other in items
+        if other is not item and not any(meaning.kind in kinds for meaning in other.meanings)
+        for meaning in other.meanings
+        if meaning.role in {"kind", "party", "value"} and meaning.kind
+    }
+    return bool(owners & others)
+
+
 def all_of(conditions: Sequence[Condition]) -> Condition:
     flat = [inner for one in conditions for inner in (one.of if isinstance(one, AllOf) else (one,))]
     return flat[0] if len(flat) == 1 else AllOf(tuple(flat))
@@ -128,6 +144,28 @@ def any_of(first: Condition, second: Condition) -> Condition:
     return AnyOf(tuple(of))
 
 
+def split(condition: Condition) -> list[Condition]:  # noqa: PLR0911
+    """A condition with alternatives as one condition for each."""
+    if isinstance(condition, Test):
+        if condition.comparison != "is" or len(condition.values) < 2:
+            return [condition]
+        return [Test(condition.attribute, "is", (value,), str(value)) for value in condition.values]
+    if isinstance(condition, AnyOf):
+        return list(condition.of)
+    if isinstance(condition, AllOf):
+        for index in range(len(condition.of) - 1, -1, -1):
+            alternatives = split(condition.of[index])
+            if len(alternatives) > 1:
+                return [all_of([*condition.of[:index], one, *condition.of[index + 1 :]]) for one in alternatives]
+        return [condition]
+    if isinstance(condition, Related):
+        return [
+            Related(condition.relation, condition.outgoing, one, condition.link, condition.transitive, condition.words)
+            for one in split(condition.to)
+        ]
+    return [condition]
+
+
 def negated(condition: Condition) -> Condition:
     return condition.of if isinstance(condition, Not) else Not(condition)
 
@@ -146,12 +184,10 @@ class FrameReader:
         self.before = before
         self.refers_back = False
         self.items = linked.items
+        self.has_limit = False
         self._mentioned: Condition | None = None
-        self.is_compared = any(
-            item.says("comparative_more", "comparative_less")
-            and any(later.says("than") for later in linked.items[place + 1 :])
-            for place, item in enumerate(linked.items)
-        )
+        self.than_at = self._place_of_than()
+        self.is_compared = self.than_at > 0
         self.linker = linker
         self.forms: dict[str, int] = {}
         self.unknown: list[Item] = []
@@ -173,6 +209,22 @@ class FrameReader:
         self._noun: tuple[Meaning, int] | None = None
 
     # The items.
+
+    def _place_of_than(self) -> int:
+        """Where the other side of a comparison of rows begins; 0 where there is none."""
+        compared = False
+        for place, item in enumerate(self.items):
+            following = self.at(self.skip_light(place + 1))
+            is_row = following is not None and following.number is None and following.find("value", "kind", "party")
+            is_than = (compared and item.says("than")) or item.says("more", "less")
+            if is_row and is_than and not item.find("value") and following is not None and not following.find("verb"):
+                return place
+            compared = (
+                compared
+                or item.says("comparative_more", "comparative_less", "difference")
+                or bool(item.find("extreme"))
+            )
+        return 0
 
     def at(self, index: int) -> Item | None:
         return self.items[index] if 0 <= index < len(self.items) else None

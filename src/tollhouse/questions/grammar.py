@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tollhouse.questions.clauses import Clauses
 from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_rows
-from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of
+from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of, is_attribute, split
 from tollhouse.questions.linking import Item, Linked, Linker, Role
 from tollhouse.questions.query import (
     AllOf,
@@ -22,6 +22,7 @@ from tollhouse.questions.query import (
     Not,
     Open,
     OpenForm,
+    Order,
     Query,
     Reading,
     Reason,
@@ -37,19 +38,7 @@ _REFUSED: tuple[Reason, ...] = ("advice", "opinion", "prediction")
 _CONTENT: tuple[Role, ...] = (
     "kind", "attribute", "value", "range", "extreme", "unit", "verb", "party", "operation", "unavailable", "time",
 )  # fmt: skip
-_STANCE = (
-    *_REFUSED,
-    "small_talk",
-    "why",
-    "happened",
-    "summary",
-    "timeline",
-    "who",
-    "those",
-    "what_about",
-    "average",
-    "share",
-)
+_STANCE = (*_REFUSED, "small_talk", "why", "happened", "summary", "timeline", "average", "share")
 _OPEN: dict[str, OpenForm] = {"why": "why", "timeline": "timeline", "summary": "summary", "happened": "happened"}
 
 
@@ -75,6 +64,27 @@ def read_question(
     return _reading(query, frame, clauses, linked)
 
 
+def _without_asides(linked: Linked) -> Linked:
+    """The text without sentences that say nothing about the data: "I need it for a report."."""
+    sentences: list[list[Item]] = [[]]
+    for item in linked.items:
+        sentences[-1].append(item)
+        if item.says(".", "?", "!", ":"):
+            sentences.append([])
+    relevant = [
+        sentence for sentence in sentences if any(item.find(*_CONTENT) or item.says(*_STANCE) for item in sentence)
+    ]
+    if not relevant or len(relevant) == len(sentences):
+        return linked
+    items = [
+        item
+        for sentence in sentences
+        for item in sentence
+        if sentence in relevant or item.says("list", "how_many", "difference")
+    ]
+    return Linked(tuple(items), linked.corrected, linked.language)
+
+
 def _reading(query: Query, frame: Frame, clauses: Clauses, linked: Linked) -> Reading:
     parts = [*frame.parts, *(clauses.than.parts if clauses.than else ())]
     understood = [(part.key, part.words) for part in sorted(parts, key=lambda part: part.at)]
@@ -87,7 +97,7 @@ def _kind(linked: Linked, linker: Linker) -> str:
     """The kind of row that a question is about: its first noun's, else that of its values."""
     for roles in (("kind",), ("party",), ("attribute", "value", "range", "extreme", "unit")):
         for item in linked.items:
-            meaning = item.find(*roles)
+            meaning = None if roles == ("kind",) and is_attribute(item, linked.items) else item.find(*roles)
             if meaning is not None and meaning.kind and not (meaning.relation and meaning.role != "party"):
                 return meaning.kind
     return linker.declaration.kinds[0].name
@@ -188,6 +198,8 @@ class _Question:
     @property
     def _rows(self) -> Rows:
         frame = self._frame
+        if {"descending", "ascending"} & self._forms.keys() and not self._clauses.has_limit:
+            return Rows(frame.kind, frame.where, frame.order)
         return Rows(frame.kind, frame.where, frame.order, frame.limit, frame.skip)
 
     def query(self) -> Query | None:  # noqa: C901, PLR0911, PLR0912
@@ -252,6 +264,8 @@ class _Question:
         if exists is not None:
             return "list" not in forms or forms["list"] > exists
         leading = self._items[first]
+        if leading.find("verb") and not leading.find("value", "party"):
+            return True
         return (
             leading.says("be", "do", "have")
             and not leading.find("value", "kind")
@@ -312,7 +326,7 @@ class _Question:
         by = frame.group or frame.requested
         assert by is not None
         rows = Rows(frame.kind, frame.where)
-        counts = "how_many" in forms and frame.group is None
+        counts = "how_many" in forms and frame.group is None and not frame.superlative
         limit = None if not frame.superlative and frame.limit is None else frame.limit or 1
         return Groups(
             rows, by.name, self._measure(), frame.superlative != "least", limit, frame.skip, frame.at_least, counts
@@ -401,30 +415,17 @@ class _Question:
         if len(sides) < 2:
             return None
         difference = "difference" in forms or ("how_many" in forms and "compare" not in forms) or "how_much" in forms
+        measure = self._measure()
         yes_no = not difference and self._is_yes_no()
-        return Compare(tuple(sides), self._measure(), difference, "comparative_less" not in forms, yes_no)
+        if not difference and not yes_no and measure.attribute is not None and all(_names_row(side) for side in sides):
+            named = [value for side in sides if isinstance(side.where, Test) for value in side.where.values]
+            order = Order(measure.attribute, "comparative_less" not in forms)
+            return List(Rows(frame.kind, Test("id", "is", tuple(named)), order, 1))
+        return Compare(tuple(sides), measure, difference, "comparative_less" not in forms, yes_no)
 
 
-def split(condition: Condition) -> list[Condition]:  # noqa: PLR0911
-    """A condition with alternatives as one condition for each."""
-    if isinstance(condition, Test):
-        if condition.comparison != "is" or len(condition.values) < 2:
-            return [condition]
-        return [Test(condition.attribute, "is", (value,), str(value)) for value in condition.values]
-    if isinstance(condition, AnyOf):
-        return list(condition.of)
-    if isinstance(condition, AllOf):
-        for index in range(len(condition.of) - 1, -1, -1):
-            alternatives = split(condition.of[index])
-            if len(alternatives) > 1:
-                return [all_of([*condition.of[:index], one, *condition.of[index + 1 :]]) for one in alternatives]
-        return [condition]
-    if isinstance(condition, Related):
-        return [
-            Related(condition.relation, condition.outgoing, one, condition.link, condition.transitive, condition.words)
-            for one in split(condition.to)
-        ]
-    return [condition]
+def _names_row(rows: Rows) -> bool:
+    return isinstance(rows.where, Test) and rows.where.attribute == "id"
 
 
 def _inside(condition: Condition) -> list[Condition]:

@@ -24,6 +24,7 @@ Role = Literal[
     "extreme",
     "unit",
     "verb",
+    "stranded",
     "party",
     "transitive",
     "preposition",
@@ -37,6 +38,8 @@ Role = Literal[
 ]
 
 LONGEST_PHRASE = 9
+# A verb may stand apart from these: "to whom does X sell".
+_PREPOSITIONS = frozenset({"to", "from", "on", "of", "for", "with", "in", "by", "bei", "von", "an", "a", "de"})
 # From how many letters on a word may be misspelt, by one letter or by two.
 ONE_TYPO_FROM = 4
 TWO_TYPOS_FROM = 8
@@ -143,10 +146,15 @@ class Linker:
             relation = name.kind if name.kind in self.relations else ""
             meaning = Meaning("value", name.attribute, name.kind, name.value, relation)
             self._add(name.text, _Entry(meaning, exact=name.text if name.exact else "", is_name=True), inflects=False)
-        self._by_length: dict[int, list[str]] = defaultdict(list)
+        # Spellings that a typo may come from, each with its word of the lexicon.
+        self._spellings: dict[str, str] = {}
         for word in self._lexicon:
-            if len(word) >= ONE_TYPO_FROM:
-                self._by_length[len(word)].append(word)
+            for form in (word, *_forms(word)) if self._lexicon[word] else (word,):
+                self._spellings.setdefault(form, word)
+        self._by_length: dict[int, list[str]] = defaultdict(list)
+        for form in self._spellings:
+            if len(form) >= ONE_TYPO_FROM and not form.isdigit():
+                self._by_length[len(form)].append(form)
 
     def attribute(self, meaning: Meaning) -> Attribute | None:
         """The declared attribute of a meaning; None for "id"."""
@@ -232,28 +240,17 @@ class Linker:
         return self._misspelt(word)
 
     def _misspelt(self, word: str) -> list[tuple[str, float]]:
+        """The nearest words by optimal string alignment: one typo, or two in long words that begin alike."""
         most = 2 if len(word) >= TWO_TYPOS_FROM else 1
-        near: list[tuple[int, str]] = []
+        near: dict[str, int] = {}
         for length in range(len(word) - most, len(word) + most + 1):
-            for other in self._by_length.get(length, ()):
-                if other.isdigit() or (most == 1 and other[0] != word[0] and len(word) < 6):
-                    continue
-                distance = OSA.distance(word, other, score_cutoff=most)
-                if distance <= most and (distance < 2 or other[0] == word[0]):
-                    near.append((distance, other))
-        for ending in ("s", "es", "n", "en"):  # a typo in an inflected word
-            if word.endswith(ending) and len(word) - len(ending) >= ONE_TYPO_FROM:
-                stem = word[: -len(ending)]
-                near += [
-                    (1, other)
-                    for length in range(len(stem) - 1, len(stem) + 2)
-                    for other in self._by_length.get(length, ())
-                    if OSA.distance(stem, other, score_cutoff=1) <= 1
-                ]
-        if not near:
-            return []
-        least = min(near)[0]
-        return [(other, 0.6 + 0.3 * distance) for distance, other in sorted(set(near)) if distance == least][:4]
+            for form in self._by_length.get(length, ()):
+                distance = OSA.distance(word, form, score_cutoff=most)
+                if distance <= most and (form[0] == word[0] or (distance == 1 and len(word) > 5)):
+                    other = self._spellings[form]
+                    near[other] = min(distance, near.get(other, most))
+        least = min(near.values(), default=0)
+        return sorted((other, 0.6 + 0.3 * distance) for other, distance in near.items() if distance == least)[:4]
 
     def _matches(self, tokens: list[Token], language: str) -> list[list[_Match]]:
         """The phrases that begin at each token."""
@@ -409,7 +406,7 @@ def _function_entries() -> tuple[tuple[str, _Entry], ...]:
     )
 
 
-def _declared(declaration: Declaration) -> Iterator[tuple[str, Meaning]]:
+def _declared(declaration: Declaration) -> Iterator[tuple[str, Meaning]]:  # noqa: C901
     """The phrases of a service's vocabulary with their meanings."""
     for kind in declaration.kinds:
         yield from ((noun, Meaning("kind", kind.name, kind.name)) for noun in kind.nouns)
@@ -421,6 +418,9 @@ def _declared(declaration: Declaration) -> Iterator[tuple[str, Meaning]]:
         name = relation.name
         for words, is_source in ((relation.verbs, True), (relation.inverse_verbs, False)):
             yield from ((text, Meaning("verb", name, value=is_source, relation=name)) for text in words)
+            for verb, _, preposition in (text.rpartition(" ") for text in words):
+                if verb and preposition in _PREPOSITIONS:
+                    yield verb, Meaning("stranded", name, preposition, is_source, name)
         for nouns, party, is_source in (
             (relation.sources, relation.source, True),
             (relation.targets, relation.target, False),
@@ -450,6 +450,16 @@ def _of_attribute(attribute: Attribute, kind: str, relation: str) -> Iterator[tu
     for phrases, descending in ((attribute.most, True), (attribute.least, False)):
         yield from ((text, Meaning("extreme", name, kind, descending, relation)) for text in phrases)
     yield from ((text, Meaning("unit", name, kind, factor, relation)) for text, factor in attribute.units.items())
+
+
+def _forms(word: str) -> tuple[str, ...]:
+    """English inflections of a word."""
+    if len(word) < 3 or not word.isascii():
+        return ()
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return word[:-1] + "ies", word[:-1] + "ied", word + "ing"
+    stem = word.removesuffix("e")
+    return word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s"), stem + "ed", stem + "ing"
 
 
 @cache

@@ -311,7 +311,7 @@ class Quantities(FrameReader):
         before = self.at(self.i - 1)
         if before is not None and before.says("all", "with"):
             return False
-        return any(item.says("than") and not item.says("that", "which") for item in self.items[self.i + 1 :])
+        return self.than_at > self.i
 
     def _by_time(self, frame: Frame, word: Item, index: int, limit: int | None, skip: int) -> bool:
         by = self._typed(frame.kind, "time")
@@ -337,6 +337,7 @@ class Quantities(FrameReader):
                     self.forms.setdefault(form, place)
             place += 1
         self.i = index
+        self.has_limit = self.has_limit or bool(limit or frame.limit)
         frame.limit, frame.skip = limit or frame.limit or 1, skip
         frame.superlative = "most" if descending else "least"
         meaning = item.find("extreme", "attribute", "party", "kind") if item is not None else None
