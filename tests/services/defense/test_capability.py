@@ -77,7 +77,7 @@ def test_without_battles_the_demand_and_the_score_are_null_with_reasons():
         assert read.supply.score is not None
 
 
-@pytest.mark.parametrize(("battles", "is_stated"), [(19, False), (20, True)])
+@pytest.mark.parametrize(("battles", "is_stated"), [(14, False), (15, True)])
 def test_share_of_a_handful_is_not_stated(battles, is_stated):
     assert (gap("space", [battle()] * battles).demand.live_share is not None) is is_stated
 

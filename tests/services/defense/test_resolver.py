@@ -3,8 +3,10 @@
 import random
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
+from tollhouse.services.defense.events.occurrence import VECTOR_SCALE, Headline, Tuning, agreement, build_group
 from tollhouse.services.defense.events.report import event_id
 from tollhouse.services.defense.events.resolver import Resolved, Resolver, Sighting
 
@@ -216,3 +218,14 @@ def test_events_without_new_reports_expire():
     assert len(resolver) == 1
     resolver.add(ordinary_day())
     assert len(resolver.settle().events) == 1 + len(OTHERS)
+
+
+@pytest.mark.parametrize(("direction", "size", "joins"), [(0, 3, True), (1, 3, False), (0, 2, False)])
+def test_single_report_in_other_words_joins_an_event_of_three_with_its_meaning(
+    direction: int, size: int, joins: bool
+) -> None:
+    vectors = np.eye(2, dtype=np.int8) * VECTOR_SCALE
+    words = {"town": 0.3, "strike": 0.95}
+    event = build_group("a", [Headline(str(n), [], ("town",), weights=words, vector=vectors[0]) for n in range(size)])
+    single = Headline("x", [], ("town",), weights={"town": 0.3, "raid": 0.95}, vector=vectors[direction])
+    assert (agreement(event, build_group("b", [single]), 100, Tuning()) >= 1) == joins

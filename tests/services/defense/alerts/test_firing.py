@@ -314,7 +314,7 @@ async def test_recording_makes_an_alert_true_once(house, hook, settings):
     recorded = Settings(data_dir=settings.data_dir, database_url=settings.database_url, recorded=True)
     await load_recording(house.database, recorded)
     watch = AlertMonitor(house.database, recorded=True, plans=["enterprise"])
-    made = await house.make(hook.url(), filters={"category": "Battles", "country": "Ethiopia"}, threshold=5)
+    made = await house.make(hook.url(), filters={"category": "Battles", "country": "Ethiopia"}, threshold=3)
     never = await house.make(hook.url("/never"), filters={"country": "Tuvalu"}, threshold=1_000)
     stale = await house.make(hook.url("/stale"), metric="staleness_minutes", threshold=60)
     now = clock.seconds()
@@ -334,7 +334,7 @@ async def test_recording_makes_an_alert_true_once(house, hook, settings):
     assert [event["id"] for event in events] == [one.id for one in seen[:20]]
 
     body = {"metric": "event_count", "filters": {"category": "Battles", "country": "Ethiopia"}, "operator": ">=",
-            "threshold": 5, "hours": 168}  # fmt: skip
+            "threshold": 3, "hours": 168}  # fmt: skip
     preview = (await house.ask("POST", "/api/alerts/preview", body)).json()
     assert (preview["from"], preview["to"]) == ("2020-11-13T00:15:00Z", "2020-11-15T11:00:00Z")
     assert len(preview["values"]) == 32

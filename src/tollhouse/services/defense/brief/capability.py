@@ -39,8 +39,8 @@ from tollhouse.services.defense.brief.production import (
 )
 from tollhouse.services.defense.events.event import Event
 
-# One event more or less then moves a share by at most five points.
-FEWEST_BATTLES = 20
+# One event more or less then moves a share by at most seven points.
+FEWEST_BATTLES = 15
 BASIS = (
     "mean of live_share (battle events of the window whose title or subcategory names the area) and unmet_request "
     "(part of the FY2027 request that a repeat of the FY2026 money would not cover)"

@@ -6,7 +6,13 @@ Sums give the mean similarity over all pairs of headlines exactly (average link)
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp, log1p, log2
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
+
+Vector = NDArray[np.int8] | NDArray[np.float32]
+# Text vectors of headlines have unit length and are stored as integers.
+VECTOR_SCALE = 127
 
 # Below this share of the agreement needed, nothing else makes two groups one event.
 FEEBLE = 0.6
@@ -21,6 +27,9 @@ class Tuning(Struct, frozen=True):
     its logarithm: `other_country` times the probability that the countries differ; if no place below country level is
     shared, `other_places` times the share of pairs in which both name one; `other_killed` likewise for numbers of
     deaths; `rows` if they share a provider row.
+
+    A single headline may report an event of `leading` headlines in other words: unless places or deaths conflict, what
+    the mean similarity of their text vectors exceeds `unlike` by is added to that of their words, times `meaning`.
     """
 
     least: float = 0.08
@@ -32,12 +41,16 @@ class Tuning(Struct, frozen=True):
     other_places: float = 0.8
     other_killed: float = 0.3
     rows: float = 0.4
+    leading: int = 3
+    meaning: float = 1.0
+    unlike: float = 0.35
 
 
 class Headline(Struct, eq=False, gc=False):
     """A distinct headline: what the reports that carry it say together. Headlines with one `key`, if any, are equal.
 
     `terms` are its distinct words; none if the title was composed. `weights` are their TF-IDF weights, of unit length.
+    `vector` is its text vector; None for a title in letters other than Latin, of which the vectors know few words.
     `countries` are the mean over the reports. Days are counted from 1970.
     """
 
@@ -51,6 +64,7 @@ class Headline(Struct, eq=False, gc=False):
     first_day: float = 0.0
     last_day: float = 0.0
     weights: Mapping[str, float] = {}
+    vector: Vector | None = None
 
 
 class Group(Struct, eq=False, gc=False):
@@ -72,6 +86,7 @@ class Group(Struct, eq=False, gc=False):
     counted: int = 0
     first_day: float = 0.0
     last_day: float = 0.0
+    vector: Vector | None = None
     absorbed: tuple[str, ...] = ()
     was_settled: bool = False
 
@@ -89,6 +104,7 @@ def sum_up(group: Group) -> None:
     """Compute the sums of a group again from its headlines. A group of one shares the headline's."""
     headlines = [*group.headlines, *group.composed]
     group.weights = total([headline.weights for headline in headlines])
+    group.vector = _vector_total([headline.vector for headline in headlines])
     group.countries = total([headline.countries for headline in headlines])
     group.places = headlines[0].places.union(*[headline.places for headline in headlines[1:]])
     group.killed = headlines[0].killed.union(*[headline.killed for headline in headlines[1:]])
@@ -105,6 +121,7 @@ def absorb(group: Group, other: Group) -> None:
     group.composed += other.composed
     group.absorbed += other.absorbed
     group.weights = total([group.weights, other.weights])
+    group.vector = _vector_total([group.vector, other.vector])
     group.countries = total([group.countries, other.countries])
     group.places |= other.places
     group.killed |= other.killed
@@ -131,7 +148,11 @@ def agreement(one: Group, other: Group, crowd: float, tuning: Tuning) -> float:
     pairs = len(one.headlines) * len(other.headlines)
     if not pairs:
         return 0.0
-    words = _dot(one.weights, other.weights) / pairs * (1 + tuning.size * log2(min(pairs, tuning.most_pairs)))
+    shared = _dot(one.weights, other.weights)
+    sizes = sorted((len(one.headlines), len(other.headlines)))
+    if sizes[0] == 1 and sizes[1] >= tuning.leading and not _conflict(one, other):
+        shared += tuning.meaning * max(0.0, _likeness(one, other) - tuning.unlike * pairs)
+    words = shared / pairs * (1 + tuning.size * log2(min(pairs, tuning.most_pairs)))
     apart = max(0.0, one.first_day - other.last_day, other.first_day - one.last_day)
     likeness = words / (tuning.least + tuning.crowd * log1p(crowd) + tuning.apart * log1p(apart))
     if likeness < FEEBLE:
@@ -146,6 +167,28 @@ def agreement(one: Group, other: Group, crowd: float, tuning: Tuning) -> float:
     if not one.row_keys.isdisjoint(other.row_keys):
         evidence += tuning.rows
     return likeness * exp(evidence)
+
+
+def _vector_total(vectors: Sequence[Vector | None]) -> Vector | None:
+    known = [vector for vector in vectors if vector is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    sums: NDArray[np.float32] = np.array(known, np.float32).sum(axis=0)
+    return sums
+
+
+def _conflict(one: Group, other: Group) -> bool:
+    """Whether both name places, or numbers of deaths, and none in common."""
+    return (bool(one.placed and other.placed) and one.places.isdisjoint(other.places)) or (
+        bool(one.counted and other.counted) and one.killed.isdisjoint(other.killed)
+    )
+
+
+def _likeness(one: Group, other: Group) -> float:
+    """The sum of the cosines of their headlines' vectors over all pairs."""
+    if one.vector is None or other.vector is None:
+        return 0.0
+    return float(one.vector.astype(np.float32) @ other.vector.astype(np.float32)) / VECTOR_SCALE**2
 
 
 def _dot(one: Mapping[str, float], other: Mapping[str, float]) -> float:

@@ -1,7 +1,8 @@
 """Resolve reports into events online: stable ids, merges and splits, and a state that survives a restart.
 
 Reports with the same headline are one; the others are compared by words, countries, places, deaths, provider rows and
-time. Each batch is merged greedily, best pair first, with the live groups that share rare words.
+time, a single one with a larger event also by meaning. Each batch is merged greedily, best pair first, with the live
+groups that share rare words.
 The result depends on no clock, randomness or hash order.
 """
 
@@ -11,12 +12,15 @@ from hashlib import sha256
 from heapq import heapify, heappop, heappush
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 
+from tollhouse.services.defense.events.classifier import title_vectors
 from tollhouse.services.defense.events.event import Category
 from tollhouse.services.defense.events.group_index import GroupIndex, Stream
 from tollhouse.services.defense.events.occurrence import (
     FEEBLE,
+    VECTOR_SCALE,
     Group,
     Headline,
     Tuning,
@@ -27,6 +31,7 @@ from tollhouse.services.defense.events.occurrence import (
     total,
 )
 from tollhouse.services.defense.events.report import event_id
+from tollhouse.services.defense.ingest.page_title import has_foreign_letters
 from tollhouse.services.defense.ingest.url_title import headline_words
 from tollhouse.services.defense.publishers import LONGEST_APART, headline_key
 from tollhouse.services.defense.stories.tokens import term_counts
@@ -179,6 +184,7 @@ class Resolver:
         self._index.stream = state.stream
         stored = [(group, [self._read(reports) for reports in group.headlines]) for group in state.groups]
         headlines = [headline for _, own in stored for headline in own]
+        self._embed(headlines)
         for headline in headlines:
             self._index.weigh(headline)
         for group, own in stored:
@@ -206,6 +212,7 @@ class Resolver:
         for group in copied:
             sum_up(group)
             self._index.enter(group)
+        self._embed(headlines)
         self._index.count(headlines)
         for headline in headlines:
             self._index.weigh(headline)
@@ -229,6 +236,14 @@ class Resolver:
         if key:
             self._by_key[key] = headline
         return headline
+
+    def _embed(self, headlines: Iterable[Headline]) -> None:
+        """Set the text vectors of headlines, all at once, which is faster."""
+        titles = {one: self._reports[one.reports[0]].title for one in headlines if one.terms}
+        legible = [one for one, title in titles.items() if not has_foreign_letters(title)]
+        vectors = np.rint(title_vectors([titles[one] for one in legible]) * VECTOR_SCALE).astype(np.int8)
+        for one, vector in zip(legible, vectors, strict=True):
+            one.vector = vector
 
     def _sum_reports(self, headline: Headline) -> None:
         reports = [self._reports[identity] for identity in headline.reports]
