@@ -195,7 +195,7 @@ class Admission:
             return Admitted(stored, usage, delivered, undelivered)
         try:
             answer = await call.handle(visitor, visitor.address)
-            if is_not_modified(answer, call.request):
+            if answer.is_free or is_not_modified(answer, call.request):
                 await x402.release(claimed)
                 return Admitted(answer, usage)
             settled = await x402.settle(claimed, to_stored(answer))
@@ -233,10 +233,10 @@ class Admission:
         return Admitted(answer, self._usage(caller, reservation.verdict), claim.delivered)
 
     async def _charged(self, claim: Claim, call: Call, caller: WalletCaller, address: str) -> Response:
-        """The response, charged; a 304 costs nothing. What fails before there is a response gives the nonce back."""
+        """The response, charged unless it is a 304 or free. What fails before there is one gives the nonce back."""
         try:
             answer = await call.handle(caller, address)
-            if is_not_modified(answer, call.request):
+            if answer.is_free or is_not_modified(answer, call.request):
                 await claim.void()
             else:
                 await claim.charge(to_stored(answer))
@@ -294,7 +294,7 @@ class Admission:
     async def _counted(self, reservation: Reservation, caller: Caller, work: Callable[[], Awaitable[T]]) -> T:
         """Run the handler of a counted call; release the reservation when the call does not count."""
         try:
-            return await work()
+            result = await work()
         except Problem as problem:
             problem.usage = self._usage(caller, reservation.verdict)
             if problem.status >= 500 or problem.status in _UNCOUNTED:
@@ -303,6 +303,9 @@ class Admission:
         except BaseException:
             await self._uncount(reservation)
             raise
+        if isinstance(result, Response) and result.is_free:
+            await self._uncount(reservation)
+        return result
 
     async def _uncount(self, reservation: Reservation) -> Verdict:
         """Release a counted call. A meter that cannot be reached leaves it counted."""

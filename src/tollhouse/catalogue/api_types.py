@@ -18,6 +18,10 @@ class SimilarQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=50, description="Maximum number of results", examples=[5])] = 10
 
 
+class AskQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    q: Annotated[Words, Meta(description="A question about the items")]
+
+
 class SuggestQuery(Struct, frozen=True, forbid_unknown_fields=True):
     q: Annotated[Words, Meta(description="The text typed so far")]
     limit: Annotated[int, Meta(ge=1, le=20, description="Maximum number of results", examples=[5])] = 10

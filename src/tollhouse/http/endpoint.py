@@ -40,7 +40,8 @@ class Request(Struct, Generic[Query, Body], frozen=True):
 class Response:
     """A response. `etag` is opaque; a response that is reused keeps its head and compressed forms.
 
-    `delivered`, if any, is called once the response was wholly sent, `undelivered` if it was not.
+    `delivered`, if any, is called once the response was wholly sent, `undelivered` if it was not. One that `is_free`
+    costs neither money nor allowance.
     """
 
     body: bytes
@@ -49,6 +50,7 @@ class Response:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     status: int = 200
     cache_control: str = "no-cache"
+    is_free: bool = False
     delivered: Callable[[], None] | None = None
     undelivered: Callable[[], None] | None = None
     stream: AsyncGenerator[bytes, None] | None = None

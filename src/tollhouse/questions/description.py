@@ -5,13 +5,15 @@ condition, and further ones that are listed with it. Words that nothing is known
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Literal
 
 from msgspec import Struct, field
 
 from tollhouse.questions.amounts import Amount, read_amount
-from tollhouse.questions.linking import Item, Linker
+from tollhouse.questions.linking import Item, Linker, Meaning
 from tollhouse.questions.query import AllOf, AnyOf, Condition, Not, Open, Order, Reading, Rows, Test
+from tollhouse.questions.times import TimePhrase
 from tollhouse.questions.vocabulary import Attribute
 
 TEXT = "text"
@@ -19,6 +21,8 @@ TEXT = "text"
 _STOPS = frozenset({".", ";", "!", "?", "(", ")", ":"})
 _NEGATORS = ("not", "without", "except", "neither")
 _LISTING = ("without", "except")
+# What a word of the vocabulary can be, the most specific first.
+_ROLES = ("value", "range", "extreme", "attribute")
 # Words between a negation and what it denies: "isn't a", "nothing that has".
 _LIGHT = ("filler", "all", "be", "of", "also", "anyone", "that", "have")
 
@@ -51,13 +55,13 @@ class _State(Struct):
     is_unimportant: bool = False
 
 
-def read_description(text: str, linker: Linker, kind: str) -> Reading:
+def read_description(text: str, linker: Linker, kind: str, *, now: datetime | None = None) -> Reading:
     """The rows of a kind that a text describes. The query's words are those left to match as text.
 
-    A word that is denied and not known is a condition on the rows' texts. `ignored` are words for what the data does
-    not have.
+    Times such as "last year" are counted from `now`. A word that is denied and not known is a condition on the rows'
+    texts. `ignored` are words for what the data does not have.
     """
-    linked = linker.link(text)
+    linked = linker.link(text, now)
     state = _State()
     items = linked.items
     index = 0
@@ -78,28 +82,24 @@ def read_description(text: str, linker: Linker, kind: str) -> Reading:
 
 def _read(linker: Linker, kind: str, items: Sequence[Item], index: int, state: _State) -> int:
     """Take in what begins at an item; the index of the next one."""
+    item = items[index]
+    time = item.find("time")
+    if time is not None:
+        _take_time(_time_attribute(linker, kind, items[:index]), item.text, time.value, state)
+        return index + 1
     amount = read_amount(linker, kind, items, index)
     if amount is not None:
         _take_amount(amount, state)
         return amount.end
-    item = items[index]
-    for role in ("value", "range"):
-        meaning = next((each for each in item.meanings if each.role == role and each.kind == kind), None)
-        if meaning is None:
-            continue
-        if role == "value":
-            values = tuple(each.value for each in item.meanings if each.role == "value" and each.name == meaning.name)
-            _take(Test(meaning.name, "is", values, item.text), meaning.name, state)
-        else:
-            _take(range_condition(meaning.name, meaning.value, item.text), meaning.name, state)
-        return index + 1
-    if (meaning := item.find("extreme")) is not None and meaning.kind == kind:
-        _take_order(items, index, Order(meaning.name, descending=bool(meaning.value)), state)
-    elif item.says("most", "least") and (ordered := _ordered_noun(items, index, kind)) is not None:
-        _take_order(items, index, Order(ordered, descending=item.says("most")), state)
-        return index + 2
-    elif (meaning := item.find("attribute")) is not None and meaning.kind == kind:
-        _take_noun(linker.attribute(meaning), items, index, state)
+    own = [meaning for meaning in item.meanings if meaning.kind == kind]
+    meaning = next((each for role in _ROLES for each in own if each.role == role), None)
+    if item.says("most", "least") and (meaning is None or meaning.role not in ("value", "range")):
+        ordered = _ordered_noun(items, index, kind)
+        if ordered is not None:
+            _take_order(item.text, Order(ordered, descending=item.says("most")), state)
+            return index + 2
+    if meaning is not None:
+        _take_meaning(meaning, linker, items, index, state)
     elif item.find("unavailable") is not None:
         _flush(state, item.text)
     elif item.find("unknown") is not None and not item.find("kind"):
@@ -107,6 +107,20 @@ def _read(linker: Linker, kind: str, items: Sequence[Item], index: int, state: _
     else:
         _take_function(items, index, state)
     return index + 1
+
+
+def _take_meaning(meaning: Meaning, linker: Linker, items: Sequence[Item], index: int, state: _State) -> None:
+    """Take in a word of the vocabulary."""
+    item = items[index]
+    if meaning.role == "value":
+        same = [each for each in item.meanings if each.role == "value" and each.name == meaning.name]
+        _take(Test(meaning.name, "is", tuple(each.value for each in same), item.text), meaning.name, state)
+    elif meaning.role == "range":
+        _take(range_condition(meaning.name, meaning.value, item.text), meaning.name, state)
+    elif meaning.role == "extreme":
+        _take_order(item.text, Order(meaning.name, descending=bool(meaning.value)), state)
+    else:
+        _take_noun(linker.attribute(meaning), items, index, state)
 
 
 def range_condition(attribute: str, bounds: Sequence[float | None], words: str) -> Condition:
@@ -153,12 +167,31 @@ def _take_amount(amount: Amount, state: _State) -> None:
         _take(amount.condition, amount.attribute, state)
 
 
-def _take_order(items: Sequence[Item], index: int, order: Order, state: _State) -> None:
+def _time_attribute(linker: Linker, kind: str, before: Sequence[Item]) -> str:
+    """The time that was named last, else the kind's own; empty if it has none."""
+    times = [each for each in linker.kinds[kind].attributes if each.type == "time"]
+    named = [meaning.name for item in before if (meaning := item.find("attribute"))]
+    last = next((name for name in reversed(named) if any(each.name == name for each in times)), "")
+    return last or next((each.name for each in sorted(times, key=lambda each: not each.preferred)), "")
+
+
+def _take_time(attribute: str, words: str, phrase: TimePhrase, state: _State) -> None:
+    tests: list[Condition] = []
+    if phrase.since is not None:
+        tests.append(Test(attribute, "at_least", (phrase.since.isoformat(),), words))
+    if phrase.until is not None:
+        tests.append(Test(attribute, "below", (phrase.until.isoformat(),), words))
+    if attribute and tests:
+        _take(tests[0] if len(tests) == 1 else AllOf(tuple(tests)), attribute, state)
+    else:
+        _flush(state, words)
+
+
+def _take_order(words: str, order: Order, state: _State) -> None:
     """A superlative orders; a comparative without a measure does so as well. A denied one says nothing."""
-    said = items[index]
     if state.negations % 2 == 0 and state.order is None:
         state.order = order
-        state.understood.append((order.by, said.text))
+        state.understood.append((order.by, words))
     state.negations, state.is_after_negator = 0, False
 
 

@@ -5,6 +5,7 @@ import io
 import json
 from collections import Counter
 from decimal import Decimal
+from statistics import mean
 
 import pytest
 
@@ -91,6 +92,73 @@ def test_search_finds_a_title_with_a_wrong_letter_and_says_so(shop, everything):
     assert everything[0]["id"] in [item["id"] for item in page["items"]]
     assert page["applied_filters"]["understood"]["corrected"] == {word[:-1] + "q": word}
     assert page["query"] == word[:-1] + "q"
+
+
+@pytest.mark.parametrize(
+    ("words", "condition"),
+    [
+        ("not in the cellar, under 20 euros", lambda item: item["shelf"] != "cellar" and item["price"] < 20),
+        ("chess books with more than 1000 pages", lambda item: "chess" in item["subjects"] and item["pages"] > 1000),
+        ("history, no chess", lambda item: "history" in item["subjects"] and "chess" not in item["subjects"]),
+        ("published before 1960, not in print", lambda item: item["published"] < "1960" and not item["in_print"]),
+    ],
+)  # fmt: skip
+def test_description_becomes_filters_and_says_so(shop, everything, words, condition):
+    page = shop.get("/api/search", q=words, limit=250).json()
+    assert {item["id"] for item in page["items"]} == {item["id"] for item in everything if condition(item)}
+    assert page["applied_filters"]["understood"]["words"]
+
+
+def test_superlative_of_a_description_orders(shop):
+    page = shop.get("/api/search", q="cheapest poetry").json()
+    prices = [item["price"] for item in page["items"]]
+    assert prices == sorted(prices)
+    assert all("poetry" in item["subjects"] for item in page["items"])
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        ("How many books are there?", len),
+        ("how many books are in the cellar?", lambda items: sum(item["shelf"] == "cellar" for item in items)),
+        ("How many books cost less than 20 euros?", lambda items: sum(item["price"] < 20 for item in items)),
+        ("how many books are not in print", lambda items: sum(not item["in_print"] for item in items)),
+        ("average pages of the books on the cellar shelf",
+         lambda items: mean(item["pages"] for item in items if item["shelf"] == "cellar")),
+        ("what percentage of books are in the cellar",
+         lambda items: 100 * mean(item["shelf"] == "cellar" for item in items)),
+    ],
+)  # fmt: skip
+def test_question_is_answered_with_its_number(shop, everything, question, value):
+    answer = shop.get("/api/ask", q=question).json()
+    assert answer["value"] == pytest.approx(value(everything))
+    assert answer["query"]
+    assert answer["question"] == question
+    assert (answer["licence"], answer["source"]) == ("CC0-1.0", "Made up")
+
+
+def test_question_for_items_lists_them_in_order(shop, everything):
+    answer = shop.get("/api/ask", q="three cheapest books in the cellar").json()
+    cellar = sorted((item for item in everything if item["shelf"] == "cellar"), key=lambda item: item["price"])
+    assert answer["ids"] == [item["id"] for item in cellar[:3]]
+
+
+def test_question_that_the_table_cannot_answer_is_refused_with_others(shop):
+    for question in ("how many books were written by aliens", "hello"):
+        answer = shop.get("/api/ask", q=question).json()
+        assert (answer["query"], answer["value"], answer["ids"]) == (None, None, [])
+        assert len(answer["suggestions"]) == 2
+        for suggestion in answer["suggestions"]:
+            assert shop.get("/api/ask", q=suggestion).json()["query"] is not None
+
+
+async def test_refused_question_costs_nothing(home):
+    declare(home, books(5), free_per_day=1)
+    async with serving(home) as client:
+        for _ in range(3):
+            assert (await client.get("/api/ask", params={"q": "how many aliens are there"})).status_code == 200
+        assert (await client.get("/api/ask", params={"q": "how many books are there"})).json()["value"] == 5
+        assert (await client.get("/api/ask", params={"q": "how many books are there"})).status_code == 402
 
 
 def test_fields_limit_what_is_returned(shop):
@@ -201,7 +269,7 @@ async def test_agents_find_a_declared_table_like_any_other(home):
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         tools = (await client.post("/books/mcp", json=call)).json()["result"]["tools"]
         assert [tool["name"] for tool in tools] == [
-            "listItems", "searchItems", "getItem", "listSimilarItems", "suggest",
+            "listItems", "searchItems", "ask", "getItem", "listSimilarItems", "suggest",
         ]  # fmt: skip
         assert "shelf" in tools[0]["inputSchema"]["properties"]
 

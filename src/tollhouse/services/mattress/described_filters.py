@@ -1,12 +1,12 @@
 """Conditions that were read from a shopper's text, as parameters of the product list and clauses of its query."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from typing import Any
 
 from msgspec import Struct, field
 
 from tollhouse.catalogue.query import Clause, Range
+from tollhouse.questions.normal_form import groups_of
 from tollhouse.questions.query import AllOf, AnyOf, Condition, Not, Test
 from tollhouse.services.mattress.attributes.lexicon import words as sellers_words
 from tollhouse.services.mattress.product import COOLING, FIRMNESS, SLEEP_POSITIONS
@@ -70,7 +70,7 @@ class Translator(Struct, frozen=True):
     def _part(self, condition: Condition) -> Part:
         tests = list(_tests(condition))
         names = list(dict.fromkeys(test.attribute for test in tests))
-        groups = _simplified(self._groups(condition, negated=False))
+        groups = _simplified(groups_of(condition, self._test))
         parameters: dict[str, Any] = {}
         where: list[Group] = []
         for group in groups:
@@ -84,20 +84,7 @@ class Translator(Struct, frozen=True):
         is_limit = isinstance(condition, Not) and names == ["price"]
         return Part(name, words, parameters, tuple(where), isinstance(condition, Not) and not is_limit)
 
-    def _groups(self, condition: Condition, *, negated: bool) -> list[Group]:
-        """The condition as groups that must hold, each by any of its clauses."""
-        if isinstance(condition, Test):
-            return self._test(condition, negated=negated)
-        if isinstance(condition, Not):
-            return self._groups(condition.of, negated=not negated)
-        if not isinstance(condition, AllOf | AnyOf):
-            return []
-        parts = [self._groups(each, negated=negated) for each in condition.of]
-        if isinstance(condition, AllOf) != negated:
-            return [group for part in parts for group in part]
-        return [sum(choice, ()) for choice in product(*filter(None, parts))]
-
-    def _test(self, test: Test, *, negated: bool) -> list[Group]:
+    def _test(self, test: Test, negated: bool) -> list[Group]:  # noqa: FBT001 - called by position
         name = test.attribute
         groups: list[Group]
         if name in ("width", "length") or (name == "size" and test.comparison != "is"):

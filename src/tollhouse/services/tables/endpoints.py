@@ -8,7 +8,14 @@ from typing import Any
 
 import msgspec
 
-from tollhouse.catalogue.api_types import SimilarQuery, Suggestions, SuggestQuery, json_response
+from tollhouse.catalogue.api_types import (
+    AskQuery,
+    SimilarQuery,
+    Suggestions,
+    SuggestQuery,
+    check_words,
+    json_response,
+)
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.exports import CSV, NDJSON, csv_rows, ndjson_rows
 from tollhouse.catalogue.items import Item
@@ -19,6 +26,7 @@ from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import Terms
 from tollhouse.services.tables.api_types import ResponseTypes, TableQueries, applied_filters
 from tollhouse.services.tables.declaration import Declaration
+from tollhouse.services.tables.questions import TableAnswer, TableQuestions
 from tollhouse.services.tables.rows import visible_item
 
 _NO_ITEM = "no-item-yet"
@@ -34,6 +42,7 @@ class TableEndpoints:
         self._catalogue = catalogue
         self._queries = TableQueries(declaration)
         self._responses = ResponseCache(catalogue)
+        self._questions = TableQuestions(declaration, catalogue)
         self._rights = {"licence": declaration.licence, "source": declaration.source}
 
     def endpoints(self, terms: Terms, example: Item | None) -> Sequence[Endpoint]:
@@ -64,6 +73,10 @@ class TableEndpoints:
             "getItem": {"path_parameters": identity, "responses": {JSON: types.single}},
             "listSimilarItems": {"path_parameters": identity, "responses": {JSON: types.similar}},
             "suggest": {"sample": Example(query={"q": words[:3]})},
+            "ask": {
+                "responses": {JSON: TableAnswer},
+                "sample": Example(query={"q": self._questions.example}),
+            },
             **exported,
             "exportJson": {**exported["exportJson"], "responses": {JSON: types.whole}},
         }
@@ -82,12 +95,32 @@ class TableEndpoints:
 
     @_endpoint("/api/search", id="searchItems")
     async def search(self, request: Request[Any, None]) -> Response:
-        """Search items by words.
+        """Search items by words, or by a description.
 
-        Words also match with a typing error; every filter of the list works here too.
+        Words also match with a typing error; every filter of the list works here too. A description has denials,
+        comparisons, yes or no, or a superlative: `not in the cellar, under 20 euros`. Its words become filters, and
+        `applied_filters.understood` shows which.
         """
         key = ("search", msgspec.json.encode(request.query))
         return await self._responses.get(key, lambda: self._page(request.query, request.query.q))
+
+    @_endpoint("/api/ask", id="ask")
+    async def ask(self, request: Request[AskQuery, None]) -> Response:
+        """Answer a question about the table: how many, which, average, most, share.
+
+        The answer is computed from the rows, and `query` shows how. A question that the table cannot answer is refused
+        with questions that it can, and costs nothing.
+        """
+        question = request.query.q
+        check_words(question)
+
+        async def answer() -> Response:
+            answer = await self._questions.answer(question)
+            response = json_response(self._questions.render(question, answer))
+            response.is_free = answer.refusal is not None
+            return response
+
+        return await self._responses.get(("ask", question), answer)
 
     @_endpoint("/api/items/{id}", id="getItem")
     async def one(self, request: Request[None, None]) -> Response:
@@ -142,12 +175,21 @@ class TableEndpoints:
 
     async def _page(self, query: Any, words: str | None = None) -> Response:
         names = self._queries.members(query)
-        result = await self._catalogue.search(
-            self._queries.catalogue_query(query, limit=query.limit, offset=query.offset)
-        )
+        whole = self._queries.catalogue_query(query, limit=query.limit, offset=query.offset)
         filters = applied_filters(query)
-        if result.corrected:
-            filters["understood"] = {"corrected": result.corrected}
+        described = None if words is None else await self._questions.describe(words)
+        if described is not None:
+            whole = msgspec.structs.replace(
+                whole, text=described.text or None, where=described.where, sort=whole.sort or described.sort
+            )
+            filters["understood"] = described.understood
+        result = await self._catalogue.search(whole)
+        if described is not None and described.text and not result.total:
+            # Words that no item has change nothing.
+            result = await self._catalogue.search(msgspec.structs.replace(whole, text=None))
+            filters["understood"] = {**described.understood, "unused": [described.text]}
+        elif result.corrected:
+            filters["understood"] = {**filters.get("understood", {}), "corrected": result.corrected}
         page: dict[str, Any] = {
             "total": result.total,
             "count": len(result.items),

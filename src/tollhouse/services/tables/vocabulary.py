@@ -1,0 +1,184 @@
+"""The questions' vocabulary of a table, made from its declaration, and its rows as a dataset of questions."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse import clock
+from tollhouse.catalogue.items import Item
+from tollhouse.questions.query import Scalar
+from tollhouse.questions.vocabulary import Attribute, AttributeType, Dataset, Declaration, Kind, Named, Values
+from tollhouse.services.tables import declaration as tables
+
+ITEM = "item"
+# Names of rows and values longer than this are no names that people write.
+LONGEST_NAME = 80
+_TYPES: dict[tables.Kind, AttributeType] = {
+    "text": "text", "keyword": "keyword", "list": "keyword", "integer": "number", "number": "number",
+    "money": "money", "date": "time", "moment": "time", "boolean": "flag",
+}  # fmt: skip
+# Units stand behind a label in brackets ("Area (km²)") or at the end of a name ("area_km").
+_UNIT = re.compile(r"\s*[(\[]([^)\]]{1,12})[)\]]\s*$")
+_MARKS = re.compile(r"[?!:*#]+$")
+
+
+class Superlative(Struct, frozen=True, forbid_unknown_fields=True):
+    """The superlatives and comparatives of the numbers that a noun in `of` names."""
+
+    of: tuple[str, ...]
+    most: tuple[str, ...]
+    least: tuple[str, ...]
+
+
+class TableWords(Struct, frozen=True, forbid_unknown_fields=True):
+    """Words for columns of any table; units and currencies by their abbreviation."""
+
+    row_nouns: tuple[str, ...]
+    money_verbs: tuple[str, ...]
+    superlatives: tuple[Superlative, ...]
+    units: dict[str, tuple[str, ...]]
+    currencies: dict[str, tuple[str, ...]]
+
+
+@cache
+def table_words() -> TableWords:
+    return msgspec.toml.decode(files(__package__).joinpath("words.toml").read_bytes(), type=TableWords)
+
+
+def build_vocabulary(declaration: tables.Declaration) -> Declaration:
+    """The vocabulary of a table: a noun for its rows, and an attribute for each column that is shown."""
+    money = [name for name, field in declaration.fields.items() if field.exported and field.type == "money"]
+    attributes = tuple(
+        _attribute(name, field, preferred=money == [name])
+        for name, field in declaration.fields.items()
+        if field.exported and field.type in _TYPES
+    )
+    nouns = tuple(dict.fromkeys((*_row_nouns(declaration), *table_words().row_nouns)))
+    kind = Kind(name=ITEM, nouns=nouns, attributes=attributes)
+    described = [each for each in attributes if each.name != declaration.table.title]
+    # "Books that cost less than 20 euros": the amount says what it is.
+    fillers = table_words().money_verbs if money else ()
+    return Declaration(kinds=(kind,), fillers=fillers, examples=tuple(_examples(nouns[0], described)))
+
+
+def _row_nouns(declaration: tables.Declaration) -> Iterator[str]:
+    name = declaration.name.replace("-", " ")
+    yield name[:-1] if name.endswith("s") and not name.endswith("ss") else name
+    yield name
+    last = name.split()[-1]
+    yield last[:-1] if last.endswith("s") and not last.endswith("ss") else last
+
+
+def _attribute(name: str, field: tables.Field, *, preferred: bool) -> Attribute:
+    label = field.label or field.column or name
+    unit = match[1] if (match := _UNIT.search(label)) else ""
+    noun = _MARKS.sub("", _UNIT.sub("", label)).strip().casefold()
+    nouns = tuple(dict.fromkeys(filter(None, (noun, name.replace("_", " ")))))
+    words = set(" ".join(nouns).split())
+    superlatives = [each for each in table_words().superlatives if words & set(each.of)]
+    if field.type == "money" and not superlatives:
+        superlatives = [each for each in table_words().superlatives if "price" in each.of] if preferred else []
+    is_number = field.type in ("integer", "number", "money")
+    return Attribute(
+        name=name,
+        type=_TYPES[field.type],
+        nouns=nouns if field.type != "boolean" else (),
+        values={"true": nouns} if field.type == "boolean" else {},
+        most=tuple(word for each in superlatives for word in each.most) if is_number else (),
+        least=tuple(word for each in superlatives for word in each.least) if is_number else (),
+        units=_units(field, unit, name) if is_number else {},
+        preferred=preferred,
+        several=field.type == "list",
+    )
+
+
+def _units(field: tables.Field, unit: str, name: str) -> dict[str, float]:
+    """The unit of a column, with its names."""
+    known = table_words()
+    if field.type == "money":
+        words = known.currencies.get(field.currency.upper(), ())
+        return dict.fromkeys((*words, *filter(None, (field.currency,))), 1.0)
+    ending = name.rpartition("_")[2]
+    own = unit or (ending if "_" in name and ending in known.units else "")
+    return dict.fromkeys((own, *known.units.get(own, ())), 1.0) if own else {}
+
+
+def _examples(noun: str, attributes: Sequence[Attribute]) -> Iterator[str]:
+    """Questions that the table answers, to be suggested."""
+    plural = noun if noun.endswith("s") else f"{noun}s"
+    yield f"How many {plural} are there?"
+    for attribute in attributes:
+        if attribute.type in ("number", "money"):
+            yield f"Which {noun} has the highest {attribute.nouns[0]}?"
+            yield f"What is the average {attribute.nouns[0]} of the {plural}?"
+        elif attribute.type == "keyword":
+            yield f"How many {plural} are there by {attribute.nouns[0]}?"
+
+
+class TableDataset(Dataset):
+    """The shown members of a table's items, with the values of keywords and the titles as names."""
+
+    def __init__(self, table: tables.Declaration, items: Iterable[Item]) -> None:
+        self.declaration = build_vocabulary(table)
+        self._table = table
+        self._items = tuple(items)
+        (kind,) = self.declaration.kinds
+        self._texts = [each.name for each in kind.attributes if each.type == "text"]
+        self._keywords = [each.name for each in kind.attributes if each.type == "keyword"]
+
+    def rows(self, kind: str) -> Sequence[Item]:
+        return self._items
+
+    def id(self, kind: str, row: Item) -> str:
+        return str(row["id"])
+
+    def label(self, kind: str, row: Item) -> str:
+        return str(row.get(self._table.table.title) or row["id"])
+
+    def values(self, kind: str, row: Item, attribute: str) -> Values:
+        value = row.get(attribute)
+        if value is None:
+            return ()
+        if isinstance(value, list):
+            return tuple(value)
+        if self._table.fields[attribute].type in ("date", "moment"):
+            return (datetime.fromisoformat(value),)
+        return (value,)
+
+    def display(self, attribute: str, value: Scalar | datetime) -> str:
+        field = self._table.fields.get(attribute)
+        text = super().display(attribute, value)
+        return text[:10] if field is not None and field.type == "date" else text
+
+    def names(self) -> Iterator[Named]:
+        for attribute in self._keywords:
+            values = {value: None for item in self._items for value in self.values(ITEM, item, attribute)}
+            for value in values:
+                if len(text := str(value)) <= LONGEST_NAME:
+                    yield Named(text, ITEM, attribute, text)
+        title = self._table.table.title
+        for item in self._items if title in self._texts else ():
+            if len(label := self.label(ITEM, item)) <= LONGEST_NAME:
+                yield Named(label, ITEM, "id", str(item["id"]))
+
+    def texts(self, kind: str) -> Mapping[str, str]:
+        return {str(item["id"]): "\n".join(str(item.get(name) or "") for name in self._texts) for item in self._items}
+
+    @property
+    def now(self) -> datetime | None:
+        """Now, where the table has times."""
+        return clock.now() if any(each.type == "time" for each in self.declaration.kinds[0].attributes) else None
+
+
+def understood_as(what: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The words of each condition and order, by what they are about."""
+    words: dict[str, str] = {}
+    for name, said in what:
+        words[name] = f"{words[name]} {said}" if name in words else said
+    return words
