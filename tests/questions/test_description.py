@@ -52,7 +52,7 @@ def shown(condition):
         ("steel boat", "hull is steel"),
         ("not steel", "not (hull is steel)"),
         ("no steel, no wood", "not (hull is steel); not (hull is wood)"),
-        ("neither steel nor wood", "not (hull is steel); not (hull is wood)"),
+        ("neither steel nor wood", "not (hull is steel,wood)"),
         ("anything but steel or wood, by Tern", "not (hull is steel,wood); maker is Tern"),
         ("racing, excluding Tern and Skua & Sons", "use is racing; not (maker is Tern); not (maker is Skua & Sons)"),
         ("nothing but timber", "hull is wood"),

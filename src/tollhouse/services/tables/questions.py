@@ -88,9 +88,9 @@ class TableQuestions:
         reading = answer.reading
         understood: dict[str, Any] = {}
         if reading is not None:
-            found = {"words": understood_as(reading.understood), "unused": reading.ignored}
+            sources = {"words": understood_as(reading.understood), "unused": reading.ignored}
             understood = {
-                name: value for name, value in {**found, "corrected": dict(reading.corrected)}.items() if value
+                name: value for name, value in {**sources, "corrected": dict(reading.corrected)}.items() if value
             }
         elif answer.refusal is not None:
             understood = {"refused": answer.refusal.reason, "unused": answer.refusal.words}
