@@ -23,17 +23,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from openai import AsyncOpenAI
 
-from tests.services.defense.chat.conftest import load_recorded
-from tests.services.defense.chat.evaluating import questions
 from tollhouse.admission.context import open_context
 from tollhouse.caller import KeyCaller
 from tollhouse.config.settings import Settings
 from tollhouse.http.endpoint import JSON, Request
 from tollhouse.questions.grounding import Evidence
+from tollhouse.questions.model_tools import QueryTools
 from tollhouse.services.defense.brief.brief import BriefFeed
-from tollhouse.services.defense.chat.answers import FeedTools, answer
 from tollhouse.services.defense.chat.endpoints import ChatEndpoints, ChatRequest, open_chat
-from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots
+from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots, load_recorded
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.news.feeds import NewsFeeds
 
@@ -45,6 +43,7 @@ class First(NamedTuple):
     cpu: float
 
 
+ROOT = Path(__file__).resolve().parent.parent
 PAUSE_SECONDS = 0.005
 TIMES = 40
 CALLER = KeyCaller("key_bench", "enterprise", None, "2026-01-01T00:00:00Z")
@@ -54,19 +53,20 @@ PROMPT = "How many battles were there in Ethiopia?"
 async def main() -> None:
     times = 8 if "--small" in sys.argv else TIMES
     with tempfile.TemporaryDirectory() as folder:
-        recorded = await load_recorded(Path(folder))
-        figures: dict[str, Any] = {"extractive": _extractive(recorded.snapshot)}
+        snapshot = await load_recorded(Path(folder))
+        figures: dict[str, Any] = {"extractive": _extractive(snapshot)}
         for name, flags in (("streamed", ()), ("streamed_citing_last", ("--cites-last",))):
             with _fake(*flags) as url:
-                figures[name] = await _streamed(recorded.snapshot, Path(folder), url, times)
+                figures[name] = await _streamed(snapshot, Path(folder), url, times)
     print(json.dumps(figures))
 
 
 def _extractive(snapshot: Snapshot) -> dict[str, float]:
-    """Milliseconds per question over every question of both halves, the first one's index left out."""
-    asked = [turn for half in ("dev", "held") for question in questions(half) for turn in question["turns"]]
+    """Milliseconds per question over every labelled question."""
+    lines = (ROOT / "tests/data/questions/defense.jsonl").read_text("utf-8").splitlines()
+    asked = [turn for line in lines for turn in json.loads(line)["turns"]]
     began = perf_counter()
-    answer(snapshot, asked[0], None)
+    snapshot.engine.answer(asked[0])
     first = perf_counter() - began
     took = sorted(_timed(snapshot, prompt) for prompt in asked * 5)
     return {
@@ -79,7 +79,7 @@ def _extractive(snapshot: Snapshot) -> dict[str, float]:
 
 def _timed(snapshot: Snapshot, prompt: str) -> float:
     began = perf_counter()
-    answer(snapshot, prompt, None)
+    snapshot.engine.answer(prompt)
     return (perf_counter() - began) * 1_000
 
 
@@ -87,8 +87,7 @@ def _timed(snapshot: Snapshot, prompt: str) -> float:
 def _fake(*flags: str) -> Iterator[str]:
     """The model server in a process of its own."""
     command = [sys.executable, "-m", "tests.fakes.model", str(PAUSE_SECONDS), *flags]
-    root = Path(__file__).resolve().parent.parent
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout
         try:
             yield process.stdout.readline().strip()
@@ -124,9 +123,9 @@ async def _streamed(snapshot: Snapshot, folder: Path, url: str, times: int) -> d
 
 def _sent(snapshot: Snapshot) -> list[dict[str, Any]]:
     """What the server has to be shown so that it reads out the same answer."""
-    result = answer(snapshot, PROMPT, None).result
-    assert result is not None
-    shown = FeedTools(snapshot).shown(result, Evidence())
+    query = snapshot.engine.answer(PROMPT).query
+    assert query is not None
+    shown = QueryTools(snapshot.engine).shown(query, Evidence())
     return [{"role": "user", "content": f"{PROMPT}\n\nResults so far:\n{shown}"}]
 
 

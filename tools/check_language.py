@@ -65,7 +65,6 @@ PROSE = {
 }
 # (path pattern, word, why it may stand there)
 EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
-    ("src/tollhouse/services/defense/chat/words.toml", "told", "a word of English questions"),
     ("src/tollhouse/services/defense/stories/tokens.py", "told", "an English stopword"),
     ("src/tollhouse/services/defense/news/store.py", "newsroom", "the name of a table that databases have"),
     ("src/tollhouse/services/defense/publishers.py", "newsroom", "the newsroom of a newspaper owner"),

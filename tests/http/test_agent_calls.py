@@ -37,6 +37,7 @@ class Desk:
         self.hold = None
         self.begun = asyncio.Event()
         self.raises = None
+        self.is_free = False
 
     async def page(self, _asked):
         self.runs += 1
@@ -46,7 +47,8 @@ class Desk:
         if self.raises:
             raise self.raises
         body = b'{"run":%d}' % self.runs
-        return Response(body, etag=compute_etag(b"always the same"), headers=((b"x-run", b"%d" % self.runs),))
+        headers = ((b"x-run", b"%d" % self.runs),)
+        return Response(body, etag=compute_etag(b"always the same"), headers=headers, is_free=self.is_free)
 
     def operations(self):
         kinds = {"application/json": {}}
@@ -273,6 +275,15 @@ async def test_unchanged_answer_costs_nothing(house):
     answer = await house.call(headers=signed("/page", **{"If-None-Match": etag}))
     assert answer.status_code == 304
     assert await house.balance() == PRICE
+
+
+async def test_free_answer_costs_nothing_and_uses_its_nonce(house):
+    await house.deposit(PRICE)
+    house.desk.is_free = True
+    headers = signed("/page")
+    assert (await house.call(headers=headers)).status_code == 200
+    assert await house.balance() == PRICE
+    assert code_of(await house.call(headers=headers), 401) == "nonce-reused"
 
 
 async def test_key_and_signature_together_are_ambiguous(house):

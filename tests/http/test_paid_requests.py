@@ -36,12 +36,13 @@ class Desk:
     def __init__(self) -> None:
         self.runs = 0
         self.raises = None
+        self.is_free = False
 
     async def page(self, _asked):
         self.runs += 1
         if self.raises:
             raise self.raises
-        return Response(b'{"run":%d}' % self.runs, etag=compute_etag(b"same"))
+        return Response(b'{"run":%d}' % self.runs, etag=compute_etag(b"same"), is_free=self.is_free)
 
 
 async def _facts() -> dict[str, str]:
@@ -224,6 +225,16 @@ async def test_unchanged_answer_is_not_paid_for(house):
     answer = await house.get(**first(), **{"If-None-Match": compute_etag(b"same")})
     assert answer.status_code == 304
     assert await house.earned() == 0
+
+
+async def test_free_answer_is_not_paid_for_and_the_payment_may_be_used_again(house):
+    headers = first()
+    house.desk.is_free = True
+    assert (await house.get(**headers)).status_code == 200
+    assert await house.earned() == 0
+    house.desk.is_free = False
+    assert (await house.get(**headers)).status_code == 200
+    assert await house.earned() == PRICE
 
 
 @pytest.mark.parametrize(

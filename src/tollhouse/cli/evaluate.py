@@ -7,6 +7,7 @@ from typing import Literal
 
 from cyclopts import App
 
+from tollhouse import logs
 from tollhouse.catalogue import evaluate_search
 from tollhouse.cli.options import print_json, print_progress
 from tollhouse.questions import evaluation
@@ -71,11 +72,15 @@ def search(products: Path, judgments: Path) -> None:
 
 
 # Where each service answers a conversation about its bundled data.
-_ANSWERERS = {"infra": "tollhouse.services.infra.assistant.assistant"}
+_ANSWERERS = {
+    "infra": "tollhouse.services.infra.assistant.assistant",
+    "defense": "tollhouse.services.defense.chat.snapshot",
+}
 
 
 @evaluate.command
-def questions(service: Literal["infra"], gold: Path) -> None:
+def questions(service: Literal["infra", "defense"], gold: Path) -> None:
     """Print how many labelled questions are answered exactly, partly, wrongly or refused, and every answer."""
+    logs.configure("warning")
     ask: evaluation.Ask = import_module(_ANSWERERS[service]).ask
     print_json(asyncio.run(evaluation.evaluate(gold, ask, print_progress)))

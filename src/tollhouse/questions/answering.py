@@ -1,6 +1,8 @@
 """Answers to questions: a reading is run, and what it found is put into words with citations, or refused."""
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from tollhouse.questions.linking import Linker
 from tollhouse.questions.query import (
     COUNT,
     AllOf,
+    AnyOf,
     Call,
     Compare,
     Condition,
@@ -27,10 +30,12 @@ from tollhouse.questions.query import (
     Reading,
     Reason,
     Refusal,
+    Related,
     Rows,
     Share,
     Test,
 )
+from tollhouse.questions.retrieval import Passages
 from tollhouse.questions.vocabulary import Dataset
 from tollhouse.questions.wording import Wording
 
@@ -75,8 +80,51 @@ class Engine:
         """The answer to a question, after the conversation's previous query."""
         reading = self.read(text, before)
         if isinstance(reading, Refusal):
-            return self.refuse(text, reading)
-        return self.answer_query(reading.query, reading)
+            is_open = reading.open is not None and reading.reason == "unknown_words"
+            opened = self._from_texts(reading.open) if reading.open and is_open else None
+            return opened or self.refuse(text, reading)
+        if isinstance(reading.query, Open) and self.passages.has_lines:
+            words = reading.query.words or _words_of(reading.query.rows.where)
+            opened = self._from_texts(reading.query, reading)
+            return opened or self.refuse(text, Refusal("not_in_data", words))
+        try:
+            return self.answer_query(reading.query, reading)
+        except (KeyError, IndexError):
+            # The words belong to rows of several kinds that no relation joins.
+            return self.refuse(text, Refusal("unclear"))
+
+    @cached_property
+    def passages(self) -> Passages:
+        """The lines of the texts, for open questions."""
+        return Passages(self.tables)
+
+    def describe(self, query: Query) -> str:
+        """The rows that a query is about, in words."""
+        wording = Wording(self.tables)
+        return "; ".join(wording.describe(rows, None) for rows in _rows_of(query))
+
+    def _from_texts(self, query: Open, reading: Reading | None = None) -> Answer | None:
+        """The passages that answer an open question; None where there are none."""
+        opened = self.passages.find(query)
+        if not opened:
+            return None
+        citations, parts, ids = Citations(), list[str](), list[str]()
+        for passage in opened:
+            row = self.dataset.rows(passage.kind)[passage.place]
+            reference = self.dataset.reference(passage.kind, row)
+            when = f"{datetime.fromtimestamp(passage.time, UTC):%Y-%m-%d %H:%M}: " if query.form == "timeline" else ""
+            parts.append(f"{when}{passage.text} {citations.mark([reference] if reference else [])}".rstrip())
+            ids.append(self.dataset.id(passage.kind, row))
+        text = f"Reported: {'; '.join(parts)}."
+        kinds = {passage.kind for passage in opened}
+        return Answer(
+            text + (_noted(reading) if reading else ""),
+            kind=kinds.pop() if len(kinds) == 1 else "",
+            ids=tuple(ids),
+            citations=tuple(citations.cited),
+            query=query,
+            reading=reading,
+        )
 
     def answer_query(self, query: Query, reading: Reading | None = None) -> Answer:
         """The answer to a query that has been read already."""
@@ -99,7 +147,9 @@ class Engine:
 
     def _window(self) -> str:
         now, hours = self.dataset.now, self.dataset.hours
-        return f"the {hours} hours up to {now:%Y-%m-%d %H:%M} UTC" if now and hours else "the data"
+        if not now or not hours:
+            return "the data"
+        return f"the data, which reaches from {now - timedelta(hours=hours):%Y-%m-%d} to {now:%Y-%m-%d %H:%M} UTC"
 
 
 _REASONS: dict[Reason, str] = {
@@ -130,15 +180,12 @@ class _Writer:
         text = _WRITERS[type(query)](self)
         if reading is not None:
             text += _noted(reading)
-        names = tuple(side.name for side in result.sides if side.name) or (result.called.names if result.called else ())
-        if isinstance(query, List) and query.attribute:
-            names = tuple(dict.fromkeys(self._values(query.rows.kind, result.places, query.attribute)))
         return Answer(
             text,
             value=result.value,
             kind=result.kind,
             ids=tuple(self._ids(self._shown_places())),
-            names=names,
+            names=self._names(),
             links=self._links(),
             citations=tuple(self._citations.cited),
             query=query,
@@ -152,6 +199,28 @@ class _Writer:
         if isinstance(query, Compare) and query.measure == COUNT and all(_names_rows(rows) for rows in query.sides):
             return np.concatenate([side.places for side in self._result.sides])
         return self._result.places
+
+    def _names(self) -> tuple[str, ...]:
+        """The groups, the values of the attribute, the side of a comparison that is ahead, or the rows."""
+        result, query = self._result, self._result.query
+        if result.called is not None and result.called.names:
+            return result.called.names
+        if isinstance(query, List) and query.attribute:
+            return tuple(dict.fromkeys(self._values(query.rows.kind, result.places, query.attribute)))
+        if isinstance(query, Compare):
+            known = [side.value for side in result.sides if side.value is not None]
+            best = (max(known) if query.descending else min(known)) if known else None
+            shared = set.intersection(*(set(_tests(rows.where)) for rows in query.sides))
+            return tuple(
+                self._wording.value(test)
+                for rows, side in zip(query.sides, result.sides, strict=True)
+                for test in _tests(rows.where)
+                if side.value == best and test not in shared
+            )
+        if result.sides:
+            return tuple(side.name for side in result.sides if side.name)
+        rows = self._dataset.rows(result.kind) if len(result.places) else ()
+        return tuple(self._dataset.label(result.kind, rows[place]) for place in result.places)
 
     def _links(self) -> tuple[Any, ...]:
         if self._result.called:
@@ -405,6 +474,22 @@ def _rows_of(query: Query) -> tuple[Rows, ...]:
             return (value,)
     part, whole = getattr(query, "part", None), getattr(query, "whole", None)
     return tuple(rows for rows in (part, whole) if isinstance(rows, Rows))
+
+
+def _tests(condition: Condition) -> Iterable[Test]:
+    """The tests of a condition, also those on related rows, without the negated ones."""
+    if isinstance(condition, Test):
+        yield condition
+    elif isinstance(condition, AllOf | AnyOf):
+        for part in condition.of:
+            yield from _tests(part)
+    elif isinstance(condition, Related):
+        yield from _tests(condition.to)
+
+
+def _words_of(condition: Condition) -> tuple[str, ...]:
+    """The question's own words of the conditions."""
+    return tuple(test.words for test in _stated(condition) if test.words)
 
 
 def _stated(condition: Condition) -> Iterable[Test]:

@@ -87,7 +87,7 @@ _SAYS_NOTHING = frozenset(
         "those to under until up was were what when where which while who with within"
     ).split()
 )
-_DEATHS = re.compile(r"\b(?:dead|died|dies|deaths?|killed|kills|fatalit\w+|casualt\w+|toll|lives)\b", re.IGNORECASE)
+DEATHS = re.compile(r"\b(?:dead|died|dies|deaths?|killed|kills|fatalit\w+|casualt\w+|toll|lives)\b", re.IGNORECASE)
 _NAMES = re.compile(r"\[([a-z]\d+(?:\s*,\s*[a-z]\d+)*)\]")
 _POSSESSIVE = re.compile(r"['\u2019]s?\b")
 _HOURS = re.compile(r"\b24(?:-hour|\s+hours)\b")
@@ -151,7 +151,7 @@ class Evidence:
         return all(name in shown or any(_same_stem(name, word) for word in shown) for name in names)
 
     def _is_name(self, word: str, *, is_first: bool) -> bool:
-        if not word[0].isupper() or word.casefold() in _CALENDAR:
+        if not word[0].isupper() or word.casefold() in _CALENDAR or word.casefold() in _SAYS_NOTHING:
             return False
         return not is_first or word.casefold() in self._names
 
@@ -173,7 +173,7 @@ class Evidence:
     def shows_numbers(sentence: str, cited: list[Exhibit]) -> bool:
         """Whether each number of a text stands in these exhibits; deaths only in figures of deaths, or in titles."""
         words = without_names(sentence)
-        if _DEATHS.search(words):
+        if DEATHS.search(words):
             cited = [exhibit for exhibit in cited if exhibit.is_deaths or not exhibit.is_figure]
         return all(any(_shows(exhibit, number) for exhibit in cited) for number in _numbers(words))
 

@@ -38,6 +38,12 @@ class Wording:
             return f"number of {nouns[0] if nouns else relation}s"
         return next((each.nouns[0] for each in self._attributes_named(attribute) if each.nouns), attribute)
 
+    def value(self, test: Test) -> str:
+        """The values that a test names, or the labels of its rows."""
+        if test.attribute != "id":
+            return " or ".join(self._shown(test.attribute, value) for value in test.values)
+        return next((names for kind in self._tables.kinds if (names := self._names(test, kind))), "")
+
     def _attributes_named(self, name: str) -> list[Attribute]:
         declared = [attribute for kind in self._tables.kinds.values() for attribute in kind.attributes]
         declared += [attribute for relation in self._tables.relations.values() for attribute in relation.link]

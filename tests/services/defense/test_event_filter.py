@@ -1,4 +1,7 @@
-"""One event filter: every field is in the feed, alerts, analysis and the chat, and filters the same events in each."""
+"""One event filter: every field is in the feed, alerts and analysis, and filters the same events in each.
+
+The chat's questions test the same attributes of events.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -9,10 +12,12 @@ from msgspec.structs import replace
 
 from tests.services.defense.alerts.conftest import NOON, hook, house, record, rule, settings  # noqa: F401 - fixtures
 from tollhouse.http.endpoint import JSON, Request
-from tollhouse.questions.grounding import Evidence
+from tollhouse.questions.answering import Engine
+from tollhouse.questions.execution import Tables
+from tollhouse.questions.query import AllOf, Figure, Related, Rows, Test
 from tollhouse.services.defense.brief.brief import BriefFeed
-from tollhouse.services.defense.chat.answers import FeedTools, answer
-from tollhouse.services.defense.chat.snapshot import Snapshot, Snapshots
+from tollhouse.services.defense.chat.dataset import FeedDataset
+from tollhouse.services.defense.chat.snapshot import Snapshots
 from tollhouse.services.defense.events.event import Geo
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.filter import FILTER_FIELDS, RULES
@@ -83,20 +88,33 @@ async def from_alert(stored, filters: dict[str, Any]) -> int:
     return value
 
 
-async def snapshot(stored) -> Snapshot:
+async def dataset(stored) -> FeedDataset:
     events = EventsFeed(stored.database, recorded=None)
     await events.refresh()
     news = NewsFeeds(stored.database, events)
     feeds = Snapshots(stored.database, events, news, BriefFeed(stored.database, events, news))
     built = await feeds.present(Request(None, None, {}, None, "", JSON))
-    return Snapshot(replace(built.holdings, entities=[msgspec.convert(ENTITY, Entity)]))
+    return FeedDataset(replace(built.holdings, entities=[msgspec.convert(ENTITY, Entity)]))
 
 
-async def from_chat_tool(stored, filters: dict[str, Any]) -> int:
-    arguments = msgspec.json.encode({"query": "count", **filters}).decode()
-    shown = msgspec.json.decode(FeedTools(await snapshot(stored)).run("query_events", arguments, Evidence()))
-    assert "error" not in shown, shown
-    return shown["figures"][0]["value"]
+# What the chat tests for each field of the filter.
+CONDITIONS = {
+    "category": Test("category", "is", ("Protests",)),
+    "country": Test("country", "is", ("Kenya",)),
+    "region": Test("region", "is", ("nairobi",)),
+    "severity_tier": Test("severity", "is", ("critical",)),
+    "min_confidence": Test("confidence", "at_least", (0.8,)),
+    "min_sources": Test("publishers", "at_least", (3,)),
+    "bbox": AllOf((Test("latitude", "at_least", (-2.0,)), Test("longitude", "at_most", (37.5,)))),
+    "q": Test("text", "contains", ("drone strike",)),
+    "since": Test("reported", "above", ("2026-03-10T11:30:00Z",)),
+    "entity": Related("names", outgoing=True, to=Test("id", "is", (ENTITY["id"],))),
+}
+
+
+async def from_chat(stored, filters: dict[str, Any]) -> float | None:
+    where = AllOf(tuple(CONDITIONS[name] for name in filters))
+    return Tables(await dataset(stored)).run(Figure(Rows("event", where))).value
 
 
 def test_every_field_has_a_rule_and_a_value_here():
@@ -104,13 +122,13 @@ def test_every_field_has_a_rule_and_a_value_here():
 
 
 @pytest.mark.parametrize("name", VALUES)
-@pytest.mark.parametrize("count", [from_feed, from_analysis, from_alert, from_chat_tool])
+@pytest.mark.parametrize("count", [from_feed, from_analysis, from_alert, from_chat])
 async def test_field_selects_the_same_event_everywhere(stored, count, name):
     assert await count(stored, {}) == 2
     assert await count(stored, {name: VALUES[name]}) == 1
 
 
-@pytest.mark.parametrize("count", [from_feed, from_analysis, from_alert, from_chat_tool])
+@pytest.mark.parametrize("count", [from_feed, from_analysis, from_alert])
 async def test_irrelevant_event_is_counted_on_request_only(stored, count):
     await stored.put(record(3, is_relevant=False))
     assert await count(stored, {}) == 2
@@ -118,20 +136,17 @@ async def test_irrelevant_event_is_counted_on_request_only(stored, count):
     assert await count(stored, {"relevance": "all", "q": "number"}) == 1
 
 
-async def test_every_field_is_in_the_descriptions_of_all_four(stored):
+async def test_every_field_is_in_the_descriptions_of_all_three(stored):
     schemas = (await stored.client.get("/api/openapi.json")).json()["components"]["schemas"]
-    (tool,) = (one["function"] for one in FeedTools(await snapshot(stored)).described
-               if one["function"]["name"] == "query_events")  # fmt: skip
     described = [
         schemas["AlertFilters"]["properties"],
         schemas["AnalysisFilters"]["properties"],
-        tool["parameters"]["properties"],
         msgspec.json.schema_components([EventsQuery])[1]["EventsQuery"]["properties"],
     ]
     for properties in described:
         assert set(FILTER_FIELDS) <= set(properties)
 
 
-async def test_question_states_the_smallest_number_of_sources(stored):
-    reply = answer(await snapshot(stored), "How many events with at least 3 sources were there?", None)
-    assert reply.text.startswith("The feeds hold 1 event reported by at least 3 sources")
+async def test_question_states_the_smallest_number_of_publishers(stored):
+    engine = Engine(await dataset(stored))
+    assert engine.answer("How many events were reported by at least 3 publishers?").value == 1

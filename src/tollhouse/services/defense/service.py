@@ -37,7 +37,7 @@ with `POST /api/agent/register`, deposits USDC and signs each call instead. Erro
 `application/problem+json` (RFC 9457). Data: The GDELT Project, https://www.gdeltproject.org/."""
 
 _TAGS = {
-    "chat": "Questions in plain English",
+    "chat": "Questions in plain words",
     "feeds": "Events, stories, entities and the defense brief",
     "alerts": "Webhooks called when a condition is met",
     "analysis": "Counts of events by group",

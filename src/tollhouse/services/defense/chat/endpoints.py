@@ -1,14 +1,16 @@
 """Endpoint `POST /chat`: a question is answered whole or as server-sent events, within the plan's daily limit."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from tollhouse.admission.context import AppContext
-from tollhouse.caller import KeyCaller, WalletCaller
+from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Request, Response, endpoint
 from tollhouse.http.terms import AGENT_CALL_MICROS, key_with
@@ -21,11 +23,11 @@ from tollhouse.questions.language_model import Model
 from tollhouse.services.defense.chat.answers import (
     EXTRACTIVE,
     ChatAnswer,
+    Memory,
     ModelAnswerer,
     Question,
     answer_without_model,
 )
-from tollhouse.services.defense.chat.query_types import EMPTY_MEMORY, Memory
 from tollhouse.services.defense.chat.snapshot import Snapshots
 
 log = logger("chat")
@@ -36,7 +38,7 @@ _SECRET_NAME = "defense-conversation"  # noqa: S105
 
 _EXAMPLE_REQUEST: dict[str, Any] = {"prompt": "How many battles were there in Rwanda?"}
 _EXAMPLE_REPLY: dict[str, Any] = {
-    "response": "None: the feeds hold 0 battle events in Rwanda. "
+    "response": "0 events (category Battles; country Rwanda). "
     "Window: the 24 hours up to 2020-11-15 11:00 UTC (a recording; 18% of it was read).",
     "model": "extractive",
     "citations": [],
@@ -65,7 +67,7 @@ class ChatRequest(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             min_length=1,
             max_length=LONGEST_PROMPT,
-            description="A question in English about the last 24 hours",
+            description="A question about the last 24 hours, in English, German, Spanish or French",
             examples=["How many battles were there in Ethiopia?"],
         ),
     ]
@@ -99,6 +101,10 @@ class ChatReply(Struct, frozen=True):
 
 class Done(ChatReply, frozen=True, tag="done"):
     """The last event of a streamed answer: the whole answer."""
+
+
+class _Refused(Done, frozen=True, tag="done"):
+    """The last event of a question that the feeds cannot answer: it costs nothing."""
 
 
 class Failed(Struct, frozen=True, tag="error"):
@@ -148,26 +154,26 @@ class ChatEndpoints:
         is_tool=True,
         examples={"body": _EXAMPLE_REQUEST, JSON: _EXAMPLE_REPLY},
     )
-    async def chat(self, request: ChatCall) -> ChatReply | Response:
-        """Ask a question about the last 24 hours in plain English.
+    async def chat(self, request: ChatCall) -> Response:
+        """Ask a question about the last 24 hours in plain words: English, German, Spanish or French.
 
         Every figure comes from a query over the feeds, and every claim cites its stories or events: `[1]`
         refers to the first of `citations`. `x-plans` lists the questions a day of each plan. A question that
-        the feeds cannot answer is refused with the reason. With `stream`, the answer is sent as server-sent
-        events.
+        the feeds cannot answer is refused with the reason, and costs nothing. With `stream`, the answer is sent
+        as server-sent events.
         """
-        if request.body.stream or request.media_type == EVENT_STREAM:
-            # A wallet pays for a complete answer, so it is built before any of it is sent.
-            if isinstance(request.caller, WalletCaller):
-                body = b"".join([encode_event(part) async for part in self._answered(request)])
-                return Response(body, EVENT_STREAM, cache_control="no-store")
+        is_stream = request.body.stream or request.media_type == EVENT_STREAM
+        if is_stream and isinstance(request.caller, KeyCaller):
             stream = await _begun(self.events(request))
             return Response(b"", EVENT_STREAM, cache_control="no-store", stream=stream)
-        done: Done | None = None
-        async for part in self._answered(request):
-            done = part if isinstance(part, Done) else None
-        assert done is not None, "an answer ends with Done"
-        return ChatReply(done.response, done.model, done.citations, done.usage, done.conversation_id)
+        # A wallet pays for a complete answer, so it is built before any of it is sent.
+        parts = [part async for part in self._answered(request)]
+        done = parts[-1]
+        assert isinstance(done, Done), "an answer ends with Done"
+        reply = ChatReply(done.response, done.model, done.citations, done.usage, done.conversation_id)
+        media_type = EVENT_STREAM if is_stream else JSON
+        body = b"".join(map(encode_event, parts)) if is_stream else msgspec.json.encode(reply)
+        return Response(body, media_type, cache_control="no-store", is_free=isinstance(done, _Refused))
 
     async def events(self, request: ChatCall) -> AsyncGenerator[bytes, None]:
         """The answer as server-sent events. A failure before the first event raises Problem; later it is an event."""
@@ -187,12 +193,17 @@ class ChatEndpoints:
         assert caller is not None
         model = self._model_named(body.model)
         given = body.conversation_id
-        memory = (self._conversations.decode(given, caller.subject) if given else None) or EMPTY_MEMORY
+        memory = (self._conversations.decode(given, caller.subject) if given else None) or Memory()
         # The plan's cap, None for unlimited. An agent pays for each call instead.
         per_day = self._plans.plan_of(caller).chat_per_day if isinstance(caller, KeyCaller) else None
         question = Question(body.prompt, model, caller.subject, memory, has_ceiling=per_day is not None)
-        async with self._one_question(caller.subject, per_day), aclosing(self._parts(request, question)) as parts:
+        async with (
+            self._one_question(caller.subject, per_day) as release,
+            aclosing(self._parts(request, question)) as parts,
+        ):
             async for part in parts:
+                if isinstance(part, ChatAnswer) and part.is_refused:
+                    await release()
                 yield self._finish(part, question) if isinstance(part, ChatAnswer) else part
 
     async def _parts(self, request: ChatCall, question: Question) -> AsyncGenerator[Delta | Retract | ChatAnswer, None]:
@@ -209,7 +220,8 @@ class ChatEndpoints:
     def _finish(self, part: ChatAnswer, question: Question) -> Done:
         answer = part.answer
         memory = question.memory.after(part.query, question.prompt, answer.text)
-        return Done(
+        form = _Refused if part.is_refused else Done
+        return form(
             response=answer.text,
             model=question.model if self._answerer else EXTRACTIVE,
             citations=answer.citations,
@@ -218,8 +230,14 @@ class ChatEndpoints:
                 completion_tokens=answer.completion_tokens,
                 total_tokens=answer.prompt_tokens + answer.completion_tokens,
             ),
-            conversation_id=self._conversations.encode(memory, question.subject),
+            conversation_id=self._encode(memory, question.subject),
         )
+
+    def _encode(self, memory: Memory, subject: str) -> str:
+        """The conversation's id; without the query where that is too long for one."""
+        encoded = self._conversations.encode(memory, subject)
+        short = replace(memory, query=None)
+        return encoded if len(encoded) <= LONGEST_ID else self._conversations.encode(short, subject)
 
     def _model_named(self, name: str | None) -> str:
         allowed = self._models if self._answerer else (*self._models, EXTRACTIVE)
@@ -233,19 +251,29 @@ class ChatEndpoints:
         return name or self._models[0]
 
     @asynccontextmanager
-    async def _one_question(self, subject: str, per_day: int | None) -> AsyncGenerator[None, None]:
-        """Count one question against the plan's daily cap; a question that fails does not count."""
+    async def _one_question(
+        self, subject: str, per_day: int | None
+    ) -> AsyncGenerator[Callable[[], Awaitable[Any]], None]:
+        """Count one question against the plan's daily cap. A question that fails does not count.
+
+        Yields what releases a question that is refused.
+        """
         if per_day is None:
-            yield
+            yield _nothing
             return
         reservation = await self._meter.reserve(f"chat:{subject}", Windows(per_day, None))
         if reservation.verdict.refused_by:
             raise quota_exceeded(reservation, f"{per_day} questions")
+        release = partial(self._meter.release, reservation)
         try:
-            yield
+            yield release
         except Exception:
-            await self._meter.release(reservation)
+            await release()
             raise
+
+
+async def _nothing() -> None:
+    """Release nothing: the question was not counted."""
 
 
 async def _begun(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

@@ -1,12 +1,13 @@
-"""The event filter of the feed, alerts, analysis and the chat: its fields, their checks, tests and wording.
+"""The event filter of the feed, alerts and analysis: its fields, their checks and tests, and what an event has.
 
 To add a filter, add a field to `EventFilter` and its rule to `RULES`. The feed's query parameters, the filters of
-alerts and analysis, the arguments of the chat's tool, its answers and the form on the events page follow.
+alerts and analysis, and the form on the events page follow. The chat's questions test the same `EVENT_ATTRIBUTES`.
 """
 
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from operator import eq, ge, gt
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.services.defense.countries import COUNTRIES, Country, find_country, near_matches
-from tollhouse.services.defense.events.event import Category, EventEntry, SeverityTier
+from tollhouse.services.defense.events.event import Category, Event, EventEntry, SeverityTier
 
 _COUNTRY_NAMES = {
     text for country in COUNTRIES for text in (country.name, country.alpha2, country.alpha3, country.alpha2.lower())
@@ -85,75 +86,73 @@ class EventFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 FILTER_FIELDS = EventFilter.__struct_fields__
 
 
-class FilterRule(Struct, frozen=True):
-    """The rule of one filter.
+# What an event has, by attribute: filters test it, and questions name it.
+EVENT_ATTRIBUTES: dict[str, Callable[[EventEntry], Any]] = {
+    "category": lambda entry: entry.event.category,
+    "subcategory": lambda entry: entry.event.subcategory,
+    "country": lambda entry: entry.event.geo.country,
+    "country_code": lambda entry: entry.country_code,
+    "region": lambda entry: entry.event.geo.region,
+    "latitude": lambda entry: entry.event.geo.latitude,
+    "longitude": lambda entry: entry.event.geo.longitude,
+    "severity": lambda entry: entry.event.metrics.severity_tier,
+    "significance": lambda entry: entry.event.metrics.significance,
+    "confidence": lambda entry: entry.event.metrics.confidence,
+    "publishers": lambda entry: entry.event.source_count,
+    "deaths": lambda entry: None if entry.event.fatalities_basis == "not_reported" else entry.event.fatalities,
+    "date": lambda entry: entry.event.event_date,
+    "reported": lambda entry: entry.reported_at,
+    "title": lambda entry: entry.event.title,
+    "event": lambda entry: entry.event,
+}
 
-    `build_test` makes the test for a value. `phrase` describes a value, to follow the word "events". `question`, for
-    filters that the chat reads from a question in lower case, matches the text and its value as group 1.
+
+class FilterRule(Struct, frozen=True):
+    """The rule of one filter: the attribute that it tests, and whether the attribute passes the filter's value.
+
+    `read` makes of a filter's value what `passes` compares with.
     """
 
-    build_test: Callable[[Any], EventTest]
-    phrase: Callable[[Any], str]
-    question: re.Pattern[str] | None = None
+    attribute: str
+    passes: Callable[[Any, Any], bool]
+    read: Callable[[Any], Any] = lambda value: value
+
+    def build_test(self, value: Any) -> EventTest:
+        """The test for a value of the filter."""
+        passes, own, compared = self.passes, EVENT_ATTRIBUTES[self.attribute], self.read(value)
+        return lambda entry: passes(own(entry), compared)
 
 
-def _in_country(text: str) -> EventTest:
-    code = require_country(text).alpha2
-    return lambda entry: entry.country_code == code
+def title_words(text: str) -> frozenset[str]:
+    """The words of a title as `q` compares them."""
+    return frozenset(re.findall(r"\w+", text.casefold()))
 
 
-def _in_region(name: str) -> EventTest:
-    folded = name.casefold()
-    return lambda entry: entry.event.geo.region.casefold() == folded
-
-
-def _in_box(bbox: BoundingBox) -> EventTest:
+def _is_inside(event: Event, bbox: BoundingBox) -> bool:
     west, south, east, north = bbox
-    low, high = min(south, north), max(south, north)
-
-    def is_inside(entry: EventEntry) -> bool:
-        geo = entry.event.geo
-        between = west <= geo.longitude <= east if west <= east else geo.longitude >= west or geo.longitude <= east
-        return low <= geo.latitude <= high and between
-
-    return is_inside
+    geo = event.geo
+    between = west <= geo.longitude <= east if west <= east else geo.longitude >= west or geo.longitude <= east
+    return min(south, north) <= geo.latitude <= max(south, north) and between
 
 
-def _has_words(text: str) -> EventTest:
-    words = title_words(text)
-    return lambda entry: bool(words) and words <= title_words(entry.event.title)
-
-
-def _reported_after(moment: datetime) -> EventTest:
+def _in_utc(moment: datetime) -> datetime:
     try:
-        since = moment.astimezone(UTC)
+        return moment.astimezone(UTC)
     except OverflowError:  # The offset leads out of the calendar: take the time as written.
-        since = moment.replace(tzinfo=UTC)
-    return lambda entry: entry.reported_at > since
+        return moment.replace(tzinfo=UTC)
 
 
-_KIND_OF_CATEGORY = {"Battles": "battle", "Protests": "protest", "Political": "political", "Economic": "economic"}
-
-# Every filter except `entity` and `relevance` (see event_tests). The phrases of category and severity precede
-# the word "events".
+# Every filter except `entity` and `relevance` (see event_tests).
 RULES: dict[str, FilterRule] = {
-    "category": FilterRule(lambda value: lambda entry: entry.event.category == value, _KIND_OF_CATEGORY.__getitem__),
-    "country": FilterRule(_in_country, lambda value: f"in {value}"),
-    "region": FilterRule(_in_region, lambda value: f"in {value}"),
-    "severity_tier": FilterRule(lambda value: lambda entry: entry.event.metrics.severity_tier == value, str),
-    "min_confidence": FilterRule(
-        lambda value: lambda entry: entry.event.metrics.confidence >= value,
-        lambda value: f"with a confidence of at least {value:g}",
-        re.compile(r"\bwith (?:a )?confidence (?:of )?(?:at least|above|over) (0?\.\d+|[01])\b"),
-    ),
-    "min_sources": FilterRule(
-        lambda value: lambda entry: entry.event.source_count >= value,
-        lambda value: f"reported by at least {value} source{'' if value == 1 else 's'}",
-        re.compile(r"\b(?:with |from |reported by |by )?at least (\d{1,6}) (?:sources?|publishers?|outlets?)\b"),
-    ),
-    "bbox": FilterRule(_in_box, lambda value: f"between {value[:2]} and {value[2:]}"),
-    "q": FilterRule(_has_words, lambda value: f"that say “{value}”"),
-    "since": FilterRule(_reported_after, lambda value: f"reported after {value:%H:%M} UTC"),
+    "category": FilterRule("category", eq),
+    "country": FilterRule("country_code", eq, lambda text: require_country(text).alpha2),
+    "region": FilterRule("region", lambda own, name: own.casefold() == name, str.casefold),
+    "severity_tier": FilterRule("severity", eq),
+    "min_confidence": FilterRule("confidence", ge),
+    "min_sources": FilterRule("publishers", ge),
+    "bbox": FilterRule("event", _is_inside),
+    "q": FilterRule("title", lambda own, words: bool(words) and words <= title_words(own), title_words),
+    "since": FilterRule("reported", gt, _in_utc),
 }
 
 
@@ -198,23 +197,6 @@ def invalid_member(member: str, detail: str, allowed: list[str] | None = None) -
 def applied_filters(filters: EventFilter) -> dict[str, Any]:
     """The filters that are given, as `applied_filters` returns them."""
     return {name: value for name, value in msgspec.to_builtins(filters).items() if name in FILTER_FIELDS}
-
-
-def filters_in_question(text: str) -> tuple[dict[str, Any], str]:
-    """The filters that a lower-case question states by number, and the question without them."""
-    filters: dict[str, Any] = {}
-    for name, rule in RULES.items():
-        match = rule.question.search(text) if rule.question else None
-        if match:
-            value = msgspec.convert({name: match[1]}, EventFilter, strict=False)
-            filters[name] = getattr(value, name)
-            text = f"{text[: match.start()]} {text[match.end() :]}"
-    return filters, text
-
-
-def title_words(text: str) -> frozenset[str]:
-    """The words of a title as `q` compares them."""
-    return frozenset(re.findall(r"\w+", text.casefold()))
 
 
 def _unknown_country(text: str) -> tuple[str, list[str]]:
