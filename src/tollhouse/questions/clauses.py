@@ -14,16 +14,17 @@ from tollhouse.questions.frames import (
     all_of,
     any_of,
     is_attribute,
-    negated,  # noqa: F401
+    negated,
     range_test,
 )
 from tollhouse.questions.linking import Item, Meaning
-from tollhouse.questions.quantities import Quantities
-from tollhouse.questions.query import EVERYTHING, Condition, Not, Related, Test
+from tollhouse.questions.quantities import Quantities, comparison_test
+from tollhouse.questions.query import EVERYTHING, Condition, Not, Order, Related, Test
 from tollhouse.questions.vocabulary import Attribute
 
 # Rows that a relation leads to, with the word before each and whether it is excluded.
 Operands: TypeAlias = list[tuple[str, bool, Condition]]
+_CONTEXTS = frozenset({"in", "of", "by", "to", "from", "that", "about", "except", "only"})
 _ANY: Operands = [("", False, EVERYTHING)]
 
 
@@ -230,9 +231,13 @@ class Clauses(Quantities):
         if not concepts:
             return False
         for concept in concepts:
-            if concept in FORMS:
+            if concept in FORMS and self.than_at != self.i:
                 self.forms.setdefault(concept, self.i)
         if any(concept in NEGATIONS for concept in concepts):
+            following = self.at(self.i + 1)
+            if "not" in concepts and frame.parts and (following is None or following.find("mark")):
+                self._negate_last(frame)
+                return True
             self._negation = not (self._negation and self._negation_at == self.i - 1) or self._conjunction != ""
             self._negation_at = self.i
             if "nor" in concepts:
@@ -247,9 +252,12 @@ class Clauses(Quantities):
             self._conjunction = "or"
         elif "but" in concepts:
             self._conjunction = "but"
+            following = self.at(self.i + 1)
+            if following is not None and following.find("value", "party") and frame.parts:
+                self._negation, self._context = True, "except"
         elif "and" in concepts:
             self._conjunction = self._conjunction if self._conjunction == "or" else "and"
-        elif self.than_at == self.i and self.than is None and self.i > 0:
+        elif self.than_at == self.i and self.than is None:
             if {"more", "less"} & set(concepts):
                 self.forms.setdefault("comparative_more" if "more" in concepts else "comparative_less", self.i)
             self._than(frame)
@@ -268,11 +276,17 @@ class Clauses(Quantities):
             return True
         elif "be" in concepts:
             self._context = "be"
-        elif "filler" not in concepts and "do" not in concepts:
-            self._context = concepts[0]
+        elif not (self._context == "with" and "of" in concepts and self._negation):
+            self._context = next((concept for concept in concepts if concept in _CONTEXTS), self._context)
         if "filler" in concepts:
             self.ignored.append(item.text)
         return True
+
+    @staticmethod
+    def _negate_last(frame: Frame) -> None:
+        """A negation at the end of its clause, as in German: "beliefern NVIDIA nicht"."""
+        last = frame.parts[-1]
+        last.condition, last.is_negated = negated(last.condition), not last.is_negated
 
     def _than(self, frame: Frame) -> None:
         """The other side of a comparison: "more battles than protests"."""
@@ -357,7 +371,8 @@ class Clauses(Quantities):
             return True
         if self._compared_later():
             return True
-        has = self._context == "with" or self._negation
+        is_time = attribute is not None and attribute.type == "time"
+        has = (self._context == "with" or self._negation) and not is_time
         if has and (frame.has_noun or frame.is_named or self._negation) and frame.group is None:
             self._known(item, meaning, attribute, frame)
         elif frame.has_noun and self._is_hint(meaning, attribute, frame):
@@ -420,6 +435,8 @@ class Clauses(Quantities):
         if meaning.name == "id":
             return self._name(item, test, frame)
         self.add(frame, test, meaning.name, item.text)
+        noun = item.find("kind")
+        frame.has_noun = frame.has_noun or (noun is not None and noun.name == frame.kind)
         return True
 
     def _test(self, kind: str, meanings: list[Meaning], words: str) -> Test:
@@ -723,10 +740,16 @@ class Clauses(Quantities):
         by = self.at(self.i)
         passive = passive or (by is not None and by.says("by") and not by.says("of"))
         is_source = bool(meaning.value) != passive
+        if self._ranks_links(frame, f"{relation.name}.{'out' if is_source else 'in'}", at):
+            return True
+        if self._counts_links(frame, f"{relation.name}.{'out' if is_source else 'in'}", at):
+            return True
         with self.aside():
             operands = self.operands(relation.target if is_source else relation.source)
         self._context = ""
         tied += self._links(meaning.relation)
+        if operands and frame.subject is None and self._fronted(frame):
+            is_source = not is_source
         subject = None if operands else self._take_subject(frame)
         if subject is not None:
             is_source, operands = not is_source, [("", False, subject)]
@@ -737,6 +760,57 @@ class Clauses(Quantities):
             frame.kind = relation.source if is_source else relation.target
         link = Related(relation.name, is_source, EVERYTHING, tuple(tied), transitive, item.text)
         self._add_related(frame, link, operands or _ANY, at=at)
+        return True
+
+    def _fronted(self, frame: Frame) -> bool:
+        """Whether the question begins with the object, and what follows the verb is its subject: "a quién vende X"."""
+        if frame.is_nested or frame.is_named:
+            return False
+        if "whom" in self.forms:
+            return self.items[self.forms["whom"]].text.lower() not in {"whom", "to whom", "by whom"}
+        first = next(
+            (item for item in self.items if not item.find("mark") and not item.says("greeting", "filler")), None
+        )
+        return first is not None and first.says("to") and ("how_many" in self.forms or "which" in self.forms)
+
+    def _ranks_links(self, frame: Frame, key: str, at: int) -> bool:
+        """As in "appears in the most stories": the order by how many rows the relation leads to."""
+        start = self.skip_light(self.i)
+        item = self.at(start)
+        if item is None or not item.says("most", "least") or self.is_compared or frame.is_nested:
+            return False
+        noun = self.at(self.skip_light(start + 1))
+        if noun is None or not noun.find("kind", "party"):
+            return False
+        self.i = self.skip_light(start + 1) + 1
+        frame.superlative = "most" if item.says("most") else "least"
+        if frame.requested is not None and noun.find("kind"):
+            return True
+        frame.order, frame.limit = Order(key, item.says("most")), frame.limit or 1
+        frame.order_words = " ".join(each.text for each in self.items[at : self.i])
+        if not frame.has_noun and not frame.parts:
+            relation, _, end = key.partition(".")
+            declared = self.linker.relations[relation]
+            frame.kind = declared.source if end == "out" else declared.target
+        return True
+
+    def _counts_links(self, frame: Frame, key: str, at: int) -> bool:
+        """As in "sell to more than 3 others": how many rows the relation leads to."""
+        start = self.skip_light(self.i)
+        item = self.at(start)
+        if item is None or not (item.says(*COMPARISONS) or item.number is not None):
+            return False
+        number = self.number_at(start if item.number is not None else start + 1)
+        following = self.at(number[1]) if number else None
+        if number is None or following is None or not (following.find("kind") or following.says("filler")):
+            return False
+        after = self.at(self.skip_light(number[1] + 1))
+        if after is not None and after.find("value", "verb"):
+            return False
+        self.i = number[1] + 1
+        name = next((each for each in COMPARISONS if item.says(each)), "exactly")
+        words = " ".join(each.text for each in self.items[at : self.i])
+        self.add(frame, comparison_test(key, name, number[0], words), key, words, at=at)
         return True
 
     def _stranded(self, item: Item) -> Meaning | None:
@@ -827,7 +901,8 @@ class Clauses(Quantities):
                 self.i = start
                 break
             result.append((conjunction, negation, condition))
-        if any(conjunction == "or" for conjunction, _, _ in result):
+        either, self._either = self._either, False
+        if either or any(conjunction == "or" for conjunction, _, _ in result):
             result = [
                 ("or" if not is_negated else conjunction, is_negated, condition)
                 for conjunction, is_negated, condition in result
@@ -837,7 +912,9 @@ class Clauses(Quantities):
     def _between_operands(self, *, first: bool) -> tuple[str, bool]:
         conjunction, negation = "", False
         while (item := self.at(self.i)) is not None:
-            if not first and item.says("except"):
+            following = self.at(self.i + 1)
+            bare_but = item.says("but") and following is not None and following.find("value", "party")
+            if not first and (item.says("except") or bare_but):
                 return "", False
             if conjunction and item.says("be", "do") and not item.says("filler", "of", "to"):
                 return "", False
@@ -851,6 +928,7 @@ class Clauses(Quantities):
                 conjunction = {"/": "or", "&": "and"}.get(word, word)
             elif item.says("both", "either", "neither"):
                 self._both = self._both or item.says("both")
+                self._either = self._either or (item.says("either") and not item.says("both"))
                 negation = negation or item.says("neither")
             elif not self._is_light(item) or self._refers(item):
                 break

@@ -65,6 +65,8 @@ FORMS = frozenset(
         "comparative_less",
         "those",
         "what_about",
+        "how",
+        "whom",
         "descending",
         "ascending",
         "only",
@@ -106,6 +108,24 @@ class Frame(Struct):
     @property
     def where(self) -> Condition:
         return all_of([part.condition for part in self.parts])
+
+
+def _single_negations(linked: Linked) -> tuple[Item, ...]:
+    """The items with each negation once: "ne ... pas", "no ... ninguno", where one language says it twice."""
+    if linked.language not in {"fr", "es"}:
+        return linked.items
+    result: list[Item] = []
+    last = -10
+    for place, item in enumerate(linked.items):
+        if item.says("not", "no_one") and not item.find("value"):
+            if place - last <= 6 and not any(
+                each.says("and", "or", "but", ",", "nor") for each in linked.items[last:place]
+            ):
+                last = -10
+                continue
+            last = place
+        result.append(item)
+    return tuple(result)
 
 
 def is_attribute(item: Item, items: Sequence[Item]) -> bool:
@@ -183,11 +203,11 @@ class FrameReader:
     def __init__(self, linked: Linked, linker: Linker, before: Rows | None = None) -> None:
         self.before = before
         self.refers_back = False
-        self.items = linked.items
+        self.items = _single_negations(linked)
         self.has_limit = False
         self._mentioned: Condition | None = None
         self.than_at = self._place_of_than()
-        self.is_compared = self.than_at > 0
+        self.is_compared = self.than_at >= 0
         self.linker = linker
         self.forms: dict[str, int] = {}
         self.unknown: list[Item] = []
@@ -203,6 +223,7 @@ class FrameReader:
         self._conjunction = ""
         self._both = False
         self._transitive = False
+        self._either = False
         self._introduced = ""
         self._context = ""
         self._light_since_part = False
@@ -211,7 +232,7 @@ class FrameReader:
     # The items.
 
     def _place_of_than(self) -> int:
-        """Where the other side of a comparison of rows begins; 0 where there is none."""
+        """Where the other side of a comparison of rows begins; -1 where there is none."""
         compared = False
         for place, item in enumerate(self.items):
             following = self.at(self.skip_light(place + 1))
@@ -224,7 +245,7 @@ class FrameReader:
                 or item.says("comparative_more", "comparative_less", "difference")
                 or bool(item.find("extreme"))
             )
-        return 0
+        return -1
 
     def at(self, index: int) -> Item | None:
         return self.items[index] if 0 <= index < len(self.items) else None

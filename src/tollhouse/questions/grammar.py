@@ -39,7 +39,13 @@ _CONTENT: tuple[Role, ...] = (
     "kind", "attribute", "value", "range", "extreme", "unit", "verb", "party", "operation", "unavailable", "time",
 )  # fmt: skip
 _STANCE = (*_REFUSED, "small_talk", "why", "happened", "summary", "timeline", "average", "share")
-_OPEN: dict[str, OpenForm] = {"why": "why", "timeline": "timeline", "summary": "summary", "happened": "happened"}
+_OPEN: dict[str, OpenForm] = {
+    "why": "why",
+    "how": "happened",
+    "timeline": "timeline",
+    "summary": "summary",
+    "happened": "happened",
+}
 
 
 def read_question(
@@ -164,7 +170,10 @@ class _Question:
     def _has_content(self) -> bool:
         frame = self._frame
         described = frame.parts or frame.has_noun or frame.requested or frame.group or frame.order
-        return bool(described or self._clauses.operations or self._open_form() or mentions(self._clauses))
+        what_time = "when" in self._forms and not self._frame.parts and not frame.has_noun
+        return not what_time and bool(
+            described or self._clauses.operations or self._open_form() or mentions(self._clauses)
+        )
 
     def _open_form(self) -> OpenForm | None:
         """The form of an open question; None for a question about rows and figures."""
@@ -278,7 +287,7 @@ class _Question:
         meaning = next(
             (
                 each
-                for each in (frame.requested, frame.measured)
+                for each in (frame.measured, frame.requested)
                 if each is not None and each.role in {"attribute", "extreme"} and self._is_numeric(each.kind, each.name)
             ),
             None,
@@ -417,7 +426,13 @@ class _Question:
         difference = "difference" in forms or ("how_many" in forms and "compare" not in forms) or "how_much" in forms
         measure = self._measure()
         yes_no = not difference and self._is_yes_no()
-        if not difference and not yes_no and measure.attribute is not None and all(_names_row(side) for side in sides):
+        if (
+            not difference
+            and not yes_no
+            and "compare" not in forms
+            and measure.attribute is not None
+            and all(_names_row(side) for side in sides)
+        ):
             named = [value for side in sides if isinstance(side.where, Test) for value in side.where.values]
             order = Order(measure.attribute, "comparative_less" not in forms)
             return List(Rows(frame.kind, Test("id", "is", tuple(named)), order, 1))

@@ -147,10 +147,10 @@ class Linker:
             meaning = Meaning("value", name.attribute, name.kind, name.value, relation)
             self._add(name.text, _Entry(meaning, exact=name.text if name.exact else "", is_name=True), inflects=False)
         # Spellings that a typo may come from, each with its word of the lexicon.
-        self._spellings: dict[str, str] = {}
+        self._spellings: dict[str, list[str]] = defaultdict(list)
         for word in self._lexicon:
             for form in (word, *_forms(word)) if self._lexicon[word] else (word,):
-                self._spellings.setdefault(form, word)
+                self._spellings[form].append(word)
         self._by_length: dict[int, list[str]] = defaultdict(list)
         for form in self._spellings:
             if len(form) >= ONE_TYPO_FROM and not form.isdigit():
@@ -247,8 +247,8 @@ class Linker:
             for form in self._by_length.get(length, ()):
                 distance = OSA.distance(word, form, score_cutoff=most)
                 if distance <= most and (form[0] == word[0] or (distance == 1 and len(word) > 5)):
-                    other = self._spellings[form]
-                    near[other] = min(distance, near.get(other, most))
+                    for other in self._spellings[form]:
+                        near[other] = min(distance, near.get(other, most))
         least = min(near.values(), default=0)
         return sorted((other, 0.6 + 0.3 * distance) for other, distance in near.items() if distance == least)[:4]
 

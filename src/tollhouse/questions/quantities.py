@@ -30,6 +30,9 @@ class Quantities(FrameReader):
     def number_at(self, index: int) -> tuple[float, int, bool] | None:
         """The number at a place, the place after it, and whether it is an amount of money."""
         is_money = False
+        before = self.at(index - 1)
+        if before is not None and before.text.lower() in {"single", "sole"}:
+            return 1.0, index, False
         while (item := self.at(index)) is not None and item.number is None:
             if item.says("currency"):
                 is_money = True
@@ -317,7 +320,9 @@ class Quantities(FrameReader):
         by = self._typed(frame.kind, "time")
         following = self.number_at(index + 1)
         if by is None:
-            return False
+            self.unknown.append(word)
+            self.i = index + 1
+            return True
         if limit is None and following is not None and (item := self.at(index + 1)) is not None and item.number:
             limit, index = int(following[0]), following[1] - 1
         frame.order, frame.limit, frame.skip = Order(by, word.says("latest")), limit or frame.limit or 1, skip
@@ -409,6 +414,11 @@ class Quantities(FrameReader):
         frame.superlative = frame.superlative or ("most" if descending else "least")
         frame.order_words = item.text
         return True
+
+
+def comparison_test(key: str, name: str, value: float, words: str) -> Condition:
+    """A comparison by the name of its concept or sign."""
+    return _test(key, _SYMBOLS.get(name, name), value, None, words)
 
 
 def _test(key: str, name: str, value: float, second: float | None, words: str) -> Condition:
