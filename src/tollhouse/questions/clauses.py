@@ -832,7 +832,7 @@ class Clauses(Quantities):
 
     def _is_passive(self, index: int) -> bool:
         """As in "is supplied": a form of "be" before, and no -ing."""
-        if self.items[index].text.lower().endswith("ing"):
+        if self.items[index].text.lower().split()[0].endswith("ing"):
             return False
         before = self.at(index - 1)
         while (

@@ -126,7 +126,8 @@ class _Question:
     def refusal(self) -> Refusal | None:  # noqa: PLR0911
         """Why the question has no query; None where it has one."""
         forms, clauses = self._forms, self._clauses
-        for reason in _REFUSED:
+        # What would happen in a case that an operation works out is no prediction.
+        for reason in _REFUSED[:1] if clauses.operations else _REFUSED:
             if reason in forms:
                 return Refusal(reason, (self._items[forms[reason]].text,))
         if clauses.outside:
@@ -371,18 +372,27 @@ class _Question:
         frame, clauses = self._frame, self._clauses
         operation = self._linker.operations[clauses.operations[0][0].name]
         least, most = operation.rows
-        named = [part for part in frame.parts if part.key == "id" and isinstance(part.condition, Test)]
-        rows: list[Rows] = []
-        if most > 1:
-            for part in named:
-                assert isinstance(part.condition, Test)
-                groups = [(value,) for value in part.condition.values] if "," in part.words else [part.condition.values]
-                rows += [Rows(frame.kind, Test("id", "is", values, part.words)) for values in groups]
-        elif most == 1 and frame.parts:
-            rows = [Rows(frame.kind, frame.where)]
-        if len(rows) < least:
+        sets = [Rows(frame.kind, test) for test in self._named()]
+        if most == 1:
+            # "Without X" is about X.
+            parts = [part.condition.of if isinstance(part.condition, Not) else part.condition for part in frame.parts]
+            named = Test("id", "is", tuple(value for test in self._named() for value in test.values))
+            sets = [Rows(frame.kind, named if named.values else all_of(parts))] if parts else []
+        if len(sets) < least:
             return None
-        return Call(operation.name, tuple(rows[:most]), tuple(clauses.topic), frame.limit)
+        has_number = any(item.number is not None for item in self._items)
+        return Call(operation.name, tuple(sets[:most]), tuple(clauses.topic), frame.limit if has_number else None)
+
+    def _named(self) -> list[Test]:
+        """The rows that are named, each by itself, in the order of the question."""
+        tests = [
+            inner
+            for part in sorted(self._frame.parts, key=lambda part: part.at)
+            if part.key == "id"
+            for inner in _inside(part.condition)
+            if isinstance(inner, Test)
+        ]
+        return [Test("id", "is", (value,), test.words) for test in tests for value in test.values]
 
     def _share(self) -> Query | None:
         """What is said after the verb is the part; what stands before it is the whole."""
@@ -417,6 +427,12 @@ class _Question:
         if not asks:
             return None
         rows = Rows(frame.kind, frame.where)
+        named_rows = [Rows(frame.kind, test) for test in self._named()]
+        are_rows = (
+            len(named_rows) > 1 and all(part.key == "id" for part in frame.parts) and self._measure() == Measure()
+        )
+        if are_rows and not ({"comparative_more", "comparative_less"} & asks):
+            return Compare(tuple(named_rows))
         if self._clauses.than is not None and (self._clauses.than.parts or self._clauses.than.has_noun):
             sides: Sequence[Rows] = (rows, override(rows, self._clauses.than.parts, self._linker))
         else:
