@@ -180,6 +180,26 @@ def test_search_narrows_by_facet_and_opens_a_product_with_its_prices(visit):
     visitor.check()
 
 
+def test_filters_read_from_a_text_are_shown_and_each_can_be_removed(visit):
+    visitor = visit()
+    visitor.open("/mattresses?q=queen+without+latex+under+1500+with+a+helicopter")
+    page = visitor.page
+    chips = page.get_by_role("group", name="Filters that apply").get_by_role("button")
+    assert [text[:-2] for text in chips.all_inner_texts()] == ["Queen", "not latex", "up to $1,499.99"]
+    assert "helicopter" in page.locator("#read").inner_text()
+    before = page.locator("#found").inner_text()
+    page.get_by_role("button", name="Remove filter: not latex").click()
+    page.wait_for_url("**size=Queen**")
+    visitor.settle()
+    assert chips.count() == 2
+    assert "material_not" not in page.url
+    assert page.locator("#found").inner_text() != before
+    page.go_back()
+    visitor.settle()
+    assert chips.count() == 3
+    visitor.check()
+
+
 def test_used_up_allowance_is_explained(visit, start_server):
     server = start_server("mattress", free_per_ip_per_day=1)
     visitor = visit(root=server.root, width=390)

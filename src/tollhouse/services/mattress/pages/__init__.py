@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tollhouse.http.pages import FrontPageEntry, Page
+from tollhouse.services.mattress.api_types import KEYWORDS
 
 PAGES = (
     Page(
@@ -13,10 +14,12 @@ PAGES = (
         scripts=("search.js",),
         libraries=("d3",),
         parameters=(
-            "q", "sort", "min_price", "max_price", "firmness_min", "firmness_max", "cooling_min", "in_stock", "offset",
-            "product",
+            "q", "sort", "min_price", "max_price", "firmness_min", "firmness_max", "cooling_min", "cooling_max",
+            "in_stock", "on_sale", "offset", "product",
         ),
-        list_parameters=("brand", "size", "material", "retailer", "sleep_position"),
+        list_parameters=(
+            *KEYWORDS, *(f"{name}_not" for name in KEYWORDS), "sleep_position_all", "text", "text_not",
+        ),
     ),
 )  # fmt: skip
 FRONT_PAGE = FrontPageEntry(

@@ -5,17 +5,19 @@ import { choices, fillFilters, range } from "../list_filters.js";
 import { money } from "../format.js";
 
 export const LISTS = ["size", "material", "sleep_position", "brand", "retailer"];
-export const NUMBERS = ["min_price", "max_price", "firmness_min", "firmness_max", "cooling_min", "in_stock"];
+/** Filters that only a search text or a link sets. */
+export const OTHERS = [...LISTS, "tag", "availability"].map((name) => `${name}_not`).concat("tag", "availability", "text", "text_not", "sleep_position_all");
+export const NUMBERS = ["min_price", "max_price", "firmness_min", "firmness_max", "cooling_min", "cooling_max", "in_stock", "on_sale"];
 const NAMES = { size: "Size", material: "Material", sleep_position: "Sleeps on", brand: "Brand", retailer: "Retailer" };
 const TENTHS = Array.from({ length: 10 }, (_, at) => at + 1);
 
 export function showFacets(place, facets) {
-  fillFilters(place, [...LISTS, ...NUMBERS], [range("price", "Price", { spread: facets.price, reads: money }), firmness(), cooling(), stock(),
+  fillFilters(place, [...LISTS, ...OTHERS, ...NUMBERS], [range("price", "Price", { spread: facets.price, reads: money }), firmness(), cooling(), stock(),
     LISTS.filter((name) => (facets[name] || []).length).map((name) => choices(name, NAMES[name], facets[name], name === "retailer" ? shopName : String))].flat());
 }
 
 /** `coastal-kip` -> Coastal Kip: facets contain only the retailer's id. */
-function shopName(id) {
+export function shopName(id) {
   return id.split("-").map((word) => word.slice(0, 1).toUpperCase() + word.slice(1)).join(" ");
 }
 

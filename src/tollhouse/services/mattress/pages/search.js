@@ -2,7 +2,8 @@
 import { pageLink, state, values } from "../address.js";
 import { byId, el } from "../dom.js";
 import { listRequest, showListPage } from "../list_page.js";
-import { LISTS, NUMBERS, showFacets } from "./filters.js";
+import { showChips } from "./chips.js";
+import { LISTS, NUMBERS, OTHERS, showFacets } from "./filters.js";
 import { DEMO, isMadeUp, productDetails } from "./product.js";
 import { query } from "../server.js";
 import { money } from "../format.js";
@@ -13,6 +14,7 @@ showListPage({
   service: "mattress", noun: "mattress", nouns: "mattresses", name: "product", listPath,
   list: (members) => {
     showFacets(byId("facets"), members.facets || {});
+    showChips(byId("chips"), byId("read"), members.applied_filters);
     byId("made-up").hidden = !members.products.some(isMadeUp);
     return members.products.map(card);
   },
@@ -21,7 +23,7 @@ showListPage({
 
 function listPath() {
   const given = state();
-  const lists = Object.fromEntries(LISTS.map((name) => [name, values(name)]));
+  const lists = Object.fromEntries([...LISTS, ...OTHERS].map((name) => [name, values(name)]));
   const numbers = Object.fromEntries(NUMBERS.map((name) => [name, given[name]]));
   const { path, page } = listRequest("/api/products");
   return path + query({ ...lists, ...numbers, ...page, q: given.q, facets: COUNTED });
