@@ -224,6 +224,8 @@ class Clauses(Quantities):
         if meaning is None:
             return False
         self.operations.append((meaning, self.i))
+        # What follows belongs to another clause.
+        self._light_since_part, self._conjunction = False, ""
         return True
 
     def _function(self, item: Item, frame: Frame) -> bool:  # noqa: C901, PLR0912

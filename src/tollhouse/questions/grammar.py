@@ -373,15 +373,35 @@ class _Question:
         operation = self._linker.operations[clauses.operations[0][0].name]
         least, most = operation.rows
         sets = [Rows(frame.kind, test) for test in self._named()]
-        if most == 1:
-            # "Without X" is about X.
-            parts = [part.condition.of if isinstance(part.condition, Not) else part.condition for part in frame.parts]
-            named = Test("id", "is", tuple(value for test in self._named() for value in test.values))
-            sets = [Rows(frame.kind, named if named.values else all_of(parts))] if parts else []
+        if least < 2:
+            sets = self._cause_and_effect(most) if len(sets) > 1 else self._only_set()
         if len(sets) < least:
             return None
         has_number = any(item.number is not None for item in self._items)
         return Call(operation.name, tuple(sets[:most]), tuple(clauses.topic), frame.limit if has_number else None)
+
+    def _only_set(self) -> list[Rows]:
+        """The rows that the question is about; "without X" is about X."""
+        parts = [part.condition.of if isinstance(part.condition, Not) else part.condition for part in self._frame.parts]
+        return [Rows(self._frame.kind, all_of(parts))] if parts else []
+
+    def _cause_and_effect(self, most: int) -> list[Rows]:
+        """All named rows together; or, of a question whether one follows from the other, the two apart."""
+        named = self._named()
+        after = [
+            part.at
+            for part in self._frame.parts
+            if any(item.says("if", "without") for item in self._items[max(0, part.at - 2) : part.at])
+        ]
+        if most < 2 or not after:
+            return [Rows(self._frame.kind, Test("id", "is", tuple(value for test in named for value in test.values)))]
+        causes = [part for part in self._frame.parts if part.at in after]
+        others = [part for part in self._frame.parts if part.at not in after]
+        sides = [
+            [part.condition.of if isinstance(part.condition, Not) else part.condition for part in side]
+            for side in (causes, others)
+        ]
+        return [Rows(self._frame.kind, all_of(side)) for side in sides if side]
 
     def _named(self) -> list[Test]:
         """The rows that are named, each by itself, in the order of the question."""

@@ -179,7 +179,7 @@ class GraphDataset(Dataset):
         if operation == "path":
             return self._path(*rows)
         if operation == "failure":
-            return self._failure(rows[0])
+            return self._failure(rows[0], rows[1] if len(rows) > 1 else ())
         return self._chokepoints(rows[0] if rows else (), limit or USUAL_RANKS)
 
     def profile(self, kind: str, row: Any) -> str:
@@ -220,7 +220,8 @@ class GraphDataset(Dataset):
         edges = self.graph.supply_along(ids)
         return self._called(f"{head}: {names}.", companies, edges, value=float(len(ids) - 2))
 
-    def _failure(self, removed: Sequence[Company]) -> CallResult:
+    def _failure(self, removed: Sequence[Company], victims: Sequence[Company]) -> CallResult:
+        """The companies that would fail; or whether those that the question names would."""
         failures = self.graph.failures.simulate_failure([self.graph.node(company.id) for company in removed])
         failed = self.graph.ids(failure.node for failure in failures)
         stopped = {*(company.id for company in removed), *failed}
@@ -235,7 +236,11 @@ class GraphDataset(Dataset):
         count = _count(len(failed), "other company")
         head = f"If {names} failed, {count} would lose the last known supplier of some input"
         companies = tuple(map(self.graph.company, failed))
-        return self._called(f"{_named(head, companies)} {CAVEAT}", companies, edges, value=float(len(failed)))
+        value = float(len(failed))
+        if victims:
+            value = float(all(company in companies for company in victims))
+            head = f"{'Yes' if value else 'No'}. {head}"
+        return self._called(f"{_named(head, companies)} {CAVEAT}", companies, edges, value=value)
 
     def _chokepoints(self, victims: Sequence[Company], limit: int) -> CallResult:
         """The companies whose failure stops the most others, or those that could stop the victims."""
