@@ -24,6 +24,7 @@ USUAL_RANKS = 5
 # Names of products that people use are parts of those in the catalogue: this many words at most.
 _LONGEST_PART = 4
 _SEPARATORS = re.compile(r"\s*(?:,|&|/|\()\s*")
+_ENDINGS = re.compile(r"(?:(?:ies|y)|(?:ings?|ers?|ed|e)?s?)$")
 CAVEAT = "This rests on the supply edges known here; a slot counts as sole-sourced when no other supplier is on file."
 
 _VERBS: dict[Kind, str] = {
@@ -87,6 +88,8 @@ class GraphDataset(Dataset):
             return country_by_code(row.country).regions
         if attribute == "product":
             return cast("Company", row).products
+        if attribute == "exchange":
+            return _exchanges(row)
         value = getattr(row, attribute)
         return () if value is None else (value,)
 
@@ -144,8 +147,8 @@ class GraphDataset(Dataset):
                 yield Named(text, "company", "id", company.id)
             if company.ticker:
                 yield Named(company.ticker, "company", "id", company.id, exact=True)
-            if company.exchange:
-                yield Named(company.exchange, "company", "exchange", company.exchange)
+            for exchange in _exchanges(company):
+                yield Named(exchange, "company", "exchange", exchange)
         for category in self.graph.categories:
             for text in (category.name, category.id, *category.aliases, *_SEPARATORS.split(category.name)):
                 yield Named(text, "company", "category", category.id)
@@ -157,11 +160,23 @@ class GraphDataset(Dataset):
         yield from self._product_names("supplies", inputs)
 
     def _product_names(self, kind: str, texts: Iterable[str]) -> Iterator[Named]:
-        """The parts of names of products that contain no name of a company."""
-        named = self.graph.names.companies.keys()
+        """The names of products, and their parts that contain no name of a company and are no common word."""
+        texts = tuple(text.replace("_", " ") for text in texts)
+        whole = {text.casefold() for text in texts}
+        named, common = self.graph.names.companies.keys(), self._common_stems
         for part in _parts(texts):
-            if named.isdisjoint((normalize(part), *normalize(part).split())):
+            is_common = part.casefold() not in whole and _stem(part) in common
+            if not is_common and named.isdisjoint((normalize(part), *normalize(part).split())):
                 yield Named(part, kind, "product", part)
+
+    @cached_property
+    def _common_stems(self) -> set[str]:
+        """The stems of words that name kinds, relations and categories, which alone name no product."""
+        declared = [noun for each in self.declaration.kinds for noun in each.nouns]
+        for relation in self.declaration.relations:
+            declared += [*relation.verbs, *relation.inverse_verbs, *relation.sources, *relation.targets]
+        declared += [text for category in self.graph.categories for text in (category.name, *category.aliases)]
+        return {_stem(word) for phrase in declared for word in phrase.split()}
 
     def texts(self, kind: str) -> Mapping[str, str]:
         return self._texts
@@ -269,10 +284,19 @@ def _parts(texts: Iterable[str]) -> set[str]:
     """Every sequence of up to four words of the texts."""
     parts: set[str] = set()
     for text in texts:
-        words = text.replace("_", " ").replace("(", " ").replace(")", " ").replace(",", " ").replace("/", " ").split()
+        words = text.replace("(", " ").replace(")", " ").replace(",", " ").replace("/", " ").split()
         lengths = range(1, _LONGEST_PART + 1)
         parts |= {" ".join(words[i : i + n]) for n in lengths for i in range(len(words) - n + 1)}
     return {part for part in parts if not (_is_small(part.split()[0]) or _is_small(part.split()[-1]))}
+
+
+def _stem(word: str) -> str:
+    """A word without the endings of plurals, persons and actions."""
+    return _ENDINGS.sub("", word.casefold())
+
+
+def _exchanges(company: Company) -> tuple[str, ...]:
+    return tuple(company.exchange.split(", ")) if company.exchange else ()
 
 
 def _is_small(word: str) -> bool:
