@@ -48,7 +48,7 @@ _UNIT = r"\s*(cm|mm|m|centimet(?:re|er)s?|millimet(?:re|er)s?|inch(?:es)?|\"|'')
 CM_PER_INCH = 2.54
 _SIDE = r"(?:\s*\(?[wlhd]\)?|\s*(?:wide|long|width|length))?"
 _MEASURES = re.compile(
-    rf"(?<![\d.])(?:\b[wl]\s?)?{_NUMBER}{_UNIT}{_SIDE}\s*(?:x|\u00d7|by|\*)\s*[wl]?\s*{_NUMBER}{_UNIT}(?![\d.])",
+    rf"(?<![\d.])(?:\b[wl]\s?)?{_NUMBER}{_UNIT}{_SIDE}\s*(?:x|\u00d7|by|\*)\s*[wl]?\s*{_NUMBER}{_UNIT}(?!\.?\d)",
     re.IGNORECASE,
 )
 
