@@ -27,6 +27,7 @@ _CONTEXT.set_forkserver_preload(
         "tests.payments.x402.crash_client",
         "tests.payments.x402.full_disk_client",
         "tests.servers.processes",
+        "tests.webhooks.delivering_client",
     ]
 )
 _DEVICE = "/dev/null"
