@@ -14,7 +14,7 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 
 from tests.http.conftest import asgi_client
-from tests.payments.x402.paying import PAYER, PRICE, RELAYER, SELLER, authorization, payload
+from tests.payments.x402.signed_payments import PAYER, PRICE, RELAYER, SELLER, authorization, payload
 from tests.servers.databases import migrated_copy
 from tests.services.tables.books import books, declare
 from tollhouse import app

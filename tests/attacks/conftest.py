@@ -11,7 +11,7 @@ import pytest_asyncio
 from tests.attacks.target import TREASURY, Target
 from tests.journeys.conftest import recorded_data, start_server
 from tests.journeys.server import Server
-from tests.payments.x402.paying import RELAYER, SELLER
+from tests.payments.x402.signed_payments import RELAYER, SELLER
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain

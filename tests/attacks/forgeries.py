@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.attacks.target import PAGE_MICROS, TREASURY, Json
-from tests.payments.x402.paying import ORDER, REQUIREMENT, SELLER, encoded
+from tests.payments.x402.signed_payments import ORDER, REQUIREMENT, SELLER, encoded
 
 # What a forger writes in place of a member of the authorization, and signs.
 SIGNED_CHANGES: dict[str, Json] = {

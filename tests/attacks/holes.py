@@ -15,7 +15,7 @@ from tests.attacks.target import (
     members,
     new_address,
 )
-from tests.payments.x402.paying import REQUIREMENT, encoded, named, read
+from tests.payments.x402.signed_payments import REQUIREMENT, encoded, named, read
 from tollhouse.client import Agent
 from tollhouse.payments.x402.types import Requirement
 from tollhouse.payments.x402.verification import plan_settlement

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.attacks.attack import attack
 from tests.attacks.target import PAGE_MICROS, Answer, Json, Target, members
-from tests.payments.x402.paying import encoded
+from tests.payments.x402.signed_payments import encoded
 
 MCP = "/mattress/mcp"
 

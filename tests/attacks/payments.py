@@ -12,7 +12,7 @@ from eth_utils import keccak
 from tests.attacks.attack import attack
 from tests.attacks.forgeries import HEADERS, SIGNATURES, SIGNED_CHANGES, WRITTEN_CHANGES, high_s
 from tests.attacks.target import PAGE, PAGE_MICROS, TREASURY, Answer, Json, Target, far, first, members, sign
-from tests.payments.x402.paying import REQUIREMENT, SELLER, authorization, encoded, named, payload
+from tests.payments.x402.signed_payments import REQUIREMENT, SELLER, authorization, encoded, named, payload
 from tollhouse.payments.chain.local_chain import Account
 
 OTHER_PAGES = (

@@ -7,7 +7,7 @@ from eth_account.messages import encode_defunct
 
 from tests.attacks.attack import attack
 from tests.attacks.target import CALL_MICROS, FEED, FEED_PATH, Target
-from tests.payments.x402.paying import ORDER
+from tests.payments.x402.signed_payments import ORDER
 from tollhouse.client import Agent
 
 ADDRESS, NONCE, SIGNATURE = "X-Agent-Address", "X-Agent-Nonce", "X-Agent-Signature"

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tests.payments.x402.paying import SELLER, authorization, encoded, payload, signature
+from tests.payments.x402.signed_payments import SELLER, authorization, encoded, payload, signature
 from tests.waiting import until
 from tollhouse.admission.context import AppContext
 from tollhouse.client import Agent

@@ -5,7 +5,7 @@ from base64 import b64encode
 
 import pytest
 
-from tests.payments.x402.paying import PAYER, REQUIREMENT, RESOURCE
+from tests.payments.x402.signed_payments import PAYER, REQUIREMENT, RESOURCE
 from tollhouse.client import Payer
 from tollhouse.payments.x402.headers import challenge, read_payment
 from tollhouse.payments.x402.verification import match_requirement, recover_eoa_signature

@@ -27,7 +27,7 @@ from redis import Redis
 from tests.attacks.target import FEED, FEED_PATH, PAGE, PAGE_MICROS, Answer, exchange, first, new_address
 from tests.journeys.server import Server, free_port
 from tests.payments.crashes.schedules import new_account
-from tests.payments.x402.paying import RELAYER, SELLER
+from tests.payments.x402.signed_payments import RELAYER, SELLER
 from tests.servers import redis as redis_server
 from tests.servers import shared
 from tests.servers.postgres import OwnPostgres

@@ -12,7 +12,7 @@ import httpx2
 from tests.fakes.receiver import Receiver, receiver
 from tests.fakes.stripe import PRICES, SECRET_KEY, WEBHOOK_SECRET, Stripe, signed, stripe
 from tests.journeys.server import Server
-from tests.payments.x402.paying import PAYER, REQUIREMENT, v2
+from tests.payments.x402.signed_payments import PAYER, REQUIREMENT, v2
 from tollhouse.client import Agent
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 

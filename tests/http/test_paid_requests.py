@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.http.conftest import asgi_client
-from tests.payments.x402.paying import OTHER, PAYER, PRICE, RELAYER, SELLER, authorization, payload, signature
+from tests.payments.x402.signed_payments import OTHER, PAYER, PRICE, RELAYER, SELLER, authorization, payload, signature
 from tests.servers.databases import migrated_copy
 from tests.waiting import until
 from tollhouse.admission.admission import Admission

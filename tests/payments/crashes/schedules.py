@@ -27,7 +27,7 @@ import msgspec
 from msgspec import Struct
 
 from tests.payments.crashes.in_process_server import MUTANTS, PAGE_MICROS, shift_clock, standing
-from tests.payments.x402.paying import authorization, encoded, payload, signature
+from tests.payments.x402.signed_payments import authorization, encoded, payload, signature
 from tests.servers import shared
 from tests.servers.postgres import postgres_databases
 from tollhouse import failpoints, logs

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.payments.ledger.asking import PRICE, charge, deposit, reserve
 from tests.payments.ledger.crash_journal import Call, Journal, Money, Seen, complaints
 from tests.payments.ledger.crash_run import run
+from tests.payments.ledger.transfers import PRICE, charge, deposit, reserve
 
 pytestmark = pytest.mark.both_databases
 

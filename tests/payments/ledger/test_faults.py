@@ -7,7 +7,7 @@ from typing import Self
 import asyncpg
 import pytest
 
-from tests.payments.ledger.asking import ANSWER, PRICE, charge, deposit, reserve
+from tests.payments.ledger.transfers import ANSWER, PRICE, charge, deposit, reserve
 from tests.waiting import until
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem

@@ -3,7 +3,7 @@ import collections
 
 import pytest
 
-from tests.payments.ledger.asking import ANSWER, PRICE, charge, deposit, reserve, reversal
+from tests.payments.ledger.transfers import ANSWER, PRICE, charge, deposit, reserve, reversal
 from tests.waiting import until
 from tollhouse import clock
 from tollhouse.config.settings import Settings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.payments.ledger.asking import ANSWER, PRICE, charge, deposit, reserve
+from tests.payments.ledger.transfers import ANSWER, PRICE, charge, deposit, reserve
 from tests.waiting import until
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import open_ledger
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.both_databases
 
 OWNER = """
 import asyncio, sys
-from tests.payments.ledger.asking import reserve
+from tests.payments.ledger.transfers import reserve
 from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
@@ -139,11 +139,11 @@ async def test_reservation_voided_meanwhile_cannot_be_posted(open_another):
 async def test_reservation_whose_caller_gave_up_waiting_is_given_back(ledger, hold_the_ledger):
     await ledger.move(deposit("1", PRICE))
     async with hold_the_ledger():
-        asking = asyncio.create_task(reserve(ledger, "1"))
+        reserving = asyncio.create_task(reserve(ledger, "1"))
         await asyncio.sleep(0.05)
-        asking.cancel()
+        reserving.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asking
+            await reserving
     await ledger.sweep()
     assert await ledger.find("call:agent:a:1") is None
     assert (await ledger.account("agent:a")).available_micros == PRICE

@@ -2,7 +2,7 @@ from functools import partial
 
 import pytest
 
-from tests.payments.ledger.asking import ANSWER, deposit, reversal
+from tests.payments.ledger.transfers import ANSWER, deposit, reversal
 from tollhouse.payments.ledger import rules
 from tollhouse.payments.ledger.types import (
     AccountState,

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from tests.payments.ledger.asking import ANSWER
+from tests.payments.ledger.transfers import ANSWER
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
 from tollhouse.payments.ledger.types import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.payments.x402.paying import PAYER
+from tests.payments.x402.signed_payments import PAYER
 from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain

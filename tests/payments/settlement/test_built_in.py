@@ -5,10 +5,10 @@ import time
 
 import pytest
 
+from tests.payments.settlement.chain_state import reverted, seller_holds, sent
 from tests.payments.settlement.conftest import SETTLING
-from tests.payments.settlement.looking import reverted, seller_holds, sent
-from tests.payments.x402.buying import cancel
-from tests.payments.x402.paying import (
+from tests.payments.x402.purchases import cancel
+from tests.payments.x402.signed_payments import (
     FACTORY,
     OTHER,
     PAYER,

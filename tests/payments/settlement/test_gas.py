@@ -5,11 +5,11 @@ from decimal import Decimal
 
 import pytest
 
+from tests.payments.settlement.chain_state import reverted, seller_holds, sent
 from tests.payments.settlement.conftest import SETTLING
-from tests.payments.settlement.faltering import faltering, told_in_time
-from tests.payments.settlement.looking import reverted, seller_holds, sent
+from tests.payments.settlement.failing_node import failing_node, within
 from tests.payments.settlement.test_built_in import until_sent
-from tests.payments.x402.paying import (
+from tests.payments.x402.signed_payments import (
     FACTORY,
     OTHER,
     PRICE,
@@ -114,7 +114,7 @@ async def test_payment_never_costs_more_than_the_ceiling(chain, open_facilitator
 async def test_refused_payments_cost_no_round_trip_for_the_price(chain, open_facilitator, monkeypatch):
     monkeypatch.setattr(gas, "QUOTE_SECONDS", 60.0)
     await base_fee(chain, 100 * GWEI)
-    async with faltering(chain.url) as node, open_facilitator(node.url, **DEFAULTS) as facilitator:
+    async with failing_node(chain.url) as node, open_facilitator(node.url, **DEFAULTS) as facilitator:
         for _ in range(20):
             assert await unavailable(facilitator) == "gas_price"
     assert node.count("eth_feeHistory") == 1
@@ -202,7 +202,7 @@ async def test_wallet_that_deceives_the_simulation_is_paid_for_once(chain, open_
         await until_sent(chain)
         await first_in_block(chain, OTHER, wallet, call_data("beQuiet(uint256)", 1))
         await chain.request("anvil_mine")
-        assert await told_in_time(settling) == Failed("transaction_failed")
+        assert await within(settling) == Failed("transaction_failed")
         await chain.mine_every(None)
         for one in (wallet, twin):
             await be_quiet(chain, one, 1_000_000)
@@ -235,7 +235,7 @@ async def test_payer_who_spends_the_money_first_is_not_tried_again_but_others_ar
         spent = call_data("transfer(address,uint256)", OTHER.address, PRICE)
         await first_in_block(chain, RELAYER, chain.usdc_address, spent)
         await chain.request("anvil_mine")
-        assert await told_in_time(settling) == Failed("insufficient_funds")
+        assert await within(settling) == Failed("insufficient_funds")
         await chain.mine_every(None)
         await chain.fund_usdc(RELAYER.address, PRICE)
         again = paid_by(RELAYER.address, RELAYER.private_key)
@@ -253,7 +253,7 @@ async def test_payer_whose_payment_somebody_else_carried_out_is_not_refused(chai
         await until_sent(chain)
         await first_in_block(chain, OTHER, chain.usdc_address, plan_settlement(payment, REQUIREMENT).transfer.data)
         await chain.request("anvil_mine")
-        await told_in_time(settling)
+        await within(settling)
         await chain.mine_every(None)
         assert isinstance(await facilitator.settle(read(v1()), REQUIREMENT), Settled)
 

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from tests.payments.settlement import conftest
-from tests.payments.settlement.faltering import told_in_time
-from tests.payments.settlement.looking import reverted, seller_holds, sent
+from tests.payments.settlement.chain_state import reverted, seller_holds, sent
+from tests.payments.settlement.failing_node import within
 from tests.payments.settlement.settling_client import GO, OUTCOMES, READY, settle
-from tests.payments.x402.paying import PRICE, REQUIREMENT, read, v1
+from tests.payments.x402.signed_payments import PRICE, REQUIREMENT, read, v1
 from tests.servers.processes import ForkedProcess
 from tests.waiting import until
 from tollhouse.failpoints import EXIT_STATUS
@@ -71,7 +71,7 @@ async def gone(*processes: Settling) -> list:
 async def test_two_processes_with_one_key_settle_side_by_side(chain, start, block_seconds):
     await chain.mine_every(block_seconds)
     processes = await asyncio.gather(*(start([v1() for _ in range(20)]) for _ in range(2)))
-    for outcomes in await told_in_time(gone(*processes), 60):
+    for outcomes in await within(gone(*processes), 60):
         assert {kind for kind, _ in outcomes} == {"Settled"}
     assert await seller_holds(chain) == 40 * PRICE
     assert await reverted(chain) == []
@@ -86,7 +86,7 @@ async def test_two_processes_with_one_payment_send_it_once(chain, start):
     ending = asyncio.create_task(gone(*processes))
     await asyncio.sleep(1.5)
     await chain.mine_every(1)
-    first, second = await told_in_time(ending, 60)
+    first, second = await within(ending, 60)
     assert first == second
     assert [kind for kind, _ in first] == ["Settled"]
     assert await seller_holds(chain) == PRICE
@@ -109,7 +109,7 @@ async def test_what_a_dead_process_had_under_way_is_settled_once(
         settling = asyncio.gather(*(facilitator.settle(read(one), REQUIREMENT) for one in payments))
         await asyncio.sleep(0.3)
         await chain.mine_every(1)
-        outcomes = await told_in_time(settling, 40)
+        outcomes = await within(settling, 40)
     assert all(isinstance(outcome, Settled) for outcome in outcomes)
     assert await seller_holds(chain) == 3 * PRICE
     assert await reverted(chain) == []

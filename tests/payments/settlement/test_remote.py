@@ -10,9 +10,21 @@ import pytest
 
 from tests.fakes.facilitator import MODES, facilitator, told
 from tests.fakes.website import Reply
-from tests.payments.settlement.looking import seller_holds
-from tests.payments.x402.conftest import Room
-from tests.payments.x402.paying import ANSWER, OTHER, PRICE, PRINT, RELAYER, REQUIREMENT, RESOURCE, SELLER, read, v1, v2
+from tests.payments.settlement.chain_state import seller_holds
+from tests.payments.x402.conftest import PaymentServer
+from tests.payments.x402.signed_payments import (
+    ANSWER,
+    OTHER,
+    PRICE,
+    PRINT,
+    RELAYER,
+    REQUIREMENT,
+    RESOURCE,
+    SELLER,
+    read,
+    v1,
+    v2,
+)
 from tests.servers.databases import migrated_copy
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
@@ -58,12 +70,12 @@ async def remote(chain, elsewhere, attempts):
 
 
 @pytest.fixture
-async def room(chain, remote, database, data_dir):
+async def server(chain, remote, database, data_dir):
     """The whole of x402 over it."""
     settings = Settings(data_dir=str(data_dir))
     ledger = await open_ledger(settings, database)
     x402 = X402(Terms(8453, chain.usdc_address, SELLER.address), database, ledger, chain.client, remote)
-    yield Room(x402, remote, ledger, database)
+    yield PaymentServer(x402, remote, ledger, database)
     await x402.close()
     await ledger.close()
 
@@ -87,43 +99,43 @@ async def test_failure_that_it_declares_safe_is_a_failure(chain, elsewhere, remo
 
 
 @pytest.mark.parametrize("mode", SETTLING_MODES)
-async def test_payer_pays_once_and_gets_the_answer_in_every_mode(chain, elsewhere, room, mode):
+async def test_payer_pays_once_and_gets_the_answer_in_every_mode(chain, elsewhere, server, mode):
     elsewhere.mode = mode
     payment = read(v2())
-    claimed = await room.x402.claim(payment, room.x402.accepts(PRICE), PRINT, RESOURCE.url)
+    claimed = await server.x402.claim(payment, server.x402.accepts(PRICE), PRINT, RESOURCE.url)
     assert isinstance(claimed, Claimed)
-    headers = await room.x402.settle(claimed, ANSWER)
+    headers = await server.x402.settle(claimed, ANSWER)
     assert not isinstance(headers, VerificationFailure)
-    await room.x402.release(claimed)
-    again = await room.x402.claim(payment, room.x402.accepts(PRICE), PRINT, RESOURCE.url)
+    await server.x402.release(claimed)
+    again = await server.x402.claim(payment, server.x402.accepts(PRICE), PRINT, RESOURCE.url)
     assert isinstance(again, PaidResponse)
     assert again.response == ANSWER
     assert await seller_holds(chain) == PRICE
-    assert len(await room.ledger.transfers("x402", 0.0)) == 1
+    assert len(await server.ledger.transfers("x402", 0.0)) == 1
 
 
 async def test_payment_settled_after_we_gave_up_waiting_is_pending_and_never_asked_for_again(
-    chain, elsewhere, room, monkeypatch
+    chain, elsewhere, server, monkeypatch
 ):
     monkeypatch.setattr("tollhouse.payments.x402.claims.CONFIRM_SECONDS", 0.5)
     elsewhere.mode, elsewhere.settles_after = "accepts then times out", 3.5
     payment = read(v2())
-    claimed = await room.x402.claim(payment, room.x402.accepts(PRICE), PRINT, RESOURCE.url)
+    claimed = await server.x402.claim(payment, server.x402.accepts(PRICE), PRINT, RESOURCE.url)
     with pytest.raises(Problem) as caught:
-        await room.x402.settle(claimed, ANSWER)
+        await server.x402.settle(claimed, ANSWER)
     assert (caught.value.code, caught.value.status) == ("payment-pending", 503)
     await asyncio.sleep(3)
-    again = await _answered(room, payment)
+    again = await _answered(server, payment)
     assert again.response == ANSWER
     assert await seller_holds(chain) == PRICE
-    assert len(await room.ledger.transfers("x402", 0.0)) == 1
+    assert len(await server.ledger.transfers("x402", 0.0)) == 1
 
 
-async def _answered(room, payment) -> PaidResponse:
+async def _answered(server, payment) -> PaidResponse:
     async with asyncio.timeout(20):
         while True:
             try:
-                found = await room.x402.claim(payment, room.x402.accepts(PRICE), PRINT, RESOURCE.url)
+                found = await server.x402.claim(payment, server.x402.accepts(PRICE), PRINT, RESOURCE.url)
             except Problem as problem:
                 if problem.code != "payment-pending":
                     raise

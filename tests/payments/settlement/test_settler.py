@@ -4,7 +4,7 @@ import pytest
 
 from tests.fakes.facilitator import facilitator
 from tests.payments.settlement.conftest import SETTLING
-from tests.payments.x402.paying import RELAYER, REQUIREMENT, read, v1
+from tests.payments.x402.signed_payments import RELAYER, REQUIREMENT, read, v1
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.pay_per_request import open_settler

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
+from tests.payments.settlement.chain_state import reverted, seller_holds, sent
 from tests.payments.settlement.conftest import SETTLING
-from tests.payments.settlement.faltering import faltering, told_in_time
-from tests.payments.settlement.looking import reverted, seller_holds, sent
+from tests.payments.settlement.failing_node import failing_node, within
 from tests.payments.settlement.test_built_in import until_sent
-from tests.payments.x402.paying import PRICE, REQUIREMENT, authorization, read, v1
+from tests.payments.x402.signed_payments import PRICE, REQUIREMENT, authorization, read, v1
 from tollhouse.payments.x402.settlement import built_in, gas, transaction_monitor
 from tollhouse.payments.x402.types import Failed, Settled, Unknown
 
@@ -18,7 +18,7 @@ HIGH = 500 * 10**9
 
 @pytest.fixture
 async def node(chain):
-    async with faltering(chain.url) as node:
+    async with failing_node(chain.url) as node:
         yield node
 
 
@@ -35,7 +35,7 @@ async def facilitator(node, open_facilitator, monkeypatch):
 
 async def settled_all(facilitator, count):
     payments = [read(v1()) for _ in range(count)]
-    found = await told_in_time(asyncio.gather(*(facilitator.settle(one, REQUIREMENT) for one in payments)))
+    found = await within(asyncio.gather(*(facilitator.settle(one, REQUIREMENT) for one in payments)))
     assert all(isinstance(outcome, Settled) for outcome in found), found
     return found
 
@@ -66,7 +66,7 @@ async def test_failed_sending_blocks_no_later_payment(chain, node, facilitator, 
     first = started(facilitator)
     await asyncio.sleep(0.2)
     await settled_all(facilitator, 3)
-    assert isinstance(await told_in_time(first), Settled)
+    assert isinstance(await within(first), Settled)
     assert await seller_holds(chain) == 4 * PRICE
     assert await reverted(chain) == []
 
@@ -74,7 +74,7 @@ async def test_failed_sending_blocks_no_later_payment(chain, node, facilitator, 
 async def test_payment_that_cannot_be_sent_at_all_is_unknown_and_leaves_no_gap(chain, node, facilitator, monkeypatch):
     monkeypatch.setattr(built_in, "UNSENT_SECONDS", 1.0)
     node.failures["eth_feeHistory"] = ["lost"] * 100
-    assert await told_in_time(facilitator.settle(read(v1()), REQUIREMENT)) == Unknown()
+    assert await within(facilitator.settle(read(v1()), REQUIREMENT)) == Unknown()
     node.failures.clear()
     await settled_all(facilitator, 1)
     assert await seller_holds(chain) == PRICE
@@ -82,7 +82,7 @@ async def test_payment_that_cannot_be_sent_at_all_is_unknown_and_leaves_no_gap(c
 
 async def test_account_without_coin_for_gas_fails_the_payment_and_recovers(chain, facilitator):
     await chain.request("anvil_setBalance", SETTLING.address, "0x1")
-    assert await told_in_time(facilitator.settle(read(v1()), REQUIREMENT)) == Failed("unexpected_settle_error")
+    assert await within(facilitator.settle(read(v1()), REQUIREMENT)) == Failed("unexpected_settle_error")
     await chain.request("anvil_setBalance", SETTLING.address, hex(10**20))
     await settled_all(facilitator, 1)
 
@@ -107,7 +107,7 @@ async def test_refusal_over_nonce_or_price_is_answered_with_another_offer(chain,
         first = started(facilitator)
         await asyncio.sleep(0.5)
         await chain.mine_every(1)
-        assert isinstance(await told_in_time(first), Settled)
+        assert isinstance(await within(first), Settled)
     else:
         node.failures[SEND] = [said]
         await settled_all(facilitator, 1)
@@ -122,7 +122,7 @@ async def test_dropped_transaction_is_sent_again(chain, facilitator):
     await chain.request("anvil_dropAllTransactions")
     await until_sent(chain)
     await chain.request("anvil_mine")
-    assert isinstance(await told_in_time(settling), Settled)
+    assert isinstance(await within(settling), Settled)
     assert len(await sent(chain)) == 1
 
 
@@ -139,7 +139,7 @@ async def test_dropped_transaction_in_the_middle_leaves_no_gap(chain, facilitato
     ]
     await chain.request("anvil_dropTransaction", dropped)
     await chain.mine_every(1)
-    outcomes = await told_in_time(asyncio.gather(*under_way))
+    outcomes = await within(asyncio.gather(*under_way))
     assert all(isinstance(outcome, Settled) for outcome in outcomes)
     assert await seller_holds(chain) == 3 * PRICE
     assert await reverted(chain) == []
@@ -195,7 +195,7 @@ async def test_nonce_taken_by_a_stranger_with_our_key_does_not_lose_the_payment(
     )  # fmt: skip
     await chain.request("anvil_mine")
     await chain.mine_every(1)
-    assert isinstance(await told_in_time(settling), Settled)
+    assert isinstance(await within(settling), Settled)
     assert await seller_holds(chain) == PRICE
     assert await reverted(chain) == []
 
@@ -208,7 +208,7 @@ async def test_nonce_left_behind_by_another_process_is_used_up(chain, facilitato
     # Nobody looks after it any more, and ours has the nonce that comes after.
     await chain.request("anvil_dropTransaction", left)
     await chain.mine_every(1)
-    assert isinstance(await told_in_time(settling), Settled)
+    assert isinstance(await within(settling), Settled)
     assert [int(one["nonce"], 16) for one in await sent(chain)] == [0, 1]
     assert left not in {one["hash"] for one in await sent(chain)}
     assert await reverted(chain) == []
@@ -267,14 +267,14 @@ async def test_unanswered_sending_is_not_repeated_under_another_nonce(chain, nod
 
     monkeypatch.setattr(node, "next_failure", knowing_nothing_of_what_waits)
     node.failures[SEND] = ["unanswered"]
-    assert isinstance(await told_in_time(started(facilitator)), Settled)
+    assert isinstance(await within(started(facilitator)), Settled)
     assert len(await sent(chain)) == 1
 
 
 async def test_no_log_and_no_failure_tells_the_key(chain, node, open_facilitator, caplog, capsys):
     node.failures[SEND] = ["insufficient funds", "unanswered"]
     async with open_facilitator(node.url) as facilitator:
-        await told_in_time(facilitator.settle(read(v1()), REQUIREMENT))
+        await within(facilitator.settle(read(v1()), REQUIREMENT))
         await settled_all(facilitator, 1)
         shown = repr(facilitator) + repr(vars(facilitator))
     told = shown + caplog.text + "".join(capsys.readouterr())

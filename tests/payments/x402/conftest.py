@@ -1,4 +1,4 @@
-"""A chain whose payer holds tokens, and x402 rooms on one database, as many as there would be processes."""
+"""A chain whose payer holds tokens, and x402 servers on one database, as many as there would be processes."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.payments.x402.paying import PAYER, SELLER, NodeSettler
+from tests.payments.x402.signed_payments import PAYER, SELLER, NodeSettler
 from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.local_chain import LocalChain
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
@@ -18,7 +18,7 @@ from tollhouse.storage.migrate import migrate
 KEY = (7).to_bytes(32)
 
 
-class Room(msgspec.Struct):
+class PaymentServer(msgspec.Struct):
     """One process's part: its x402, and what it is made of."""
 
     x402: X402
@@ -27,7 +27,7 @@ class Room(msgspec.Struct):
     database: Database
 
 
-OpenRoom = Callable[..., Awaitable[Room]]
+OpenServer = Callable[..., Awaitable[PaymentServer]]
 
 
 @pytest.fixture
@@ -37,44 +37,44 @@ async def chain(local_chain: LocalChain) -> LocalChain:
 
 
 @pytest.fixture
-async def open_room(database_url: str, tmp_path: Path, chain: LocalChain) -> AsyncIterator[OpenRoom]:
-    """A function that opens one more room on the test's database, as another server process would."""
-    async for opened in _context(Settings(database_url=database_url, data_dir=str(tmp_path)), chain):
+async def open_server(database_url: str, tmp_path: Path, chain: LocalChain) -> AsyncIterator[OpenServer]:
+    """A function that opens one more server on the test's database, as another server process would."""
+    async for opened in _servers(Settings(database_url=database_url, data_dir=str(tmp_path)), chain):
         yield opened
 
 
 @pytest.fixture
-async def room(open_room: OpenRoom) -> Room:
-    return await open_room()
+async def server(open_server: OpenServer) -> PaymentServer:
+    return await open_server()
 
 
 @pytest.fixture
-async def open_sqlite_room(data_dir: Path, chain: LocalChain) -> AsyncIterator[OpenRoom]:
+async def open_sqlite_server(data_dir: Path, chain: LocalChain) -> AsyncIterator[OpenServer]:
     """For what the chain decides and the database only keeps."""
-    async for opened in _context(Settings(data_dir=str(data_dir)), chain):
+    async for opened in _servers(Settings(data_dir=str(data_dir)), chain):
         yield opened
 
 
 @pytest.fixture
-async def sqlite_room(open_sqlite_room: OpenRoom) -> Room:
-    return await open_sqlite_room()
+async def sqlite_server(open_sqlite_server: OpenServer) -> PaymentServer:
+    return await open_sqlite_server()
 
 
-async def _context(settings: Settings, chain: LocalChain) -> AsyncIterator[OpenRoom]:
-    context: list[Room] = []
+async def _servers(settings: Settings, chain: LocalChain) -> AsyncIterator[OpenServer]:
+    servers: list[PaymentServer] = []
 
-    async def opened(**terms: object) -> Room:
+    async def opened(**terms: object) -> PaymentServer:
         database = open_database(settings)
         await migrate(database)
         ledger = await open_ledger(settings, database)
         settler = NodeSettler(chain, Attempts(database))
         whole = {"pay_to": SELLER.address, "receipt_key": KEY} | terms
         x402 = X402(Terms(8453, chain.usdc_address, **whole), database, ledger, chain.client, settler)
-        context.append(Room(x402, settler, ledger, database))
-        return context[-1]
+        servers.append(PaymentServer(x402, settler, ledger, database))
+        return servers[-1]
 
     yield opened
-    for room in context:
-        await room.x402.close()
-        await room.ledger.close()
-        await room.database.close()
+    for server in servers:
+        await server.x402.close()
+        await server.ledger.close()
+        await server.database.close()

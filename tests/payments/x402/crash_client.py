@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from tests.payments.x402.paying import ANSWER, PRICE, PRINT, RESOURCE, SELLER, NodeSettler, read
+from tests.payments.x402.signed_payments import ANSWER, PRICE, PRINT, RESOURCE, SELLER, NodeSettler, read
 from tollhouse import failpoints
 from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.local_chain import LocalChain

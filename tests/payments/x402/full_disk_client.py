@@ -6,7 +6,7 @@ import resource
 from pathlib import Path
 from typing import Any
 
-from tests.payments.x402.paying import ANSWER, PRICE, PRINT, RESOURCE, SELLER, NodeSettler, read
+from tests.payments.x402.signed_payments import ANSWER, PRICE, PRINT, RESOURCE, SELLER, NodeSettler, read
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.local_chain import LocalChain

@@ -8,7 +8,7 @@ from eth_utils import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.payments.x402.paying import OTHER, PAYER, REQUIREMENT, authorization, read, signature, v1
+from tests.payments.x402.signed_payments import OTHER, PAYER, REQUIREMENT, authorization, read, signature, v1
 from tollhouse.evm.signature import parse_signature
 from tollhouse.payments.chain.contracts import (
     MULTICALL3,

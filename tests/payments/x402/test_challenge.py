@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.payments.x402.paying import PRICE, REQUIREMENT, RESOURCE, SELLER, decoded
+from tests.payments.x402.signed_payments import PRICE, REQUIREMENT, RESOURCE, SELLER, decoded
 from tollhouse.payments.chain.contracts import USDC_ON_BASE
 from tollhouse.payments.x402.headers import PAYMENT_NOT_CONFIGURED, challenge, payment_invalid
 from tollhouse.payments.x402.types import InvalidReason, Requirement, verification_failure

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from tests.payments.x402.buying import seller_holds
-from tests.payments.x402.paying import (
+from tests.payments.x402.purchases import seller_holds
+from tests.payments.x402.signed_payments import (
     ANSWER,
     FACTORY,
     OTHER,

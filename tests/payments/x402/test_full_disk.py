@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.payments.x402.buying import seller_holds
 from tests.payments.x402.full_disk_client import fill
-from tests.payments.x402.paying import PRICE, v1
+from tests.payments.x402.purchases import seller_holds
+from tests.payments.x402.signed_payments import PRICE, v1
 from tests.servers.processes import run
 from tollhouse.payments.x402.reconciliation import reconcile
 
@@ -31,15 +31,15 @@ async def test_ledger_that_cannot_be_written_ends_payments_before_they_are_sent(
     assert await seller_holds(chain) == 0
 
 
-async def test_database_that_fills_up_ends_payments_and_loses_none(chain, outcomes, open_sqlite_room):
+async def test_database_that_fills_up_ends_payments_and_loses_none(chain, outcomes, open_sqlite_server):
     codes = outcomes("database")
     settled = codes.count("settled")
     assert 0 < settled < COUNT
     assert codes[-1] == "storage-unavailable"
-    # One may have been under way when the last room was used.
+    # One may have been under way when the last server was used.
     moved = await seller_holds(chain) // PRICE
     assert moved - settled <= codes.count("payment-pending") <= 1
-    room = await open_sqlite_room()
-    await room.x402.recover()
-    assert len(await room.ledger.transfers("x402", 0.0)) >= settled
-    assert (await reconcile(chain.client, room.ledger)).agrees
+    server = await open_sqlite_server()
+    await server.x402.recover()
+    assert len(await server.ledger.transfers("x402", 0.0)) >= settled
+    assert (await reconcile(chain.client, server.ledger)).agrees

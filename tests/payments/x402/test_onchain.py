@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.payments.x402.paying import (
+from tests.payments.x402.signed_payments import (
     FACTORY,
     OTHER,
     PAYER,
@@ -51,9 +51,9 @@ async def test_payer_who_holds_too_little_is_refused(chain):
     assert await reason(chain, v1(told, signature(told, OTHER.private_key))) is None
 
 
-async def test_nonce_that_was_used_is_refused(sqlite_room, chain):
+async def test_nonce_that_was_used_is_refused(sqlite_server, chain):
     payment = read(v1())
-    await sqlite_room.settler.settle(payment, REQUIREMENT)
+    await sqlite_server.settler.settle(payment, REQUIREMENT)
     assert (await verify_on_chain(chain.client, payment, REQUIREMENT)).reason == "invalid_exact_evm_nonce_already_used"
 
 
@@ -117,7 +117,7 @@ def counterfactual():
     return from_unmade_wallet()
 
 
-async def test_wallet_that_an_allowed_factory_makes_pays_before_it_is_there(sqlite_room, chain, counterfactual):
+async def test_wallet_that_an_allowed_factory_makes_pays_before_it_is_there(sqlite_server, chain, counterfactual):
     payment = read(counterfactual)
     await chain.fund_usdc(payment.payer, 1_000)
     wallets = {"contract_wallets": True}
@@ -125,12 +125,12 @@ async def test_wallet_that_an_allowed_factory_makes_pays_before_it_is_there(sqli
     assert await reason(chain, counterfactual, factories=(OTHER.address,), **wallets) == "eip6492_factory_not_allowed"
     assert await reason(chain, counterfactual, factories=(FACTORY,), **wallets) is None
     assert await chain.client.code(payment.payer) == b""
-    sqlite_room.settler.rules = WalletRules(contract_wallets=True, factories=(FACTORY,))
-    assert isinstance(await sqlite_room.settler.settle(payment, REQUIREMENT), Settled)
+    sqlite_server.settler.rules = WalletRules(contract_wallets=True, factories=(FACTORY,))
+    assert isinstance(await sqlite_server.settler.settle(payment, REQUIREMENT), Settled)
     assert await token_balance(chain.client, chain.usdc_address, SELLER.address) == 1_000
 
 
-async def test_wallet_that_is_there_already_needs_no_factory(sqlite_room, chain, counterfactual):
+async def test_wallet_that_is_there_already_needs_no_factory(sqlite_server, chain, counterfactual):
     payment = read(counterfactual)
     await chain.fund_usdc(payment.payer, 1_000)
     deployment = plan_settlement(payment, REQUIREMENT, [FACTORY]).deployment

@@ -5,7 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.payments.x402.paying import PAYER, REQUIREMENT, SELLER, authorization, encoded, named, payload, read, v1, v2
+from tests.payments.x402.signed_payments import (
+    PAYER,
+    REQUIREMENT,
+    SELLER,
+    authorization,
+    encoded,
+    named,
+    payload,
+    read,
+    v1,
+    v2,
+)
 from tollhouse.errors import Problem
 from tollhouse.payments.x402.headers import MAX_HEADER, read_payment
 from tollhouse.payments.x402.types import Payment

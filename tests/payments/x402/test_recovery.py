@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.payments.x402.buying import bought, claim, later, reason, seller_holds
 from tests.payments.x402.crash_client import buy
-from tests.payments.x402.paying import ANSWER, PRICE, read, v1, v2
+from tests.payments.x402.purchases import bought, claim, later, reason, seller_holds
+from tests.payments.x402.signed_payments import ANSWER, PRICE, read, v1, v2
 from tests.servers.processes import run
 from tollhouse.errors import Problem
 from tollhouse.failpoints import EXIT_STATUS
@@ -24,7 +24,7 @@ EXPIRY_SECONDS = 90
 
 
 @pytest.fixture
-def crash(room, chain, database_url, tmp_path, monkeypatch):
+def crash(server, chain, database_url, tmp_path, monkeypatch):
     """A function that has another process die at a place with a payment, and lets the dead one's lease lapse."""
 
     def crashed(place: str, sent: dict) -> None:
@@ -35,114 +35,114 @@ def crash(room, chain, database_url, tmp_path, monkeypatch):
     return crashed
 
 
-async def kept(room, sent) -> PaidResponse:
+async def kept(server, sent) -> PaidResponse:
     """The answer, as the payer gets it who asks again, once or twice, as he is told to."""
     for _ in range(3):
         with contextlib.suppress(Problem):
-            found = await claim(room, sent)
+            found = await claim(server, sent)
             assert isinstance(found, PaidResponse), found
             return found
     raise AssertionError("no answer came")
 
 
-async def test_claim_of_a_dead_process_is_free_again(room, chain, crash):
+async def test_claim_of_a_dead_process_is_free_again(server, chain, crash):
     sent = v1()
     crash("x402.claimed", sent)
-    await bought(room, sent)
+    await bought(server, sent)
     assert await seller_holds(chain) == PRICE
 
 
-async def test_recovery_frees_the_claims_of_dead_processes(room, crash):
+async def test_recovery_frees_the_claims_of_dead_processes(server, crash):
     sent = v1()
     crash("x402.claimed", sent)
-    await room.x402.recover()
-    assert isinstance(await claim(room, sent, b"another-request!"), Claimed)
+    await server.x402.recover()
+    assert isinstance(await claim(server, sent, b"another-request!"), Claimed)
 
 
 @pytest.mark.parametrize("place", PLACES[1:])
-async def test_payer_who_comes_back_pays_once_and_gets_the_answer(room, chain, crash, place):
+async def test_payer_who_comes_back_pays_once_and_gets_the_answer(server, chain, crash, place):
     sent = v2()
     crash(place, sent)
-    assert (await kept(room, sent)).response == ANSWER
+    assert (await kept(server, sent)).response == ANSWER
     assert await seller_holds(chain) == PRICE
-    [transfer] = await room.ledger.transfers("x402", 0.0)
+    [transfer] = await server.ledger.transfers("x402", 0.0)
     assert transfer.id == f"x402:{read(sent).payer}:{read(sent).nonce}"
-    assert (await reconcile(chain.client, room.ledger)).agrees
-    assert (await room.ledger.verify()).balanced
+    assert (await reconcile(chain.client, server.ledger)).agrees
+    assert (await server.ledger.verify()).balanced
 
 
 @pytest.mark.parametrize("place", PLACES[2:])
-async def test_recovery_enters_what_the_chain_carried_out(room, chain, crash, place):
+async def test_recovery_enters_what_the_chain_carried_out(server, chain, crash, place):
     sent = v1()
     crash(place, sent)
-    await room.x402.recover()
-    assert len(await room.ledger.transfers("x402", 0.0)) == 1
-    assert room.settler.attempts == []
-    assert (await claim(room, sent)).response == ANSWER
+    await server.x402.recover()
+    assert len(await server.ledger.transfers("x402", 0.0)) == 1
+    assert server.settler.attempts == []
+    assert (await claim(server, sent)).response == ANSWER
 
 
-async def test_payer_who_never_comes_back_is_not_charged(room, chain, crash, monkeypatch):
+async def test_payer_who_never_comes_back_is_not_charged(server, chain, crash, monkeypatch):
     sent = v1()
     crash("x402.before-settling", sent)
-    await room.x402.recover()
+    await server.x402.recover()
     assert await seller_holds(chain) == 0
     await pass_time(chain, monkeypatch)
-    await room.x402.recover()
-    assert await room.ledger.transfers("x402", 0.0) == []
-    assert await reason(room, sent) == "invalid_exact_evm_payload_authorization_valid_before"
-    assert room.settler.attempts == []
+    await server.x402.recover()
+    assert await server.ledger.transfers("x402", 0.0) == []
+    assert await reason(server, sent) == "invalid_exact_evm_payload_authorization_valid_before"
+    assert server.settler.attempts == []
 
 
-async def test_failed_settlement_that_the_chain_carried_out_later_is_entered_and_answered(room, chain, monkeypatch):
+async def test_failed_settlement_that_the_chain_carried_out_later_is_entered_and_answered(server, chain, monkeypatch):
     sent = v1()
-    room.settler.sends, room.settler.says = False, "failed"
-    claimed = await claim(room, sent)
-    await room.x402.settle(claimed, ANSWER)
-    await room.settler.submitted(claimed.payment, claimed.requirement)
+    server.settler.sends, server.settler.says = False, "failed"
+    claimed = await claim(server, sent)
+    await server.x402.settle(claimed, ANSWER)
+    await server.settler.submitted(claimed.payment, claimed.requirement)
     await pass_time(chain, monkeypatch)
-    await room.x402.recover()
-    assert len(await room.ledger.transfers("x402", 0.0)) == 1
-    assert (await claim(room, sent)).response == ANSWER
+    await server.x402.recover()
+    assert len(await server.ledger.transfers("x402", 0.0)) == 1
+    assert (await claim(server, sent)).response == ANSWER
 
 
-async def test_payer_who_comes_back_after_a_failure_that_was_none_gets_the_answer(room, chain):
+async def test_payer_who_comes_back_after_a_failure_that_was_none_gets_the_answer(server, chain):
     sent = v1()
-    room.settler.sends, room.settler.says = False, "failed"
-    claimed = await claim(room, sent)
-    await room.x402.settle(claimed, ANSWER)
-    await room.settler.submitted(claimed.payment, claimed.requirement)
-    assert (await kept(room, sent)).response == ANSWER
-    assert len(await room.ledger.transfers("x402", 0.0)) == 1
+    server.settler.sends, server.settler.says = False, "failed"
+    claimed = await claim(server, sent)
+    await server.x402.settle(claimed, ANSWER)
+    await server.settler.submitted(claimed.payment, claimed.requirement)
+    assert (await kept(server, sent)).response == ANSWER
+    assert len(await server.ledger.transfers("x402", 0.0)) == 1
 
 
-async def test_failure_that_stays_one_is_forgotten(room, chain, monkeypatch):
-    room.settler.sends, room.settler.says = False, "failed"
-    await room.x402.settle(await claim(room, v1()), ANSWER)
+async def test_failure_that_stays_one_is_forgotten(server, chain, monkeypatch):
+    server.settler.sends, server.settler.says = False, "failed"
+    await server.x402.settle(await claim(server, v1()), ANSWER)
     await pass_time(chain, monkeypatch)
-    await room.x402.recover()
-    assert await room.ledger.transfers("x402", 0.0) == []
+    await server.x402.recover()
+    assert await server.ledger.transfers("x402", 0.0) == []
 
 
-async def test_unknown_outcome_is_resolved_by_the_chain_not_by_another_payment(room, chain, monkeypatch):
+async def test_unknown_outcome_is_resolved_by_the_chain_not_by_another_payment(server, chain, monkeypatch):
     """The settler's transaction arrives after everybody stopped waiting."""
     monkeypatch.setattr("tollhouse.payments.x402.claims.CONFIRM_SECONDS", 0.3)
     sent = v1()
-    room.settler.sends, room.settler.says = False, "unknown"
-    claimed = await claim(room, sent)
+    server.settler.sends, server.settler.says = False, "unknown"
+    claimed = await claim(server, sent)
     with pytest.raises(Problem) as pending:
-        await room.x402.settle(claimed, ANSWER)
+        await server.x402.settle(claimed, ANSWER)
     assert pending.value.code == "payment-pending"
-    await room.settler.submitted(claimed.payment, claimed.requirement)
+    await server.settler.submitted(claimed.payment, claimed.requirement)
     later(monkeypatch, 5)
-    await room.x402.recover()
-    assert (await claim(room, sent)).response == ANSWER
-    assert len(await room.ledger.transfers("x402", 0.0)) == 1
+    await server.x402.recover()
+    assert (await claim(server, sent)).response == ANSWER
+    assert len(await server.ledger.transfers("x402", 0.0)) == 1
 
 
-async def test_process_that_lives_keeps_its_claims(open_room, monkeypatch):
+async def test_process_that_lives_keeps_its_claims(open_server, monkeypatch):
     monkeypatch.setattr(store, "LEASE_SECONDS", 3.0)
     monkeypatch.setattr(store, "RENEW_SECONDS", 0.1)
-    one, another = await open_room(), await open_room()
+    one, another = await open_server(), await open_server()
     sent = v1()
     claimed = await claim(one, sent)
     await asyncio.sleep(3.2)
@@ -152,8 +152,8 @@ async def test_process_that_lives_keeps_its_claims(open_room, monkeypatch):
     assert (await claim(another, sent)).response == ANSWER
 
 
-async def test_process_that_was_thought_dead_settles_nothing(open_room, chain, monkeypatch):
-    one, another = await open_room(), await open_room()
+async def test_process_that_was_thought_dead_settles_nothing(open_server, chain, monkeypatch):
+    one, another = await open_server(), await open_server()
     sent = v1()
     lost = await claim(one, sent)
     await one.x402._leases.close()
@@ -168,25 +168,25 @@ async def test_process_that_was_thought_dead_settles_nothing(open_room, chain, m
     assert await seller_holds(chain) == PRICE
 
 
-async def test_two_recoveries_at_once_enter_a_payment_once(open_room, room, chain, crash):
+async def test_two_recoveries_at_once_enter_a_payment_once(open_server, server, chain, crash):
     sent = v1()
     crash("x402.after-settling", sent)
-    another = await open_room()
-    await asyncio.gather(*(one.x402.recover() for one in (room, another) * 3))
-    assert len(await room.ledger.transfers("x402", 0.0)) == 1
+    another = await open_server()
+    await asyncio.gather(*(one.x402.recover() for one in (server, another) * 3))
+    assert len(await server.ledger.transfers("x402", 0.0)) == 1
     assert (await claim(another, sent)).response == ANSWER
 
 
-async def test_recovery_survives_a_chain_that_is_gone(room, chain, crash):
+async def test_recovery_survives_a_chain_that_is_gone(server, chain, crash):
     sent = v1()
     crash("x402.after-settling", sent)
-    working = room.x402._settlement
-    room.x402._settlement = replace(working, chain=type(chain.client)("http://127.0.0.1:9"))
-    await room.x402.recover()
-    await room.x402._settlement.chain.close()
-    room.x402._settlement = working
-    assert await room.ledger.transfers("x402", 0.0) == []
-    assert (await kept(room, sent)).response == ANSWER
+    working = server.x402._settlement
+    server.x402._settlement = replace(working, chain=type(chain.client)("http://127.0.0.1:9"))
+    await server.x402.recover()
+    await server.x402._settlement.chain.close()
+    server.x402._settlement = working
+    assert await server.ledger.transfers("x402", 0.0) == []
+    assert (await kept(server, sent)).response == ANSWER
     assert await seller_holds(chain) == PRICE
 
 

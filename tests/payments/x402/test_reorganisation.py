@@ -2,20 +2,20 @@
 
 import pytest
 
-from tests.payments.x402.buying import bought
-from tests.payments.x402.paying import PRICE, decoded, read, v1
+from tests.payments.x402.purchases import bought
+from tests.payments.x402.signed_payments import PRICE, decoded, read, v1
 from tollhouse.payments.reorganisation import WATCHED_BLOCKS
 from tollhouse.payments.x402.reconciliation import PaymentMonitor, reconcile
 from tollhouse.payments.x402.store import Attempts
 
 
 @pytest.fixture
-def monitor(sqlite_room, chain):
-    return PaymentMonitor(chain.client, sqlite_room.ledger, 8453, Attempts(sqlite_room.database))
+def monitor(sqlite_server, chain):
+    return PaymentMonitor(chain.client, sqlite_server.ledger, 8453, Attempts(sqlite_server.database))
 
 
-async def revenue(room) -> int:
-    return (await room.ledger.account("revenue")).balance_micros
+async def revenue(server) -> int:
+    return (await server.ledger.account("revenue")).balance_micros
 
 
 async def rounds(monitor, number: int = 2) -> None:
@@ -23,46 +23,46 @@ async def rounds(monitor, number: int = 2) -> None:
         await monitor.poll()
 
 
-async def test_removed_payment_is_taken_back_and_entered_again_when_mined_again(sqlite_room, chain, monitor):
-    room, sent = sqlite_room, v1()
-    [(_, header)] = await bought(room, sent)
+async def test_removed_payment_is_taken_back_and_entered_again_when_mined_again(sqlite_server, chain, monitor):
+    server, sent = sqlite_server, v1()
+    [(_, header)] = await bought(server, sent)
     tx_hash = decoded(header)["transaction"]
     raw = await chain.request("eth_getRawTransactionByHash", tx_hash)
     await rounds(monitor, 3)
-    assert await revenue(room) == PRICE
+    assert await revenue(server) == PRICE
     paid_id = f"x402:{read(sent).payer}:{read(sent).nonce}"
     for turn in ("", ":1"):
         await chain.request("anvil_reorg", 1, [])
         await rounds(monitor)
-        assert await revenue(room) == 0
-        assert (await room.ledger.find(f"reversal:{paid_id}{turn}")).amount_micros == PRICE
-        assert (await reconcile(chain.client, room.ledger)).agrees
+        assert await revenue(server) == 0
+        assert (await server.ledger.find(f"reversal:{paid_id}{turn}")).amount_micros == PRICE
+        assert (await reconcile(chain.client, server.ledger)).agrees
         await chain.request("eth_sendRawTransaction", raw)
         await chain.wait_mined(tx_hash)
         await rounds(monitor)
-        assert await revenue(room) == PRICE
-    found = await reconcile(chain.client, room.ledger)
+        assert await revenue(server) == PRICE
+    found = await reconcile(chain.client, server.ledger)
     assert (found.agrees, found.payments, found.chain_micros) == (True, 1, PRICE)
-    assert (await room.ledger.verify()).balanced
+    assert (await server.ledger.verify()).balanced
 
 
-async def test_monitors_of_several_processes_take_a_payment_back_once(sqlite_room, chain):
-    await bought(sqlite_room, v1())
+async def test_monitors_of_several_processes_take_a_payment_back_once(sqlite_server, chain):
+    await bought(sqlite_server, v1())
     monitors = [
-        PaymentMonitor(chain.client, sqlite_room.ledger, 8453, Attempts(sqlite_room.database)) for _ in range(3)
+        PaymentMonitor(chain.client, sqlite_server.ledger, 8453, Attempts(sqlite_server.database)) for _ in range(3)
     ]
     await chain.request("anvil_reorg", 1, [])
     for _ in range(2):
         for monitor in monitors:
             await monitor.poll()
-    assert await revenue(sqlite_room) == 0
-    assert len(await sqlite_room.ledger.transfers("reversal", 0.0)) == 1
+    assert await revenue(sqlite_server) == 0
+    assert len(await sqlite_server.ledger.transfers("reversal", 0.0)) == 1
 
 
-async def test_payment_is_watched_for_64_blocks(sqlite_room, chain, monitor):
-    await bought(sqlite_room, v1())
+async def test_payment_is_watched_for_64_blocks(sqlite_server, chain, monitor):
+    await bought(sqlite_server, v1())
     await monitor.poll()
     await chain.request("anvil_mine", hex(WATCHED_BLOCKS))
     await monitor.poll()
     assert not monitor._entries
-    assert await revenue(sqlite_room) == PRICE
+    assert await revenue(sqlite_server) == PRICE

@@ -6,9 +6,9 @@ import pytest
 from eth_account import Account as Signer
 from eth_account.messages import encode_typed_data
 
-from tests.payments.x402.buying import USED, bought, cancel, claim, later, reason, seller_holds
 from tests.payments.x402.conftest import KEY
-from tests.payments.x402.paying import (
+from tests.payments.x402.purchases import USED, bought, cancel, claim, later, reason, seller_holds
+from tests.payments.x402.signed_payments import (
     ANSWER,
     OTHER,
     PAYER,
@@ -31,13 +31,13 @@ from tollhouse.payments.x402.verification import plan_settlement
 
 
 @pytest.fixture
-async def room(sqlite_room):
-    return sqlite_room
+async def server(sqlite_server):
+    return sqlite_server
 
 
-async def test_receipt_is_signed_as_the_extension_says_and_kept(room):
+async def test_receipt_is_signed_as_the_extension_says_and_kept(server):
     sent = v2()
-    [(_, value)] = await bought(room, sent)
+    [(_, value)] = await bought(server, sent)
     told = decoded(value)
     signed = told["extensions"]["offer-receipt"]["info"]["receipt"]
     assert signed["format"] == "eip712"
@@ -58,136 +58,136 @@ async def test_receipt_is_signed_as_the_extension_says_and_kept(room):
         message_data=message,
     )
     assert Signer.recover_message(typed, signature=signed["signature"]) == Signer.from_key(KEY).address
-    [listed] = await room.x402.receipts(clock.seconds() + 1, 10)
+    [listed] = await server.x402.receipts(clock.seconds() + 1, 10)
     assert listed.receipt.signature == signed["signature"]
     assert (listed.payer, listed.nonce) == (PAYER.address.lower(), read(sent).nonce)
     assert (listed.amount_micros, listed.resource_url, listed.is_delivered) == (PRICE, RESOURCE.url, False)
 
 
-async def test_server_without_a_key_gives_no_receipts(open_sqlite_room):
-    room = await open_sqlite_room(receipt_key=b"")
-    [(_, value)] = await bought(room, v2())
+async def test_server_without_a_key_gives_no_receipts(open_sqlite_server):
+    server = await open_sqlite_server(receipt_key=b"")
+    [(_, value)] = await bought(server, v2())
     assert "extensions" not in decoded(value)
 
 
-async def test_server_without_an_address_accepts_nothing(open_sqlite_room):
-    room = await open_sqlite_room(pay_to="")
-    assert room.x402.accepts(PRICE) == []
-    assert await reason(room, v1()) == "invalid_network"
+async def test_server_without_an_address_accepts_nothing(open_sqlite_server):
+    server = await open_sqlite_server(pay_to="")
+    assert server.x402.accepts(PRICE) == []
+    assert await reason(server, v1()) == "invalid_network"
 
 
-async def test_other_spelling_of_the_same_signature_is_the_same_payment(room):
+async def test_other_spelling_of_the_same_signature_is_the_same_payment(server):
     told = authorization()
     made = signature(told)
-    await bought(room, v1(told, made))
+    await bought(server, v1(told, made))
     spelled = made[:-2] + f"{int(made[-2:], 16) - 27:02x}"
     respelled = told | {"nonce": told["nonce"].upper().replace("X", "x")}
-    assert await reason(room, v1(respelled, spelled)) == USED
+    assert await reason(server, v1(respelled, spelled)) == USED
 
 
-async def test_answer_is_not_for_who_knows_only_the_nonce(room):
+async def test_answer_is_not_for_who_knows_only_the_nonce(server):
     told = authorization()
-    await bought(room, v1(told))
-    assert await reason(room, v1(told, signature(told, OTHER.private_key))) == USED
+    await bought(server, v1(told))
+    assert await reason(server, v1(told, signature(told, OTHER.private_key))) == USED
 
 
-async def test_refused_payment_claims_nothing(room, chain):
+async def test_refused_payment_claims_nothing(server, chain):
     told = authorization(**{"from": OTHER.address})
     sent = v1(told, signature(told, OTHER.private_key))
-    assert await reason(room, sent) == "insufficient_funds"
+    assert await reason(server, sent) == "insufficient_funds"
     await chain.fund_usdc(OTHER.address, PRICE)
-    await bought(room, sent)
+    await bought(server, sent)
 
 
-async def test_expired_authorization_is_refused(room, monkeypatch):
+async def test_expired_authorization_is_refused(server, monkeypatch):
     sent = v1()
     later(monkeypatch, 55)
-    assert await reason(room, sent) == "invalid_exact_evm_payload_authorization_valid_before"
+    assert await reason(server, sent) == "invalid_exact_evm_payload_authorization_valid_before"
 
 
-async def test_unreachable_chain_claims_nothing(room, chain):
+async def test_unreachable_chain_claims_nothing(server, chain):
     sent = v1()
-    working, room.settler.chain = chain, SimpleNamespace(client=type(chain.client)("http://127.0.0.1:9"))
+    working, server.settler.chain = chain, SimpleNamespace(client=type(chain.client)("http://127.0.0.1:9"))
     with pytest.raises(Problem) as unavailable:
-        await claim(room, sent)
-    await room.settler.chain.client.close()
+        await claim(server, sent)
+    await server.settler.chain.client.close()
     assert (unavailable.value.status, unavailable.value.code) == (502, "upstream-unavailable")
-    room.settler.chain = working
-    await bought(room, sent)
+    server.settler.chain = working
+    await bought(server, sent)
 
 
-async def test_contract_wallet_buys_an_answer(room, chain):
+async def test_contract_wallet_buys_an_answer(server, chain):
     wallet = await deploy(chain, "ContractWallet", PAYER.address)
     await chain.fund_usdc(wallet, PRICE)
     told = authorization(**{"from": wallet})
-    await bought(room, v1(told))
+    await bought(server, v1(told))
     assert await seller_holds(chain) == PRICE
-    assert (await claim(room, v1(told))).response == ANSWER
+    assert (await claim(server, v1(told))).response == ANSWER
     forged = v1(told, signature(told, OTHER.private_key))
-    assert await reason(room, forged) == USED
+    assert await reason(server, forged) == USED
 
 
 @pytest.mark.parametrize("says", ["failed", "unknown", "raise", "wrong"])
-async def test_chain_is_believed_whatever_the_settler_says(room, chain, says):
-    room.settler.says = says
+async def test_chain_is_believed_whatever_the_settler_says(server, chain, says):
+    server.settler.says = says
     sent = v1()
-    [(_, value)] = await bought(room, sent)
+    [(_, value)] = await bought(server, sent)
     assert (await chain.client.receipt(decoded(value)["transaction"])).is_success
-    assert len(await room.ledger.transfers("x402", 0.0)) == 1
-    assert (await claim(room, sent)).response == ANSWER
+    assert len(await server.ledger.transfers("x402", 0.0)) == 1
+    assert (await claim(server, sent)).response == ANSWER
 
 
-async def test_settler_that_claims_what_never_happened_is_not_believed(room, chain, monkeypatch):
+async def test_settler_that_claims_what_never_happened_is_not_believed(server, chain, monkeypatch):
     monkeypatch.setattr(claims, "CONFIRM_SECONDS", 0.5)
-    room.settler.sends, room.settler.says = False, "wrong"
+    server.settler.sends, server.settler.says = False, "wrong"
     with pytest.raises(Problem) as pending:
-        await room.x402.settle(await claim(room, v1()), ANSWER)
+        await server.x402.settle(await claim(server, v1()), ANSWER)
     assert (pending.value.status, pending.value.code) == (503, "payment-pending")
-    assert await room.ledger.transfers("x402", 0.0) == []
+    assert await server.ledger.transfers("x402", 0.0) == []
 
 
-async def test_cancelled_authorization_buys_nothing(room, chain):
+async def test_cancelled_authorization_buys_nothing(server, chain):
     """The payer cancels while the answer is being made: the nonce is used, and no money has moved."""
     told = authorization()
-    claimed = await claim(room, v1(told))
+    claimed = await claim(server, v1(told))
     await cancel(chain, told)
-    refused = await room.x402.settle(claimed, ANSWER)
+    refused = await server.x402.settle(claimed, ANSWER)
     assert isinstance(refused, VerificationFailure)
     assert refused.reason == USED
-    assert await room.ledger.transfers("x402", 0.0) == []
-    assert await reason(room, v1(told)) == USED
+    assert await server.ledger.transfers("x402", 0.0) == []
+    assert await reason(server, v1(told)) == USED
 
 
-async def test_nonce_spent_on_another_transfer_buys_nothing(room, chain):
+async def test_nonce_spent_on_another_transfer_buys_nothing(server, chain):
     told = authorization()
-    claimed = await claim(room, v1(told))
+    claimed = await claim(server, v1(told))
     elsewhere = told | {"to": OTHER.address}
-    await room.settler.submitted(read(v1(elsewhere)), room.x402.accepts(PRICE)[0])
-    refused = await room.x402.settle(claimed, ANSWER)
+    await server.settler.submitted(read(v1(elsewhere)), server.x402.accepts(PRICE)[0])
+    refused = await server.x402.settle(claimed, ANSWER)
     assert refused.reason == USED
     assert await seller_holds(chain) == 0
-    assert await room.ledger.transfers("x402", 0.0) == []
+    assert await server.ledger.transfers("x402", 0.0) == []
 
 
-async def test_payment_that_somebody_else_carried_out_buys_nothing(room, chain):
-    claimed = await claim(room, v1())
+async def test_payment_that_somebody_else_carried_out_buys_nothing(server, chain):
+    claimed = await claim(server, v1())
     transfer = plan_settlement(claimed.payment, claimed.requirement).transfer
     await chain.wait_mined(await chain.send(OTHER, transfer.to, transfer.data, gas=300_000))
-    refused = await room.x402.settle(claimed, ANSWER)
+    refused = await server.x402.settle(claimed, ANSWER)
     assert isinstance(refused, VerificationFailure)
     assert refused.reason == USED
     assert await seller_holds(chain) == PRICE
-    assert await room.ledger.transfers("x402", 0.0) == []
+    assert await server.ledger.transfers("x402", 0.0) == []
 
 
-async def test_ledger_is_reconciled_with_the_chain(room, chain):
+async def test_ledger_is_reconciled_with_the_chain(server, chain):
     for make in (v1, v2, v1):
-        await bought(room, make())
-    found = await reconcile(chain.client, room.ledger)
+        await bought(server, make())
+    found = await reconcile(chain.client, server.ledger)
     assert (found.agrees, found.payments, found.ledger_micros, found.chain_micros) == (True, 3, 3_000, 3_000)
-    [first, *_] = await room.ledger.transfers("x402", 0.0)
+    [first, *_] = await server.ledger.transfers("x402", 0.0)
     forged = {"id": f"x402:0x{'12' * 20}:0x{'34' * 32}", "memo": first.memo}
-    await room.ledger.move(type(first)(forged["id"], "x402", "revenue", PRICE, "x402", forged["memo"]))
-    found = await reconcile(chain.client, room.ledger)
+    await server.ledger.move(type(first)(forged["id"], "x402", "revenue", PRICE, "x402", forged["memo"]))
+    found = await reconcile(chain.client, server.ledger)
     assert (found.agrees, found.ledger_micros, found.chain_micros) == (False, 4_000, 3_000)
     assert forged["id"] in found.differences[0]

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from tests.payments.x402.paying import (
+from tests.payments.x402.signed_payments import (
     ORDER,
     OTHER,
     PAYER,

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.payments.x402.paying import PAYER
+from tests.payments.x402.signed_payments import PAYER
 from tollhouse import app
 from tollhouse.config.settings import Settings
 from tollhouse.http.server import Server

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from tests.payments.settlement.looking import reverted, seller_holds, sent
-from tests.payments.x402.paying import (
+from tests.payments.settlement.chain_state import reverted, seller_holds, sent
+from tests.payments.x402.signed_payments import (
     FACTORY,
     OTHER,
     PAYER,

@@ -1,12 +1,12 @@
-"""What the tests do with an x402 room, and what they look at."""
+"""Claims and purchases with an x402 payment, and what they leave behind."""
 
 import pytest
 from eth_abi import encode
 from eth_account import Account as Signer
 from eth_utils import keccak
 
-from tests.payments.x402.conftest import Room
-from tests.payments.x402.paying import ANSWER, OTHER, PAYER, PRICE, PRINT, RESOURCE, SELLER, Json, read
+from tests.payments.x402.conftest import PaymentServer
+from tests.payments.x402.signed_payments import ANSWER, OTHER, PAYER, PRICE, PRINT, RESOURCE, SELLER, Json, read
 from tollhouse import clock
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import LocalChain
@@ -20,26 +20,28 @@ NAME = "pay_7d5d747be160e280"
 OTHER_CALL = b"another-request!"
 
 
-async def claim(room: Room, sent: Json, fingerprint: bytes = PRINT) -> Claimed | PaidResponse | VerificationFailure:
+async def claim(
+    server: PaymentServer, sent: Json, fingerprint: bytes = PRINT
+) -> Claimed | PaidResponse | VerificationFailure:
     """What a call gets. Its connection is cut before it is sent a stored answer."""
-    outcome = await room.x402.claim(read(sent), room.x402.accepts(PRICE), fingerprint, RESOURCE.url)
+    outcome = await server.x402.claim(read(sent), server.x402.accepts(PRICE), fingerprint, RESOURCE.url)
     if isinstance(outcome, PaidResponse):
-        await room.x402.release(outcome)
+        await server.x402.release(outcome)
     return outcome
 
 
-async def bought(room: Room, sent: Json, fingerprint: bytes = PRINT) -> Headers:
+async def bought(server: PaymentServer, sent: Json, fingerprint: bytes = PRINT) -> Headers:
     """The headers of a payment that was claimed and settled, by a call that was cut before it was sent its answer."""
-    claimed = await claim(room, sent, fingerprint)
+    claimed = await claim(server, sent, fingerprint)
     assert isinstance(claimed, Claimed), claimed
-    headers = await room.x402.settle(claimed, ANSWER)
+    headers = await server.x402.settle(claimed, ANSWER)
     assert not isinstance(headers, VerificationFailure), headers
-    await room.x402.release(claimed)
+    await server.x402.release(claimed)
     return headers
 
 
-async def reason(room: Room, sent: Json, fingerprint: bytes = PRINT) -> str:
-    refused = await claim(room, sent, fingerprint)
+async def reason(server: PaymentServer, sent: Json, fingerprint: bytes = PRINT) -> str:
+    refused = await claim(server, sent, fingerprint)
     assert isinstance(refused, VerificationFailure), refused
     return refused.reason
 
@@ -48,10 +50,10 @@ async def seller_holds(chain: LocalChain) -> int:
     return await token_balance(chain.client, chain.usdc_address, SELLER.address)
 
 
-async def delivered(room: Room, sent: Json) -> None:
-    paid = await room.x402.claim(read(sent), room.x402.accepts(PRICE), PRINT, RESOURCE.url)
+async def delivered(server: PaymentServer, sent: Json) -> None:
+    paid = await server.x402.claim(read(sent), server.x402.accepts(PRICE), PRINT, RESOURCE.url)
     assert isinstance(paid, PaidResponse), paid
-    room.x402.delivered(paid)
+    server.x402.delivered(paid)
 
 
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.payments.settlement.conftest import SETTLING
-from tests.payments.x402.paying import SELLER, Json
+from tests.payments.x402.signed_payments import SELLER, Json
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import LocalChain
 

@@ -1,4 +1,4 @@
-"""A node that fails where a test says so: before it did what it was told, after it, or by refusing."""
+"""A node that fails where a test says so: before it did what it was asked, after it, or by refusing."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ BROKEN = Reply(status=503)
 
 
 @dataclass
-class Faltering:
+class FailingNode:
     """`failures` are by method: how each of its next calls ends. A batch fails with any of its calls.
 
     `lost`: nothing was done; `unanswered`: it was done; anything else is the message it is refused with, undone.
@@ -37,14 +37,14 @@ class Faltering:
 
 
 @asynccontextmanager
-async def faltering(node_url: str) -> AsyncIterator[Faltering]:
-    told = Faltering()
+async def failing_node(node_url: str) -> AsyncIterator[FailingNode]:
+    node = FailingNode()
 
     def answer(asked: Asked) -> Reply:
         body = json.loads(asked.body)
         calls = body if isinstance(body, list) else [body]
-        told.calls += calls
-        failure = told.next_failure(calls)
+        node.calls += calls
+        failure = node.next_failure(calls)
         if failure == "lost":
             return BROKEN
         if failure is not None and failure != "unanswered":
@@ -53,8 +53,8 @@ async def faltering(node_url: str) -> AsyncIterator[Faltering]:
         return BROKEN if failure else Reply(body=json.dumps(answers).encode())
 
     async with website(answer) as site:
-        told.url = site.url
-        yield told
+        node.url = site.url
+        yield node
 
 
 def _reply(answers: list[Json], body: Any) -> Reply:
@@ -62,6 +62,6 @@ def _reply(answers: list[Json], body: Any) -> Reply:
     return Reply(body=json.dumps(whole if isinstance(body, list) else whole[0]).encode())
 
 
-async def told_in_time(awaitable: Any, seconds: float = 20.0) -> Any:
+async def within(awaitable: Any, seconds: float = 20.0) -> Any:
     async with asyncio.timeout(seconds):
         return await awaitable

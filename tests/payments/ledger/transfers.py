@@ -1,4 +1,4 @@
-"""How the ledger's tests ask it for things."""
+"""Transfers and reservations that the ledger's tests make."""
 
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import Transfer
