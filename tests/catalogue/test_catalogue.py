@@ -23,8 +23,6 @@ from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
-pytestmark = pytest.mark.both_databases
-
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 PROCESS = """
@@ -105,6 +103,7 @@ def cloud(identity: str, **members: object):
     return {"id": identity, "title": "Cloud", **members}
 
 
+@pytest.mark.both_databases
 async def test_change_set_returns_its_changes(open_shop):
     shop = open_shop()
     first = [cloud("a", price=100), cloud("b", price=100, sale_price=90), cloud("c"), cloud("d", price=5)]
@@ -125,6 +124,7 @@ async def test_change_set_returns_its_changes(open_shop):
     assert ids((await shop.search(CatalogueQuery())).items) == ["a", "b", "c", "e"]
 
 
+@pytest.mark.both_databases
 async def test_second_import_of_the_same_rows_changes_nothing(open_shop):
     shop = open_shop()
     rows = [cloud(f"p{n}", price=n, tags=["x", "X"], listed_at="2026-01-01T00:00:00Z") for n in range(1_200)]
@@ -135,6 +135,7 @@ async def test_second_import_of_the_same_rows_changes_nothing(open_shop):
     assert await history(shop, "p7") == [PricePoint("2026-01-01T00:00:00Z", 7, 7)]
 
 
+@pytest.mark.both_databases
 async def test_item_is_stamped_when_it_came_and_when_it_changed(open_shop):
     shop = open_shop()
     await change(shop, [cloud("a", created_at="1999-01-01T00:00:00Z")])
@@ -144,6 +145,7 @@ async def test_item_is_stamped_when_it_came_and_when_it_changed(open_shop):
     assert ids(await shop.search(CatalogueQuery(sort="-created_at"))) == ["b", "a"]
 
 
+@pytest.mark.both_databases
 async def test_price_history_and_lowest_price(open_shop):
     shop = open_shop()
     prices = [(100, None), (100, 70), (100, 70), (120, 95.5)]
@@ -162,6 +164,7 @@ async def test_price_history_and_lowest_price(open_shop):
     assert await history(shop, "unknown") == []
 
 
+@pytest.mark.both_databases
 async def test_removed_item_that_comes_back_is_created_and_keeps_its_history(open_shop):
     shop = open_shop()
     await change(shop, [cloud("a", price=10)])
@@ -174,6 +177,7 @@ async def test_removed_item_that_comes_back_is_created_and_keeps_its_history(ope
     assert [point.at for point in await history(shop, "a")] == ["2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z"]
 
 
+@pytest.mark.both_databases
 async def test_of_one_id_twice_the_last_counts_and_outweighs_its_removal(open_shop):
     shop = open_shop()
     changes = await change(shop, [cloud("a", price=1), cloud("a", price=2)], ["a"])
@@ -182,6 +186,7 @@ async def test_of_one_id_twice_the_last_counts_and_outweighs_its_removal(open_sh
     assert len(await history(shop, "a")) == 1
 
 
+@pytest.mark.both_databases
 async def test_change_set_with_a_bad_row_writes_nothing(open_shop):
     shop = open_shop()
     with pytest.raises(InvalidItem, match="price"):
@@ -190,6 +195,7 @@ async def test_change_set_with_a_bad_row_writes_nothing(open_shop):
     assert (len(shop), await stored(shop)) == (0, {})
 
 
+@pytest.mark.both_databases
 async def test_transaction_that_fails_leaves_store_and_index_alone(open_shop):
     shop = open_shop()
     await change(shop, [cloud("a")])
@@ -209,6 +215,7 @@ async def test_odd_ids_to_remove_are_no_ids(open_shop):
     assert len(await change(open_shop(), removals=["a\x00", "", "x" * 300, "' OR 1=1 --"])) == 0
 
 
+@pytest.mark.both_databases
 async def test_catalogues_of_other_names_are_apart(open_shop):
     mattresses, companies = open_shop(name="mattress"), open_shop(name="infra")
     await change(mattresses, [cloud("a", price=1)])
@@ -218,6 +225,7 @@ async def test_catalogues_of_other_names_are_apart(open_shop):
     assert await history(companies, "a") == []
 
 
+@pytest.mark.both_databases
 async def test_change_sets_at_once_take_turns_and_none_is_lost(open_shop):
     shops = [open_shop() for _ in range(4)]
 
@@ -235,6 +243,7 @@ async def test_change_sets_at_once_take_turns_and_none_is_lost(open_shop):
     assert {shop.get("shared")["price"] for shop in shops} == {prices[-1]}
 
 
+@pytest.mark.both_databases
 async def test_every_process_shows_a_change_within_a_second(open_shop, database_url):
     shop = open_shop()
     watcher = process(database_url, "watch")
@@ -278,6 +287,7 @@ async def agree(shop):
     assert counted == {brand: brands.count(brand) for brand in set(brands)}
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("batch", [3, 2_000])
 async def test_long_history_leaves_every_index_as_the_store(open_shop, tmp_path, monkeypatch, batch):
     monkeypatch.setattr(module, "BATCH", batch)
@@ -297,6 +307,7 @@ async def test_long_history_leaves_every_index_as_the_store(open_shop, tmp_path,
         await agree(shop)
 
 
+@pytest.mark.both_databases
 async def test_stored_index_reads_only_later_changes(open_shop, tmp_path, monkeypatch):
     first = open_shop(tmp_path)
     await change(first, [cloud(f"p{n}") for n in range(50)])
@@ -320,6 +331,7 @@ def counting(put, read):
     return counted
 
 
+@pytest.mark.both_databases
 async def test_two_processes_with_one_folder_each_keep_their_own(open_shop, tmp_path):
     one, other = open_shop(tmp_path), open_shop(tmp_path)
     await change(one, [cloud("a")])
@@ -348,6 +360,7 @@ async def test_damaged_folder_is_made_anew_from_the_store(open_shop, tmp_path, d
     await agree(open_shop(tmp_path))
 
 
+@pytest.mark.both_databases
 async def test_folder_of_another_database_is_not_believed(open_shop, tmp_path):
     first = open_shop(tmp_path)
     await change(first, [cloud("a"), cloud("b")])
@@ -383,6 +396,7 @@ async def test_index_of_a_former_schema_is_deleted_when_unlocked(open_shop, tmp_
     assert len(list((tmp_path / "shop").iterdir())) == 1
 
 
+@pytest.mark.both_databases
 async def test_killed_process_leaves_a_folder_that_catches_up(open_shop, database_url, tmp_path):
     folder = tmp_path / "kept"
     for seconds in (0.0, 0.01, 0.02):

@@ -17,12 +17,11 @@ from tollhouse.errors import Problem
 from tollhouse.webhooks import attempt, deliverer, outbox
 from tollhouse.webhooks.schedule import Capacity
 
-pytestmark = pytest.mark.both_databases
-
 HOUR = 3_600.0
 DAYS_3 = 3 * 24 * HOUR
 
 
+@pytest.mark.both_databases
 async def test_event_arrives_signed_in_the_form_of_standard_webhooks(house, hook):
     made = await house.register(hook.url())
     event_id = await house.put()
@@ -51,6 +50,7 @@ async def test_signature_is_of_this_body_and_this_secret(house, hook):
         Webhook(attempt.new_secret()).verify(told.body, told.headers)
 
 
+@pytest.mark.both_databases
 async def test_change_that_is_rolled_back_tells_nobody(house, hook):
     await house.register(hook.url())
 
@@ -65,6 +65,7 @@ async def test_change_that_is_rolled_back_tells_nobody(house, hook):
     assert hook.told == []
 
 
+@pytest.mark.both_databases
 async def test_same_event_put_again_is_told_once(house, hook):
     await house.register(hook.url())
     first = await house.put()
@@ -78,12 +79,14 @@ async def test_same_event_put_again_is_told_once(house, hook):
     assert len({told.id for told in hook.taken}) == len(hook.taken) == 3
 
 
+@pytest.mark.both_databases
 async def test_id_of_another_event_is_refused_rather_than_lost(house):
     await house.put(event_id="evt_1")
     with pytest.raises(AssertionError, match="evt_1"):
         await house.put(kind="product.removed", event_id="evt_1")
 
 
+@pytest.mark.both_databases
 async def test_event_goes_once_to_each_endpoint_subscribed_at_that_moment(house, hook):
     await house.register(hook.url("/all"))
     await house.register(hook.url("/prices"), ["product.price_changed"])
@@ -99,6 +102,7 @@ async def test_event_goes_once_to_each_endpoint_subscribed_at_that_moment(house,
     assert Counter(told.path for told in hook.taken) == {"/all": 2, "/prices": 1, "/both": 2}
 
 
+@pytest.mark.both_databases
 async def test_event_for_one_endpoint_reaches_no_other(house, hook):
     made = await house.register(hook.url("/mine"), ["alert.triggered"])
     await house.register(hook.url("/theirs"))
@@ -107,6 +111,7 @@ async def test_event_for_one_endpoint_reaches_no_other(house, hook):
     assert [told.path for told in hook.taken] == ["/mine"]
 
 
+@pytest.mark.both_databases
 async def test_many_events_are_put_at_once(house, hook):
     await house.register(hook.url())
     events = [outbox.Event("product.created", {"number": n}, f"prod_{n}") for n in range(600)]
@@ -191,6 +196,7 @@ async def attempts_until_parked(house) -> list[float]:
     raise AssertionError("never parked")
 
 
+@pytest.mark.both_databases
 async def test_ten_attempts_over_three_days_then_it_is_parked_and_can_be_replayed(house, hook):
     made = await house.register(hook.url())
     await house.put()
@@ -214,6 +220,7 @@ async def test_ten_attempts_over_three_days_then_it_is_parked_and_can_be_replaye
     assert len({told.id for told in hook.told}) == 1
 
 
+@pytest.mark.both_databases
 async def test_recorded_attempts_are_bounded(house, hook):
     await house.register(hook.url())
     await house.put()
@@ -226,6 +233,7 @@ async def test_recorded_attempts_are_bounded(house, hook):
     assert (delivery.attempt_count, len(delivery.attempts)) == (26, 20)
 
 
+@pytest.mark.both_databases
 async def test_gone_disables_the_endpoint_and_parks_what_it_misses(house, hook):
     made = await house.register(hook.url())
     endpoint_id = made.endpoint.id
@@ -248,6 +256,7 @@ async def test_gone_disables_the_endpoint_and_parks_what_it_misses(house, hook):
     assert len(hook.taken) == 2
 
 
+@pytest.mark.both_databases
 async def test_removed_endpoint_is_told_nothing_more(house, hook):
     made = await house.register(hook.url())
     await house.put()
@@ -287,6 +296,7 @@ async def test_pause_asked_for_without_measure_is_bounded(house, hook):
     assert await house.room.deliver_due(now + HOUR + 60) == 1
 
 
+@pytest.mark.both_databases
 async def test_rotated_secret_signs_beside_the_former_for_a_day(house, hook, monkeypatch):
     made = await house.register(hook.url())
     rotated = await house.change(house.room.subscriptions.rotate, made.endpoint.id)
@@ -305,6 +315,7 @@ async def test_rotated_secret_signs_beside_the_former_for_a_day(house, hook, mon
     assert not is_signed(late, made.secret)
 
 
+@pytest.mark.both_databases
 async def test_secret_is_shown_once_and_in_no_listing(house, hook):
     made = await house.register(hook.url())
     assert made.secret.startswith("whsec_")
@@ -345,6 +356,7 @@ async def test_secret_is_stored_encrypted_and_bound_to_its_endpoint(house, hook,
     assert {(await house.endpoint(made.endpoint.id)).last_error for made in (first, second)} == {"secret"}
 
 
+@pytest.mark.both_databases
 async def test_secrets_that_an_earlier_version_stored_are_encrypted(house, hook):
     made = await house.register(hook.url())
     async with house.database.writing() as transaction:
@@ -364,6 +376,7 @@ async def secrets_of(house) -> dict[str, tuple[str, str]]:
         return {row.id: (row.secret, row.former_secret) for row in rows}
 
 
+@pytest.mark.both_databases
 async def test_two_processes_at_once_send_each_delivery_once(house, hook):
     await house.register(hook.url())
     hook.mode, hook.slow_seconds = "slow", 0.02
@@ -376,6 +389,7 @@ async def test_two_processes_at_once_send_each_delivery_once(house, hook):
     assert Counter(Counter(told.id for told in hook.told).values()) == {1: 60}
 
 
+@pytest.mark.both_databases
 async def test_attempt_cut_short_is_made_again_when_its_lease_is_over(house, hook):
     await house.register(hook.url())
     event_id = await house.put()
@@ -413,6 +427,7 @@ async def test_dead_and_slow_receivers_delay_nobody_else(house, hook):
     await asyncio.gather(delivering, return_exceptions=True)
 
 
+@pytest.mark.both_databases
 async def test_loop_delivers_what_comes_while_it_runs_and_stops_when_told(house, hook):
     made = await house.register(hook.url())
     delivering = asyncio.create_task(house.room.run_deliveries())
@@ -429,6 +444,7 @@ async def test_loop_delivers_what_comes_while_it_runs_and_stops_when_told(house,
     assert (await house.endpoint(made.endpoint.id)).last_success_at
 
 
+@pytest.mark.both_databases
 async def test_attempts_that_end_while_the_storage_is_away_are_settled_when_it_is_back(house, hook, monkeypatch):
     monkeypatch.setattr(deliverer, "STORAGE_PAUSE_SECONDS", 0.05)
     await house.register(hook.url())
@@ -457,6 +473,7 @@ async def test_attempts_that_end_while_the_storage_is_away_are_settled_when_it_i
     await asyncio.gather(delivering, return_exceptions=True)
 
 
+@pytest.mark.both_databases
 async def test_old_events_are_forgotten_with_all_about_them(house, hook, monkeypatch):
     await house.register(hook.url("/ok"), ["product.created"])
     hook.modes = {"/bad": "error"}
@@ -488,6 +505,7 @@ async def test_wrong_email_or_type_is_refused(house, email, types):
         await house.change(house.room.subscriptions.add, "mattress", "https://good.example/", email, types)
 
 
+@pytest.mark.both_databases
 async def test_endpoint_is_changed_in_place(house, hook):
     made = await house.register(hook.url("/old"))
     async with house.database.writing() as transaction:

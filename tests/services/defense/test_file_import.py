@@ -16,8 +16,6 @@ from tollhouse.services.defense.news.publisher import Publisher
 from tollhouse.services.defense.news.reported_article import ReportedArticle
 from tollhouse.services.defense.stories.story import Story
 
-pytestmark = pytest.mark.both_databases
-
 DATA = Path(__file__).parents[2] / "data"
 SLOT = "20191024143000"
 PAGE = (
@@ -86,6 +84,7 @@ def test_kind_is_told_by_the_columns_of_the_first_line(raw, kind):
     assert detect_kind(raw) == kind
 
 
+@pytest.mark.both_databases
 async def test_each_kind_is_taken_in_and_reported(take):
     exported = await take(EXCERPT, f"{SLOT}.export.CSV")
     assert (exported["kind"], exported["slot"], exported["rows"], exported["bad_rows"]) == ("export", SLOT, 7, 0)
@@ -115,6 +114,7 @@ async def test_without_page_titles_an_event_is_told_in_the_words_of_its_address(
     assert event.title.startswith("Five Turkish military personnel wounded")
 
 
+@pytest.mark.both_databases
 async def test_page_titles_taken_after_the_export_become_those_of_events_and_stories(take, database):
     await take(EXCERPT, f"{SLOT}.export.CSV")
     assert (await events(database))[PAGE].title_basis == "url"
@@ -139,6 +139,7 @@ async def test_mentions_alone_become_stories(take, database):
     assert [story.title for story in await stories(database)] == ["Army shells rebel town near border"]
 
 
+@pytest.mark.both_databases
 async def test_page_titles_taken_after_mentions_become_those_of_their_articles(take, database):
     url, title = "https://example.org/2019/10/24/army-shells-rebel-town-near-border", "A night of fear"
     await take(mention(url))
@@ -169,6 +170,7 @@ async def test_pages_that_mention_events_become_articles(take, database):
     assert (found.article.tone, found.article.source) == (-4.5, "gdelt")
 
 
+@pytest.mark.both_databases
 async def test_same_file_twice_changes_nothing(take, database):
     assert (await take(GRAPH))["articles"] == 1
     assert (await take(GRAPH))["articles"] == 0

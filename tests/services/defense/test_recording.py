@@ -19,8 +19,6 @@ from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
-pytestmark = pytest.mark.both_databases
-
 OTHER = "20191024143000"
 
 
@@ -68,6 +66,7 @@ async def test_prepared_recording_is_what_its_exports_make(tmp_path):
     assert not differing, "run tools/prepare_recording.py: taking in or telling says something else now"
 
 
+@pytest.mark.both_databases
 async def test_untouched_store_gets_the_prepared_recording(database, settings, tmp_path):
     await load_recording(database, settings)
     before = await slots(database)

@@ -21,8 +21,6 @@ from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.ingest.recording import load_recording
 from tollhouse.services.defense.news import store as news
 
-pytestmark = pytest.mark.both_databases
-
 HOUR, MINUTE = 3_600.0, 60.0
 
 
@@ -33,6 +31,7 @@ async def delivered(house, hook, now=None):
     return [msgspec.json.decode(told.body) for told in hook.taken[seen:]]
 
 
+@pytest.mark.both_databases
 async def test_alert_is_told_signed_with_its_events(house, hook):
     made = await house.make(hook.url(), filters={"country": "ETH", "category": "Battles"}, threshold=3)
     await house.put(record(1), record(2), record(3, country="Kenya"), record(4, category="Protests"))
@@ -58,6 +57,7 @@ async def test_alert_is_told_signed_with_its_events(house, hook):
     assert state["last_triggered_at"]
 
 
+@pytest.mark.both_databases
 async def test_same_window_state_is_told_once_however_often_it_is_looked_at(house, hook):
     await house.make(hook.url(), cooldown_minutes=1)
     await house.put(record(1), record(2))
@@ -68,6 +68,7 @@ async def test_same_window_state_is_told_once_however_often_it_is_looked_at(hous
     assert len(await delivered(house, hook)) == 1
 
 
+@pytest.mark.both_databases
 async def test_rule_that_stays_true_is_told_again_after_its_cool_down_of_what_is_new(house, hook):
     await house.make(hook.url(), cooldown_minutes=60)
     now = clock.seconds()
@@ -104,6 +105,7 @@ async def test_few_events_are_noticed_when_events_leave_the_window(house, hook):
     assert (await house.alert(made["id"]))["state"]["value"] == 0
 
 
+@pytest.mark.both_databases
 async def test_removed_event_counts_no_more(house, hook):
     made = await house.make(hook.url(), threshold=3)
     await house.put(record(1), record(2))
@@ -116,6 +118,7 @@ async def test_removed_event_counts_no_more(house, hook):
     }  # fmt: skip
 
 
+@pytest.mark.both_databases
 async def test_changed_rule_starts_anew_under_its_new_version(house, hook):
     made = await house.make(hook.url(), cooldown_minutes=600)
     await house.put(record(1), record(2), record(3))
@@ -245,6 +248,7 @@ async def test_stale_source_is_told(house, hook):
     assert await house.watch.run_once(clock.seconds() + 31 * MINUTE) == 1
 
 
+@pytest.mark.both_databases
 async def test_two_processes_at_once_tell_once(house, hook):
     for number in range(30):
         await house.make(hook.url(f"/{number}"))
@@ -256,6 +260,7 @@ async def test_two_processes_at_once_tell_once(house, hook):
     assert sorted(told.path for told in hook.taken) == sorted(f"/{number}" for number in range(30))
 
 
+@pytest.mark.both_databases
 async def test_alert_of_a_key_that_lost_its_tier_is_silent_until_it_has_it_again(house, hook):
     await house.make(hook.url())
     await house.put(record(1), record(2))
@@ -280,6 +285,7 @@ asyncio.run(AlertMonitor(database, recorded=None, plans=["enterprise"]).run_once
 """
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("place", ["alert.claimed", "alert.put"])
 async def test_process_that_dies_while_telling_neither_loses_nor_doubles(house, hook, settings, place):
     await house.make(hook.url())
@@ -292,6 +298,7 @@ async def test_process_that_dies_while_telling_neither_loses_nor_doubles(house, 
     assert len(await delivered(house, hook)) == 1
 
 
+@pytest.mark.both_databases
 async def test_failed_look_is_made_up_for(house, hook, monkeypatch):
     await house.make(hook.url())
     await house.put(record(1))
@@ -309,6 +316,7 @@ async def test_failed_look_is_made_up_for(house, hook, monkeypatch):
     assert len(await delivered(house, hook)) == 1
 
 
+@pytest.mark.both_databases
 @pytest.mark.timeout(240)
 async def test_recording_makes_an_alert_true_once(house, hook, settings):
     recorded = Settings(data_dir=settings.data_dir, database_url=settings.database_url, recorded=True)
