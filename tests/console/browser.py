@@ -12,6 +12,8 @@ from playwright.sync_api import (
     Browser,
     CDPSession,
     ConsoleMessage,
+    Error,
+    Frame,
     Page,
     Request,
     sync_playwright,
@@ -50,11 +52,13 @@ class Visitor:
         self._axe = axe
         self._in_flight: set[Request] = set()
         self._request_count = 0
+        self._has_document = False
         self._listeners: list[tuple[str, Callable[[Any], None]]] = []
         self._cdp: CDPSession | None = None
         self._key_script = ""
+        self._listen("framenavigated", self._on_navigation)
         self._listen("console", self._on_message)
-        self._listen("pageerror", lambda error: self.console_messages.append(str(error)))
+        self._listen("pageerror", self._on_error)
         self._listen("request", self._on_request)
         self._listen("requestfinished", self._on_end)
         self._listen("requestfailed", self._on_end)
@@ -121,23 +125,33 @@ class Visitor:
         if self._cdp:
             self._cdp.send("Page.removeScriptToEvaluateOnNewDocument", {"identifier": self._key_script})
             self._cdp.detach()
-        self.page.evaluate("() => { sessionStorage.clear(); localStorage.clear(); }")
+        # The document stays: an empty one in its place would cost a process of its own, and so would the next page.
+        self.page.evaluate("() => { window.stop(); sessionStorage.clear(); localStorage.clear(); }")
         self.page.context.clear_permissions()
         self.page.context.clear_cookies()
-        self.page.goto("about:blank")
 
     def _listen(self, event: str, handler: Callable[[Any], None]) -> None:
         self.page.on(event, handler)  # type: ignore[call-overload]  # one overload per event
         self._listeners.append((event, handler))
 
+    def _on_navigation(self, frame: Frame) -> None:
+        """From now on the tab shows a document of this visitor; what came before was of the visitor before."""
+        self._has_document |= frame == self.page.main_frame
+
     def _on_message(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        if self._has_document and message.type in ("error", "warning"):
             self.console_messages.append(message.text)
+
+    def _on_error(self, error: Error) -> None:
+        if self._has_document:
+            self.console_messages.append(str(error))
 
     def _on_end(self, request: Request) -> None:
         self._in_flight.discard(request)
 
     def _on_request(self, request: Request) -> None:
+        if not self._has_document and not request.is_navigation_request():
+            return
         self._in_flight.add(request)
         self._request_count += 1
         if not request.url.startswith((self.root, "data:")):
@@ -175,13 +189,13 @@ def axe() -> str:
 
 @pytest.fixture(scope="module")
 def tabs(browser: Browser) -> list[Page]:
-    """Empty tabs that no test uses at the moment: a new one costs more than the pages a test loads."""
+    """Tabs without storage that no test uses at the moment: a new one costs more than the pages a test loads."""
     return []
 
 
 @pytest.fixture
 def visit(browser: Browser, tabs: list[Page], axe: str, server) -> Iterator[Visit]:
-    """A function that opens an empty tab with a width and a color scheme, without cookies or storage."""
+    """A function that gives a tab with a width and a color scheme, without cookies or storage."""
     visitors: list[Visitor] = []
 
     def start(*, width: int = 1280, scheme: Scheme = "light", root: str = "") -> Visitor:
