@@ -1,19 +1,17 @@
 """A catalogue over real databases: change sets, what they tell, and indexes that follow the store and never differ."""
 
 import asyncio
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
+from tests.catalogue import catalogue_process
 from tests.catalogue.shop import SHOP, ids
+from tests.servers.processes import printing_process
 from tollhouse.catalogue import catalogue as module
 from tollhouse.catalogue.catalogue import Catalogue, PricePoint, lowest_price
 from tollhouse.catalogue.items import InvalidItem
@@ -24,40 +22,6 @@ from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-PROCESS = """
-import asyncio, sys
-from pathlib import Path
-from tests.catalogue.shop import SHOP
-from tollhouse.catalogue.catalogue import Catalogue
-from tollhouse.catalogue.query import CatalogueQuery
-from tollhouse.config.settings import Settings
-from tollhouse.storage.database import open_database
-
-async def main():
-    database = open_database(Settings(database_url=sys.argv[1]))
-    catalogue = Catalogue("shop", SHOP, database, Path(sys.argv[3]) if len(sys.argv) > 3 else None)
-    await globals()[sys.argv[2]](catalogue, database)
-
-async def watch(catalogue, database):
-    following = asyncio.create_task(catalogue.follow())
-    seen = None
-    while True:
-        found = await catalogue.search(CatalogueQuery(text="cloud"))
-        if found.total != seen:
-            seen = found.total
-            print('says', seen, flush=True)
-        await asyncio.sleep(0.02)
-
-async def write(catalogue, database):
-    for number in range(100000):
-        async with database.writing() as transaction:
-            await catalogue.apply(transaction, [{"id": f"p{number % 40}", "title": f"Cloud {number}", "price": number}])
-        await catalogue.refresh()
-        print('says', number, flush=True)
-
-asyncio.run(main())
-"""
 
 
 @pytest.fixture
@@ -244,31 +208,20 @@ async def test_change_sets_at_once_take_turns_and_none_is_lost(open_shop):
 
 
 @pytest.mark.both_databases
-async def test_every_process_shows_a_change_within_a_second(open_shop, database_url):
+async def test_every_process_shows_a_change_within_a_second(open_shop, database_url, tmp_path):
     shop = open_shop()
-    watcher = process(database_url, "watch")
-    try:
-        assert await said(watcher) == "0"
+    with printing_process(catalogue_process.watch, database_url, cwd=tmp_path) as output:
+        assert await said(output) == "0"
         await change(shop, [cloud("a"), cloud("b")])
         # All of a change set at once: never 1.
-        assert await said(watcher) == "2"
+        assert await said(output) == "2"
         await change(shop, [], ["a", "b"])
-        assert await said(watcher) == "0"
-    finally:
-        watcher.kill()
-        watcher.wait()
-        watcher.stdout.close()
+        assert await said(output) == "0"
 
 
-def process(*arguments: str) -> subprocess.Popen[str]:
-    """A process with a catalogue of its own."""
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", "."])}
-    return subprocess.Popen([sys.executable, "-c", PROCESS, *arguments], stdout=subprocess.PIPE, text=True, env=paths)
-
-
-async def said(process):
+async def said(output):
     """The next thing a process says, among the lines of its log."""
-    while line := await asyncio.to_thread(process.stdout.readline):
+    while line := await asyncio.to_thread(output.readline):
         if line.startswith("says "):
             return line.removeprefix("says ").strip()
     return None
@@ -400,15 +353,10 @@ async def test_index_of_a_former_schema_is_deleted_when_unlocked(open_shop, tmp_
 async def test_killed_process_leaves_a_folder_that_catches_up(open_shop, database_url, tmp_path):
     folder = tmp_path / "kept"
     for seconds in (0.0, 0.01, 0.02):
-        writer = process(database_url, "write", str(folder))
-        try:
+        with printing_process(catalogue_process.write, database_url, str(folder), cwd=tmp_path) as output:
             for _ in range(5):
-                assert await said(writer)
+                assert await said(output)
             await asyncio.sleep(seconds)
-        finally:
-            writer.send_signal(signal.SIGKILL)
-            writer.wait()
-            writer.stdout.close()
         shop = open_shop(folder)
         await agree(shop)
         assert len(shop) >= 5

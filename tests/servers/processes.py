@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 # One process of imports for every kind of child: the first list is the only one that counts.
@@ -21,12 +22,14 @@ _CONTEXT.set_forkserver_preload(
         "tollhouse.services.infra.service",
         "tollhouse.services.mattress.service",
         "tollhouse.services.studio.service",
+        "tests.catalogue.catalogue_process",
         "tests.payments.crashes.paid_app",
         "tests.payments.ledger.crash_client",
         "tests.payments.settlement.settling_client",
         "tests.payments.x402.crash_client",
         "tests.payments.x402.full_disk_client",
         "tests.servers.processes",
+        "tests.services.defense.alerts.dying_monitor",
         "tests.webhooks.delivering_client",
     ]
 )
@@ -99,6 +102,20 @@ def run(
             raise
         texts = [file.read_text("utf-8") if file.exists() else "" for file in (out, err)]
         return subprocess.CompletedProcess([function.__qualname__, *map(str, arguments)], status, *texts)
+
+
+@contextlib.contextmanager
+def printing_process(function: Callable[..., None], *arguments: Any, cwd: Path) -> Iterator[TextIO]:
+    """What a function prints in a process of its own, line by line; the process is killed at the end."""
+    pipe = cwd / f"stdout-{uuid.uuid4().hex}"
+    os.mkfifo(pipe)
+    process = ForkedProcess(function, *arguments, cwd=cwd, stdout=pipe, stderr=cwd / "stderr.log")
+    with contextlib.ExitStack() as stack:
+        output = stack.enter_context(pipe.open(encoding="utf-8"))
+        # Before the pipe is closed: it is to die of the signal, not of what it prints.
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        yield output
 
 
 def _live(

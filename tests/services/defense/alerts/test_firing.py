@@ -1,15 +1,15 @@
 """When alerts are told, to the letter of docs/alerts.md: once for each window state, never lost, never doubled."""
 
 import asyncio
-import subprocess
-import sys
 from datetime import timedelta
 
 import msgspec
 import pytest
 from standardwebhooks.webhooks import Webhook
 
+from tests.servers.processes import run
 from tests.services.defense.alerts.conftest import NOON, SLOT, record
+from tests.services.defense.alerts.dying_monitor import evaluate_once
 from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
@@ -272,26 +272,12 @@ async def test_alert_of_a_key_that_lost_its_tier_is_silent_until_it_has_it_again
     assert await house.watch.run_once(now + 61) == 1
 
 
-DYING = """
-import asyncio, sys
-from tollhouse import failpoints
-from tollhouse.config.settings import Settings
-from tollhouse.services.defense.alerts.monitor import AlertMonitor
-from tollhouse.storage.database import open_database
-
-failpoints.arm(sys.argv[2])
-database = open_database(Settings(database_url=sys.argv[1]))
-asyncio.run(AlertMonitor(database, recorded=None, plans=["enterprise"]).run_once())
-"""
-
-
 @pytest.mark.both_databases
 @pytest.mark.parametrize("place", ["alert.claimed", "alert.put"])
-async def test_process_that_dies_while_telling_neither_loses_nor_doubles(house, hook, settings, place):
+async def test_process_that_dies_while_telling_neither_loses_nor_doubles(house, hook, settings, tmp_path, place):
     await house.make(hook.url())
     await house.put(record(1), record(2))
-    arguments = [sys.executable, "-c", DYING, settings.database_url, place]
-    process = await asyncio.to_thread(subprocess.run, arguments, timeout=60, check=False)
+    process = await asyncio.to_thread(run, evaluate_once, settings.database_url, place, cwd=tmp_path)
     assert process.returncode == 137
     assert await delivered(house, hook) == []
     assert [await house.watch.run_once(), await house.watch.run_once()] == [1, 0]
