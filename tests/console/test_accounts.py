@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
+from tests.fakes.background_server import run_in_background
 from tests.fakes.receiver import receiver
-from tests.fakes.standing import standing
 from tests.fakes.stripe import SECRET_KEY, WEBHOOK_SECRET, Stripe, signed
-from tests.fakes.website import Asked, Reply, standing_website
+from tests.fakes.website import Asked, Reply, background_website
 from tests.journeys.server import free_port, poll
 from tollhouse.accounts.plans import open_plans
 from tollhouse.client import Agent
@@ -48,7 +48,7 @@ class Checkout:
 @pytest.fixture(scope="module")
 def checkout() -> Iterator[Checkout]:
     made = Checkout()
-    with standing_website(made.answer) as site:
+    with background_website(made.answer) as site:
         made.stripe.url = site.url
         yield made
 
@@ -65,7 +65,7 @@ async def deposited() -> AsyncIterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def deposit() -> Iterator[tuple[str, str]]:
-    with standing(deposited()) as made:
+    with run_in_background(deposited()) as made:
         yield made
 
 

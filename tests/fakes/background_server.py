@@ -1,4 +1,4 @@
-"""How fakes stand: listening on loopback, and, for tests that wait for other processes, in a thread of their own."""
+"""Servers of fakes: on loopback, and, for tests that wait for other processes, in a thread of their own."""
 
 import asyncio
 import ssl
@@ -15,7 +15,7 @@ START_SECONDS = 60
 
 
 @asynccontextmanager
-async def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+async def listen(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """The port that `serve` has each connection to; connections left at the end are cut."""
     serving: set[asyncio.Task[None]] = set()
 
@@ -35,19 +35,19 @@ async def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIte
 
 
 @contextmanager
-def standing(opened: AbstractAsyncContextManager[Opened]) -> Iterator[Opened]:
+def run_in_background(opened: AbstractAsyncContextManager[Opened]) -> Iterator[Opened]:
     """What it opens, kept open by an event loop in a thread of its own."""
-    told: Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event, Opened]] = Queue()
+    opened_by_thread: Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event, Opened]] = Queue()
 
-    async def stand() -> None:
+    async def run() -> None:
         over = asyncio.Event()
         async with opened as made:
-            told.put((asyncio.get_running_loop(), over, made))
+            opened_by_thread.put((asyncio.get_running_loop(), over, made))
             await over.wait()
 
-    thread = threading.Thread(target=asyncio.run, args=(stand(),))
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
     thread.start()
-    loop, over, made = told.get(timeout=START_SECONDS)
+    loop, over, made = opened_by_thread.get(timeout=START_SECONDS)
     try:
         yield made
     finally:

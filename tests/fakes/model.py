@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from tests.fakes.standing import listening, standing
+from tests.fakes.background_server import listen, run_in_background
 
 Mode = Literal[
     "ok",
@@ -94,13 +94,13 @@ def read_out(request: dict[str, Any]) -> str:
 
 def fake_model() -> AbstractContextManager[FakeModel]:
     """The server in a thread of its own."""
-    return standing(_served())
+    return run_in_background(_served())
 
 
 @asynccontextmanager
 async def _served() -> AsyncIterator[FakeModel]:
     state = FakeModel(port=0)
-    async with listening(partial(_connection, state)) as state.port:
+    async with listen(partial(_connection, state)) as state.port:
         yield state
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from tests.fakes.standing import listening, standing
+from tests.fakes.background_server import listen, run_in_background
 
 Mode = Literal[
     "ok", "slow", "hang", "drip", "drip-body", "error", "gone", "busy", "redirect", "disconnect", "huge", "garbage"
@@ -55,7 +55,7 @@ class Receiver:
 
 def receiver(tls: ssl.SSLContext | None = None) -> AbstractContextManager[Receiver]:
     """A receiver on loopback in a thread of its own, so that it lives while tests and other processes come and go."""
-    return standing(_received(tls))
+    return run_in_background(_received(tls))
 
 
 @asynccontextmanager
@@ -63,7 +63,7 @@ async def _received(tls: ssl.SSLContext | None) -> AsyncIterator[Receiver]:
     state = Receiver(port=0, scheme="https" if tls else "http")
     if tls:
         tls.sni_callback = lambda _socket, name, _context: state.server_names.append(name)
-    async with listening(partial(_connection, state), tls) as state.port:
+    async with listen(partial(_connection, state), tls) as state.port:
         yield state
 
 

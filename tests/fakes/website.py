@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
 
-from tests.fakes.standing import listening, standing
+from tests.fakes.background_server import listen, run_in_background
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ async def website(answer: Answer) -> AsyncIterator[Website]:
         finally:
             writer.transport.abort()
 
-    async with listening(serve) as port:
+    async with listen(serve) as port:
         yield Website(f"http://127.0.0.1:{port}", asked)
 
 
-def standing_website(answer: Answer) -> AbstractContextManager[Website]:
+def background_website(answer: Answer) -> AbstractContextManager[Website]:
     """A `website` in a thread of its own, for tests that wait for other processes."""
-    return standing(website(answer))
+    return run_in_background(website(answer))
 
 
 async def _read(reader: asyncio.StreamReader) -> Asked:

@@ -29,7 +29,7 @@ FAILURES = 40
 WALLET = Account.from_key(b"\x07" * 32)
 
 
-class Desk:
+class ShopEndpoints:
     """A service whose handlers tell how often they ran, and wait or fail when told to."""
 
     def __init__(self) -> None:
@@ -60,10 +60,10 @@ class Desk:
 
 
 class House:
-    """The gate over the desk, its rooms, and one registered wallet."""
+    """The server of some endpoints, its context, and one registered wallet."""
 
-    def __init__(self, context, desk, gate, agent) -> None:
-        self.context, self.desk, self.gate, self.agent = context, desk, gate, agent
+    def __init__(self, context, endpoints, gate, agent) -> None:
+        self.context, self.endpoints, self.gate, self.agent = context, endpoints, gate, agent
         self._deposits = 0
 
     async def deposit(self, micros):
@@ -83,14 +83,14 @@ class House:
 
 @contextlib.asynccontextmanager
 async def serving(database_url, folder, **values: object):
-    desk = Desk()
+    endpoints = ShopEndpoints()
     url = database_url.replace("+aiosqlite", "")
     settings = Settings(data_dir=str(folder), database_url=url, failed_attempts_per_minute=FAILURES, **values)
     async with open_context(settings) as context:
         router = Router()
-        router.mount(Service("desk", "Desk", "1", "", desk.operations(), _health, {}), "/mounted")
+        router.mount(Service("shop", "Shop", "1", "", endpoints.operations(), _health, {}), "/mounted")
         agent = await context.wallets.register(WALLET.address)
-        yield House(context, desk, Server(settings, Admission(context), router, {}), agent)
+        yield House(context, endpoints, Server(settings, Admission(context), router, {}), agent)
         report = await context.ledger.verify()
         assert report.balanced, report.differences
 
@@ -139,7 +139,7 @@ async def test_replay_is_refused_and_costs_nothing(house):
     assert code_of(again, 401) == "nonce-reused"
     assert again.headers["www-authenticate"]
     assert await house.balance() == 2 * PRICE
-    assert house.desk.runs == 1
+    assert house.endpoints.runs == 1
 
 
 async def test_nonce_in_other_letters_is_the_same_nonce(house):
@@ -156,7 +156,7 @@ async def test_twenty_replays_at_once_are_one_call(house):
     answers = await asyncio.gather(*(house.call(headers=headers) for _ in range(20)))
     assert sorted(answer.status_code for answer in answers) == [200] + [401] * 19
     assert await house.balance() == 29 * PRICE
-    assert house.desk.runs == 1
+    assert house.endpoints.runs == 1
 
 
 async def test_fifty_calls_at_once_are_served_as_far_as_the_money_goes(house):
@@ -201,10 +201,10 @@ async def test_refused_call_takes_nothing_of_the_minute(house):
 
 async def test_call_refused_by_its_handler_costs_nothing_and_uses_its_nonce(house):
     await house.deposit(PRICE)
-    house.desk.raises = Problem("not-found", "No.")
+    house.endpoints.raises = Problem("not-found", "No.")
     headers = signed("/page")
     assert (await house.call(headers=headers)).status_code == 404
-    house.desk.raises = None
+    house.endpoints.raises = None
     assert code_of(await house.call(headers=headers), 401) == "nonce-reused"
     assert await house.balance() == PRICE
 
@@ -215,11 +215,11 @@ async def test_call_refused_by_its_handler_costs_nothing_and_uses_its_nonce(hous
 )
 async def test_call_that_failed_before_an_answer_may_be_sent_again(house, failure):
     await house.deposit(PRICE)
-    house.desk.raises = failure
+    house.endpoints.raises = failure
     headers = signed("/page")
     assert (await house.call(headers=headers)).status_code in {429, 500, 502}
     assert await house.balance() == PRICE
-    house.desk.raises = None
+    house.endpoints.raises = None
     assert (await house.call(headers=headers)).status_code == 200
     assert await house.balance() == 0
     assert code_of(await house.call(headers=headers), 401) == "nonce-reused"
@@ -314,7 +314,7 @@ async def test_posted_call_binds_its_body_to_the_nonce(house):
 
 async def leaves(house, headers, path="/page"):
     """A call whose client goes away while it is worked on."""
-    house.desk.hold = asyncio.Event()
+    house.endpoints.hold = asyncio.Event()
     gone = asyncio.Event()
     first = asyncio.Event()
 
@@ -338,12 +338,12 @@ async def leaves(house, headers, path="/page"):
         "client": ("127.0.0.1", 1),
     }
     task = asyncio.create_task(house.gate.handle(scope, receive, send))
-    await house.desk.begun.wait()
+    await house.endpoints.begun.wait()
     gone.set()
     await asyncio.sleep(0.001)
-    house.desk.hold.set()
+    house.endpoints.hold.set()
     await task
-    house.desk.hold = None
+    house.endpoints.hold = None
 
 
 async def test_answer_that_did_not_arrive_is_given_again_for_nothing(house):
@@ -367,9 +367,9 @@ async def test_kept_answer_is_for_the_same_request_only(house):
 
 async def test_call_broken_off_by_the_server_costs_nothing(house):
     await house.deposit(PRICE)
-    house.desk.hold = asyncio.Event()
+    house.endpoints.hold = asyncio.Event()
     task = asyncio.create_task(house.call())
-    await house.desk.begun.wait()
+    await house.endpoints.begun.wait()
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -378,14 +378,14 @@ async def test_call_broken_off_by_the_server_costs_nothing(house):
 
 async def test_call_broken_off_by_the_server_may_be_sent_again(house):
     await house.deposit(PRICE)
-    house.desk.hold = asyncio.Event()
+    house.endpoints.hold = asyncio.Event()
     headers = signed("/page")
     task = asyncio.create_task(house.call(headers=headers))
-    await house.desk.begun.wait()
+    await house.endpoints.begun.wait()
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-    house.desk.hold = None
+    house.endpoints.hold = None
     assert (await house.call(headers=headers)).status_code == 200
 
 
@@ -414,17 +414,17 @@ async def test_lost_redis_burns_no_nonce(database_url, tmp_path, redis_url):
         calls = [signed("/page") for _ in range(15)]
         for headers in calls:
             assert code_of(await house.call(headers=headers), 503) == "storage-unavailable"
-        house.desk.hold = asyncio.Event()
+        house.endpoints.hold = asyncio.Event()
         async with await asyncio.start_server(connect, "127.0.0.1", own_port) as wire:
             waiting = asyncio.create_task(house.call(headers=calls[0]))
-            await house.desk.begun.wait()
-            house.desk.raises = Problem("upstream-unavailable", "No.", upstream="x")
+            await house.endpoints.begun.wait()
+            house.endpoints.raises = Problem("upstream-unavailable", "No.", upstream="x")
             wire.close()
             for end in ends:
                 end.close()
-        house.desk.hold.set()
+        house.endpoints.hold.set()
         assert (await waiting).status_code == 502  # Redis was lost meanwhile: the count stays, the nonce does not
-        house.desk.hold = house.desk.raises = None
+        house.endpoints.hold = house.endpoints.raises = None
         async with await asyncio.start_server(connect, "127.0.0.1", own_port):
             for headers in calls:
                 assert (await house.call(headers=headers)).status_code == 200

@@ -54,7 +54,7 @@ async def serving(database_url: str, folder: Path, allowance: int):
     )
     async with open_context(settings) as context:
         router = Router()
-        router.mount(Service("desk", "Desk", "1", "", OPERATIONS, _facts, {}), "/desk")
+        router.mount(Service("shop", "Shop", "1", "", OPERATIONS, _facts, {}), "/shop")
         gate = Server(settings, Admission(context), router, {})
         async with asgi_client(gate.handle) as client:
             yield client, context
@@ -71,7 +71,7 @@ def client(house):
     return house[0]
 
 
-async def get(client, path="/desk/page", address="198.51.100.7", **headers: str):
+async def get(client, path="/shop/page", address="198.51.100.7", **headers: str):
     return await client.get(path, headers={"X-Forwarded-For": address, **headers})
 
 
@@ -93,7 +93,7 @@ async def test_first_request_is_a_challenge_where_the_allowance_is_zero(database
         response = await get(client)
         assert (response.status_code, response.json()["code"]) == (402, "payment-required")
         assert (response.headers["x-ratelimit-limit"], response.headers["x-ratelimit-remaining"]) == ("0", "0")
-        assert (await get(client, "/desk/always")).status_code == 200
+        assert (await get(client, "/shop/always")).status_code == 200
 
 
 async def test_challenge_of_a_server_that_takes_no_payment_is_empty_in_both_versions(client):
@@ -105,7 +105,7 @@ async def test_challenge_of_a_server_that_takes_no_payment_is_empty_in_both_vers
     assert "does not accept payments" in problem["error"]
     required = json.loads(b64decode(answer.headers["payment-required"]))
     assert (required["x402Version"], required["accepts"]) == (2, [])
-    assert required["resource"]["url"] == "https://feeds.example.org/desk/page"
+    assert required["resource"]["url"] == "https://feeds.example.org/shop/page"
 
 
 async def test_each_address_has_its_own_allowance_and_ipv6_shares_it_by_network(client):
@@ -141,9 +141,9 @@ async def test_unchanged_answer_uses_one_and_is_a_challenge_past_the_allowance(c
 
 
 async def test_what_is_not_found_uses_one_and_what_is_free_uses_none(client):
-    assert (await get(client, "/desk/missing")).headers["x-ratelimit-remaining"] == "2"
+    assert (await get(client, "/shop/missing")).headers["x-ratelimit-remaining"] == "2"
     for _ in range(ALLOWANCE * 2):
-        answer = await get(client, "/desk/always")
+        answer = await get(client, "/shop/always")
         assert answer.status_code == 200
         assert "x-ratelimit-limit" not in answer.headers
     assert (await get(client)).headers["x-ratelimit-remaining"] == "1"

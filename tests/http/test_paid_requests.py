@@ -26,11 +26,11 @@ from tollhouse.http.service import Service
 from tollhouse.http.terms import free_then_paid
 from tollhouse.payments.chain.contracts import token_balance
 
-URL = "/desk/page"
+URL = "/shop/page"
 FAILURES = 40
 
 
-class Desk:
+class ShopEndpoints:
     """Handlers that tell how often they ran, and fail when told to."""
 
     def __init__(self) -> None:
@@ -52,8 +52,8 @@ async def _facts() -> dict[str, str]:
 class House:
     """A server whose free allowance is used up, and the chain it is paid on."""
 
-    def __init__(self, context, desk, gate, chain) -> None:
-        self.context, self.desk, self.gate, self.chain = context, desk, gate, chain
+    def __init__(self, context, endpoints, gate, chain) -> None:
+        self.context, self.endpoints, self.gate, self.chain = context, endpoints, gate, chain
 
     async def get(self, path=URL, **headers: str):
         async with asgi_client(self.gate.handle) as client:
@@ -76,7 +76,7 @@ class House:
 
     async def tool(self, members):
         async with asgi_client(self.gate.handle) as client:
-            answer = await client.post("/desk/mcp", json=members)
+            answer = await client.post("/shop/mcp", json=members)
         assert answer.status_code == 200, answer.text
         assert "result" in answer.json(), answer.text
         return answer.json()["result"]
@@ -96,7 +96,7 @@ def open_house(local_chain):
 
     @asynccontextmanager
     async def opened(**settings: object) -> AsyncIterator[House]:
-        desk = Desk()
+        endpoints = ShopEndpoints()
         whole = {
             "free_per_ip_per_day": 1,
             "failed_attempts_per_minute": FAILURES,
@@ -108,18 +108,18 @@ def open_house(local_chain):
         }
         told = Settings(**(whole | settings))
         async with open_context(told) as context:
-            operation = Endpoint("page", "GET", "/page", "A page", desk.page, free_then_paid(PRICE),
+            operation = Endpoint("page", "GET", "/page", "A page", endpoints.page, free_then_paid(PRICE),
                                   responses={"application/json": {}}, is_tool=True)  # fmt: skip
             service, router, gate = (
-                Service("desk", "Desk", "1", "", [operation], _facts, {}),
+                Service("shop", "Shop", "1", "", [operation], _facts, {}),
                 Router(),
                 Admission(context),
             )
-            mcp = McpEndpoint(told, gate, service, "/desk").endpoint()
-            router.mount(replace(service, endpoints=[operation, mcp]), "/desk")
-            house = House(context, desk, Server(told, gate, router, {}), local_chain)
+            mcp = McpEndpoint(told, gate, service, "/shop").endpoint()
+            router.mount(replace(service, endpoints=[operation, mcp]), "/shop")
+            house = House(context, endpoints, Server(told, gate, router, {}), local_chain)
             assert (await house.get()).status_code == 200
-            desk.runs = 0
+            endpoints.runs = 0
             yield house
             assert (await context.ledger.verify()).balanced
 
@@ -160,7 +160,7 @@ async def test_challenge_serves_both_versions_at_once(house):
     answer = await house.challenge()
     [asked] = answer.json()["accepts"]
     assert (asked["network"], asked["maxAmountRequired"], asked["payTo"]) == ("base", str(PRICE), SELLER.address)
-    assert asked["resource"] == "https://toll.example/desk/page"
+    assert asked["resource"] == "https://toll.example/shop/page"
     assert "outputSchema" not in asked
     required = json.loads(b64decode(answer.headers["payment-required"]))
     assert (required["accepts"][0]["network"], required["accepts"][0]["amount"]) == ("eip155:8453", str(PRICE))
@@ -198,7 +198,7 @@ async def test_same_payment_again_is_refused_once_its_answer_was_delivered(house
         return again.status_code == 402 and "nonce" in reason(again)
 
     await until(is_refused)
-    assert (await house.earned(), house.desk.runs) == (PRICE, 1)
+    assert (await house.earned(), house.endpoints.runs) == (PRICE, 1)
 
 
 async def test_of_twenty_copies_at_once_one_is_answered(house):
@@ -207,16 +207,16 @@ async def test_of_twenty_copies_at_once_one_is_answered(house):
     [served] = [answer for answer in answers if answer.status_code == 200]
     assert served.text == '{"run":1}'
     assert {reason(answer) for answer in answers if answer is not served} == {"payment_in_use"}
-    assert (await house.earned(), house.desk.runs) == (PRICE, 1)
+    assert (await house.earned(), house.endpoints.runs) == (PRICE, 1)
 
 
 @pytest.mark.parametrize("failure", [Problem("not-found", "No."), ZeroDivisionError()])
 async def test_failed_work_costs_nothing_and_the_payment_may_be_used_again(house, failure):
     headers = first()
-    house.desk.raises = failure
+    house.endpoints.raises = failure
     assert (await house.get(**headers)).status_code >= 400
     assert await house.earned() == 0
-    house.desk.raises = None
+    house.endpoints.raises = None
     assert (await house.get(**headers)).status_code == 200
     assert await house.earned() == PRICE
 
@@ -251,7 +251,7 @@ async def test_free_answer_is_not_paid_for_and_the_payment_may_be_used_again(hou
 async def test_payment_that_will_not_do_is_refused_with_the_standards_reason(house, changes, why):
     told = authorization(**changes)
     assert why in reason(await house.get(**first(told, signature(told))))
-    assert (await house.earned(), house.desk.runs) == (0, 0)
+    assert (await house.earned(), house.endpoints.runs) == (0, 0)
 
 
 async def test_payer_without_funds_is_refused(house):
@@ -263,7 +263,7 @@ async def test_payer_without_funds_is_refused(house):
 async def test_malformed_payment_never_fails_the_server(house, header):
     answer = await house.get(**{"X-Payment": header})
     assert answer.status_code in {400, 402}
-    assert house.desk.runs == 0
+    assert house.endpoints.runs == 0
 
 
 async def test_books_and_chain_agree_on_what_was_earned(house):
@@ -314,7 +314,7 @@ async def test_payment_whose_connection_was_cut_gets_its_answer_once_more(house)
     await house.cut("GET", URL, **headers)
     assert (await house.get(**headers)).text == '{"run":1}'
     assert reason(await house.get(**headers)) == "invalid_exact_evm_nonce_already_used"
-    assert (await house.earned(), house.desk.runs) == (PRICE, 1)
+    assert (await house.earned(), house.endpoints.runs) == (PRICE, 1)
 
 
 async def test_tool_call_whose_connection_was_cut_gets_its_answer_once_more(house):
@@ -322,7 +322,7 @@ async def test_tool_call_whose_connection_was_cut_gets_its_answer_once_more(hous
     paid = {"x402Version": 1, "scheme": "exact", "network": "base", "payload": payload(told)}
     called = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
               "params": {"name": "page", "arguments": {}, "_meta": {"x402/payment": paid}}}  # fmt: skip
-    await house.cut("POST", "/desk/mcp", json.dumps(called).encode())
+    await house.cut("POST", "/shop/mcp", json.dumps(called).encode())
     rebuilt = json.loads(json.dumps(called))
     rebuilt["params"]["_meta"]["x402/payment"]["payload"] = dict(reversed(paid["payload"].items()))
     assert (await house.tool(rebuilt))["isError"]
@@ -331,4 +331,4 @@ async def test_tool_call_whose_connection_was_cut_gets_its_answer_once_more(hous
     assert answer["_meta"]["x402/payment-response"]["success"]
     again = await house.tool(called)
     assert (again["isError"], again["structuredContent"]["error"]) == (True, "invalid_exact_evm_nonce_already_used")
-    assert (await house.earned(), house.desk.runs) == (PRICE, 1)
+    assert (await house.earned(), house.endpoints.runs) == (PRICE, 1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.gdelt import fake_gdelt, recent_slots
-from tests.fakes.website import Reply, standing_website
+from tests.fakes.website import Reply, background_website
 from tests.journeys.server import Server, poll
 from tollhouse.services.defense.events.report import event_id
 
@@ -117,7 +117,7 @@ def test_feeds_become_stories_and_a_broken_one_stops_nobody(live, gdelt, slot):
         "/broken.xml": Reply(body=b"We are moving house."),
         "/gone.xml": Reply(status=410),
     }  # fmt: skip
-    with standing_website(lambda asked: answers[asked.path]) as site:
+    with background_website(lambda asked: answers[asked.path]) as site:
         feeds = [f"{site.url}{path}" for path in ("/broken.xml", "/gone.xml", "/news.xml")]
         server = live(feeds=",".join(feeds), feed_interval_seconds=1)
         with reader(server) as client:
@@ -151,7 +151,7 @@ def counted(slot, **changes: object):
 def test_counted_deaths_reach_the_event_they_speak_of(live, gdelt, slot):
     events = [counted(slot), counted(slot, id=500002, country="Nigeria", latitude=11.8, longitude=13.2)]
     page = {"TotalCount": 2, "TotalPages": 1, "PreviousPageUrl": "", "NextPageUrl": "", "Result": events}
-    with standing_website(lambda _: Reply(body=json.dumps(page).encode())) as site:
+    with background_website(lambda _: Reply(body=json.dumps(page).encode())) as site:
         gdelt.publish(slot, NUMBER)
         server = live(ucdp_token="a-token", ucdp_url=f"{site.url}/api/")
         with reader(server) as client:
@@ -178,7 +178,7 @@ def test_counted_deaths_reach_the_event_they_speak_of(live, gdelt, slot):
 
 
 def test_refusing_counter_of_deaths_shows_in_health_and_stops_nobody(live, gdelt, slot):
-    with standing_website(lambda _: Reply(status=401)) as site:
+    with background_website(lambda _: Reply(status=401)) as site:
         gdelt.publish(slot, NUMBER)
         server = live(ucdp_token="a-token", ucdp_url=f"{site.url}/api/")
         failing = poll(lambda: source(server, "ucdp"), 30)

@@ -1,4 +1,4 @@
-"""A webhook room over each kind of database, and a receiver on loopback that does as it is told."""
+"""A sender of webhooks over each kind of database, and a receiver on loopback whose behavior a test sets."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -19,28 +19,28 @@ from tollhouse.webhooks.webhooks import Delivery, Webhooks, open_webhooks
 IMPATIENT = Capacity(attempt_seconds=0.5)
 
 
-class House:
-    """The room and its database, with what tests do again and again."""
+class Sender:
+    """The webhooks and their database, with what tests do again and again."""
 
-    def __init__(self, database: Database, open_room: Callable[..., Webhooks]) -> None:
+    def __init__(self, database: Database, new_webhooks: Callable[..., Webhooks]) -> None:
         self.database = database
-        self.open_room = open_room
-        self.room = open_room()
+        self.new_webhooks = new_webhooks
+        self.webhooks = new_webhooks()
 
     async def register(self, url: str, types: Sequence[str] = (), service: str = "mattress") -> NewSecret:
-        target = await self.room.subscriptions.validate(url)
+        target = await self.webhooks.subscriptions.validate(url)
         async with self.database.writing() as transaction:
-            return await self.room.subscriptions.add(transaction, service, target, "ada@example.org", types)
+            return await self.webhooks.subscriptions.add(transaction, service, target, "ada@example.org", types)
 
     async def put(self, number: object = 1, kind: str = "product.created", **options: Any) -> str:
         async with self.database.writing() as transaction:
             return await outbox.put(transaction, "mattress", kind, {"number": number}, f"prod_{number}", **options)
 
     async def deliveries(self, **options: Any) -> list[Delivery]:
-        return await self.room.deliveries.newest(**options)
+        return await self.webhooks.deliveries.newest(**options)
 
     async def endpoint(self, endpoint_id: str) -> Endpoint:
-        found = await self.room.subscriptions.find(endpoint_id)
+        found = await self.webhooks.subscriptions.find(endpoint_id)
         assert found is not None
         return found
 
@@ -50,20 +50,20 @@ class House:
 
 
 @pytest.fixture
-async def house(database, tmp_path) -> AsyncIterator[House]:
-    context = []
+async def sender(database, tmp_path) -> AsyncIterator[Sender]:
+    opened = []
 
     def settings(loopback: bool) -> Settings:
         return Settings(data_dir=str(tmp_path), webhook_allow_loopback=loopback)
 
-    def open_room(**options: Any) -> Webhooks:
+    def new_webhooks(**options: Any) -> Webhooks:
         loopback = options.pop("allow_loopback", True)
-        context.append(open_webhooks(settings(loopback), database, **options))
-        return context[-1]
+        opened.append(open_webhooks(settings(loopback), database, **options))
+        return opened[-1]
 
-    yield House(database, open_room)
-    for room in context:
-        await room.close()
+    yield Sender(database, new_webhooks)
+    for webhooks in opened:
+        await webhooks.close()
 
 
 @pytest.fixture

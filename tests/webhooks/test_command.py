@@ -36,12 +36,12 @@ def deliver(tmp_path):
     async def work(numbers: range) -> int:
         settings = Settings(data_dir=str(tmp_path / "data"), webhook_allow_loopback=True)
         database = open_database(settings)
-        room = open_webhooks(settings, database)
+        opened = open_webhooks(settings, database)
         async with database.writing() as transaction:
             for number in numbers:
                 await outbox.put(transaction, SERVICE, "product.created", {"number": number}, f"prod_{number}")
-        made = await room.deliver_due()
-        await room.close()
+        made = await opened.deliver_due()
+        await opened.close()
         await database.close()
         return made
 

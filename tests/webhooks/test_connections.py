@@ -36,19 +36,19 @@ def tls_hook(authority):
         yield running
 
 
-async def told_over(house, hook, room):
+async def told_over(sender, hook, webhooks):
     """Register at `hook` under HOST, deliver one event; its delivery and the secret."""
-    house.room = room
-    made = await house.register(hook.url(host=HOST))
-    await house.put()
-    await room.deliver_due()
-    (delivery,) = await house.deliveries()
+    sender.webhooks = webhooks
+    made = await sender.register(hook.url(host=HOST))
+    await sender.put()
+    await webhooks.deliver_due()
+    (delivery,) = await sender.deliveries()
     return delivery, made.secret
 
 
-async def test_vetted_address_is_connected_to_while_tls_and_host_keep_the_name(house, tls_hook, authority):
+async def test_vetted_address_is_connected_to_while_tls_and_host_keep_the_name(sender, tls_hook, authority):
     names = Names("127.0.0.1")
-    delivery, secret = await told_over(house, tls_hook, house.open_room(resolve=names, tls=authority.trust()))
+    delivery, secret = await told_over(sender, tls_hook, sender.new_webhooks(resolve=names, tls=authority.trust()))
     assert delivery.state == "delivered"
     (told,) = tls_hook.taken
     assert tls_hook.server_names == [HOST]
@@ -57,49 +57,49 @@ async def test_vetted_address_is_connected_to_while_tls_and_host_keep_the_name(h
     assert names.asked == [HOST, HOST]  # at registration, and again at the connection
 
 
-async def test_certificate_of_another_name_is_refused(house, authority):
+async def test_certificate_of_another_name_is_refused(sender, authority):
     with receiver(authority.server("other.example")) as hook:
-        room = house.open_room(resolve=Names("127.0.0.1"), tls=authority.trust())
-        delivery, _ = await told_over(house, hook, room)
+        webhooks = sender.new_webhooks(resolve=Names("127.0.0.1"), tls=authority.trust())
+        delivery, _ = await told_over(sender, hook, webhooks)
         assert (delivery.state, delivery.last_error) == ("pending", "tls")
         assert hook.told == []
 
 
-async def test_certificate_of_an_unknown_authority_is_refused(house, tls_hook):
-    delivery, _ = await told_over(house, tls_hook, house.open_room(resolve=Names("127.0.0.1")))
+async def test_certificate_of_an_unknown_authority_is_refused(sender, tls_hook):
+    delivery, _ = await told_over(sender, tls_hook, sender.new_webhooks(resolve=Names("127.0.0.1")))
     assert (delivery.state, delivery.last_error) == ("pending", "tls")
     assert tls_hook.told == []
 
 
-async def test_plain_server_at_an_https_address_is_refused(house, hook, authority):
+async def test_plain_server_at_an_https_address_is_refused(sender, hook, authority):
     hook.scheme = "https"
-    room = house.open_room(resolve=Names("127.0.0.1"), tls=authority.trust(), capacity=IMPATIENT)
-    delivery, _ = await told_over(house, hook, room)
+    webhooks = sender.new_webhooks(resolve=Names("127.0.0.1"), tls=authority.trust(), capacity=IMPATIENT)
+    delivery, _ = await told_over(sender, hook, webhooks)
     assert delivery.state == "pending"
     assert hook.told == []
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "::ffff:127.0.0.1"])
-async def test_name_that_is_rebound_after_registration_is_not_connected_to(house, tls_hook, authority, address):
+async def test_name_that_is_rebound_after_registration_is_not_connected_to(sender, tls_hook, authority, address):
     names = Names("93.184.216.34")
-    house.room = house.open_room(allow_loopback=False, resolve=names, tls=authority.trust())
-    await house.register(tls_hook.url(host=HOST))
+    sender.webhooks = sender.new_webhooks(allow_loopback=False, resolve=names, tls=authority.trust())
+    await sender.register(tls_hook.url(host=HOST))
     names.addresses = [address]
-    await house.put()
-    await house.room.deliver_due()
-    (delivery,) = await house.deliveries()
+    await sender.put()
+    await sender.webhooks.deliver_due()
+    (delivery,) = await sender.deliveries()
     assert (delivery.state, delivery.last_error) == ("pending", "address")
     assert tls_hook.connections == 0
 
 
-async def test_plain_name_of_this_machine_that_is_rebound_to_the_public_is_not_called(house, hook):
+async def test_plain_name_of_this_machine_that_is_rebound_to_the_public_is_not_called(sender, hook):
     names = Names("127.0.0.1")
-    house.room = house.open_room(resolve=names)
-    await house.register(hook.url(host="localhost"))
+    sender.webhooks = sender.new_webhooks(resolve=names)
+    await sender.register(hook.url(host="localhost"))
     names.addresses = ["93.184.216.34"]
-    await house.put()
-    await house.room.deliver_due()
-    (delivery,) = await house.deliveries()
+    await sender.put()
+    await sender.webhooks.deliver_due()
+    (delivery,) = await sender.deliveries()
     assert delivery.last_error == "address"
     assert hook.connections == 0
 
@@ -117,22 +117,22 @@ async def test_kept_connection_serves_its_own_name_alone(authority):
                 await client.post(hook.url(host="other.example"), headers=headers)
 
 
-async def test_proxies_of_the_environment_are_not_used(house, hook, monkeypatch):
+async def test_proxies_of_the_environment_are_not_used(sender, hook, monkeypatch):
     with receiver() as proxy:
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
             monkeypatch.setenv(name, proxy.url("/"))
-        house.room = house.open_room()
-        await house.register(hook.url())
-        await house.put()
-        await house.room.deliver_due()
+        sender.webhooks = sender.new_webhooks()
+        await sender.register(hook.url())
+        await sender.put()
+        await sender.webhooks.deliver_due()
         assert len(hook.taken) == 1
         assert proxy.connections == 0
 
 
-async def test_next_address_is_tried_when_the_first_does_not_answer(house, tls_hook, authority):
+async def test_next_address_is_tried_when_the_first_does_not_answer(sender, tls_hook, authority):
     # Nothing listens at ::1 on that port.
-    room = house.open_room(resolve=Names("::1", "127.0.0.1"), tls=authority.trust())
-    delivery, _ = await told_over(house, tls_hook, room)
+    webhooks = sender.new_webhooks(resolve=Names("::1", "127.0.0.1"), tls=authority.trust())
+    delivery, _ = await told_over(sender, tls_hook, webhooks)
     assert delivery.state == "delivered"
 
 

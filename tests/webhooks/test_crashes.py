@@ -45,12 +45,12 @@ def deliver(database_url, tmp_path):
 
 # Hundreds of attempts and four processes: more than the usual limit on a busy machine.
 @pytest.mark.timeout(300)
-async def test_hour_of_outage_and_processes_killed_lose_no_event(house, hook, deliver):
-    made = await house.register(hook.url())
+async def test_hour_of_outage_and_processes_killed_lose_no_event(sender, hook, deliver):
+    made = await sender.register(hook.url())
     events = [outbox.Event("product.created", {"number": n}, f"prod_{n}") for n in range(EVENTS)]
-    async with house.database.writing() as transaction:
+    async with sender.database.writing() as transaction:
         assert await outbox.put_all(transaction, "mattress", events) == EVENTS
-    put = {delivery.event_id for delivery in await house.deliveries(limit=2 * EVENTS)}
+    put = {delivery.event_id for delivery in await sender.deliveries(limit=2 * EVENTS)}
     assert len(put) == EVENTS
     start = clock.seconds()
 
@@ -59,7 +59,7 @@ async def test_hour_of_outage_and_processes_killed_lose_no_event(house, hook, de
     deliver(start, start + HOUR, MINUTE, kill_when=lambda: len(hook.told) >= 60)
     assert hook.taken == []
     deliver(start + 2 * MINUTE, start + HOUR, 40 * MINUTE)
-    endpoint = await house.endpoint(made.endpoint.id)
+    endpoint = await sender.endpoint(made.endpoint.id)
     assert endpoint.status == "failing"
     assert endpoint.consecutive_failures > EVENTS
 
@@ -74,20 +74,20 @@ async def test_hour_of_outage_and_processes_killed_lose_no_event(house, hook, de
     assert all(is_signed(told, made.secret) for told in hook.taken)
     # At least once: what was under way at the kill came again, and nothing else.
     assert sum(times.values()) - EVENTS <= 16
-    assert Counter(one.state for one in await house.deliveries(limit=2 * EVENTS)) == {"delivered": EVENTS}
-    assert (await house.endpoint(made.endpoint.id)).status == "active"
+    assert Counter(one.state for one in await sender.deliveries(limit=2 * EVENTS)) == {"delivered": EVENTS}
+    assert (await sender.endpoint(made.endpoint.id)).status == "active"
 
 
-async def test_two_processes_with_a_killed_third_share_the_rest(house, hook, deliver):
-    await house.register(hook.url())
+async def test_two_processes_with_a_killed_third_share_the_rest(sender, hook, deliver):
+    await sender.register(hook.url())
     for number in range(100):
-        await house.put(number)
+        await sender.put(number)
     start = clock.seconds()
     hook.mode, hook.slow_seconds = "slow", 0.05
     deliver(start, start, 1, kill_when=lambda: len(hook.told) >= 20)
     hook.mode = "ok"
-    context = [house.open_room(), house.open_room()]
+    context = [sender.new_webhooks(), sender.new_webhooks()]
     for now in (start, start + 2 * MINUTE):
-        for room in context:
-            await room.deliver_due(now)
+        for webhooks in context:
+            await webhooks.deliver_due(now)
     assert len({told.id for told in hook.taken}) == 100

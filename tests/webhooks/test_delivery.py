@@ -22,10 +22,10 @@ DAYS_3 = 3 * 24 * HOUR
 
 
 @pytest.mark.both_databases
-async def test_event_arrives_signed_in_the_form_of_standard_webhooks(house, hook):
-    made = await house.register(hook.url())
-    event_id = await house.put()
-    assert await house.room.deliver_due() == 1
+async def test_event_arrives_signed_in_the_form_of_standard_webhooks(sender, hook):
+    made = await sender.register(hook.url())
+    event_id = await sender.put()
+    assert await sender.webhooks.deliver_due() == 1
     (told,) = hook.taken
     body = Webhook(made.secret).verify(told.body, told.headers)
     assert set(body) == {"type", "timestamp", "data"}
@@ -35,90 +35,90 @@ async def test_event_arrives_signed_in_the_form_of_standard_webhooks(house, hook
     assert told.id == event_id
     assert told.headers["content-type"] == "application/json"
     assert told.headers["user-agent"].startswith("tollhouse/")
-    (delivery,) = await house.deliveries()
+    (delivery,) = await sender.deliveries()
     assert (delivery.state, delivery.last_status, delivery.last_error) == ("delivered", 204, None)
     assert (delivery.subject_id, delivery.type) == ("prod_1", "product.created")
-    assert await house.room.deliver_due() == 0
+    assert await sender.webhooks.deliver_due() == 0
 
 
-async def test_signature_is_of_this_body_and_this_secret(house, hook):
-    await house.register(hook.url())
-    await house.put()
-    await house.room.deliver_due()
+async def test_signature_is_of_this_body_and_this_secret(sender, hook):
+    await sender.register(hook.url())
+    await sender.put()
+    await sender.webhooks.deliver_due()
     (told,) = hook.taken
     with pytest.raises(WebhookVerificationError):
         Webhook(attempt.new_secret()).verify(told.body, told.headers)
 
 
 @pytest.mark.both_databases
-async def test_change_that_is_rolled_back_tells_nobody(house, hook):
-    await house.register(hook.url())
+async def test_change_that_is_rolled_back_tells_nobody(sender, hook):
+    await sender.register(hook.url())
 
     async def change() -> None:
-        async with house.database.writing() as transaction:
+        async with sender.database.writing() as transaction:
             await outbox.put(transaction, "mattress", "product.created", {}, "prod_1")
             raise LookupError
 
     with pytest.raises(LookupError):
         await change()
-    assert await house.room.deliver_due() == 0
+    assert await sender.webhooks.deliver_due() == 0
     assert hook.told == []
 
 
 @pytest.mark.both_databases
-async def test_same_event_put_again_is_told_once(house, hook):
-    await house.register(hook.url())
-    first = await house.put()
-    assert await house.put() == first
-    assert await house.put(2, event_id="evt_given") == "evt_given"
-    await house.put(2, event_id="evt_given")
-    await asyncio.gather(*(house.put(3) for _ in range(5)))
-    assert await house.room.deliver_due() == 3
-    assert await house.put() == first
-    assert await house.room.deliver_due() == 0
+async def test_same_event_put_again_is_told_once(sender, hook):
+    await sender.register(hook.url())
+    first = await sender.put()
+    assert await sender.put() == first
+    assert await sender.put(2, event_id="evt_given") == "evt_given"
+    await sender.put(2, event_id="evt_given")
+    await asyncio.gather(*(sender.put(3) for _ in range(5)))
+    assert await sender.webhooks.deliver_due() == 3
+    assert await sender.put() == first
+    assert await sender.webhooks.deliver_due() == 0
     assert len({told.id for told in hook.taken}) == len(hook.taken) == 3
 
 
 @pytest.mark.both_databases
-async def test_id_of_another_event_is_refused_rather_than_lost(house):
-    await house.put(event_id="evt_1")
+async def test_id_of_another_event_is_refused_rather_than_lost(sender):
+    await sender.put(event_id="evt_1")
     with pytest.raises(AssertionError, match="evt_1"):
-        await house.put(kind="product.removed", event_id="evt_1")
+        await sender.put(kind="product.removed", event_id="evt_1")
 
 
 @pytest.mark.both_databases
-async def test_event_goes_once_to_each_endpoint_subscribed_at_that_moment(house, hook):
-    await house.register(hook.url("/all"))
-    await house.register(hook.url("/prices"), ["product.price_changed"])
-    await house.register(hook.url("/both"), ["product.created", "product.price_changed"])
-    await house.register(hook.url("/other"), service="defense")
-    gone = await house.register(hook.url("/removed"))
-    await house.change(house.room.subscriptions.remove, gone.endpoint.id)
-    await house.put(1)
-    await house.put(2, kind="product.price_changed")
-    await house.register(hook.url("/late"))
-    await house.put(1)
-    await house.room.deliver_due()
+async def test_event_goes_once_to_each_endpoint_subscribed_at_that_moment(sender, hook):
+    await sender.register(hook.url("/all"))
+    await sender.register(hook.url("/prices"), ["product.price_changed"])
+    await sender.register(hook.url("/both"), ["product.created", "product.price_changed"])
+    await sender.register(hook.url("/other"), service="defense")
+    gone = await sender.register(hook.url("/removed"))
+    await sender.change(sender.webhooks.subscriptions.remove, gone.endpoint.id)
+    await sender.put(1)
+    await sender.put(2, kind="product.price_changed")
+    await sender.register(hook.url("/late"))
+    await sender.put(1)
+    await sender.webhooks.deliver_due()
     assert Counter(told.path for told in hook.taken) == {"/all": 2, "/prices": 1, "/both": 2}
 
 
 @pytest.mark.both_databases
-async def test_event_for_one_endpoint_reaches_no_other(house, hook):
-    made = await house.register(hook.url("/mine"), ["alert.triggered"])
-    await house.register(hook.url("/theirs"))
-    await house.put(kind="alert.test", to=made.endpoint.id)
-    await house.room.deliver_due()
+async def test_event_for_one_endpoint_reaches_no_other(sender, hook):
+    made = await sender.register(hook.url("/mine"), ["alert.triggered"])
+    await sender.register(hook.url("/theirs"))
+    await sender.put(kind="alert.test", to=made.endpoint.id)
+    await sender.webhooks.deliver_due()
     assert [told.path for told in hook.taken] == ["/mine"]
 
 
 @pytest.mark.both_databases
-async def test_many_events_are_put_at_once(house, hook):
-    await house.register(hook.url())
+async def test_many_events_are_put_at_once(sender, hook):
+    await sender.register(hook.url())
     events = [outbox.Event("product.created", {"number": n}, f"prod_{n}") for n in range(600)]
-    async with house.database.writing() as transaction:
+    async with sender.database.writing() as transaction:
         assert await outbox.put_all(transaction, "mattress", [*events, events[0]]) == 600
         assert await outbox.put_all(transaction, "mattress", events) == 0
-    assert await house.room.deliver_due() == 600
+    assert await sender.webhooks.deliver_due() == 600
     assert sorted(json.loads(told.body)["data"]["number"] for told in hook.taken) == list(range(600))
 
 
@@ -134,62 +134,62 @@ async def test_many_events_are_put_at_once(house, hook):
         ("garbage", None, "protocol"),
     ],
 )
-async def test_refusal_is_recorded_and_tried_again_under_the_same_id(house, hook, mode, status, error):
-    made = await house.register(hook.url())
-    event_id = await house.put()
+async def test_refusal_is_recorded_and_tried_again_under_the_same_id(sender, hook, mode, status, error):
+    made = await sender.register(hook.url())
+    event_id = await sender.put()
     hook.mode = mode
     now = clock.seconds()
-    room = house.open_room(capacity=IMPATIENT) if error == "timeout" else house.room
-    assert await room.deliver_due(now) == 1
-    (delivery,) = await house.deliveries()
+    webhooks = sender.new_webhooks(capacity=IMPATIENT) if error == "timeout" else sender.webhooks
+    assert await webhooks.deliver_due(now) == 1
+    (delivery,) = await sender.deliveries()
     assert (delivery.state, delivery.last_status, delivery.last_error) == ("pending", status, error)
     (attempt,) = delivery.attempts
     assert (attempt.status, attempt.error) == (status, error.split()[0])
     assert attempt.duration_ms < 15_000
-    endpoint = await house.endpoint(made.endpoint.id)
+    endpoint = await sender.endpoint(made.endpoint.id)
     assert (endpoint.status, endpoint.consecutive_failures, endpoint.last_error) == ("failing", 1, error)
     assert endpoint.failing_since
     hook.mode = "ok"
-    assert await house.room.deliver_due(now + HOUR) == 1
+    assert await sender.webhooks.deliver_due(now + HOUR) == 1
     assert {told.id for told in hook.told} == {event_id}
     assert all(is_signed(told, made.secret) for told in hook.told)
-    endpoint = await house.endpoint(made.endpoint.id)
+    endpoint = await sender.endpoint(made.endpoint.id)
     assert (endpoint.status, endpoint.consecutive_failures, endpoint.failing_since) == ("active", 0, None)
 
 
-async def test_nobody_listening_is_a_failed_connection(house, hook):
-    await house.register(hook.url().replace(str(hook.port), "1025"))
-    await house.put()
-    await house.room.deliver_due()
-    (delivery,) = await house.deliveries()
+async def test_nobody_listening_is_a_failed_connection(sender, hook):
+    await sender.register(hook.url().replace(str(hook.port), "1025"))
+    await sender.put()
+    await sender.webhooks.deliver_due()
+    (delivery,) = await sender.deliveries()
     assert (delivery.state, delivery.last_error) == ("pending", "connection")
 
 
 @pytest.mark.parametrize("mode", ["huge", "drip-body"])
-async def test_answer_without_an_end_counts_by_its_status_and_is_not_read(house, hook, mode):
-    await house.register(hook.url())
-    await house.put()
+async def test_answer_without_an_end_counts_by_its_status_and_is_not_read(sender, hook, mode):
+    await sender.register(hook.url())
+    await sender.put()
     hook.mode = mode
-    assert await asyncio.wait_for(house.room.deliver_due(), 5) == 1
-    (delivery,) = await house.deliveries()
+    assert await asyncio.wait_for(sender.webhooks.deliver_due(), 5) == 1
+    (delivery,) = await sender.deliveries()
     assert (delivery.state, delivery.last_status) == ("delivered", 200)
 
 
-async def test_redirect_is_not_followed(house, hook):
-    await house.register(hook.url())
-    await house.put()
+async def test_redirect_is_not_followed(sender, hook):
+    await sender.register(hook.url())
+    await sender.put()
     hook.mode, hook.modes = "redirect", {"/elsewhere": "ok"}
-    await house.room.deliver_due()
+    await sender.webhooks.deliver_due()
     assert [told.path for told in hook.told] == ["/hook"]
 
 
-async def attempts_until_parked(house) -> list[float]:
+async def attempts_until_parked(sender) -> list[float]:
     """The moments of all attempts, by a clock that is moved to whenever something is due."""
     now, moments = clock.seconds(), []
     for _ in range(60 * 24 * 5):
-        if await house.room.deliver_due(now):
+        if await sender.webhooks.deliver_due(now):
             moments.append(now)
-        (delivery,) = await house.deliveries()
+        (delivery,) = await sender.deliveries()
         if delivery.state == "parked":
             return moments
         now = max(now + 1, datetime.fromisoformat(delivery.due_at).timestamp() + 1)
@@ -197,23 +197,23 @@ async def attempts_until_parked(house) -> list[float]:
 
 
 @pytest.mark.both_databases
-async def test_ten_attempts_over_three_days_then_it_is_parked_and_can_be_replayed(house, hook):
-    made = await house.register(hook.url())
-    await house.put()
+async def test_ten_attempts_over_three_days_then_it_is_parked_and_can_be_replayed(sender, hook):
+    made = await sender.register(hook.url())
+    await sender.put()
     hook.mode = "error"
-    moments = await attempts_until_parked(house)
+    moments = await attempts_until_parked(sender)
     pauses = [later - earlier for earlier, later in pairwise(moments)]
     wanted = [5, 300, 1_800, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR]
     assert pauses == [pytest.approx(pause, rel=0.11, abs=3) for pause in wanted]
     assert moments[-1] - moments[0] == pytest.approx(DAYS_3, rel=0.2)
-    (delivery,) = await house.deliveries(state="parked")
+    (delivery,) = await sender.deliveries(state="parked")
     assert (delivery.attempt_count, len(delivery.attempts), delivery.due_at) == (10, 10, None)
-    assert await house.room.deliver_due(moments[-1] + 30 * DAYS_3) == 0
-    replayed = await house.change(house.room.deliveries.replay, delivery.id)
+    assert await sender.webhooks.deliver_due(moments[-1] + 30 * DAYS_3) == 0
+    replayed = await sender.change(sender.webhooks.deliveries.replay, delivery.id)
     assert (replayed.state, replayed.attempt_count) == ("pending", 10)
     hook.mode = "ok"
-    assert await house.room.deliver_due() == 1
-    (delivery,) = await house.deliveries()
+    assert await sender.webhooks.deliver_due() == 1
+    (delivery,) = await sender.deliveries()
     assert (delivery.state, delivery.attempt_count) == ("delivered", 11)
     (told,) = hook.taken
     assert Webhook(made.secret).verify(told.body, told.headers)
@@ -221,205 +221,205 @@ async def test_ten_attempts_over_three_days_then_it_is_parked_and_can_be_replaye
 
 
 @pytest.mark.both_databases
-async def test_recorded_attempts_are_bounded(house, hook):
-    await house.register(hook.url())
-    await house.put()
-    await house.room.deliver_due()
-    (delivery,) = await house.deliveries()
+async def test_recorded_attempts_are_bounded(sender, hook):
+    await sender.register(hook.url())
+    await sender.put()
+    await sender.webhooks.deliver_due()
+    (delivery,) = await sender.deliveries()
     for _ in range(25):
-        await house.change(house.room.deliveries.replay, delivery.id)
-        assert await house.room.deliver_due() == 1
-    (delivery,) = await house.deliveries()
+        await sender.change(sender.webhooks.deliveries.replay, delivery.id)
+        assert await sender.webhooks.deliver_due() == 1
+    (delivery,) = await sender.deliveries()
     assert (delivery.attempt_count, len(delivery.attempts)) == (26, 20)
 
 
 @pytest.mark.both_databases
-async def test_gone_disables_the_endpoint_and_parks_what_it_misses(house, hook):
-    made = await house.register(hook.url())
+async def test_gone_disables_the_endpoint_and_parks_what_it_misses(sender, hook):
+    made = await sender.register(hook.url())
     endpoint_id = made.endpoint.id
-    await house.put(1)
+    await sender.put(1)
     hook.mode = "gone"
-    assert await house.room.deliver_due() == 1
-    await house.put(2)
-    assert await house.room.deliver_due(clock.seconds() + DAYS_3) == 0
-    endpoint = await house.endpoint(endpoint_id)
+    assert await sender.webhooks.deliver_due() == 1
+    await sender.put(2)
+    assert await sender.webhooks.deliver_due(clock.seconds() + DAYS_3) == 0
+    endpoint = await sender.endpoint(endpoint_id)
     assert endpoint.status == "disabled"
     assert "410" in endpoint.disabled_reason
-    parked = await house.deliveries(endpoint_id=endpoint_id, state="parked")
+    parked = await sender.deliveries(endpoint_id=endpoint_id, state="parked")
     assert {(one.subject_id, one.last_error) for one in parked} == {("prod_1", "disabled"), ("prod_2", "disabled")}
     with pytest.raises(ValueError, match="enable it first"):
-        await house.change(house.room.deliveries.replay, parked[0].id)
+        await sender.change(sender.webhooks.deliveries.replay, parked[0].id)
     hook.mode = "ok"
-    assert (await house.change(house.room.subscriptions.enable, endpoint_id)).status == "active"
-    assert await house.change(house.room.deliveries.replay_parked, endpoint_id) == 2
-    assert await house.room.deliver_due() == 2
+    assert (await sender.change(sender.webhooks.subscriptions.enable, endpoint_id)).status == "active"
+    assert await sender.change(sender.webhooks.deliveries.replay_parked, endpoint_id) == 2
+    assert await sender.webhooks.deliver_due() == 2
     assert len(hook.taken) == 2
 
 
 @pytest.mark.both_databases
-async def test_removed_endpoint_is_told_nothing_more(house, hook):
-    made = await house.register(hook.url())
-    await house.put()
-    assert await house.change(house.room.subscriptions.remove, made.endpoint.id)
-    assert not await house.change(house.room.subscriptions.remove, made.endpoint.id)
-    assert await house.room.deliver_due(clock.seconds() + HOUR) == 0
-    assert await house.room.subscriptions.all() == []
-    (delivery,) = await house.deliveries()
+async def test_removed_endpoint_is_told_nothing_more(sender, hook):
+    made = await sender.register(hook.url())
+    await sender.put()
+    assert await sender.change(sender.webhooks.subscriptions.remove, made.endpoint.id)
+    assert not await sender.change(sender.webhooks.subscriptions.remove, made.endpoint.id)
+    assert await sender.webhooks.deliver_due(clock.seconds() + HOUR) == 0
+    assert await sender.webhooks.subscriptions.all() == []
+    (delivery,) = await sender.deliveries()
     assert (delivery.state, delivery.last_error) == ("cancelled", "removed")
     with pytest.raises(ValueError, match="does not exist"):
-        await house.change(house.room.deliveries.replay, delivery.id)
+        await sender.change(sender.webhooks.deliveries.replay, delivery.id)
 
 
-async def test_receiver_that_asks_for_a_pause_is_left_alone_for_it(house, hook):
-    await house.register(hook.url())
+async def test_receiver_that_asks_for_a_pause_is_left_alone_for_it(sender, hook):
+    await sender.register(hook.url())
     for number in range(20):
-        await house.put(number)
+        await sender.put(number)
     hook.mode, hook.retry_after = "busy", "600"
     now = clock.seconds()
-    first = await house.room.deliver_due(now)
+    first = await sender.webhooks.deliver_due(now)
     assert 1 <= first <= 2
-    assert await house.room.deliver_due(now + 500) == 0
+    assert await sender.webhooks.deliver_due(now + 500) == 0
     hook.mode = "ok"
-    assert await house.room.deliver_due(now + 700) == 20
+    assert await sender.webhooks.deliver_due(now + 700) == 20
     assert len({told.id for told in hook.taken}) == 20
 
 
-async def test_pause_asked_for_without_measure_is_bounded(house, hook):
-    await house.register(hook.url())
-    await house.put()
+async def test_pause_asked_for_without_measure_is_bounded(sender, hook):
+    await sender.register(hook.url())
+    await sender.put()
     hook.mode, hook.retry_after = "busy", "99999999999"
     now = clock.seconds()
-    await house.room.deliver_due(now)
-    (delivery,) = await house.deliveries()
+    await sender.webhooks.deliver_due(now)
+    (delivery,) = await sender.deliveries()
     assert datetime.fromisoformat(delivery.due_at).timestamp() <= now + 24 * HOUR + 60
-    await house.put(2)
-    assert await house.room.deliver_due(now + HOUR + 60) == 1
+    await sender.put(2)
+    assert await sender.webhooks.deliver_due(now + HOUR + 60) == 1
 
 
 @pytest.mark.both_databases
-async def test_rotated_secret_signs_beside_the_former_for_a_day(house, hook, monkeypatch):
-    made = await house.register(hook.url())
-    rotated = await house.change(house.room.subscriptions.rotate, made.endpoint.id)
+async def test_rotated_secret_signs_beside_the_former_for_a_day(sender, hook, monkeypatch):
+    made = await sender.register(hook.url())
+    rotated = await sender.change(sender.webhooks.subscriptions.rotate, made.endpoint.id)
     assert rotated.secret != made.secret
     assert rotated.endpoint.former_secret_until
-    await house.put(1)
-    await house.room.deliver_due()
+    await sender.put(1)
+    await sender.webhooks.deliver_due()
     (told,) = hook.taken
     assert len(told.headers["webhook-signature"].split(" ")) == 2
     assert Webhook(made.secret).verify(told.body, told.headers)
     assert Webhook(rotated.secret).verify(told.body, told.headers)
-    await house.put(2)
-    await house.room.deliver_due(clock.seconds() + 24 * HOUR + 1)
+    await sender.put(2)
+    await sender.webhooks.deliver_due(clock.seconds() + 24 * HOUR + 1)
     late = hook.taken[-1]
     assert is_signed(late, rotated.secret)
     assert not is_signed(late, made.secret)
 
 
 @pytest.mark.both_databases
-async def test_secret_is_shown_once_and_in_no_listing(house, hook):
-    made = await house.register(hook.url())
+async def test_secret_is_shown_once_and_in_no_listing(sender, hook):
+    made = await sender.register(hook.url())
     assert made.secret.startswith("whsec_")
     assert len(attempt._decode_secret(made.secret)) == 32
-    await house.put()
-    await house.room.deliver_due()
+    await sender.put()
+    await sender.webhooks.deliver_due()
     shown = [
-        *await house.room.subscriptions.all(),
-        *await house.deliveries(),
-        await house.endpoint(made.endpoint.id),
+        *await sender.webhooks.subscriptions.all(),
+        *await sender.deliveries(),
+        await sender.endpoint(made.endpoint.id),
     ]
     assert "whsec_" not in repr(shown)
     assert made.secret.removeprefix("whsec_") not in repr(shown)
 
 
 @pytest.mark.both_databases
-async def test_secret_is_stored_encrypted_and_bound_to_its_endpoint(house, hook, tmp_path):
-    first, second = await house.register(hook.url()), await house.register(hook.url())
-    rotated = await house.change(house.room.subscriptions.rotate, second.endpoint.id)
-    stored = await secrets_of(house)
+async def test_secret_is_stored_encrypted_and_bound_to_its_endpoint(sender, hook, tmp_path):
+    first, second = await sender.register(hook.url()), await sender.register(hook.url())
+    rotated = await sender.change(sender.webhooks.subscriptions.rotate, second.endpoint.id)
+    stored = await secrets_of(sender)
     known = [made.secret for made in (first, second, rotated)]
     assert not any(secret.removeprefix("whsec_") in repr(stored) for secret in known)
     key = tmp_path / "encryption.key"
     assert key.stat().st_mode & 0o777 == 0o600
     # Copied to another row, or read with another key, it signs nothing.
-    async with house.database.writing() as transaction:
+    async with sender.database.writing() as transaction:
         await transaction.execute(
             text("UPDATE webhook_endpoint SET secret = :secret WHERE id = :id"),
             {"secret": stored[first.endpoint.id][0], "id": second.endpoint.id},
         )
-    await house.put()
-    await house.room.deliver_due()
+    await sender.put()
+    await sender.webhooks.deliver_due()
     assert [is_signed(told, first.secret) for told in hook.taken] == [True]
     key.write_text("ab" * 32)
-    await house.put(2)
-    await house.open_room().deliver_due()
+    await sender.put(2)
+    await sender.new_webhooks().deliver_due()
     assert len(hook.taken) == 1
-    assert {(await house.endpoint(made.endpoint.id)).last_error for made in (first, second)} == {"secret"}
+    assert {(await sender.endpoint(made.endpoint.id)).last_error for made in (first, second)} == {"secret"}
 
 
 @pytest.mark.both_databases
-async def test_secrets_that_an_earlier_version_stored_are_encrypted(house, hook):
-    made = await house.register(hook.url())
-    async with house.database.writing() as transaction:
+async def test_secrets_that_an_earlier_version_stored_are_encrypted(sender, hook):
+    made = await sender.register(hook.url())
+    async with sender.database.writing() as transaction:
         await transaction.execute(text("UPDATE webhook_endpoint SET secret = :secret"), {"secret": made.secret})
-    delivering = asyncio.create_task(house.room.run_deliveries())
-    await house.put()
+    delivering = asyncio.create_task(sender.webhooks.run_deliveries())
+    await sender.put()
     await until(lambda: hook.taken)
     delivering.cancel()
     await asyncio.gather(delivering, return_exceptions=True)
     assert is_signed(hook.taken[0], made.secret)
-    assert (await secrets_of(house))[made.endpoint.id][0].startswith("enc1:")
+    assert (await secrets_of(sender))[made.endpoint.id][0].startswith("enc1:")
 
 
-async def secrets_of(house) -> dict[str, tuple[str, str]]:
-    async with house.database.reading() as connection:
+async def secrets_of(sender) -> dict[str, tuple[str, str]]:
+    async with sender.database.reading() as connection:
         rows = await connection.execute(text("SELECT id, secret, former_secret FROM webhook_endpoint"))
         return {row.id: (row.secret, row.former_secret) for row in rows}
 
 
 @pytest.mark.both_databases
-async def test_two_processes_at_once_send_each_delivery_once(house, hook):
-    await house.register(hook.url())
+async def test_two_processes_at_once_send_each_delivery_once(sender, hook):
+    await sender.register(hook.url())
     hook.mode, hook.slow_seconds = "slow", 0.02
     for number in range(60):
-        await house.put(number)
+        await sender.put(number)
     now = clock.seconds()
-    context = [house.room, house.open_room(), house.open_room()]
-    made = await asyncio.gather(*(room.deliver_due(now) for room in context))
+    context = [sender.webhooks, sender.new_webhooks(), sender.new_webhooks()]
+    made = await asyncio.gather(*(webhooks.deliver_due(now) for webhooks in context))
     assert sum(made) == 60
     assert Counter(Counter(told.id for told in hook.told).values()) == {1: 60}
 
 
 @pytest.mark.both_databases
-async def test_attempt_cut_short_is_made_again_when_its_lease_is_over(house, hook):
-    await house.register(hook.url())
-    event_id = await house.put()
+async def test_attempt_cut_short_is_made_again_when_its_lease_is_over(sender, hook):
+    await sender.register(hook.url())
+    event_id = await sender.put()
     hook.mode = "hang"
     now = clock.seconds()
-    dying = asyncio.create_task(house.open_room().deliver_due(now))
+    dying = asyncio.create_task(sender.new_webhooks().deliver_due(now))
     await until(lambda: hook.told)
     dying.cancel()
     await asyncio.gather(dying, return_exceptions=True)
     hook.mode = "ok"
-    (waiting,) = await house.deliveries()
-    await house.change(house.room.deliveries.replay, waiting.id)
-    assert await house.room.deliver_due(now + 30) == 0
-    assert await house.room.deliver_due(now + 61) == 1
+    (waiting,) = await sender.deliveries()
+    await sender.change(sender.webhooks.deliveries.replay, waiting.id)
+    assert await sender.webhooks.deliver_due(now + 30) == 0
+    assert await sender.webhooks.deliver_due(now + 61) == 1
     assert [told.id for told in hook.taken] == [event_id]
 
 
-async def test_dead_and_slow_receivers_delay_nobody_else(house, hook):
+async def test_dead_and_slow_receivers_delay_nobody_else(sender, hook):
     """Thirty receivers that hang, with plenty due for each, and one that is well."""
-    room = house.open_room(capacity=Capacity(overall=70, suspects=20))
+    webhooks = sender.new_webhooks(capacity=Capacity(overall=70, suspects=20))
     hook.modes = {f"/dead{number}": "hang" for number in range(30)}
     for path in hook.modes:
-        await house.register(hook.url(path), ["product.removed"])
-    await house.register(hook.url("/well"), ["product.created"])
+        await sender.register(hook.url(path), ["product.removed"])
+    await sender.register(hook.url("/well"), ["product.created"])
     for number in range(20):
-        await house.put(number, kind="product.removed")
-    delivering = asyncio.create_task(room.run_deliveries())
+        await sender.put(number, kind="product.removed")
+    delivering = asyncio.create_task(webhooks.run_deliveries())
     await until(lambda: hook.told)
     for number in range(50):
-        await house.put(number)
+        await sender.put(number)
     await until(lambda: len(hook.taken) == 50)
     assert {told.path for told in hook.taken} == {"/well"}
     assert Counter(told.path for told in hook.told if told.path != "/well").most_common(1)[0][1] <= 2
@@ -428,30 +428,30 @@ async def test_dead_and_slow_receivers_delay_nobody_else(house, hook):
 
 
 @pytest.mark.both_databases
-async def test_loop_delivers_what_comes_while_it_runs_and_stops_when_told(house, hook):
-    made = await house.register(hook.url())
-    delivering = asyncio.create_task(house.room.run_deliveries())
+async def test_loop_delivers_what_comes_while_it_runs_and_stops_when_told(sender, hook):
+    made = await sender.register(hook.url())
+    delivering = asyncio.create_task(sender.webhooks.run_deliveries())
     await asyncio.sleep(0.2)
-    await house.put()
+    await sender.put()
     await until(lambda: hook.taken)
     hook.mode, hook.slow_seconds = "slow", 0.2
-    await house.put(2)
+    await sender.put(2)
     await until(lambda: len(hook.told) == 2)
     delivering.cancel()
     with pytest.raises(asyncio.CancelledError):
         await delivering
-    assert [one.state for one in await house.deliveries()] == ["delivered", "delivered"]
-    assert (await house.endpoint(made.endpoint.id)).last_success_at
+    assert [one.state for one in await sender.deliveries()] == ["delivered", "delivered"]
+    assert (await sender.endpoint(made.endpoint.id)).last_success_at
 
 
 @pytest.mark.both_databases
-async def test_attempts_that_end_while_the_storage_is_away_are_settled_when_it_is_back(house, hook, monkeypatch):
+async def test_attempts_that_end_while_the_storage_is_away_are_settled_when_it_is_back(sender, hook, monkeypatch):
     monkeypatch.setattr(deliverer, "STORAGE_PAUSE_SECONDS", 0.05)
-    await house.register(hook.url())
+    await sender.register(hook.url())
     for number in range(2):
-        await house.put(number)
+        await sender.put(number)
     hook.mode, hook.slow_seconds = "slow", 0.2
-    delivering = asyncio.create_task(house.room.run_deliveries())
+    delivering = asyncio.create_task(sender.webhooks.run_deliveries())
     await until(lambda: len(hook.told) == 2)
     refused = []
 
@@ -462,35 +462,35 @@ async def test_attempts_that_end_while_the_storage_is_away_are_settled_when_it_i
         yield
 
     with monkeypatch.context() as patch:
-        patch.setattr(house.database, "writing", unavailable)
+        patch.setattr(sender.database, "writing", unavailable)
         await until(lambda: len(refused) >= 3)
-    assert [one.state for one in await house.deliveries()] == ["pending", "pending"]
-    await house.put(3)
+    assert [one.state for one in await sender.deliveries()] == ["pending", "pending"]
+    await sender.put(3)
     await until(lambda: len(hook.taken) == 3)
-    assert Counter(one.state for one in await house.deliveries())["delivered"] >= 2
+    assert Counter(one.state for one in await sender.deliveries())["delivered"] >= 2
     assert len(hook.told) == 3
     delivering.cancel()
     await asyncio.gather(delivering, return_exceptions=True)
 
 
 @pytest.mark.both_databases
-async def test_old_events_are_forgotten_with_all_about_them(house, hook, monkeypatch):
-    await house.register(hook.url("/ok"), ["product.created"])
+async def test_old_events_are_forgotten_with_all_about_them(sender, hook, monkeypatch):
+    await sender.register(hook.url("/ok"), ["product.created"])
     hook.modes = {"/bad": "error"}
-    await house.register(hook.url("/bad"), ["product.removed"])
-    await house.put(1)
-    await house.put(2, kind="product.removed")
-    await house.room.deliver_due()
+    await sender.register(hook.url("/bad"), ["product.removed"])
+    await sender.put(1)
+    await sender.put(2, kind="product.removed")
+    await sender.webhooks.deliver_due()
     told, now = len(hook.told), clock.seconds()
     monkeypatch.setattr(clock, "seconds", lambda: now + 31 * 24 * HOUR)
     hook.modes = {"/bad": "hang"}
-    delivering = asyncio.create_task(house.room.run_deliveries())
+    delivering = asyncio.create_task(sender.webhooks.run_deliveries())
     await until(lambda: len(hook.told) > told)
     hook.modes = {}
     # Forgetting comes before the next look.
-    await house.put(3)
+    await sender.put(3)
     await until(lambda: len(hook.taken) == 2)
-    assert [one.subject_id for one in await house.deliveries()] == ["prod_3", "prod_2"]
+    assert [one.subject_id for one in await sender.deliveries()] == ["prod_3", "prod_2"]
     delivering.cancel()
     await asyncio.gather(delivering, return_exceptions=True)
 
@@ -500,20 +500,20 @@ async def test_old_events_are_forgotten_with_all_about_them(house, hook, monkeyp
     [("nobody", []), ("a b@example.org", []), ("a@example", []), ("ada@example.org", ["created"]),
      ("ada@example.org", ["Product.Created"]), ("ada@example.org", ["a.b"] * 16), ("ada@example.org", ["a,b.c"])],
 )  # fmt: skip
-async def test_wrong_email_or_type_is_refused(house, email, types):
+async def test_wrong_email_or_type_is_refused(sender, email, types):
     with pytest.raises(ValueError, match=r"email|type"):
-        await house.change(house.room.subscriptions.add, "mattress", "https://good.example/", email, types)
+        await sender.change(sender.webhooks.subscriptions.add, "mattress", "https://good.example/", email, types)
 
 
 @pytest.mark.both_databases
-async def test_endpoint_is_changed_in_place(house, hook):
-    made = await house.register(hook.url("/old"))
-    async with house.database.writing() as transaction:
-        changed = await house.room.subscriptions.change(
+async def test_endpoint_is_changed_in_place(sender, hook):
+    made = await sender.register(hook.url("/old"))
+    async with sender.database.writing() as transaction:
+        changed = await sender.webhooks.subscriptions.change(
             transaction, made.endpoint.id, target=hook.url("/new"), types=["product.created"]
         )
     assert (changed.url, changed.types, changed.email) == (hook.url("/new"), ("product.created",), "ada@example.org")
-    await house.put()
-    await house.room.deliver_due()
+    await sender.put()
+    await sender.webhooks.deliver_due()
     assert [told.path for told in hook.taken] == ["/new"]
     assert Webhook(made.secret).verify(hook.taken[0].body, hook.taken[0].headers)

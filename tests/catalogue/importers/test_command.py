@@ -7,7 +7,7 @@ import pytest
 
 from tests.catalogue.importers.feeding import FEEDS, mattress, shopify
 from tests.catalogue.importers.test_fetching import shop
-from tests.fakes.website import standing_website
+from tests.fakes.website import background_website
 from tests.journeys.server import run
 
 
@@ -59,7 +59,7 @@ def test_strict_and_mapping_are_options(imported):
 
 
 def test_shop_on_the_network_is_imported_page_by_page(imported):
-    with standing_website(shop()) as site:
+    with background_website(shop()) as site:
         code, report, progress = imported(site.url, "--format", "shopify", webhook_allow_loopback="true")
         assert (code, report["created"]) == (0, 7)
         assert progress.count("fetching") == 4

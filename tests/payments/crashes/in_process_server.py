@@ -60,7 +60,7 @@ ENDPOINTS = [
 
 
 @contextlib.asynccontextmanager
-async def standing(settings: Settings) -> AsyncIterator[Server]:
+async def open_server(settings: Settings) -> AsyncIterator[Server]:
     """The server, with the tasks that recover what dead processes left."""
     async with open_context(settings) as context:
         await context.ledger.recover()

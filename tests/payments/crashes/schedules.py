@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tests.payments.crashes.in_process_server import MUTANTS, PAGE_MICROS, shift_clock, standing
+from tests.payments.crashes.in_process_server import MUTANTS, PAGE_MICROS, open_server, shift_clock
 from tests.payments.x402.signed_payments import authorization, encoded, payload, signature
 from tests.servers import shared
 from tests.servers.postgres import postgres_databases
@@ -223,7 +223,7 @@ class Schedule:
         file = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         waiting = list(left)
         random.Random(seed).shuffle(waiting)
-        async with standing(self._settings()) as server:
+        async with open_server(self._settings()) as server:
 
             async def work() -> None:
                 while waiting:

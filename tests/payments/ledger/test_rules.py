@@ -37,7 +37,7 @@ def known(*entries: LedgerEntry, accounts=(), responses=None):
     return BatchState(by_id, {account.name: account for account in accounts}, responses or {}, next_seq=100)
 
 
-def standing(state, seq=1, owner=1, number=1, amount=10):
+def stored_entry(state, seq=1, owner=1, number=1, amount=10):
     transfer = Transfer("call", "agent:a", "revenue", amount, "call", at=5.0, state=state)
     return LedgerEntry(seq, transfer, owner, number, b"f" if state == "pending" else b"")
 
@@ -100,7 +100,7 @@ def test_insufficient_balance_changes_nothing():
 
 
 def test_reservation_of_0_that_an_earlier_version_stored_keeps_its_id_taken():
-    taken = standing("voided", owner=7, amount=0)
+    taken = stored_entry("voided", owner=7, amount=0)
     assert only(Reserve(CALL, b"f", 1, 1), known(taken, accounts=[rich()]))[0] == Used("voided")
 
 
@@ -123,19 +123,19 @@ def test_another_operation_with_the_same_id_is_another_one():
     for owner, number in ((7, 4), (8, 3)):
         result, _ = only(Move(deposit("1", 70), owner, number), known(LedgerEntry(1, deposit("1", 70), 7, 3)))
         assert not result.is_new
-        assert only(Reserve(CALL, b"f", owner, number), known(standing("pending", owner=7, number=3)))[0] == Used(
+        assert only(Reserve(CALL, b"f", owner, number), known(stored_entry("pending", owner=7, number=3)))[0] == Used(
             "pending"
         )
 
 
 @pytest.mark.parametrize("state", ["pending", "posted", "voided"])
 def test_move_with_the_id_of_a_reservation_is_refused(state):
-    entry = standing(state)
+    entry = stored_entry(state)
     assert only(Move(CALL, 1, 1), known(entry))[0] == IdTaken(entry.transfer)
 
 
 def test_post_settles_what_was_reserved_and_keeps_the_answer():
-    result, changes = only(Post("call", ANSWER), known(standing("pending"), accounts=[rich(50, reserved=10)]))
+    result, changes = only(Post("call", ANSWER), known(stored_entry("pending"), accounts=[rich(50, reserved=10)]))
     assert result == Done()
     agent, revenue = changes.accounts
     assert (agent.balance_micros, agent.reserved_micros, agent.posted_count, agent.last_at) == (40, 0, 1, NOW)
@@ -145,7 +145,7 @@ def test_post_settles_what_was_reserved_and_keeps_the_answer():
 
 
 def test_posting_what_was_reserved_before_a_reversal_goes_through():
-    _, changes = only(Post("call", None), known(standing("pending"), accounts=[rich(-20, reserved=10)]))
+    _, changes = only(Post("call", None), known(stored_entry("pending"), accounts=[rich(-20, reserved=10)]))
     assert changes.accounts[0].balance_micros == -30
 
 
@@ -159,24 +159,24 @@ def test_posting_what_was_reserved_before_a_reversal_goes_through():
 )
 def test_what_is_resolved_stays_as_it_is(state, post, void):
     for command, expected in ((Post("call", ANSWER), post), (Void("call"), void)):
-        result, changes = only(command, known(standing(state)))
+        result, changes = only(command, known(stored_entry(state)))
         assert result == expected
         assert (changes.resolved, changes.accounts, changes.responses) == ([], [], {})
 
 
 @pytest.mark.parametrize("command", [Release, partial(Post, response=None)])
 def test_command_meant_for_one_reservation_spares_another_with_the_same_id(command):
-    state = known(standing("pending", owner=7, number=3), accounts=[rich(50, reserved=10)])
+    state = known(stored_entry("pending", owner=7, number=3), accounts=[rich(50, reserved=10)])
     assert only(command("call", origin=(7, 4)), state)[0] == Gone(None)
     assert only(command("call", origin=(7, 3)), state)[0] == Done()
 
 
 def test_release_deletes_what_is_pending_and_nothing_else():
-    _, changes = only(Release("call"), known(standing("pending"), accounts=[rich(50, reserved=10)]))
+    _, changes = only(Release("call"), known(stored_entry("pending"), accounts=[rich(50, reserved=10)]))
     assert (changes.deleted, changes.closed, changes.resolved) == ([1], [1], [])
     assert [account.reserved_micros for account in changes.accounts] == [0]
     for state in ("posted", "voided", "settled"):
-        result, changes = only(Release("call"), known(standing(state), accounts=[rich(50)]))
+        result, changes = only(Release("call"), known(stored_entry(state), accounts=[rich(50)]))
         assert (result, changes.deleted, changes.accounts) == (Gone(state), [], [])
     assert only(Release("call"), known())[0] == Gone(None)
 
@@ -210,25 +210,25 @@ def test_operations_of_one_batch_see_each_other():
     ("fingerprint", "age", "is_given"), [(b"f", 599.9, True), (b"g", 1.0, False), (b"f", RESPONSE_TTL_SECONDS, False)]
 )
 def test_kept_answer_is_for_the_same_request_and_for_ten_minutes(fingerprint, age, is_given):
-    state = known(standing("posted"), responses={1: PostedResponse(ANSWER, b"f", NOW - age)})
+    state = known(stored_entry("posted"), responses={1: PostedResponse(ANSWER, b"f", NOW - age)})
     result, _ = only(Reserve(CALL, fingerprint, 2, 2), state)
     assert result == Used("posted", ANSWER if is_given else None)
 
 
 def test_last_call_is_the_latest_even_if_the_clock_went_back():
     account = AccountState("agent:a", 50, 10, 60, last_at=NOW + 9)
-    _, changes = only(Post("call", None), known(standing("pending"), accounts=[account]))
+    _, changes = only(Post("call", None), known(stored_entry("pending"), accounts=[account]))
     assert changes.accounts[0].last_at == NOW + 9
 
 
 def test_sweep_and_forgetting_name_what_goes():
     changes = rules.apply(
-        [Sweep(400.0), Delivered("call"), Delivered("unknown")], known(standing("posted", seq=8)), NOW
+        [Sweep(400.0), Delivered("call"), Delivered("unknown")], known(stored_entry("posted", seq=8)), NOW
     )
     assert (changes.forget_before, changes.forgotten) == (400.0, [8])
 
 
 def test_known_state_is_left_as_it_was():
-    state = known(standing("pending"), accounts=[rich(50, reserved=10)])
+    state = known(stored_entry("pending"), accounts=[rich(50, reserved=10)])
     rules.apply([Post("call", ANSWER), Move(deposit("1", 5), 1, 9)], state, NOW)
-    assert state == known(standing("pending"), accounts=[rich(50, reserved=10)])
+    assert state == known(stored_entry("pending"), accounts=[rich(50, reserved=10)])

@@ -255,7 +255,7 @@ async def served(database, events, news_feeds):
 @pytest.mark.parametrize("seed", range(3))
 async def test_served_windows_are_those_of_a_process_that_just_started(database, seed):
     chance, slot = random.Random(seed), BEGIN
-    desk = Publisher(database, retention_days=1)
+    publisher = Publisher(database, retention_days=1)
     events = EventsFeed(database, recorded=None)
     feeds = NewsFeeds(database, events)
     for _ in range(14):
@@ -263,18 +263,18 @@ async def test_served_windows_are_those_of_a_process_that_just_started(database,
         for _ in range(chance.randint(1, 3)):
             await write_anything(database, chance, slot)
         if chance.random() < 0.7:
-            await desk.update("provider")
+            await publisher.update("provider")
         now = await served(database, events, feeds)
         started = EventsFeed(database, recorded=None)
         assert now == await served(database, started, NewsFeeds(database, started))
-        await assert_desk_knows_what_is_stored(database, desk)
+        await assert_publisher_knows_what_is_stored(database, publisher)
     assert any(now)
 
 
-async def assert_desk_knows_what_is_stored(database, desk):
-    if desk.builder("provider"):
-        await desk.update("provider")
-        held = desk._states["provider"].published_events
+async def assert_publisher_knows_what_is_stored(database, publisher):
+    if publisher.builder("provider"):
+        await publisher.update("provider")
+        held = publisher._states["provider"].published_events
         async with database.reading() as connection:
             packed = await bodies_by_id(connection, EVENTS, "provider", sorted(held))
         assert {event_id: msgspec.json.decode(body, type=StoredEvent) for event_id, body in packed.items()} == {
@@ -283,15 +283,15 @@ async def assert_desk_knows_what_is_stored(database, desk):
 
 
 async def test_story_that_grew_old_is_still_known_by_its_id(database):
-    desk = Publisher(database, retention_days=8)
+    publisher = Publisher(database, retention_days=8)
     await ingest_export(database, f"{compact(BEGIN)}.export.CSV", EXCERPT, "provider")
-    await desk.update("provider")
+    await publisher.update("provider")
     async with database.reading() as connection:
         told = await store.ids_after(connection, news.PUBLISHED["story"], "provider", "")
     assert told
     later = BEGIN + timedelta(hours=24)
     await ingest_export(database, f"{compact(later)}.export.CSV", export(random.Random(1), later), "provider")
-    await desk.update("provider")
+    await publisher.update("provider")
     async with database.reading() as connection:
         assert told <= await store.ids_after(connection, news.PUBLISHED["story"], "provider", "")
 

@@ -28,15 +28,15 @@ def reports(titles=TITLES, name="n", since_minute=0) -> list[ReportedArticle]:
     return [report_article(article(t, f"{name}{n}", since_minute + n)) for n, t in enumerate(titles)]
 
 
-def edition(room: StoryBuilder, *events: EventRecord, at=LATER) -> NewsSnapshot:
-    """What is told of these events, each reported by the article of its number."""
+def snapshot_of(builder: StoryBuilder, *events: EventRecord, at=LATER) -> NewsSnapshot:
+    """The stories of these events, each reported by the article of its number."""
     pages = {one.id: [f"article_{int(one.id.removeprefix('conflict_'), 16)}"] for one in events}
-    return room.snapshot(at, {event.id: event for event in events}, pages)
+    return builder.snapshot(at, {event.id: event for event in events}, pages)
 
 
-def told(room: StoryBuilder, *batch: ReportedArticle) -> list[Story]:
-    room.add(batch)
-    return edition(room).stories
+def build_stories(builder: StoryBuilder, *batch: ReportedArticle) -> list[Story]:
+    builder.add(batch)
+    return snapshot_of(builder).stories
 
 
 def story_of(stories, number) -> Story:
@@ -58,45 +58,45 @@ def event(number="1", **changes: object) -> EventRecord:
 
 
 def test_each_event_becomes_one_story_of_its_articles():
-    stories = told(StoryBuilder(), *reports())
+    stories = build_stories(StoryBuilder(), *reports())
     for start in (0, 6, 12, 18):
         assert len({story_of(stories, f"n{number}").id for number in range(start, start + 6)}) == 1
     assert len(stories) == 4
 
 
 def test_same_reports_again_change_nothing():
-    room = StoryBuilder()
-    assert room.add(reports()) == len(TITLES)
-    first = edition(room)
-    assert room.add(reports()) == 0
-    again = edition(room)
+    builder = StoryBuilder()
+    assert builder.add(reports()) == len(TITLES)
+    first = snapshot_of(builder)
+    assert builder.add(reports()) == 0
+    again = snapshot_of(builder)
     assert (again.stories, again.entities) == (first.stories, first.entities)
     assert not again.merged
 
 
 def test_restart_keeps_every_story_under_its_id_and_lets_it_grow():
-    room = StoryBuilder()
-    before = told(room, *reports())
-    restarted = StoryBuilder(room.dump_state())
-    assert {s.id: s for s in told(restarted, *reports())} == {s.id: s for s in before}
+    builder = StoryBuilder()
+    before = build_stories(builder, *reports())
+    restarted = StoryBuilder(builder.dump_state())
+    assert {s.id: s for s in build_stories(restarted, *reports())} == {s.id: s for s in before}
     late = report_article(article("Burning tanker off Hodeidah sinks after drone attack", "late", 50))
-    grown = story_of(told(restarted, late), "late")
+    grown = story_of(build_stories(restarted, late), "late")
     assert grown.id == story_of(before, "n0").id
     assert grown.article_count == story_of(before, "n0").article_count + 1
 
 
 def test_story_merged_away_is_told_under_its_successor():
-    room = StoryBuilder()
-    first = told(room, *reports(SUBMARINE, "background"), *reports(APART, "apart"))
+    builder = StoryBuilder()
+    first = build_stories(builder, *reports(SUBMARINE, "background"), *reports(APART, "apart"))
     ended_or_not = {story_of(first, "apart0").id, story_of(first, "apart1").id}
     assert len(ended_or_not) == 2
-    room.add(reports([*BRIDGING, *TANKER, *MINISTER, *_stream(100)], "later", 10))
-    now = edition(room)
+    builder.add(reports([*BRIDGING, *TANKER, *MINISTER, *_stream(100)], "later", 10))
+    now = snapshot_of(builder)
     whole = story_of(now.stories, "apart0")
     assert whole.id == story_of(now.stories, "apart1").id
     (ended,) = ended_or_not - {whole.id}
     assert (ended, whole.id) in now.merged
-    assert not edition(room).merged
+    assert not snapshot_of(builder).merged
 
 
 def test_composed_titles_stay_alone():
@@ -108,27 +108,27 @@ def test_composed_titles_stay_alone():
         )
         for number in range(3)
     ]
-    stories = told(StoryBuilder(), *made_up)
+    stories = build_stories(StoryBuilder(), *made_up)
     assert sorted(story.article_count for story in stories) == [1, 1, 1]
     assert {story.title for story in stories} == {"Armed clash in Kabul, Afghanistan (dawn.com)"}
 
 
 def test_headline_that_comes_later_replaces_a_composed_one():
-    room = StoryBuilder()
+    builder = StoryBuilder()
     page = article(TANKER[0], 1)
     made_up = ReportedArticle(replace(page, title="Armed clash in Yemen (news.example)", source="gdelt"), [],
                        has_headline=False)  # fmt: skip
-    assert told(room, made_up)[0].title == "Armed clash in Yemen (news.example)"
-    (story,) = told(room, report_article(replace(page, source="gkg")))
+    assert build_stories(builder, made_up)[0].title == "Armed clash in Yemen (news.example)"
+    (story,) = build_stories(builder, report_article(replace(page, source="gkg")))
     assert story.title == TANKER[0]
-    assert edition(room, event()).stories[0].event_ids == [event().id]
+    assert snapshot_of(builder, event()).stories[0].event_ids == [event().id]
 
 
 def test_tone_that_comes_later_reaches_the_story():
-    room = StoryBuilder()
+    builder = StoryBuilder()
     page = article(TANKER[0], 1)
-    assert told(room, report_article(replace(page, source="gdelt")))[0].tone is None
-    assert told(room, report_article(replace(page, source="gkg", tone=-4.0)))[0].tone == -4.0
+    assert build_stories(builder, report_article(replace(page, source="gdelt")))[0].tone is None
+    assert build_stories(builder, report_article(replace(page, source="gkg", tone=-4.0)))[0].tone == -4.0
 
 
 def test_copies_of_one_agencys_text_are_one_voice():
@@ -136,50 +136,50 @@ def test_copies_of_one_agencys_text_are_one_voice():
     copies = [
         report_article(article(title, n, n, family=family)) for n, family in enumerate(("reuters", "gazette", "post"))
     ]
-    (story,) = told(StoryBuilder(), *copies)
+    (story,) = build_stories(StoryBuilder(), *copies)
     assert (story.article_count, story.source_count) == (3, 1)
     assert story.sources == ["gazette", "post", "reuters"]
     own = report_article(article("Oil tanker on fire off Hodeidah port after drone strike", 3, 3, family="herald"))
-    (story,) = told(StoryBuilder(), *copies, own)
+    (story,) = build_stories(StoryBuilder(), *copies, own)
     assert (story.article_count, story.source_count) == (4, 2)
 
 
 def test_story_takes_category_and_place_from_its_events():
-    room = StoryBuilder()
-    room.add(reports(TANKER, ""))
-    (story,) = edition(room, event(), event("77")).stories
+    builder = StoryBuilder()
+    builder.add(reports(TANKER, ""))
+    (story,) = snapshot_of(builder, event(), event("77")).stories
     assert (story.category, story.countries, story.event_ids) == ("Battles", ["Yemen"], [event().id])
-    (without,) = edition(room).stories
+    (without,) = snapshot_of(builder).stories
     assert (without.category, without.countries, without.event_ids) == (None, [], [])
 
 
 def test_changed_event_changes_what_its_story_is_worth():
-    room = StoryBuilder()
-    room.add([report_article(article(TANKER[1], 1, 1))])
-    (before,) = edition(room, event()).stories
-    (deadly,) = edition(room, event(goldstein=-10.0, fatalities=400, fatalities_basis="ucdp")).stories
+    builder = StoryBuilder()
+    builder.add([report_article(article(TANKER[1], 1, 1))])
+    (before,) = snapshot_of(builder, event()).stories
+    (deadly,) = snapshot_of(builder, event(goldstein=-10.0, fatalities=400, fatalities_basis="ucdp")).stories
     assert deadly.significance > before.significance
-    (elsewhere,) = edition(room, event(category="Protests", geo=Geo("Oman", "", 20.0, 57.0))).stories
+    (elsewhere,) = snapshot_of(builder, event(category="Protests", geo=Geo("Oman", "", 20.0, 57.0))).stories
     assert (elsewhere.category, elsewhere.countries) == ("Protests", ["Oman"])
 
 
 def test_what_left_the_window_is_let_go():
-    room = StoryBuilder()
-    room.add(reports())
-    assert edition(room, at=NOON + timedelta(hours=25)).stories == []
-    assert len(room.articles()) == len(TITLES)
-    room.expire(NOON + timedelta(hours=37))
-    assert room.articles() == []
-    assert StoryBuilder(room.dump_state()).snapshot(LATER, {}, {}).stories == []
+    builder = StoryBuilder()
+    builder.add(reports())
+    assert snapshot_of(builder, at=NOON + timedelta(hours=25)).stories == []
+    assert len(builder.articles()) == len(TITLES)
+    builder.expire(NOON + timedelta(hours=37))
+    assert builder.articles() == []
+    assert StoryBuilder(builder.dump_state()).snapshot(LATER, {}, {}).stories == []
 
 
 def test_surname_is_told_as_the_person_its_story_names():
-    room = StoryBuilder()
+    builder = StoryBuilder()
     kovac = NamedEntity("entity_full", "Mira Kovac", "person", "Mira Kovac")
     alone = NamedEntity("entity_surname", "Kovac", "person", "Kovac")
     batch = [replace(report, names=[kovac if n < 2 else alone]) for n, report in enumerate(reports(MINISTER))]
-    room.add(batch)
-    now = edition(room)
+    builder.add(batch)
+    now = snapshot_of(builder)
     (person,) = now.entities
     assert (person.id, person.name, person.aliases, person.mentions) == ("entity_full", "Mira Kovac", ["Kovac"], 6)
     assert ("entity_surname", "entity_full") in now.merged

@@ -38,7 +38,7 @@ async def slot(database):
 
 
 @pytest.fixture
-def desk(database):
+def publisher(database):
     return Publisher(database, RETENTION_DAYS)
 
 
@@ -49,11 +49,11 @@ def items(titles, name, since_minute=0, begin=AS_OF - timedelta(hours=2)):
     ]
 
 
-async def tell(database, desk, articles=()):
+async def tell(database, publisher, articles=()):
     """Take articles in, and have the news told and remembered."""
     await import_items(database, "provider", articles)
-    await desk.update("provider")
-    await desk.save_state()
+    await publisher.update("provider")
+    await publisher.save_state()
 
 
 async def told(connection, kind, pool="provider", after=""):
@@ -93,23 +93,23 @@ def asked(identity):
     return Request(None, None, {"id": identity}, None, "127.0.0.1", "application/json")
 
 
-async def test_nothing_stored_tells_nothing(database, desk):
-    await tell(database, desk)
+async def test_nothing_stored_tells_nothing(database, publisher):
+    await tell(database, publisher)
     assert await stories(database) == {}
-    assert desk.builder("provider") is None
+    assert publisher.builder("provider") is None
     assert await revision(database) == 0
 
 
-async def test_articles_wait_for_the_first_slot(database, desk):
-    await tell(database, desk, items(TANKER, "n"))
+async def test_articles_wait_for_the_first_slot(database, publisher):
+    await tell(database, publisher, items(TANKER, "n"))
     assert await stories(database) == {}
     await ingest_export(database, f"{SLOT}.export.CSV", EXCERPT, "provider")
-    await tell(database, desk)
+    await tell(database, publisher)
     assert (await story_of(database, "n0")).article_count == len(TANKER)
 
 
-async def test_every_event_is_told_by_a_story(database, slot, desk):
-    await tell(database, desk)
+async def test_every_event_is_told_by_a_story(database, slot, publisher):
+    await tell(database, publisher)
     stored = await stories(database)
     async with database.reading() as connection:
         rows = events_store.rows_after(connection, events_store.EVENTS, "provider", "")
@@ -127,8 +127,8 @@ async def events_of(database, pool="provider"):
     return {event.id: event for event in (msgspec.json.decode(body, type=StoredEvent) for body in packed)}
 
 
-async def test_event_has_what_was_reported_when_and_by_whom(database, slot, desk):
-    await tell(database, desk)
+async def test_event_has_what_was_reported_when_and_by_whom(database, slot, publisher):
+    await tell(database, publisher)
     feed = EventsFeed(database, recorded=None)
     await feed.refresh()
     for event in (await events_of(database)).values():
@@ -138,8 +138,8 @@ async def test_event_has_what_was_reported_when_and_by_whom(database, slot, desk
         assert detail.succeeds is None
 
 
-async def test_event_merged_away_answers_with_its_successor(database, slot, desk):
-    await tell(database, desk)
+async def test_event_merged_away_answers_with_its_successor(database, slot, publisher):
+    await tell(database, publisher)
     (current, *_) = await events_of(database)
     ended = f"conflict_{1:016x}"
     async with database.writing() as connection:
@@ -152,12 +152,12 @@ async def test_event_merged_away_answers_with_its_successor(database, slot, desk
         await feed.one(asked(f"conflict_{2:016x}"))
 
 
-async def test_article_of_a_feed_joins_the_event_that_it_reports(database, slot, desk):
-    await tell(database, desk)
+async def test_article_of_a_feed_joins_the_event_that_it_reports(database, slot, publisher):
+    await tell(database, publisher)
     event = max((await events_of(database)).values(), key=lambda one: len(one.title))
     (before,) = [it for it in event.reports if it.id == event.id]
     copy = article(before.title, "copy", family="herald")
-    await tell(database, desk, [replace(copy, published=AS_OF - timedelta(minutes=20))])
+    await tell(database, publisher, [replace(copy, published=AS_OF - timedelta(minutes=20))])
     grown = (await events_of(database))[event.id]
     assert len(grown.source_urls) == len(event.source_urls) + 1
     assert grown.story_id
@@ -166,8 +166,8 @@ async def test_article_of_a_feed_joins_the_event_that_it_reports(database, slot,
     assert (await events_of(database))[event.id] == grown
 
 
-async def test_store_from_before_reads_its_kept_rows_again(database, slot, desk, tmp_path):
-    await tell(database, desk)
+async def test_store_from_before_reads_its_kept_rows_again(database, slot, publisher, tmp_path):
+    await tell(database, publisher)
     before = await events_of(database)
     async with database.writing() as connection:
         await connection.execute(text("DELETE FROM event_report"))
@@ -178,36 +178,36 @@ async def test_store_from_before_reads_its_kept_rows_again(database, slot, desk,
     assert await events_of(database) == before
 
 
-async def test_reports_of_another_week_become_events_too(database, slot, desk):
-    await tell(database, desk)
+async def test_reports_of_another_week_become_events_too(database, slot, publisher):
+    await tell(database, publisher)
     before = await events_of(database)
     past = AS_OF - timedelta(days=6)
     old = EXCERPT.replace(b"20191024", past.strftime("%Y%m%d").encode()).replace(b"https://www.", b"https://past.")
     await ingest_export(database, f"{past:%Y%m%d%H%M%S}.export.CSV", old, "provider")
-    await tell(database, desk)
+    await tell(database, publisher)
     after = await events_of(database)
     assert before.keys() < after.keys()
     assert {event.event_date for event_id, event in after.items() if event_id not in before} <= {past.date()}
 
 
-async def test_update_without_news_writes_nothing(database, slot, desk):
-    await tell(database, desk, items(TANKER, "n"))
+async def test_update_without_news_writes_nothing(database, slot, publisher):
+    await tell(database, publisher, items(TANKER, "n"))
     before, stored = await revision(database), await stories(database)
-    await tell(database, desk, items(TANKER, "n"))
+    await tell(database, publisher, items(TANKER, "n"))
     assert (await revision(database), await stories(database)) == (before, stored)
-    await tell(database, desk, items(MINISTER, "m"))
+    await tell(database, publisher, items(MINISTER, "m"))
     assert await revision(database) == before + 1
 
 
-async def test_pools_do_not_mix(database, slot, desk):
-    await tell(database, desk, items(TANKER, "n"))
-    await desk.update("local")
+async def test_pools_do_not_mix(database, slot, publisher):
+    await tell(database, publisher, items(TANKER, "n"))
+    await publisher.update("local")
     async with database.reading() as connection:
         assert await told(connection, "story", "local") == []
 
 
-async def test_restarted_desk_tells_the_same_stories_and_lets_them_grow(database, slot, desk):
-    await tell(database, desk, items([*TANKER, *MINISTER], "n"))
+async def test_restarted_publisher_tells_the_same_stories_and_lets_them_grow(database, slot, publisher):
+    await tell(database, publisher, items([*TANKER, *MINISTER], "n"))
     before = await stories(database)
     late = items(["Burning tanker off Hodeidah sinks after drone attack"], "late", 60)
     await tell(database, Publisher(database, RETENTION_DAYS), late)
@@ -220,11 +220,11 @@ async def test_restarted_desk_tells_the_same_stories_and_lets_them_grow(database
     }
 
 
-async def test_story_merged_away_answers_with_its_successor(database, slot, desk):
-    await tell(database, desk, [*items(SUBMARINE, "background"), *items(APART, "apart", 10)])
+async def test_story_merged_away_answers_with_its_successor(database, slot, publisher):
+    await tell(database, publisher, [*items(SUBMARINE, "background"), *items(APART, "apart", 10)])
     first = {(await story_of(database, f"apart{number}")).id for number in (0, 1)}
     assert len(first) == 2
-    await tell(database, desk, items([*BRIDGING, *TANKER, *MINISTER, *_stream(100)], "later", 15))
+    await tell(database, publisher, items([*BRIDGING, *TANKER, *MINISTER, *_stream(100)], "later", 15))
     whole = await story_of(database, "apart0")
     (ended,) = first - {whole.id}
     assert ended not in await stories(database)
@@ -236,8 +236,8 @@ async def test_story_merged_away_answers_with_its_successor(database, slot, desk
         await news.story(asked(f"story_{0:016x}"))
 
 
-async def test_successor_that_was_merged_too_answers_for_both(database, slot, desk):
-    await tell(database, desk, items(TANKER, "n"))
+async def test_successor_that_was_merged_too_answers_for_both(database, slot, publisher):
+    await tell(database, publisher, items(TANKER, "n"))
     whole = await story_of(database, "n0")
     oldest, old = f"story_{1:016x}", f"story_{2:016x}"
     async with database.writing() as connection:
@@ -246,7 +246,7 @@ async def test_successor_that_was_merged_too_answers_for_both(database, slot, de
     assert (answer.id, answer.succeeds) == (whole.id, oldest)
 
 
-async def test_ids_that_lead_in_a_circle_are_not_found(database, slot, desk):
+async def test_ids_that_lead_in_a_circle_are_not_found(database, slot, publisher):
     one, other = f"story_{1:016x}", f"story_{2:016x}"
     async with database.writing() as connection:
         await store.write_successors(connection, "provider", "merged", {one: other, other: one}, SLOT)
@@ -255,29 +255,29 @@ async def test_ids_that_lead_in_a_circle_are_not_found(database, slot, desk):
     assert raised.value.code == "not-found"
 
 
-async def test_failed_update_is_made_up_for_by_the_next(database, slot, desk):
-    await tell(database, desk, items(MINISTER, "m"))
+async def test_failed_update_is_made_up_for_by_the_next(database, slot, publisher):
+    await tell(database, publisher, items(MINISTER, "m"))
     before = await stories(database)
     async with database.writing() as connection:
         await connection.execute(text("ALTER TABLE successor RENAME TO hidden"))
     with pytest.raises((Problem, DBAPIError)):
-        await tell(database, desk, items(TANKER, "n"))
+        await tell(database, publisher, items(TANKER, "n"))
     assert await stories(database) == before
     async with database.writing() as connection:
         await connection.execute(text("ALTER TABLE hidden RENAME TO successor"))
-    await tell(database, desk)
+    await tell(database, publisher)
     assert (await story_of(database, "n0")).article_count == len(TANKER)
 
 
-async def test_retention_forgets_articles_stories_and_successors(database, slot, desk):
-    await tell(database, desk, items(TANKER, "n"))
+async def test_retention_forgets_articles_stories_and_successors(database, slot, publisher):
+    await tell(database, publisher, items(TANKER, "n"))
     old = await story_of(database, "n0")
     async with database.writing() as connection:
         await store.write_successors(connection, "provider", "merged", {f"story_{1:016x}": old.id}, SLOT)
     day = NEXT_WEEK.strftime("%Y%m%d").encode()
     later = EXCERPT.replace(b"20191024", day).replace(b"https://www.", b"https://later.")
     await ingest_export(database, f"{NEXT_WEEK:%Y%m%d%H%M%S}.export.CSV", later, "provider")
-    await tell(database, desk, items(MINISTER, "m", begin=NEXT_WEEK - timedelta(hours=2)))
+    await tell(database, publisher, items(MINISTER, "m", begin=NEXT_WEEK - timedelta(hours=2)))
     assert (await story_of(database, "m0")).article_count == len(MINISTER)
     async with database.reading() as connection:
         assert await bodies_by_id(connection, store.PUBLISHED["story"], "provider", [old.id]) == {}
