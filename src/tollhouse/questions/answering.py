@@ -182,7 +182,7 @@ class _Writer:
             text += _noted(reading)
         return Answer(
             text,
-            value=result.value,
+            value=self._value(),
             kind=result.kind,
             ids=tuple(self._ids(self._shown_places())),
             names=self._names(),
@@ -199,6 +199,15 @@ class _Writer:
         if isinstance(query, Compare) and query.measure == COUNT and all(_names_rows(rows) for rows in query.sides):
             return np.concatenate([side.places for side in self._result.sides])
         return self._result.places
+
+    def _value(self) -> float | None:
+        """The number asked for; of one row's attribute, that."""
+        result, query = self._result, self._result.query
+        if not isinstance(query, List) or query.attribute is None or len(result.places) != 1:
+            return result.value
+        values = self._dataset.values(result.kind, self._dataset.rows(result.kind)[result.places[0]], query.attribute)
+        numbers = [float(value) for value in values if isinstance(value, int | float)]
+        return numbers[0] if len(numbers) == 1 else None
 
     def _names(self) -> tuple[str, ...]:
         """The groups, the values of the attribute, the side of a comparison that is ahead, or the rows."""

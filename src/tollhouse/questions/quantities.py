@@ -164,7 +164,7 @@ class Quantities(FrameReader):
             if counted is not None:
                 return counted, 1.0, after, False
         if is_money and (money := self._typed(frame.kind, "money")):
-            return money, 1.0, index, False
+            return money, self._money_factor(frame.kind, money), index, False
         if self._noun is not None and self._noun[1] >= self.i - 5:
             attribute = self.linker.attribute(self._noun[0])
             if attribute is not None and attribute.type in NUMERIC:
@@ -182,6 +182,11 @@ class Quantities(FrameReader):
             relation = self.relation_between(kind, meaning.name)
             return None if relation is None else f"{relation.relation}.{'out' if relation.outgoing else 'in'}"
         return None
+
+    def _money_factor(self, kind: str, name: str) -> float:
+        """What an amount with a currency sign is multiplied by: 1e-9 for an attribute in billions of dollars."""
+        declared = next(attribute for attribute in self.linker.kinds[kind].attributes if attribute.name == name)
+        return declared.units.get("usd", 1.0)
 
     def _typed(self, kind: str, of_type: str) -> str | None:
         matched = [attribute for attribute in self.linker.kinds[kind].attributes if attribute.type == of_type]

@@ -141,7 +141,7 @@ class FeedDataset(Dataset):
             # A country's government is known by the country's name: that means the country.
             for alias in entity.aliases:
                 if alias.casefold() not in taken or find_country(entity.name) is not None:
-                    yield Named(alias, ENTITY, "id", entity.id, exact=alias.isupper())
+                    yield Named(alias, ENTITY, "id", entity.id, exact=_is_exact(alias))
         for kind in (PROGRAM, GAP):
             for row in self._rows[kind]:
                 name = self.id(kind, row)
@@ -184,15 +184,15 @@ class FeedDataset(Dataset):
     def _values_of_data(self) -> Iterator[Named]:
         """The regions, kinds of action, publishers and areas that occur."""
         for attribute in ("region", "subcategory"):
-            # "Political event" is the kind of an event whose action is not known: no name of an action.
+            # "Political event" is the kind of an event whose action is not known, and "protests" are all of them.
             texts = _distinct(EVENT_ATTRIBUTES[attribute](row) for row in self._rows[EVENT])
-            texts = [text for text in texts if not text.endswith(" event")]
+            texts = [text for text in texts if not text.endswith(" event") and text.casefold() not in _category_nouns()]
             yield from (Named(text, EVENT, attribute, text) for text in texts)
         publishers = _distinct(name for story in self._rows[STORY] for name in story.sources)
         for name in publishers:
             # "The Guardian" is also written without its article; "The Star (Malaysia)" without its country.
             forms = {name, name.removeprefix("The "), name.partition(" (")[0]} if len(name) > len("The ABC") else {name}
-            yield from (Named(text, STORY, "publisher", name, exact=text.isupper()) for text in sorted(forms))
+            yield from (Named(text, STORY, "publisher", name, exact=_is_exact(text)) for text in sorted(forms))
         areas = _distinct(program.category for program in self._rows[PROGRAM])
         yield from (Named(area, PROGRAM, "area", area) for area in areas)
 
@@ -275,6 +275,17 @@ class FeedDataset(Dataset):
 
 def _story_reference(story: Story) -> Reference:
     return Reference(story.id, story.title, story.articles[0].url if story.articles else None)
+
+
+@cache
+def _category_nouns() -> frozenset[str]:
+    kind = next(kind for kind in declaration().kinds if kind.name == EVENT)
+    return frozenset(noun.casefold() for noun in kind.implied)
+
+
+def _is_exact(name: str) -> bool:
+    """Whether a name is an abbreviation that is a common word in lower case."""
+    return name.isupper() and (len(name) < 3 or name in {"WHO", "ICE"})
 
 
 def _distinct(values: Iterable[str]) -> list[str]:
