@@ -228,10 +228,14 @@ class Clauses(Quantities):
         self._light_since_part, self._conjunction = False, ""
         return True
 
-    def _function(self, item: Item, frame: Frame) -> bool:  # noqa: C901, PLR0912
+    def _function(self, item: Item, frame: Frame) -> bool:  # noqa: C901, PLR0912, PLR0915
         concepts = [meaning.name for meaning in item.meanings if meaning.role == "function"]
         if not concepts:
             return False
+        ranks = "order_by" in concepts or ("by" in concepts and (frame.superlative or "sort" in self.forms))
+        if ranks and self.read_order(frame):
+            self.forms.setdefault("order_by", self.i)
+            return True
         for concept in concepts:
             if concept in FORMS and self.than_at != self.i:
                 self.forms.setdefault(concept, self.i)
@@ -250,7 +254,7 @@ class Clauses(Quantities):
                 self._context = ""
         elif "both" in concepts:
             self._both = True
-        elif "or" in concepts:
+        elif "or" in concepts or ("compare" in concepts and frame.parts):
             self._conjunction = "or"
         elif "but" in concepts:
             self._conjunction = "but"
@@ -274,8 +278,6 @@ class Clauses(Quantities):
                 self.i = named[1]
         elif "direct" in concepts:
             self.ignored.append(item.text)
-        elif "order_by" in concepts and self.read_order(frame):
-            return True
         elif "be" in concepts:
             self._context = "be"
         elif not (self._context == "with" and "of" in concepts and self._negation):
@@ -313,13 +315,15 @@ class Clauses(Quantities):
 
     def _other_kind(self, item: Item, meaning: Meaning, frame: Frame) -> bool:
         """A noun of another kind that a relation leads to."""
-        link = self.relation_between(frame.kind, meaning.name)
+        kind = meaning.kind if meaning.role == "party" else meaning.name
+        link = self.relation_between(frame.kind, kind)
         if link is None:
             self._grouped_kind(item, meaning, frame)
             return True
         at = self.i
         with self.aside():
-            operands = self.operands(meaning.name)
+            operands = self.operands(kind)
+        self.i = max(self.i, at + 1)
         self._add_related(frame, link, operands or _ANY, at=at)
         return True
 
@@ -373,11 +377,14 @@ class Clauses(Quantities):
             return True
         if self._compared_later():
             return True
+        if before is not None and self._refers(before) is not None and frame.requested is None:
+            frame.requested = meaning  # "its price"
+            return True
         is_time = attribute is not None and attribute.type == "time"
         has = (self._context == "with" or self._negation) and not is_time
         if has and (frame.has_noun or frame.is_named or self._negation) and frame.group is None:
             self._known(item, meaning, attribute, frame)
-        elif frame.has_noun and self._is_hint(meaning, attribute, frame):
+        elif (frame.has_noun or frame.superlative) and self._is_hint(meaning, attribute, frame):
             return True
         elif frame.requested is None:
             frame.requested = meaning
@@ -393,6 +400,8 @@ class Clauses(Quantities):
         """Whether the noun only says what a number or a time is about: "people mentioned ten times"."""
         if attribute is None or attribute.type not in {*NUMERIC, "time"} or frame.requested is not None:
             return False
+        if frame.order is not None and frame.order.by == meaning.name:
+            return True
         return not ({"average", "median", "sum", "how_much"} & self.forms.keys()) and self._noun == (meaning, self.i)
 
     def _compared_later(self) -> bool:
@@ -457,7 +466,11 @@ class Clauses(Quantities):
         if frame.has_noun and self._verb_after(self.i + 1, link.relation) and self._context not in {"of", "by"}:
             frame.subject = Part(test, "id", item.text, self.i)
         else:
-            self._add_related(frame, link, [("", False, test)])
+            at = self.i
+            with self.aside():
+                operands = self.operands(meaning.kind)
+            self.i = max(self.i, at + 1)
+            self._add_related(frame, link, operands or [("", False, test)], at=at, any_and=True)
         return True
 
     @staticmethod
@@ -526,6 +539,9 @@ class Clauses(Quantities):
         index = self.skip_light(index)
         while (item := self.at(index)) is not None:
             party = item.find("party")
+            following = self.at(self.skip_light(index + 1))
+            if party is not None and item.find("verb") and following is not None and self._names(following):
+                return None
             if party is not None:
                 return party, index
             is_modifier = item.find("value", "range", "transitive") and not item.find("kind")
@@ -643,8 +659,10 @@ class Clauses(Quantities):
 
     def _party(self, item: Item, frame: Frame) -> bool:
         meaning = item.find("party")
-        if meaning is None:
+        if meaning is None or (item.find("verb") and self._acts()):
             return False
+        if meaning.kind != frame.kind and frame.has_noun:
+            return self._other_kind(item, meaning, frame)
         if self._measures(item, meaning, frame):
             return True
         if self._context == "with" and self._has_rows(frame):
@@ -666,6 +684,11 @@ class Clauses(Quantities):
             self._fill_party(frame, operands, before=len(frame.parts) - 1)
         frame.has_noun = True
         return True
+
+    def _acts(self) -> bool:
+        """Whether a word that is a noun and a verb is the verb here."""
+        before = self.at(self.i - 1)
+        return before is not None and not before.says("all", "with", "have", "'", "of", "and") and not before.number
 
     def _measures(self, item: Item, meaning: Meaning, frame: Frame) -> bool:
         """Whether the noun is what is counted of each row: "more suppliers than", "suppliers on average"."""
@@ -788,6 +811,8 @@ class Clauses(Quantities):
         frame.superlative = "most" if item.says("most") else "least"
         if frame.requested is not None and noun.find("kind"):
             return True
+        if any(each.role == "kind" and each.value for each in noun.meanings):
+            self.unknown.append(noun)
         frame.order, frame.limit = Order(key, item.says("most")), frame.limit or 1
         frame.order_words = " ".join(each.text for each in self.items[at : self.i])
         if not frame.has_noun and not frame.parts:
@@ -972,11 +997,18 @@ class Clauses(Quantities):
                 return inner.where
             self.i = end
             return test
-        if item.find("party", "kind", "value", "range", "extreme") and not (
-            item.find("verb") and not item.find("party", "value")
-        ):
+        fits = any(self._fits_kind(meaning, kind) for meaning in item.meanings)
+        if fits and not (item.find("verb") and not item.find("party", "value")):
             return self._generic(kind)
         return None
+
+    def _fits_kind(self, meaning: Meaning, kind: str) -> bool:
+        """Whether a phrase can describe rows of a kind."""
+        if meaning.role in {"party", "kind"}:
+            return True
+        if meaning.role not in {"value", "range", "extreme"} or meaning.relation:
+            return False
+        return meaning.kind == kind or self.linker.attribute_named(kind, meaning.name) is not None
 
     def _generic(self, kind: str) -> Condition | None:
         """Rows that are described: "Japanese companies that make memory"."""

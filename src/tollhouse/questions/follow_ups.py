@@ -1,12 +1,11 @@
 """Questions that continue the one before: "and in X?", "only the ...", "which of those ...", pronouns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
 from tollhouse.questions.clauses import Clauses
 from tollhouse.questions.frames import Frame, Part, all_of, split
-from tollhouse.questions.linking import Linker
 from tollhouse.questions.query import (
     EVERYTHING,
     AllOf,
@@ -15,6 +14,8 @@ from tollhouse.questions.query import (
     Compare,
     Condition,
     Figure,
+    Function,
+    Groups,
     List,
     Measure,
     Not,
@@ -48,6 +49,9 @@ _NEW_FORMS = {
 }
 
 
+_FUNCTIONS: tuple[Function, ...] = ("average", "median", "sum")
+
+
 def rows_of(query: Query) -> Rows | None:
     """The rows that a query is about; None for an operation without rows."""
     if isinstance(query, Compare):
@@ -75,43 +79,52 @@ def mentions(clauses: Clauses) -> bool:
     return clauses.before is not None and bool({"those", *_NEW_FORMS} & clauses.forms.keys())
 
 
-def continued(  # noqa: C901, PLR0911
+def continued(
     before: Query, rows: Rows, frame: Frame, clauses: Clauses, query: Callable[[], Query | None]
 ) -> Query | None:
     """The query of a question after another one; a question that stands by itself is its own."""
     forms = clauses.forms.keys()
-    if isinstance(before, Compare) and "difference" in forms and not frame.parts and not frame.is_named:
-        return msgspec.structs.replace(before, difference=True, is_yes_no=False)
-    if isinstance(before, List) and "difference" in forms and not frame.parts and before.rows.order is not None:
-        sides = tuple(Rows(rows.kind, one) for one in split(before.rows.where))
-        if len(sides) > 1:
-            return Compare(sides, Measure("sum", before.rows.order.by), difference=True)
-    if isinstance(before, Call) and "how_many" in forms and not frame.parts:
-        return before
-    if clauses.refers_back:
-        return query()
-    if frame.open_party is not None and not frame.is_named and not (forms & {"which", "who"}):
-        return with_rows(before, lambda old: _turned(old, frame))
+    if not clauses.refers_back:
+        changed = _changed_form(before, frame, forms)
+        if changed is not None:
+            return changed
+        if frame.open_party is not None and not frame.is_named and not (forms & {"which", "who"}):
+            return with_rows(before, lambda old: _turned(old, frame))
+    excludes = bool(clauses.items) and clauses.items[0].says("without", "except", "not", "but")
+    leads = "only" in forms or excludes or clauses.forms.get("what_about", 9) <= 1
     is_fragment = not frame.has_noun and frame.requested is None and not clauses.operations
-    if not is_fragment:
-        leads = "what_about" in forms and clauses.forms["what_about"] <= 1
-        if leads and not (forms & _NEW_FORMS) and frame.kind == rows.kind and frame.requested is None:
-            return with_rows(before, lambda old: override(old, frame.parts, clauses.linker))
+    continues = is_fragment or (leads and not (forms & _NEW_FORMS) and frame.kind == rows.kind and not frame.requested)
+    if clauses.refers_back or not continues:
         return query()
     if frame.order is not None and not frame.parts:
         return List(msgspec.structs.replace(rows, order=frame.order, limit=frame.limit, skip=frame.skip))
-    if forms & _NEW_FORMS and not (forms & {"what_about"}):
-        changed = override(rows, frame.parts, clauses.linker)
-        frame.parts = [Part(changed.where, "", "", 0)]
+    if forms & _NEW_FORMS and not leads:
+        frame.parts = [Part(override(rows, frame.parts).where, "", "", 0)]
         return query()
-    if frame.parts:
-        return with_rows(before, lambda old: override(old, frame.parts, clauses.linker))
-    if "how_many" in forms:
-        return Figure(rows)
-    return query()
+    return with_rows(before, lambda old: override(old, frame.parts)) if frame.parts else query()
 
 
-def override(rows: Rows, parts: Sequence[Part], linker: Linker) -> Rows:
+def _changed_form(before: Query, frame: Frame, forms: Collection[str]) -> Query | None:  # noqa: PLR0911
+    """The query before with another measure, order or limit, where that is all that the question says."""
+    if isinstance(before, Call) and "how_many" in forms and not frame.parts and not frame.requested:
+        return before
+    if frame.parts or frame.has_noun or frame.is_named or frame.requested:
+        return None
+    if isinstance(before, Compare) and "difference" in forms:
+        return msgspec.structs.replace(before, difference=True, is_yes_no=False)
+    if isinstance(before, List) and "difference" in forms and before.rows.order is not None:
+        sides = tuple(Rows(before.rows.kind, one) for one in split(before.rows.where))
+        return Compare(sides, Measure("sum", before.rows.order.by), difference=True) if len(sides) > 1 else None
+    if isinstance(before, Groups) and frame.superlative:
+        limit = frame.limit or 1
+        return msgspec.structs.replace(before, descending=frame.superlative != "least", limit=limit, skip=frame.skip)
+    function: Function | None = next((each for each in _FUNCTIONS if each in forms), None)
+    if isinstance(before, Figure) and before.measure.attribute is not None and function is not None:
+        return msgspec.structs.replace(before, measure=Measure(function, before.measure.attribute))
+    return None
+
+
+def override(rows: Rows, parts: Sequence[Part]) -> Rows:
     """The rows with new conditions in the place of those on the same attributes."""
     conditions: list[Condition] = list(rows.where.of) if isinstance(rows.where, AllOf) else [rows.where]
     for part in parts:
@@ -123,7 +136,6 @@ def override(rows: Rows, parts: Sequence[Part], linker: Linker) -> Rows:
         if not part.is_negated:
             conditions = [condition for condition in conditions if _key(condition) != part.key]
         conditions.append(part.condition)
-    _ = linker
     where = all_of([condition for condition in conditions if condition != EVERYTHING])
     return msgspec.structs.replace(rows, where=where)
 

@@ -66,6 +66,7 @@ FORMS = frozenset(
         "those",
         "what_about",
         "how",
+        "sort",
         "whom",
         "descending",
         "ascending",

@@ -122,6 +122,7 @@ class _Question:
         self._clauses = clauses
         self._forms = clauses.forms
         self._frame = frame
+        self._is_unclear = False
 
     def refusal(self) -> Refusal | None:  # noqa: PLR0911
         """Why the question has no query; None where it has one."""
@@ -170,7 +171,7 @@ class _Question:
 
     def _has_content(self) -> bool:
         frame = self._frame
-        described = frame.parts or frame.has_noun or frame.requested or frame.group or frame.order
+        described = frame.parts or frame.has_noun or frame.requested or frame.group or frame.order or frame.superlative
         what_time = "when" in self._forms and not self._frame.parts and not frame.has_noun
         return not what_time and bool(
             described or self._clauses.operations or self._open_form() or mentions(self._clauses)
@@ -223,6 +224,8 @@ class _Question:
         if "share" in forms and not self._is_common_share():
             return self._share()
         compared = self._compare()
+        if self._is_unclear:
+            return None
         if compared is not None:
             return compared
         if "where" in forms and frame.requested is None and frame.group is None:
@@ -454,7 +457,13 @@ class _Question:
         if are_rows and not ({"comparative_more", "comparative_less"} & asks):
             return Compare(tuple(named_rows))
         if self._clauses.than is not None and (self._clauses.than.parts or self._clauses.than.has_noun):
-            sides: Sequence[Rows] = (rows, override(rows, self._clauses.than.parts, self._linker))
+            if (
+                any(part.key == "id" for part in self._clauses.than.parts)
+                and not self._is_one_row()
+                and not _has_row(frame.where)
+            ):
+                self._is_unclear = True
+            sides: Sequence[Rows] = (rows, override(rows, self._clauses.than.parts))
         else:
             sides = [Rows(frame.kind, one) for one in split(frame.where)]
         if len(sides) < 2:
@@ -477,6 +486,16 @@ class _Question:
 
 def _names_row(rows: Rows) -> bool:
     return isinstance(rows.where, Test) and rows.where.attribute == "id"
+
+
+def _has_row(condition: Condition) -> bool:
+    """Whether the condition names a row, itself or at the other end of a relation."""
+    if isinstance(condition, Test):
+        return condition.attribute == "id"
+    if isinstance(condition, Related):
+        return _has_row(condition.to)
+    of = (condition.of,) if isinstance(condition, Not) else condition.of
+    return any(_has_row(inner) for inner in of)
 
 
 def _inside(condition: Condition) -> list[Condition]:

@@ -1,5 +1,6 @@
 """Links the words of a question to function words, to the vocabulary of a service, and to names in its data."""
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
@@ -198,7 +199,7 @@ class Linker:
     def _is_time(self, time: TimePhrase, text: str, tokens: list[Token]) -> bool:
         """Bare numbers are no hours when what they count follows: "between 10 and 20 deaths"."""
         said = text[time.start : time.end]
-        if not said.rstrip()[-1:].isdigit() or ":" in said or len(said) - len(said.rstrip("0123456789 ")) > 3:
+        if not re.search(r"(?<![\d:-])\d{1,2}\s*$", said) or ":" in said:
             return True
         following = next((token for token in tokens if token.start >= time.end), None)
         if following is None:
@@ -448,8 +449,19 @@ def _of_attribute(attribute: Attribute, kind: str, relation: str) -> Iterator[tu
     for text, bounds in attribute.ranges.items():
         yield text, Meaning("range", name, kind, bounds, relation)
     for phrases, descending in ((attribute.most, True), (attribute.least, False)):
-        yield from ((text, Meaning("extreme", name, kind, descending, relation)) for text in phrases)
+        for text in phrases:
+            for form in _degrees(text):
+                yield form, Meaning("extreme", name, kind, descending, relation)
     yield from ((text, Meaning("unit", name, kind, factor, relation)) for text, factor in attribute.units.items())
+
+
+def _degrees(text: str) -> tuple[str, ...]:
+    """A superlative with its comparative: "heaviest" and "heavier"."""
+    if text.endswith("est") and len(text) > 5:
+        return text, text[:-3] + "er"
+    if text.endswith(("ste", "sten")) and len(text) > 6:
+        return text, text.removesuffix("n").removesuffix("ste") + "er"
+    return (text,)
 
 
 def _forms(word: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from tollhouse.questions.frames import COMPARISONS, NUMERIC, ROUGHLY, Frame, FrameReader, all_of, range_test
 from tollhouse.questions.linking import Item, Meaning
-from tollhouse.questions.query import Comparison, Condition, Order, Test
+from tollhouse.questions.query import AllOf, Comparison, Condition, Order, Test
 
 _SYMBOLS = {
     "<": "less",
@@ -128,6 +128,11 @@ class Quantities(FrameReader):
             frame.at_least = value + (name == "more")
             self.i = index
             return True
+        trailing = self.at(index)
+        if trailing is not None and any(
+            each.role in {"range", "extreme"} and each.name == key for each in trailing.meanings
+        ):
+            index += 1  # "300 pages long"
         self.i = index
         condition = _test(key, name, value * factor, None if second is None else second * factor, words)
         self.add(frame, condition, key, words, at=start)
@@ -171,7 +176,18 @@ class Quantities(FrameReader):
                 if frame.requested == self._noun[0]:
                     frame.requested = None
                 return attribute.name, 1.0, index, False
+        earlier = self._earlier_number()
+        if earlier is not None and (matched is None or name):
+            return earlier, 1.0, index, False
         return self._preferred(frame, index, value, name) if matched is None or name else None
+
+    def _earlier_number(self) -> str | None:
+        """The number that the question before compared: "over 400 instead"."""
+        where = self.before.where if self.before is not None else None
+        for test in where.of if isinstance(where, AllOf) else (where,):
+            if isinstance(test, Test) and test.values and not isinstance(test.values[0], str | bool):
+                return test.attribute
+        return None
 
     def _counting(self, kind: str, meaning: Meaning) -> str | None:
         """The attribute or relation that counts what a noun names, for rows of a kind."""
@@ -336,7 +352,7 @@ class Quantities(FrameReader):
         self.i = index + 1
         return True
 
-    def _by_noun(self, frame: Frame, index: int, limit: int | None, skip: int, *, descending: bool, words: str) -> bool:  # noqa: C901, PLR0913
+    def _by_noun(self, frame: Frame, index: int, limit: int | None, skip: int, *, descending: bool, words: str) -> bool:  # noqa: C901, PLR0912, PLR0913
         """The order of "most" and the noun after it."""
         place = index
         while (item := self.at(place)) is not None and not item.find("extreme", "attribute", "party", "kind", "value"):
@@ -377,6 +393,8 @@ class Quantities(FrameReader):
         elif meaning is not None and meaning.role == "attribute" and frame.has_noun:
             frame.order = Order(weight, descending) if weight else None
         elif meaning is not None and meaning.role == "kind" and meaning.name != frame.kind and frame.has_noun:
+            if meaning.value and item is not None:
+                self.unknown.append(item)
             counted = self._counting(frame.kind, meaning)
             frame.order = Order(counted, descending) if counted else None
             self.i = place + 1 if counted else self.i
