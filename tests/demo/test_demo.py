@@ -33,7 +33,7 @@ def test_tour_shows_every_service_and_every_way_to_pay_and_the_ledger_agrees(dem
     told = " ".join(demo.told().split())
     places = [told.index(chapter) for chapter in CHAPTERS]
     assert places == sorted(places)
-    assert "5 ≥ 3; the signature is valid" in told
+    assert "3 ≥ 3; the signature is valid" in told
     assert "nonce-reused" in told
     assert "1.98 USD left" in told
     assert "→ 402" in told
