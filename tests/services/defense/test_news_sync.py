@@ -3,6 +3,7 @@
 import asyncio
 import random
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from importlib import import_module
 
 import msgspec
@@ -271,15 +272,21 @@ async def test_served_windows_are_those_of_a_process_that_just_started(database,
     assert any(now)
 
 
+def digest(body):
+    return blake2b(body, digest_size=16).digest()
+
+
 async def assert_publisher_knows_what_is_stored(database, publisher):
     if publisher.builder("provider"):
         await publisher.update("provider")
         held = publisher._states["provider"].published_events
         async with database.reading() as connection:
             packed = await bodies_by_id(connection, EVENTS, "provider", sorted(held))
-        assert {event_id: msgspec.json.decode(body, type=StoredEvent) for event_id, body in packed.items()} == {
-            event_id: event for event_id, event in held.items() if event_id in packed
+        stored = {event_id: msgspec.json.decode(body, type=StoredEvent) for event_id, body in packed.items()}
+        assert {event_id: (held[event_id].story_id, held[event_id].entities) for event_id in stored} == {
+            event_id: (event.story_id, event.entities) for event_id, event in stored.items()
         }
+        assert {held[event_id].digest for event_id in packed} == set(map(digest, packed.values()))
 
 
 async def test_story_that_grew_old_is_still_known_by_its_id(database):

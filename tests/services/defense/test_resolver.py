@@ -109,7 +109,7 @@ def test_copies_of_a_headline_share_an_event_whatever_their_places():
 
 
 def test_reports_without_headline_join_only_by_the_same_provider_row():
-    row = frozenset({"20260302 190 REBELS ARMY Kaldor"})
+    row = ("20260302 190 REBELS ARMY Kaldor",)
     blank = {"has_headline": False, "countries": {"SD": 0.9}}
     told = sighting("told", "Kaldor garrison overrun at dawn", countries={"SD": 0.9}, row_keys=row)
     same, other = (sighting(name, "Fight in Kaldor, Sudan", **blank) for name in ("same", "other"))

@@ -1,14 +1,14 @@
 """The events of one source mode in the resolution window: their reports, resolved online, and their records."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from tollhouse.services.defense.events.event import StoredEvent
+from tollhouse.services.defense.events.event import EventRecord, StoredEvent
 from tollhouse.services.defense.events.event_builder import build_event
+from tollhouse.services.defense.events.packed_reports import PackedReports, ReportHeadline
 from tollhouse.services.defense.events.report import Report
 from tollhouse.services.defense.events.resolver import Resolved, Resolver, Sighting
 
@@ -22,37 +22,56 @@ class EventChanges(Struct, frozen=True):
     `merged` has the successor of an ended id, `split` the origin of a new one.
     """
 
-    changed: set[str]
+    changed: dict[str, StoredEvent]
     removed: set[str]
     merged: dict[str, str]
     split: dict[str, str]
 
 
+class _HeldReport(Struct, frozen=True, gc=False):
+    """A report of a live event; `packed` is all of it."""
+
+    article_id: str
+    reported_at: datetime
+    packed: bytes
+
+
 class EventSet:
-    """The live events, without their stories and entities. `state` continues another process's work: see `restore`."""
+    """The live events, without their stories and entities. `state` continues another process's work: see `restore`.
+
+    `events` have neither reasons nor addresses nor reports; `build` makes a whole event.
+    """
 
     def __init__(self, state: bytes | None = None) -> None:
         self._resolver = Resolver(state)
-        self._reports: dict[str, Report] = {}
+        self.packed = PackedReports()
+        self._reports: dict[str, _HeldReport] = {}
+        self._report_of: dict[str, str] = {}
         self._members: dict[str, tuple[str, ...]] = {}
-        self.events: dict[str, StoredEvent] = {}
+        self.events: dict[str, EventRecord] = {}
 
-    def restore(self, events: Iterable[StoredEvent], reports: Mapping[str, Report]) -> None:
-        """Take over the stored events of the window and their reports."""
+    def restore(self, events: Iterable[StoredEvent], reports: Mapping[str, bytes]) -> None:
+        """Take over the stored events of the window and their reports, as JSON by id."""
         for event in events:
             members = tuple(report.id for report in event.reports if report.id in reports)
             if members:
                 self._members[event.id] = members
-                self._reports |= {report_id: reports[report_id] for report_id in members}
-                self.events[event.id] = replace(event, story_id=None, entities=())
+                for packed in self.packed.pack([reports[report_id] for report_id in members]):
+                    self._hold(self.packed.read(packed), packed)
+                self.events[event.id] = _record(event)
 
     def __contains__(self, event_id: str) -> bool:
         """Whether the resolver knows an event."""
         return event_id in self._resolver
 
-    def report(self, report_id: str) -> Report | None:
-        """A report of a live event."""
-        return self._reports.get(report_id)
+    def report_of(self, article_id: str) -> str | None:
+        """The id of an article's report in a live event."""
+        return self._report_of.get(article_id)
+
+    def headline(self, report_id: str) -> ReportHeadline | None:
+        """The headline of a report of a live event."""
+        held = self._reports.get(report_id)
+        return self.packed.read_headline(held.packed) if held else None
 
     def articles(self) -> dict[str, list[str]]:
         """The article ids of each event, by event id."""
@@ -61,12 +80,27 @@ class EventSet:
             for event_id in self.events
         }
 
-    def update(self, reports: Iterable[Report], before: datetime) -> EventChanges:
-        """Forget the events whose reports are all from before a time, then add reports, or replace them."""
-        added = [report for report in reports if self._reports.get(report.id) != report]
-        self._reports |= {report.id: report for report in added}
+    def build(self, event_id: str) -> StoredEvent | None:
+        """The event of its reports; None if they do not make one."""
+        return build_event(
+            event_id, [self.packed.read(self._reports[report_id].packed) for report_id in self._members[event_id]]
+        )
+
+    def update(self, reports: Iterable[tuple[Report, bytes]], before: datetime) -> EventChanges:
+        """Forget the events whose reports are all from before a time, then add reports, or replace them.
+
+        Each report comes with its packed form.
+        """
+        added: set[str] = set()
+        sightings: list[Sighting] = []
+        for report, packed in reports:
+            known = self._reports.get(report.id)
+            if known is None or known.packed != packed:
+                self._hold(report, packed)
+                added.add(report.id)
+                sightings.append(sighting(report))
         self._resolver.expire(before)
-        self._resolver.add(map(sighting, added))
+        self._resolver.add(sightings)
         resolved = self._resolver.settle()
         event_of = {report_id: event_id for event_id, ids in resolved.events.items() for report_id in ids}
         merged = dict(resolved.merged)
@@ -75,24 +109,31 @@ class EventSet:
             if ended not in merged and successors:
                 merged[ended] = successors.most_common(1)[0][0]
         changed = resolved.changed & resolved.events.keys()
-        changed |= {event_of[report.id] for report in added if report.id in event_of}
+        changed |= {event_of[report_id] for report_id in added if report_id in event_of}
         members = {event_id: self._members_of(event_id, resolved, event_of, merged) for event_id in changed}
         removed = self._forget(self._members.keys() - resolved.events.keys(), merged)
         self._members |= members
+        built: dict[str, StoredEvent] = {}
         for event_id in changed:
-            event = build_event(event_id, [self._reports[report_id] for report_id in members[event_id]])
-            if event:
-                self.events[event_id] = event
+            if event := self.build(event_id):
+                built[event_id], self.events[event_id] = event, _record(event)
             elif self.events.pop(event_id, None):
                 removed.add(event_id)
         held = {report_id for ids in self._members.values() for report_id in ids}
-        self._reports = {report_id: report for report_id, report in self._reports.items() if report_id in held}
+        for report_id in self._reports.keys() - held:
+            article_id = self._reports.pop(report_id).article_id
+            if self._report_of.get(article_id) == report_id:
+                del self._report_of[article_id]
         split = {new: origin for origin, new in resolved.split}
-        return EventChanges(changed & self.events.keys(), removed, merged, split)
+        return EventChanges(built, removed, merged, split)
 
     def dump_state(self) -> bytes:
         """The resolver's state for the next process."""
         return self._resolver.dump_state()
+
+    def _hold(self, report: Report, packed: bytes) -> None:
+        self._reports[report.id] = _HeldReport(report.article_id, report.first_reported_at, packed)
+        self._report_of[report.article_id] = report.id
 
     def _members_of(
         self, event_id: str, resolved: Resolved, event_of: Mapping[str, str], merged: Mapping[str, str]
@@ -101,7 +142,7 @@ class EventSet:
         former = [event_id, *(old for old, new in merged.items() if new == event_id)]
         forgotten = [it for one in former for it in self._members.get(one, ()) if it not in event_of]
         ids = {report_id for report_id in (*forgotten, *resolved.events[event_id]) if report_id in self._reports}
-        return tuple(sorted(ids, key=lambda report_id: (self._reports[report_id].first_reported_at, report_id)))
+        return tuple(sorted(ids, key=lambda report_id: (self._reports[report_id].reported_at, report_id)))
 
     def _forget(self, ended: Iterable[str], merged: Mapping[str, str]) -> set[str]:
         """Forget events; return those that were merged. The others expired, and stay stored."""
@@ -113,9 +154,15 @@ class EventSet:
         return removed
 
 
-def in_time_order(reports: Iterable[Report]) -> Sequence[Report]:
-    """Reports, oldest first."""
-    return sorted(reports, key=lambda report: (report.first_reported_at, report.id))
+_NO_REASONS: dict[str, str] = {}
+_NO_ADDRESSES: list[str] = []
+
+
+def _record(event: StoredEvent) -> EventRecord:
+    """What stories need of an event."""
+    values = {name: getattr(event, name) for name in EventRecord.__struct_fields__}
+    values |= {"reasons": _NO_REASONS, "source_urls": _NO_ADDRESSES, "story_id": None, "entities": ()}
+    return EventRecord(**values)
 
 
 def sighting(report: Report) -> Sighting:
@@ -132,6 +179,6 @@ def sighting(report: Report) -> Sighting:
         places=report.place.places,
         killed=report.toll.killed,
         category=report.classified.category,
-        actors=frozenset(report.actors),
-        row_keys=frozenset(report.row_keys),
+        actors=report.actors,
+        row_keys=report.row_keys,
     )

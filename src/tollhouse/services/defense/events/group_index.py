@@ -1,7 +1,6 @@
 """The live groups, the weights of words (TF-IDF of the stream itself), and which groups to compare with a new one."""
 
 from collections.abc import Sequence
-from heapq import nlargest
 from itertools import islice
 from math import exp, log, sqrt
 from operator import itemgetter
@@ -45,7 +44,8 @@ class GroupIndex:
         self.groups: dict[str, Group] = {}
         self.group_of: dict[Headline, Group] = {}
         self.stream = stream or Stream()
-        self._users: dict[str, dict[Group, None]] = {}
+        # Most words have one user: a tuple takes a fifth of a dict's memory.
+        self._users: dict[str, dict[Group, None] | tuple[Group]] = {}
 
     def count(self, headlines: Sequence[Headline]) -> None:
         """Count new headlines and their words, and weigh all live ones again if many came since the last time."""
@@ -67,7 +67,10 @@ class GroupIndex:
         for group in self.groups.values():
             for headline in group.headlines:
                 self.weigh(headline)
-            sum_up(group)
+            if len(group.headlines) == 1 and not group.composed:
+                group.weights = group.headlines[0].weights
+            else:
+                sum_up(group)
 
     def uncount(self, headline: Headline) -> None:
         """Take back a headline that no report carries any more."""
@@ -78,7 +81,7 @@ class GroupIndex:
     def weigh(self, headline: Headline) -> None:
         """Set a headline's weights."""
         idf, rare = self.stream.idf, self.stream.rare
-        weights = {term: max(0.05, idf.get(term, rare)) for term in headline.terms}
+        weights = {term: weight if (weight := idf.get(term, rare)) > 0.05 else 0.05 for term in headline.terms}
         length = sqrt(sum([weight * weight for weight in weights.values()])) or 1.0
         headline.weights = {term: weight / length for term, weight in weights.items()}
 
@@ -86,7 +89,13 @@ class GroupIndex:
         """Add a group, or a group that changed after `drop`."""
         self.groups[group.id] = group
         for key in (*group.weights, *group.row_keys):
-            self._users.setdefault(key, {})[group] = None
+            users = self._users.get(key)
+            if users is None:
+                self._users[key] = (group,)
+            elif isinstance(users, tuple):
+                self._users[key] = {users[0]: None, group: None}
+            else:
+                users[group] = None
         for headline in (*group.headlines, *group.composed):
             self.group_of[headline] = group
 
@@ -95,9 +104,13 @@ class GroupIndex:
         del self.groups[group.id]
         for key in (*group.weights, *group.row_keys):
             users = self._users[key]
-            del users[group]
-            if not users:
+            if isinstance(users, tuple):
                 del self._users[key]
+                continue
+            del users[group]
+            if len(users) == 1:
+                (other,) = users
+                self._users[key] = (other,)
         for headline in (*group.headlines, *group.composed):
             del self.group_of[headline]
 
@@ -113,11 +126,12 @@ class GroupIndex:
     def candidates(self, group: Group) -> list[Group]:
         """The other groups worth comparing, by rare words in common: bounded, however many groups live."""
         overlap: dict[Group, float] = {}
-        for term, weight in sorted(group.weights.items()):
+        shared = [(term, weight) for term, weight in group.weights.items() if len(self._users[term]) > 1]
+        for term, weight in sorted(shared):
             for other in islice(reversed(self._users[term]), USERS_PER_TERM):
                 overlap[other] = overlap.get(other, 0.0) + weight * weight
         for key in sorted(group.row_keys):
             for other in islice(reversed(self._users[key]), USERS_PER_TERM):
                 overlap[other] = overlap.get(other, 0.0) + 1.0
         overlap.pop(group, None)
-        return [other for other, _ in nlargest(CANDIDATES, overlap.items(), key=itemgetter(1))]
+        return [other for other, _ in sorted(overlap.items(), key=itemgetter(1), reverse=True)[:CANDIDATES]]

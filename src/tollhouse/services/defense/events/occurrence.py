@@ -3,8 +3,9 @@
 Sums give the mean similarity over all pairs of headlines exactly (average link), in whatever order groups grow.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import exp, log1p, log2
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 Vector = NDArray[np.int8] | NDArray[np.float32]
 # Text vectors of headlines have unit length and are stored as integers.
 VECTOR_SCALE = 127
+
+Member = TypeVar("Member", bound=Hashable)
 
 # Below this share of the agreement needed, nothing else makes two groups one event.
 FEEBLE = 0.6
@@ -106,9 +109,9 @@ def sum_up(group: Group) -> None:
     group.weights = total([headline.weights for headline in headlines])
     group.vector = _vector_total([headline.vector for headline in headlines])
     group.countries = total([headline.countries for headline in headlines])
-    group.places = headlines[0].places.union(*[headline.places for headline in headlines[1:]])
-    group.killed = headlines[0].killed.union(*[headline.killed for headline in headlines[1:]])
-    group.row_keys = headlines[0].row_keys.union(*[headline.row_keys for headline in headlines[1:]])
+    group.places = _union([headline.places for headline in headlines])
+    group.killed = _union([headline.killed for headline in headlines])
+    group.row_keys = _union([headline.row_keys for headline in headlines])
     group.placed = sum([bool(headline.places) for headline in headlines])
     group.counted = sum([bool(headline.killed) for headline in headlines])
     group.first_day = min([headline.first_day for headline in headlines])
@@ -123,9 +126,9 @@ def absorb(group: Group, other: Group) -> None:
     group.weights = total([group.weights, other.weights])
     group.vector = _vector_total([group.vector, other.vector])
     group.countries = total([group.countries, other.countries])
-    group.places |= other.places
-    group.killed |= other.killed
-    group.row_keys |= other.row_keys
+    group.places = _union([group.places, other.places])
+    group.killed = _union([group.killed, other.killed])
+    group.row_keys = _union([group.row_keys, other.row_keys])
     group.placed += other.placed
     group.counted += other.counted
     group.first_day = min(group.first_day, other.first_day)
@@ -141,6 +144,19 @@ def total(parts: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
         for key, value in part.items():
             sums[key] = sums.get(key, 0.0) + value
     return sums
+
+
+_EMPTY: frozenset[Any] = frozenset()
+
+
+def distinct(members: Sequence[Member]) -> frozenset[Member]:
+    """The members as a set; most are empty, and all empty ones are one object."""
+    return frozenset(members) if members else _EMPTY
+
+
+def _union(parts: Sequence[frozenset[Member]]) -> frozenset[Member]:
+    """The members of all parts; a single part itself."""
+    return parts[0] if len(parts) == 1 else distinct([member for part in parts for member in part])
 
 
 def agreement(one: Group, other: Group, crowd: float, tuning: Tuning) -> float:

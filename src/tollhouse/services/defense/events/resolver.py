@@ -27,6 +27,7 @@ from tollhouse.services.defense.events.occurrence import (
     absorb,
     agreement,
     build_group,
+    distinct,
     sum_up,
     total,
 )
@@ -53,7 +54,7 @@ class Sighting(Struct, frozen=True, gc=False):
 
     `id` is the report's. `countries` are weights by alpha-2 code with a sum of at most 1; `places` are names below
     country level. `row_keys` name provider rows by day, code, actors and place; rows without two actors or a city
-    identify nothing and are left out.
+    identify nothing and are left out. `actors` and `row_keys` are sorted.
     """
 
     id: str
@@ -67,8 +68,8 @@ class Sighting(Struct, frozen=True, gc=False):
     countries: Mapping[str, float] = {}
     places: tuple[str, ...] = ()
     killed: int | None = None
-    actors: frozenset[str] = frozenset()
-    row_keys: frozenset[str] = frozenset()
+    actors: tuple[str, ...] = ()
+    row_keys: tuple[str, ...] = ()
 
 
 class Resolved(Struct, frozen=True):
@@ -251,9 +252,9 @@ class Resolver:
         headline.countries = (
             countries if len(reports) == 1 else {key: countries[key] / len(reports) for key in countries}
         )
-        headline.places = frozenset([place for report in reports for place in report.places])
-        headline.killed = frozenset([report.killed for report in reports if report.killed is not None])
-        headline.row_keys = frozenset().union(*[report.row_keys for report in reports])
+        headline.places = distinct([place for report in reports for place in report.places])
+        headline.killed = distinct([report.killed for report in reports if report.killed is not None])
+        headline.row_keys = distinct([key for report in reports for key in report.row_keys])
         days = [_days(report.reported_at) for report in reports]
         headline.first_day, headline.last_day = min(days), max(days)
 

@@ -1,8 +1,10 @@
 """The background task that publishes events, stories and entities together whenever reports or articles change."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +18,7 @@ from tollhouse.logs import logger
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.events import event_set, report
 from tollhouse.services.defense.events.event import StoredEvent
-from tollhouse.services.defense.events.event_set import EventChanges, EventSet, in_time_order
+from tollhouse.services.defense.events.event_set import EventChanges, EventSet
 from tollhouse.services.defense.events.history import with_fatalities
 from tollhouse.services.defense.events.report import Report, read_reports
 from tollhouse.services.defense.events.resolver import RETENTION
@@ -29,7 +31,7 @@ from tollhouse.services.defense.ingest.batches import (
 )
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.entity import Entity
-from tollhouse.services.defense.news.reported_article import page_of_report
+from tollhouse.services.defense.news.reported_article import ReportedArticle, page_of_report
 from tollhouse.services.defense.news.story_builder import PUBLISHED_HOURS, EventLinks, NewsSnapshot, StoryBuilder
 from tollhouse.services.defense.news.window import PublisherWindow, WindowChanges
 from tollhouse.services.defense.recordings import SourceMode
@@ -56,16 +58,24 @@ class _SavedState(Struct):
     events: bytes
 
 
+class _PublishedEvent(Struct, frozen=True, gc=False):
+    """What this process knows of an event as it is stored: a digest of its JSON, and its links."""
+
+    digest: bytes
+    story_id: str | None
+    entities: tuple[str, ...]
+
+
 class _ModeState(Struct):
     """State of one source mode in this process: window, events, story builder, and what it last published.
 
-    `published_events` have their stories and entities; `published` are stories and entities by kind and id.
+    `published` are stories and entities by kind and id.
     """
 
     window: PublisherWindow
     events: EventSet
     builder: StoryBuilder
-    published_events: dict[str, StoredEvent]
+    published_events: dict[str, _PublishedEvent]
     as_of: datetime | None = None
     published: dict[store.Kind, Mapping[str, Story | Entity]] = {}
 
@@ -85,6 +95,7 @@ class _Built(Struct, frozen=True):
 
     reports: list[Report]
     events: dict[str, StoredEvent]
+    published: dict[str, _PublishedEvent]
     ended: EventChanges
     snapshot: NewsSnapshot
 
@@ -216,10 +227,9 @@ class Publisher:
                 rows = events_store.rows_between(connection, events_store.REPORTS, pool, begin, end)
                 packed = [body async for some in rows for *_, body in some]
             changes = await asyncio.to_thread(_resolve, events, packed, slot_before(first, RETENTION))
-            written = {event_id: events.events[event_id] for event_id in changes.changed}
             async with self._database.writing() as connection:
-                await _write_events(connection, pool, written, changes, end)
-            built = (built | changes.changed) - changes.removed
+                await _write_events(connection, pool, changes.changed, changes, end)
+            built = (built | changes.changed.keys()) - changes.removed
         async with self._database.writing() as connection:
             at = await events_store.bump_revision(connection, EVENTS_FEED)
             stored = await events_store.ids_after(connection, events_store.EVENTS, pool, "")
@@ -256,12 +266,11 @@ class Publisher:
             live = [body async for some in rows for event_id, _, body in some if not saved or event_id in events]
             stored = [msgspec.json.decode(body, type=StoredEvent) for body in live]
             ids = [one.id for event in stored for one in event.reports]
-            bodies = await events_store.bodies_by_id(connection, events_store.REPORTS, pool, ids)
-            reports = {report_id: msgspec.json.decode(body, type=Report) for report_id, body in bodies.items()}
+            reports = await events_store.bodies_by_id(connection, events_store.REPORTS, pool, ids)
             events.restore(stored if saved else (), reports)
             builder = StoryBuilder(saved.stories if saved else None)
-            state = _ModeState(PublisherWindow(), events, builder, {event.id: event for event in stored})
-            self._states[pool] = state
+            published = {event.id: _published(event) for event in stored}
+            self._states[pool] = state = _ModeState(PublisherWindow(events), events, builder, published)
         return state
 
     async def _publish(self, pool: SourceMode, update: _Update, built: _Built) -> None:
@@ -280,11 +289,9 @@ class Publisher:
             # Writing reports is one more revision of the reports, already included here.
             await set_revision(connection, _marker(pool), update.seen + are_read)
             await set_revision(connection, _resolved(pool), update.reports_at + are_read)
-        state.published_events = {
-            event_id: event
-            for event_id, event in (state.published_events | built.events).items()
-            if event_id in state.events.events
-        }
+        state.published_events |= built.published
+        for event_id in state.published_events.keys() - state.events.events.keys():
+            del state.published_events[event_id]
         state.published = {
             "story": {story.id: story for story in snapshot.stories},
             "entity": {entity.id: entity for entity in snapshot.entities},
@@ -332,50 +339,79 @@ async def _write_events(
 ) -> None:
     """Write changed events, delete those that ended, and record the successors of merged ids, at a new revision."""
     number = await events_store.bump_revision(connection, EVENTS_FEED)
-    rows: list[dict[str, object]] = [
-        {
-            "pool": pool,
-            "id": event_id,
-            "last_slot": min(compact(event.last_reported_at), as_of),
-            "record": msgspec.json.encode(event),
-        }
-        for event_id, event in events.items()
-    ]
-    for start in range(0, len(rows), ROWS_PER_WRITE):
-        await events_store.write_at(connection, events_store.event, rows[start : start + ROWS_PER_WRITE], number)
+    listed = list(events.values())
+    for start in range(0, len(listed), ROWS_PER_WRITE):
+        rows: list[dict[str, object]] = [
+            {
+                "pool": pool,
+                "id": event.id,
+                "last_slot": min(compact(event.last_reported_at), as_of),
+                "record": msgspec.json.encode(event),
+            }
+            for event in listed[start : start + ROWS_PER_WRITE]
+        ]
+        await events_store.write_at(connection, events_store.event, rows, number)
     await events_store.remove_at(connection, events_store.EVENTS, pool, sorted(ended.removed), number)
     await store.write_successors(connection, pool, "merged", ended.merged, as_of)
     await store.write_successors(connection, pool, "split", ended.split, as_of)
 
 
-def _resolve(events: EventSet, packed: Iterable[bytes], before: str) -> EventChanges:
-    decoder, moment = msgspec.json.Decoder(Report), slot_time(before)
+def _resolve(events: EventSet, bodies: Sequence[bytes], before: str) -> EventChanges:
+    moment, packed = slot_time(before), events.packed.pack(bodies)
     assert moment is not None, "slots name a time"
-    return events.update(in_time_order(map(decoder.decode, packed)), moment)
+    return events.update(zip(map(events.packed.read, packed), packed, strict=True), moment)
 
 
 def _build(update: _Update) -> _Built:
     """Resolve the changes, add their pages to the stories, and link the events to their stories."""
     started = clock.seconds()
     state, changes, as_of = update.state, update.changes, update.as_of
+    events, packed = state.events, state.events.packed
     read = [one for one in read_reports(changes.pages) if isinstance(one, Report)]
     again = {one.id for one in read}
-    reports = [*(one for one in changes.reports if one.id not in again), *read]
-    ended = state.events.update(in_time_order(reports), as_of - RETENTION)
-    state.builder.add([*changes.articles, *map(page_of_report, reports)])
+    stored = ((report, body) for body in changes.reports if (report := packed.read(body)).id not in again)
+    own = zip(read, packed.pack(list(map(msgspec.json.encode, read))), strict=True)
+    pages: list[ReportedArticle] = []
+    ended = events.update(_with_pages(chain(stored, own), pages), as_of - RETENTION)
+    state.builder.add([*changes.articles, *pages])
     state.builder.expire(as_of)
-    events, fatalities = state.events.events, state.window.fatalities
-    counted = {event_id: with_fatalities(event, fatalities) for event_id, event in events.items()}
-    snapshot = state.builder.snapshot(as_of, counted, state.events.articles())
-    linked = {event_id: _linked(event, snapshot.links[event_id], state) for event_id, event in events.items()}
-    published = {event_id: it for event_id, it in linked.items() if state.published_events.get(event_id) != it}
-    log.debug("built", reports=len(reports), events=len(published), seconds=round(clock.seconds() - started, 3))
-    return _Built(read, published, ended, snapshot)
+    counted = {event_id: with_fatalities(it, state.window.fatalities) for event_id, it in events.events.items()}
+    snapshot = state.builder.snapshot(as_of, counted, events.articles())
+    built = _Built(read, {}, {}, ended, snapshot)
+    for event_id in events.events:
+        _link(event_id, snapshot.links[event_id], state, built)
+    log.debug("built", reports=len(pages), events=len(built.events), seconds=round(clock.seconds() - started, 3))
+    return built
 
 
-def _linked(event: StoredEvent, links: EventLinks, state: _ModeState) -> StoredEvent:
-    """The event with its story and entities; those it had before if its articles are in no story any more."""
-    before = state.published_events.get(event.id)
-    if links.story_id is None and before:
-        return replace(event, story_id=before.story_id, entities=before.entities)
-    return replace(event, story_id=links.story_id, entities=links.entities)
+def _with_pages(
+    reports: Iterable[tuple[Report, bytes]], pages: list[ReportedArticle]
+) -> Iterator[tuple[Report, bytes]]:
+    """The reports; the page of each is added to `pages`, so that no report is read or held twice."""
+    for one, packed in reports:
+        pages.append(page_of_report(one))
+        yield one, packed
+
+
+def _link(event_id: str, links: EventLinks, state: _ModeState, built: _Built) -> None:
+    """Add an event to what is built, with its story and entities, if anything in it changed.
+
+    It keeps the links that it had before if its articles are in no story any more.
+    """
+    before, event = state.published_events.get(event_id), built.ended.changed.get(event_id)
+    story_id, entities = links.story_id, links.entities
+    if story_id is None and before:
+        story_id, entities = before.story_id, before.entities
+    if event is None and before and (before.story_id, before.entities) == (story_id, entities):
+        return
+    event = event or state.events.build(event_id)
+    assert event is not None, "only events with a record are linked"
+    event = replace(event, story_id=story_id, entities=entities)
+    published = _published(event)
+    if published != before:
+        built.events[event_id], built.published[event_id] = event, published
+
+
+def _published(event: StoredEvent) -> _PublishedEvent:
+    digest = blake2b(msgspec.json.encode(event), digest_size=16).digest()
+    return _PublishedEvent(digest, event.story_id, event.entities)

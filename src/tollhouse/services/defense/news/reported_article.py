@@ -94,11 +94,14 @@ def report_gkg_page(record: GkgRecord) -> ReportedArticle:
 
 def page_of_report(report: Report) -> ReportedArticle:
     """The page behind a report of an event; its title is composed if neither the page nor its URL gives one."""
-    place = decide_place([report.place])
+    title = report.title
+    if not title:
+        place = decide_place([report.place])
+        title = composed_title(report.subcategory, place.name if place else "", report.url)
     article = Article(
         id=report.article_id,
         url=report.url,
-        title=report.title or composed_title(report.subcategory, place.name if place else "", report.url),
+        title=title,
         publisher=report.publisher,
         family=report.family,
         published=report.first_reported_at,
