@@ -5,8 +5,9 @@ and entities are in the windows that calls are answered from. Its parts are give
 
 The day is made from the bundled recording: 96 slots, about 45,000 articles, and in each turn through the recording the
 letters of the addresses' words are changed, so that one turn's headlines tell other stories than the next's. The
-baseline clusters the same headlines alone, with nothing named, told or stored. Goals: the day in at most 2 minutes and
-600 MB, what is served of it included, the slot in at most 3 s.
+baseline clusters the same headlines alone, with nothing named, told or stored. Making the files is not timed. Goals:
+the day read and told in at most 90 s and 600 MB, what is served of it included, the slot in at most 3 s. Processor
+seconds are given beside the time: other programs that use the same cores change them less.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ from tollhouse.storage.database import Database
 
 MORE_SLOTS = 3
 RETENTION_DAYS = 8
-GOAL_DAY_SECONDS = 120
+GOAL_DAY_SECONDS = 90
 GOAL_SLOT_SECONDS = 3
 GOAL_MEGABYTES = 600
 
@@ -56,12 +57,15 @@ def other_words(line: str, turn: int) -> str:
 
 def slots() -> Iterator[tuple[str, bytes]]:
     """The day's exports and a few more, by name."""
-    recorded = recorded_rows()
+    # As lines, because a list for each row would take 30 MB of the process that is measured.
+    recorded = ["\t".join(columns) for columns in recorded_rows()]
     for index in range(SLOTS + MORE_SLOTS):
         slot = FIRST_SLOT + timedelta(minutes=15 * index)
         numbers = range(ROWS * index // SLOTS, ROWS * (index + 1) // SLOTS)
         turns = ((number, number // len(recorded)) for number in numbers)
-        lines = [other_words(shifted(recorded[n % len(recorded)], n, turn, slot), turn) for n, turn in turns]
+        lines = [
+            other_words(shifted(recorded[n % len(recorded)].split("\t"), n, turn, slot), turn) for n, turn in turns
+        ]
         yield f"{slot:%Y%m%d%H%M%S}.export.CSV", ("\n".join(lines) + "\n").encode()
 
 
@@ -84,13 +88,16 @@ async def measure(data_dir: Path) -> dict[str, Any]:
     # As a server does once it has started.
     gc.set_threshold(app.COLLECT_AFTER_OBJECTS)
     async with open_context(settings, answers_calls=False) as context:
-        begun = perf_counter()
+        ingesting = ingesting_used = 0.0
         for name, raw in islice(made, SLOTS):
+            begun, begun_using = perf_counter(), process_time()
             await ingest_export(context.database, name, raw, "file")
-        ingested = perf_counter()
+            ingesting += perf_counter() - begun
+            ingesting_used += process_time() - begun_using
+        ingested, ingested_used = perf_counter(), process_time()
         desk, reader = Publisher(context.database, RETENTION_DAYS), Reader(context.database)
         await desk.update("local")
-        told = perf_counter()
+        told, told_used = perf_counter(), process_time()
         told_megabytes = peak_megabytes()
         await reader.refresh()
         served = perf_counter()
@@ -113,8 +120,10 @@ async def measure(data_dir: Path) -> dict[str, Any]:
     alone = perf_counter() - again_begun
     return {
         "articles": len(headlines),
-        "ingest_seconds": round(ingested - begun, 1),
+        "ingest_seconds": round(ingesting, 1),
+        "ingest_processor_seconds": round(ingesting_used, 1),
         "telling_seconds": round(told - ingested, 1),
+        "telling_processor_seconds": round(told_used - ingested_used, 1),
         "articles_per_second": round(len(headlines) / (told - ingested)),
         "reading_all_seconds": round(served - told, 2),
         "slot_seconds": round(median(map(sum, further)), 2),
@@ -143,7 +152,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         figures = asyncio.run(measure(Path(folder) / "data"))
     is_met = (
-        figures["telling_seconds"] <= GOAL_DAY_SECONDS
+        figures["ingest_seconds"] + figures["telling_seconds"] <= GOAL_DAY_SECONDS
         and figures["slot_seconds"] <= GOAL_SLOT_SECONDS
         and figures["peak_megabytes"] <= GOAL_MEGABYTES
     )

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
+import msgspec
 from msgspec import Struct
 
 from tollhouse.services.defense.events.event import EventRecord, StoredEvent
 from tollhouse.services.defense.events.event_builder import build_event
-from tollhouse.services.defense.events.packed_reports import PackedReports, ReportHeadline
-from tollhouse.services.defense.events.report import Report
+from tollhouse.services.defense.events.packed_items import PackedItems
+from tollhouse.services.defense.events.report import Report, ReportHeadline
 from tollhouse.services.defense.events.resolver import Resolved, Resolver, Sighting
 
 # New reports and changes of known ones are read this far back.
@@ -19,10 +20,10 @@ WINDOW = timedelta(hours=48)
 class EventChanges(Struct, frozen=True):
     """The events that were built again, and the ids that ended.
 
-    `merged` has the successor of an ended id, `split` the origin of a new one.
+    `changed` has the packed events, `merged` the successor of an ended id, `split` the origin of a new one.
     """
 
-    changed: dict[str, StoredEvent]
+    changed: dict[str, bytes]
     removed: set[str]
     merged: dict[str, str]
     split: dict[str, str]
@@ -44,7 +45,8 @@ class EventSet:
 
     def __init__(self, state: bytes | None = None) -> None:
         self._resolver = Resolver(state)
-        self.packed = PackedReports()
+        self.packed = PackedItems(Report)
+        self.packed_events = PackedItems(StoredEvent)
         self._reports: dict[str, _HeldReport] = {}
         self._report_of: dict[str, str] = {}
         self._members: dict[str, tuple[str, ...]] = {}
@@ -71,7 +73,7 @@ class EventSet:
     def headline(self, report_id: str) -> ReportHeadline | None:
         """The headline of a report of a live event."""
         held = self._reports.get(report_id)
-        return self.packed.read_headline(held.packed) if held else None
+        return msgspec.json.decode(self.packed.unpack(held.packed), type=ReportHeadline) if held else None
 
     def articles(self) -> dict[str, list[str]]:
         """The article ids of each event, by event id."""
@@ -80,11 +82,15 @@ class EventSet:
             for event_id in self.events
         }
 
-    def build(self, event_id: str) -> StoredEvent | None:
-        """The event of its reports; None if they do not make one."""
-        return build_event(
-            event_id, [self.packed.read(self._reports[report_id].packed) for report_id in self._members[event_id]]
-        )
+    def build(self, event_id: str) -> bytes | None:
+        """The packed event of its reports; None if they do not make one."""
+        members = self._members[event_id]
+        event = build_event(event_id, [self.packed.read(self._reports[report_id].packed) for report_id in members])
+        if event is None:
+            return None
+        self.events[event_id] = _record(event)
+        (packed,) = self.packed_events.pack([msgspec.json.encode(event)])
+        return packed
 
     def update(self, reports: Iterable[tuple[Report, bytes]], before: datetime) -> EventChanges:
         """Forget the events whose reports are all from before a time, then add reports, or replace them.
@@ -113,10 +119,10 @@ class EventSet:
         members = {event_id: self._members_of(event_id, resolved, event_of, merged) for event_id in changed}
         removed = self._forget(self._members.keys() - resolved.events.keys(), merged)
         self._members |= members
-        built: dict[str, StoredEvent] = {}
+        built: dict[str, bytes] = {}
         for event_id in changed:
-            if event := self.build(event_id):
-                built[event_id], self.events[event_id] = event, _record(event)
+            if packed_event := self.build(event_id):
+                built[event_id] = packed_event
             elif self.events.pop(event_id, None):
                 removed.add(event_id)
         held = {report_id for ids in self._members.values() for report_id in ids}

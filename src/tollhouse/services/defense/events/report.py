@@ -103,6 +103,16 @@ class Report(Struct, frozen=True, gc=False):
         return bool(self.title)
 
 
+class ReportHeadline(Struct, frozen=True, gc=False):
+    """What finds a report, and its headline."""
+
+    id: str
+    article_id: str
+    url: str
+    title: str
+    title_basis: TitleBasis
+
+
 class Rejected(Struct, frozen=True):
     """Why the rows of a URL do not make a report."""
 

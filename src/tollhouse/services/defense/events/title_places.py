@@ -175,7 +175,7 @@ def _tokens(text: str) -> list[_Token]:
     return tokens
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def _word_key(raw: str) -> str:
     return name_key(raw)
 

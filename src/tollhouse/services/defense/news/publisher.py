@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -59,7 +59,7 @@ class _SavedState(Struct):
 
 
 class _PublishedEvent(Struct, frozen=True, gc=False):
-    """What this process knows of an event as it is stored: a digest of its JSON, and its links."""
+    """What this process knows of an event as it is stored: its links, and a digest of its JSON without them."""
 
     digest: bytes
     story_id: str | None
@@ -91,10 +91,13 @@ class _Update(Struct, frozen=True):
 
 
 class _Built(Struct, frozen=True):
-    """What an update publishes: changed and ended events, the snapshot, and the reports that the publisher read."""
+    """What an update publishes: changed and ended events, the snapshot, and the reports that the publisher read.
+
+    `events` are packed; their links are in `published`.
+    """
 
     reports: list[Report]
-    events: dict[str, StoredEvent]
+    events: dict[str, bytes]
     published: dict[str, _PublishedEvent]
     ended: EventChanges
     snapshot: NewsSnapshot
@@ -228,7 +231,8 @@ class Publisher:
                 packed = [body async for some in rows for *_, body in some]
             changes = await asyncio.to_thread(_resolve, events, packed, slot_before(first, RETENTION))
             async with self._database.writing() as connection:
-                await _write_events(connection, pool, changes.changed, changes, end)
+                written = map(events.packed_events.read, changes.changed.values())
+                await _write_events(connection, pool, written, changes, end)
             built = (built | changes.changed.keys()) - changes.removed
         async with self._database.writing() as connection:
             at = await events_store.bump_revision(connection, EVENTS_FEED)
@@ -277,7 +281,7 @@ class Publisher:
         state, as_of, snapshot = update.state, update.as_of, built.snapshot
         async with self._database.writing(lock="ingest") as connection:
             are_read = await self._write_reports(connection, pool, built.reports, update.reports_at)
-            await _write_events(connection, pool, built.events, built.ended, compact(as_of))
+            await _write_events(connection, pool, _linked(state.events, built), built.ended, compact(as_of))
             await events_store.set_published_until(connection, pool, as_of)
             number = await events_store.bump_revision(connection, NEWS_FEED)
             writer = _Writer(connection, pool, compact(as_of - timedelta(hours=PUBLISHED_HOURS)), number)
@@ -335,12 +339,12 @@ def _dump_state(state: _ModeState) -> bytes:
 
 
 async def _write_events(
-    connection: Transaction, pool: SourceMode, events: Mapping[str, StoredEvent], ended: EventChanges, as_of: str
+    connection: Transaction, pool: SourceMode, events: Iterable[StoredEvent], ended: EventChanges, as_of: str
 ) -> None:
     """Write changed events, delete those that ended, and record the successors of merged ids, at a new revision."""
     number = await events_store.bump_revision(connection, EVENTS_FEED)
-    listed = list(events.values())
-    for start in range(0, len(listed), ROWS_PER_WRITE):
+    remaining = iter(events)
+    while listed := list(islice(remaining, ROWS_PER_WRITE)):
         rows: list[dict[str, object]] = [
             {
                 "pool": pool,
@@ -348,7 +352,7 @@ async def _write_events(
                 "last_slot": min(compact(event.last_reported_at), as_of),
                 "record": msgspec.json.encode(event),
             }
-            for event in listed[start : start + ROWS_PER_WRITE]
+            for event in listed
         ]
         await events_store.write_at(connection, events_store.event, rows, number)
     await events_store.remove_at(connection, events_store.EVENTS, pool, sorted(ended.removed), number)
@@ -406,12 +410,22 @@ def _link(event_id: str, links: EventLinks, state: _ModeState, built: _Built) ->
         return
     event = event or state.events.build(event_id)
     assert event is not None, "only events with a record are linked"
-    event = replace(event, story_id=story_id, entities=entities)
-    published = _published(event)
+    published = _PublishedEvent(_digest(state.events.packed_events.unpack(event)), story_id, entities)
     if published != before:
         built.events[event_id], built.published[event_id] = event, published
 
 
+def _linked(events: EventSet, built: _Built) -> Iterator[StoredEvent]:
+    """The events to write, with their stories and entities."""
+    for event_id, packed in built.events.items():
+        links = built.published[event_id]
+        yield replace(events.packed_events.read(packed), story_id=links.story_id, entities=links.entities)
+
+
 def _published(event: StoredEvent) -> _PublishedEvent:
-    digest = blake2b(msgspec.json.encode(event), digest_size=16).digest()
-    return _PublishedEvent(digest, event.story_id, event.entities)
+    bare = replace(event, story_id=None, entities=())
+    return _PublishedEvent(_digest(msgspec.json.encode(bare)), event.story_id, event.entities)
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=16).digest()

@@ -56,7 +56,7 @@ class CopyMarker:
     def __init__(self) -> None:
         self._originals: dict[str, ReportedArticle] = {}
         self._marked: dict[str, ReportedArticle] = {}
-        self._by_headline: dict[str, set[str]] = {}
+        self._by_headline: dict[str, tuple[str, ...]] = {}
 
     def mark(self, reports: Mapping[str, ReportedArticle]) -> list[ReportedArticle]:
         """The reports (by article id) in their order, with copies of one text under the family of its original."""
@@ -72,16 +72,16 @@ class CopyMarker:
         key, identity = headline_key(report.article.title), report.article.id
         del self._marked[identity]
         if key:
-            self._by_headline[key].discard(identity)
-            if not self._by_headline[key]:
-                del self._by_headline[key]
+            same = tuple(other for other in self._by_headline.pop(key) if other != identity)
+            if same:
+                self._by_headline[key] = same
         return key
 
     def _add(self, report: ReportedArticle) -> str:
         key, identity = headline_key(report.article.title), report.article.id
         self._originals[identity] = self._marked[identity] = report
         if key:
-            self._by_headline.setdefault(key, set()).add(identity)
+            self._by_headline[key] = (*self._by_headline.get(key, ()), identity)
         return key
 
     def _compare(self, same_headline: Iterable[str]) -> None:

@@ -11,8 +11,7 @@ from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.events import event_set
 from tollhouse.services.defense.events.event_set import EventSet
 from tollhouse.services.defense.events.history import FATALITIES_BACK, FatalitiesByCountry, fatalities_by_country
-from tollhouse.services.defense.events.packed_reports import ReportHeadline
-from tollhouse.services.defense.events.report import Page, event_id
+from tollhouse.services.defense.events.report import Page, ReportHeadline, event_id
 from tollhouse.services.defense.ingest.batches import compact, unpacked
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.reported_article import ReportedArticle
@@ -78,7 +77,8 @@ class PublisherWindow:
         headlined = [reported for reported in articles if reported.article.source in store.BASIS]
         if not headlined:
             return []
-        changed = {it.id: it for it in map(self._events.packed.read_headline, reports)}
+        decoder = msgspec.json.Decoder(ReportHeadline)
+        changed = {it.id: it for it in map(decoder.decode, map(self._events.packed.unpack, reports))}
         report_of = {it.article_id: it.id for it in changed.values()}
         known: dict[str, ReportHeadline | None] = {}
         untitled: dict[str, ReportedArticle] = {}

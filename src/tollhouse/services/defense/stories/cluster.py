@@ -64,9 +64,9 @@ class Wording(Struct, eq=False, gc=False):
     key: int
     title: str
     text: str
-    counts: dict[str, int]
-    text_counts: dict[str, int]
-    serials: dict[str, str]
+    counts: Mapping[str, int]
+    text_counts: Mapping[str, int]
+    serials: Mapping[str, str]
     static: bytes
     weights: bytes = b""
     text_weights: bytes = b""
@@ -190,23 +190,31 @@ class Index:
     """Clusters by term, the last that grew last."""
 
     def __init__(self) -> None:
-        self.clusters: dict[str, dict[Cluster, None]] = {}
+        # Most terms are of one cluster: a tuple takes a fifth of a dict's memory.
+        self.clusters: dict[str, dict[Cluster, None] | tuple[Cluster]] = {}
 
     def add(self, cluster: Cluster, terms: Iterable[str]) -> None:
         clusters = self.clusters
         for term in terms:
-            if users := clusters.get(term):
+            users = clusters.get(term)
+            if users is None:
+                clusters[term] = (cluster,)
+            elif isinstance(users, dict):
                 users.pop(cluster, None)
                 users[cluster] = None
-            else:
-                clusters[term] = {cluster: None}
+            elif users[0] is not cluster:
+                clusters[term] = {users[0]: None, cluster: None}
 
     def remove(self, cluster: Cluster, terms: Iterable[str]) -> None:
         for term in terms:
             users = self.clusters[term]
-            del users[cluster]
-            if not users:
+            if isinstance(users, tuple):
                 del self.clusters[term]
+                continue
+            del users[cluster]
+            if len(users) == 1:
+                (other,) = users
+                self.clusters[term] = (other,)
 
     def candidates(self, cluster: Cluster) -> list[Cluster]:
         """The other clusters that share most with it in its weightiest terms."""

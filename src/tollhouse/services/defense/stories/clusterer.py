@@ -7,7 +7,7 @@ merge if they turn out to be one story. Only clusters that share rare words or d
 compared. The result depends on no clock, randomness or hash order.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
@@ -337,13 +337,16 @@ def _nearest(search: Sequence[Cluster], large: Sequence[Cluster], means: Vector)
     return [[large[place] for place in row if scores[n, place] > 0] for n, row in enumerate(best)]
 
 
+_NO_TERMS: Mapping[str, int] = {}
+
+
 def read_wording(article_id: str, title: str, text: str, vector: Vector) -> Wording:
     """The wording of an article; one without any term is like no other."""
     title = title[:TITLE_CHARS]
     text = text[:TEXT_CHARS].removeprefix(title).strip()
     counts = term_counts(title)
     whole = f"{title} {text}".strip()
-    text_counts = text_term_counts(whole) if len(words(whole)) >= LONG else {}
+    text_counts = text_term_counts(whole) if len(words(whole)) >= LONG else _NO_TERMS
     same = " ".join(words(whole.casefold())) if text_counts or counts else f"\n{article_id}"
     key = int.from_bytes(blake2b(same.encode(), digest_size=8).digest(), "big")
     static = np.rint(vector * STATIC_SCALE).astype(np.int8).tobytes() if vector.any() else b""

@@ -2,8 +2,7 @@
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import islice
 
@@ -34,6 +33,7 @@ _SERIAL = re.compile(
     r"\b(day|week|round|part|episode|stage|chapter|phase|volume|vol|issue|lesson)\s+#?(\d{1,4})\b", re.IGNORECASE
 )
 _DIGIT = re.compile(r"\d")
+_NO_SERIALS: Mapping[str, str] = {}
 # Scripts without spaces (Thai, kana, Han): pairs of characters replace words.
 _UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
@@ -63,7 +63,10 @@ def text_term_counts(text: str) -> dict[str, int]:
 
 
 def _counted(raw: Iterable[str]) -> dict[str, int]:
-    counts = Counter([term for word in raw for term in _terms(word)])
+    counts: dict[str, int] = {}
+    for word in raw:
+        for term in _terms(word):
+            counts[term] = counts.get(term, 0) + 1
     return counts if len(counts) <= TERMS else dict(islice(counts.items(), TERMS))
 
 
@@ -71,12 +74,13 @@ def words(text: str) -> list[str]:
     return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
 
 
-def serials(title: str) -> dict[str, str]:
+def serials(title: str) -> Mapping[str, str]:
     """Serial numbers by label, `{"day": "21"}`: "Day 2" and "Day 21" are different stories with the same words."""
-    return {label.lower(): number for label, number in _SERIAL.findall(title)} if _DIGIT.search(title) else {}
+    found = _SERIAL.findall(title) if _DIGIT.search(title) else ()
+    return {label.lower(): number for label, number in found} if found else _NO_SERIALS
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def _terms(raw: str) -> tuple[str, ...]:
     word = _plain(raw)
     if word.isascii():
