@@ -73,6 +73,8 @@ _PORT = re.compile(r":\d*$")
 _BYLINE_ENDS = re.compile(r"[;,|/()·•]|\band\b|\bvia\b|\bwith\b")
 
 
+# A page is asked for twice while its report is read.
+@lru_cache(maxsize=1024)
 def find_publisher(url: str, byline: str = "") -> Publisher:
     """The publisher of a page, with the agency as its family if the URL or byline names one."""
     host, _, path = url.partition("://")[2].partition("/")

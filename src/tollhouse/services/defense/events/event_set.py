@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from sys import intern
 
 import msgspec
 from msgspec import Struct
@@ -40,7 +41,7 @@ class _HeldReport(Struct, frozen=True, gc=False):
 class EventSet:
     """The live events, without their stories and entities. `state` continues another process's work: see `restore`.
 
-    `events` have neither reasons nor addresses nor reports; `build` makes a whole event.
+    `events` have neither titles, reasons, addresses nor reports; `build` makes a whole event.
     """
 
     def __init__(self, state: bytes | None = None) -> None:
@@ -167,7 +168,8 @@ _NO_ADDRESSES: list[str] = []
 def _record(event: StoredEvent) -> EventRecord:
     """What stories need of an event."""
     values = {name: getattr(event, name) for name in EventRecord.__struct_fields__}
-    values |= {"reasons": _NO_REASONS, "source_urls": _NO_ADDRESSES, "story_id": None, "entities": ()}
+    values |= {"title": "", "reasons": _NO_REASONS, "source_urls": _NO_ADDRESSES, "story_id": None, "entities": ()}
+    values["subcategory"] = intern(event.subcategory)
     return EventRecord(**values)
 
 
@@ -178,13 +180,13 @@ def sighting(report: Report) -> Sighting:
         url=report.url,
         title=report.title,
         has_headline=report.has_headline,
-        family=report.family,
+        family=intern(report.family),
         reported_at=report.first_reported_at,
         day=report.day,
         countries=report.place.countries,
         places=report.place.places,
         killed=report.toll.killed,
         category=report.classified.category,
-        actors=report.actors,
+        actors=tuple(map(intern, report.actors)),
         row_keys=report.row_keys,
     )

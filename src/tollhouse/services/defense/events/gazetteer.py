@@ -82,6 +82,7 @@ _APOSTROPHES = re.compile(r"['\u2018\u2019`\u02bb\u02bc\u02be\u02bf]")
 _BREAKS = re.compile(r"[\W_]+")
 
 
+@lru_cache(maxsize=16384)
 def name_key(name: str) -> str:
     """A name as lower-case words without accents and punctuation: "Sana'a" is "sanaa"."""
     lower = _APOSTROPHES.sub("", name.lower())

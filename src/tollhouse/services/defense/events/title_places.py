@@ -6,7 +6,6 @@ punctuation, its capitals are used.
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from math import exp, log, log10
 from typing import Literal
 
@@ -148,7 +147,11 @@ def read_mentions(title: str, context: frozenset[str]) -> list[Mention]:
     `context` are countries that other evidence names; they decide between towns of one name, and names that are also
     everyday words count only where they agree with it.
     """
-    text = _INITIALS.sub(lambda match: "".join(part for part in match.groups() if part), _POSSESSIVE.sub("", title))
+    text = title
+    if "'" in text or "\u2019" in text:
+        text = _POSSESSIVE.sub("", text)
+    if "." in text:
+        text = _INITIALS.sub(lambda match: "".join(part for part in match.groups() if part), text)
     # Titles derived from URLs may have a colon after their first word.
     has_marks = _HEADLINE_MARKS.search(text, text.find(" ") + 1) is not None
     tail = _TAIL.search(text)
@@ -170,14 +173,9 @@ def _tokens(text: str) -> list[_Token]:
     tokens: list[_Token] = []
     end = 0
     for match in _TOKEN.finditer(text):
-        tokens.append(_Token(match[0], _word_key(match[0]), text[end : match.start()]))
+        tokens.append(_Token(match[0], name_key(match[0]), text[end : match.start()]))
         end = match.end()
     return tokens
-
-
-@lru_cache(maxsize=16384)
-def _word_key(raw: str) -> str:
-    return name_key(raw)
 
 
 def _spans(tokens: Sequence[_Token], *, has_marks: bool) -> list[tuple[int, int, list[Sense]]]:

@@ -46,7 +46,9 @@ _WORD = re.compile(rf"\d+(?:[.,:]\d+)*\w*|{_LETTER}+(?:['\u2019]{_LETTER}+)*")
 _ASCII_WORD = re.compile(r"[0-9]+(?:[.,:][0-9]+)*[0-9A-Za-z_]*|[0-9A-Za-z_]+(?:'[0-9A-Za-z_]+)*")
 
 
-def term_counts(text: str) -> dict[str, int]:
+# A story's headlines are compared with each other several times.
+@lru_cache(maxsize=1024)
+def term_counts(text: str) -> Mapping[str, int]:
     """How often each term is used: the first TERMS different ones."""
     return _counted(words(text))
 
