@@ -84,8 +84,8 @@ class PublisherWindow:
         untitled: dict[str, ReportedArticle] = {}
         for reported in headlined:
             article = reported.article
-            found = report_of.get(article.id) or self._events.report_of(article.id)
-            report_id = found or event_id(article.url)
+            known_id = report_of.get(article.id) or self._events.report_of(article.id)
+            report_id = known_id or event_id(article.url)
             report = known[report_id] = changed.get(report_id) or self._events.headline(report_id)
             if report is None or (report.title_basis, report.title) != (store.BASIS[article.source], article.title):
                 untitled[report_id] = reported

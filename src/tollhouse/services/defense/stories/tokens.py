@@ -78,8 +78,8 @@ def words(text: str) -> list[str]:
 
 def serials(title: str) -> Mapping[str, str]:
     """Serial numbers by label, `{"day": "21"}`: "Day 2" and "Day 21" are different stories with the same words."""
-    found = _SERIAL.findall(title) if _DIGIT.search(title) else ()
-    return {label.lower(): number for label, number in found} if found else _NO_SERIALS
+    matches = _SERIAL.findall(title) if _DIGIT.search(title) else ()
+    return {label.lower(): number for label, number in matches} if matches else _NO_SERIALS
 
 
 @lru_cache(maxsize=1 << 14)
