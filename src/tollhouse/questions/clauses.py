@@ -91,10 +91,17 @@ class Clauses(Quantities):
             self._transitive = True
 
     def _unknown(self, item: Item) -> None:
-        if item.text.lower().endswith("ly") and len(item.text) > 4:
+        if item.text.lower().endswith("ly") and len(item.text) > 4 and not self._is_adjective(self.i):
             self.ignored.append(item.text)
         else:
             self.unknown.append(item)
+
+    def _is_adjective(self, index: int) -> bool:
+        """Whether a word stands where only an adjective does: before a noun, or last after "be"."""
+        before, after = self.at(index - 1), self.at(index + 1)
+        if after is None or after.find("mark"):
+            return before is not None and before.says("be")
+        return bool(after.find("kind", "party", "attribute")) and not after.find("verb")
 
     def _ends_nested(self, item: Item, frame: Frame) -> bool:
         if item.says(";", "?", "than"):
@@ -354,7 +361,8 @@ class Clauses(Quantities):
             before.says("comparative_more", "comparative_less") or before.number is not None
         )
         numeric = [each for each in own if self._is_numeric(each)]
-        meaning = next(iter(numeric if counts and numeric else [each for each in own if each not in numeric] or own))
+        measures = counts or any(each.says("average", "median") for each in self.items)
+        meaning = next(iter(numeric if measures and numeric else [each for each in own if each not in numeric] or own))
         attribute = self.linker.attribute(meaning)
         if meaning.relation:
             return True
@@ -754,7 +762,7 @@ class Clauses(Quantities):
 
     def _verb(self, item: Item, frame: Frame) -> bool:
         meaning = item.find("verb") or self._stranded(item)
-        if meaning is None or (frame.is_nested and frame.is_named):
+        if meaning is None or (frame.is_nested and frame.is_named) or self._is_counted_noun(item):
             return False
         relation = self.linker.relations[meaning.relation]
         at = self.i
@@ -786,6 +794,12 @@ class Clauses(Quantities):
         link = Related(relation.name, is_source, EVERYTHING, tuple(tied), transitive, item.text)
         self._add_related(frame, link, operands or _ANY, at=at)
         return True
+
+    def _is_counted_noun(self, item: Item) -> bool:
+        """Whether a word that can be a verb is a noun: "how many mentions does X have"."""
+        before, after = self.at(self.i - 1), self.at(self.i + 1)
+        counted = before is not None and before.says("how_many") and after is not None and after.says("do", "have")
+        return counted and item.find("attribute") is not None
 
     def _fronted(self, frame: Frame) -> bool:
         """Whether the question begins with the object, and what follows the verb is its subject: "a quién vende X"."""

@@ -434,7 +434,7 @@ class _Question:
                 and index > nouns[0]
                 and (item.says("be", "have", "do") or item.find("verb") or item.says("with"))
             ),
-            None,
+            self._place_of_happening(nouns[0]) if nouns else None,
         )
         where = frame.where
         if split is not None and any(part.at > split or (part.at == split) for part in frame.parts):
@@ -442,6 +442,14 @@ class _Question:
         else:
             whole = [part.condition for part in frame.parts[1:]]
         return Share(Rows(frame.kind, where), Rows(frame.kind, all_of(whole)))
+
+    def _place_of_happening(self, start: int) -> int | None:
+        """Where a verb without meaning stands before a preposition: "happened in", "took place in"."""
+        for index in range(start + 1, len(self._items) - 1):
+            item, following = self._items[index], self._items[index + 1]
+            if item.says("filler") and not item.says("all", "of") and following.find("preposition"):
+                return index
+        return None
 
     def _compare(self) -> Query | None:
         """The sides of a comparison, if the question has one."""
