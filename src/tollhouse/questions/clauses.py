@@ -14,13 +14,15 @@ from tollhouse.questions.frames import (
     all_of,
     any_of,
     is_attribute,
+    named_in,
     negated,
     range_test,
 )
 from tollhouse.questions.linking import Item, Meaning
+from tollhouse.questions.normalise import fold, phrase
 from tollhouse.questions.quantities import Quantities, comparison_test
 from tollhouse.questions.query import EVERYTHING, Condition, Not, Order, Related, Test
-from tollhouse.questions.vocabulary import Attribute
+from tollhouse.questions.vocabulary import Attribute, Relation
 
 # Rows that a relation leads to, with the word before each and whether it is excluded.
 Operands: TypeAlias = list[tuple[str, bool, Condition]]
@@ -196,6 +198,8 @@ class Clauses(Quantities):
         """As in "those", "it", "their": the rows of the question before, or what this question has named."""
         back = self._refers(item)
         if back is None:
+            if item.says("it") and item.says("those") and self._party_after(self.i + 1) is not None:
+                self.unknown.append(item)
             return False
         party = self._party_after(self.i + 1)
         if party is not None:
@@ -221,9 +225,11 @@ class Clauses(Quantities):
         return True
 
     def _refers(self, item: Item) -> Condition | None:
-        """The rows that a pronoun stands for."""
+        """The rows that a pronoun stands for: of "it" those that were named, of "them" those that were the answer."""
         if not item.says("those") or item.find("value", "kind", "party", "verb"):
             return None
+        if self.before is not None and item.says("it") and (named := named_in(self.before.where)) is not None:
+            return named
         return self.before.where if self.before is not None else self._mentioned
 
     def _operation(self, item: Item, _frame: Frame) -> bool:
@@ -766,7 +772,7 @@ class Clauses(Quantities):
             return False
         relation = self.linker.relations[meaning.relation]
         at = self.i
-        passive = self._is_passive(at)
+        passive = self._is_passive(at, relation)
         self.i += 1
         transitive = self._take_transitive()
         tied = self._links(meaning.relation)
@@ -871,9 +877,12 @@ class Clauses(Quantities):
             return frame.parts.pop().condition
         return None
 
-    def _is_passive(self, index: int) -> bool:
+    def _is_passive(self, index: int, relation: Relation) -> bool:
         """As in "is supplied": a form of "be" before, and no -ing."""
-        if self.items[index].text.lower().split()[0].endswith("ing"):
+        first = fold(self.items[index].text).split()[0]
+        declared = {phrase(verb)[0] for verb in (*relation.verbs, *relation.inverse_verbs)}
+        if first.endswith("ing") or first in declared:
+            # As declared, it is no participle: "exposed to", "downstream of".
             return False
         before = self.at(index - 1)
         while (

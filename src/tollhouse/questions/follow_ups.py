@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 import msgspec
 
 from tollhouse.questions.clauses import Clauses
-from tollhouse.questions.frames import Frame, Part, all_of, split
+from tollhouse.questions.frames import Frame, Part, all_of, named_in, split
 from tollhouse.questions.query import (
     EVERYTHING,
     AllOf,
@@ -84,6 +84,8 @@ def continued(
 ) -> Query | None:
     """The query of a question after another one; a question that stands by itself is its own."""
     forms = clauses.forms.keys()
+    if isinstance(before, Call) and not clauses.operations and (call := _continued_call(before, frame, clauses)):
+        return call
     if not clauses.refers_back:
         changed = _changed_form(before, frame, forms)
         if changed is not None:
@@ -106,8 +108,6 @@ def continued(
 
 def _changed_form(before: Query, frame: Frame, forms: Collection[str]) -> Query | None:  # noqa: PLR0911
     """The query before with another measure, order or limit, where that is all that the question says."""
-    if isinstance(before, Call) and "how_many" in forms and not frame.parts and not frame.requested:
-        return before
     if frame.parts or frame.has_noun or frame.is_named or frame.requested:
         return None
     if isinstance(before, Compare) and "difference" in forms:
@@ -122,6 +122,23 @@ def _changed_form(before: Query, frame: Frame, forms: Collection[str]) -> Query 
     if isinstance(before, Figure) and before.measure.attribute is not None and function is not None:
         return msgspec.structs.replace(before, measure=Measure(function, before.measure.attribute))
     return None
+
+
+def _continued_call(before: Call, frame: Frame, clauses: Clauses) -> Call | None:
+    """The same operation for its number, or on another row: "how many?", "and from Zeiss?", "and without Samsung?"."""
+    if "how_many" in clauses.forms and not frame.parts and not frame.requested:
+        return before
+    names = [part for part in frame.parts if part.key == "id" or isinstance(part.condition, Not)]
+    if not before.rows or len(frame.parts) != 1 or not names or frame.has_noun or clauses.refers_back:
+        return None
+    condition = names[0].condition.of if isinstance(names[0].condition, Not) else names[0].condition
+    if named_in(condition) is None:
+        return None
+    leading = clauses.items[names[0].at - 1] if names[0].at else None
+    replaced = 0 if len(before.rows) == 1 or (leading is not None and leading.says("from")) else 1
+    rows = list(before.rows)
+    rows[replaced] = Rows(frame.kind, condition)
+    return msgspec.structs.replace(before, rows=tuple(rows))
 
 
 def override(rows: Rows, parts: Sequence[Part]) -> Rows:

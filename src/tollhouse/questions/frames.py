@@ -187,6 +187,19 @@ def split(condition: Condition) -> list[Condition]:  # noqa: PLR0911
     return [condition]
 
 
+def named_in(condition: Condition) -> Test | None:
+    """The row that a condition names, on itself or where its relations lead; None for none or several."""
+    if isinstance(condition, Test):
+        return condition if condition.attribute == "id" and len(condition.values) == 1 else None
+    inner: tuple[Condition, ...] = ()
+    if isinstance(condition, Related):
+        inner = (condition.to,)
+    elif isinstance(condition, AllOf | AnyOf):
+        inner = condition.of
+    tests = [test for one in inner if (test := named_in(one)) is not None]
+    return tests[0] if len(tests) == 1 else None
+
+
 def negated(condition: Condition) -> Condition:
     return condition.of if isinstance(condition, Not) else Not(condition)
 
