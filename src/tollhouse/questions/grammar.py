@@ -140,10 +140,10 @@ class _Question:
             return Refusal("not_in_data", _texts(clauses.unavailable))
         if "small_talk" in forms or not self._has_content():
             if clauses.unknown and "small_talk" not in forms:
-                return Refusal("unknown_words", _texts(clauses.unknown), open=self._open("happened"))
+                return Refusal("unknown_words", _texts(clauses.unknown), open=self._fallback())
             return Refusal("small_talk" if self._is_social() else "unclear")
         if clauses.unknown and self._open_form() is None:
-            return Refusal("unknown_words", _texts(clauses.unknown), open=self._open("happened"))
+            return Refusal("unknown_words", _texts(clauses.unknown), open=self._fallback())
         return None
 
     def _counted_value(self) -> Item | None:
@@ -163,6 +163,10 @@ class _Question:
             or (following and following.find("kind", "party", "value"))
         )
         return item if is_text and not is_noun else None
+
+    def _fallback(self) -> Open | None:
+        """What to look for in the texts where only words are unknown; nothing where a pronoun stands for nothing."""
+        return None if any(item.says("it") for item in self._clauses.unknown) else self._open("happened")
 
     def _is_social(self) -> bool:
         return "small_talk" in self._forms or all(
