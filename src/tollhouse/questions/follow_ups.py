@@ -79,7 +79,7 @@ def mentions(clauses: Clauses) -> bool:
     return clauses.before is not None and bool({"those", *_NEW_FORMS} & clauses.forms.keys())
 
 
-def continued(
+def continued(  # noqa: PLR0911
     before: Query, rows: Rows, frame: Frame, clauses: Clauses, query: Callable[[], Query | None]
 ) -> Query | None:
     """The query of a question after another one; a question that stands by itself is its own."""
@@ -106,7 +106,7 @@ def continued(
     return with_rows(before, lambda old: override(old, frame.parts)) if frame.parts else query()
 
 
-def _changed_form(before: Query, frame: Frame, forms: Collection[str]) -> Query | None:  # noqa: PLR0911
+def _changed_form(before: Query, frame: Frame, forms: Collection[str]) -> Query | None:
     """The query before with another measure, order or limit, where that is all that the question says."""
     if frame.parts or frame.has_noun or frame.is_named or frame.requested:
         return None
