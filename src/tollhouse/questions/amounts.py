@@ -16,6 +16,8 @@ PERCENT = "percent"
 # Below this a bare number before an unknown word counts that word, and is no amount: "at least 5 zones".
 _LEAST_BARE = 100
 
+# These stand behind their number; other words of approximation before it.
+_OR_SO = frozenset({"or so", "or thereabouts", "oder so", "o asi", "ou a peu pres"})
 _SKIPPED = ("all", "filler", "of", "be", "in", "have", "about", "also", "that")
 _CLAUSE_ENDS = frozenset({".", ";", "!", "?", ",", "(", ")"})
 _SIGNS: dict[str, Comparison] = {
@@ -69,6 +71,9 @@ class _Reader:
     def read(self, index: int) -> Amount | None:
         noun, at = self._noun_before(index)
         relation, compared, at = self._relation(at)
+        if noun is None and relation:
+            # "At least firmness 8".
+            noun, at = self._noun_before(self._skip(at))
         valued = self._compared_value(relation, at)
         if valued is not None and noun is None:
             return valued
@@ -233,6 +238,8 @@ class _Reader:
         item = self._at(index)
         if item is None or relation in ("between", "above", "below") or item.find("value", "unit"):
             return relation, index
+        if item.says("around") and item.text.lower() in _OR_SO:
+            return "around", index + 1
         if item.says("or_more", "or_less") and not (is_bare and item.says("and", "with")):
             return ("at_least" if item.says("or_more") else "at_most"), index + 1
         return relation, index

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from tollhouse.questions.amounts import Amount, read_amount
 from tollhouse.questions.linking import Item, Linker, Meaning
+from tollhouse.questions.normalise import language_data
 from tollhouse.questions.query import AllOf, AnyOf, Condition, Not, Open, Order, Reading, Rows, Test
 from tollhouse.questions.times import TimePhrase
 from tollhouse.questions.vocabulary import Attribute
@@ -215,7 +216,7 @@ def _take_word(items: Sequence[Item], index: int, state: _State) -> None:
     """A word that is not known: denied if a negation is waiting and no condition follows that it belongs to."""
     item = items[index]
     following = items[index + 1] if index + 1 < len(items) else None
-    if state.negations and following is not None and (following.find("value", "range") or _is_word(following)):
+    if state.negations and following is not None and _belongs(item, following):
         state.unused.append(item.text)
         return
     negated = state.negations % 2 == 1
@@ -225,6 +226,13 @@ def _take_word(items: Sequence[Item], index: int, state: _State) -> None:
     else:
         state.words.append((item.text, negated))
     state.negations, state.is_after_negator, state.joiner, state.last = 0, False, "", None
+
+
+def _belongs(item: Item, following: Item) -> bool:
+    """Whether a denied word belongs to what follows: "no lumpy latex", "not made of foam"."""
+    is_participle = item.text.lower().endswith("ed") or item.text.lower() in language_data()["irregular"]
+    is_linked = following.says("of", "by", "from", "in", "to", "with") or following.text == ":"
+    return following.find("value", "range") is not None or _is_word(following) or (is_participle and is_linked)
 
 
 def _is_word(item: Item) -> bool:
@@ -248,8 +256,13 @@ def _take_function(items: Sequence[Item], index: int, state: _State) -> None:
     elif item.says(*_NEGATORS) or (item.says("but") and state.is_after_negator):
         # "But" denies as well in "nothing but hybrids".
         _deny(items, index, state)
+    elif item.text == ":" and state.negations:
+        # "Not wanted: latex, foam" denies the whole list.
+        state.negator = "except"
     elif item.says("but") or item.text in _STOPS:
         _end_clause(state)
+    elif item.says("to") and _joins_ranges(items, index):
+        state.joiner = "or"
     else:
         if item.find("kind") is not None or not item.says(*_LIGHT):
             state.is_after_negator = False
@@ -263,6 +276,12 @@ def _join_next(item: Item, state: _State) -> None:
         state.joiner = "or"
     elif item.says("and", "both") or item.text in {"&", "+"}:
         state.joiner = "and"
+
+
+def _joins_ranges(items: Sequence[Item], index: int) -> bool:
+    """Whether ranges stand on both sides: "medium to firm"."""
+    around = items[max(0, index - 1) : index + 2]
+    return len(around) == 3 and all(each.find("range") for each in (around[0], around[2]))
 
 
 def _deny(items: Sequence[Item], index: int, state: _State) -> None:
