@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.query import CatalogueQuery, SearchResult
+from tollhouse.catalogue.tokens import STOPWORDS
 from tollhouse.questions.description import read_description
 from tollhouse.questions.linking import Linker
 from tollhouse.questions.query import AllOf, Condition, Not, Open, Order, Reading, Test
@@ -20,8 +21,6 @@ from tollhouse.services.mattress.vocabulary import PRODUCT
 
 # As few parts as possible are dropped; if this many are not enough, all of them.
 MAX_DROPPED = 3
-# A text of more words than this that says nothing of a product must have half of its words in the catalogue.
-MAX_WORDS_UNKNOWN = 3
 
 
 class Understanding(Struct, frozen=True, omit_defaults=True):
@@ -69,8 +68,10 @@ async def search_products(catalogue: Catalogue, known: SearchWords, query: Searc
         if not (part.is_excluding and part.attribute == "text" and not await _is_known(catalogue, part.words))
     ]
     sort = _sort(described.rows.order)
-    if not (parts or sort) or await _is_matched_word(catalogue, text, reading):
-        return await _search_words(catalogue, query, reading)
+    if await _is_matched_word(catalogue, text, reading):
+        return await _search_words(catalogue, query)
+    if not (parts or sort):
+        return await _search_undescribed(catalogue, known.linker, query, (*described.words, *reading.ignored))
     given = query.applied().keys()
     for part in parts:
         # A parameter of the request counts, not the text.
@@ -88,19 +89,36 @@ async def _is_matched_word(catalogue: Catalogue, text: str, reading: Reading) ->
     return await _is_known(catalogue, text)
 
 
-async def _search_words(catalogue: Catalogue, query: SearchQuery, reading: Reading) -> ProductSearch:
-    """The products with the words of a text that names no property."""
-    described = reading.query
-    assert isinstance(described, Open)
-    unknown = [word for phrase in (*described.words, *reading.ignored) for word in phrase.split()]
-    if len(query.q.split()) > MAX_WORDS_UNKNOWN:
-        known_words = [word for word in unknown if await _is_known(catalogue, word)]
-        if 2 * len(known_words) <= len(unknown):
-            nothing = await catalogue.search(_nothing(query))
-            return ProductSearch(nothing, query, Understanding(unused=tuple(dict.fromkeys(unknown))))
+async def _search_words(catalogue: Catalogue, query: SearchQuery) -> ProductSearch:
+    """The products with the words of the text."""
     result = await catalogue.search(catalogue_query(query, query.q))
     understanding = Understanding(text=query.q, corrected=result.corrected) if result.corrected else None
     return ProductSearch(result, query, understanding)
+
+
+async def _search_undescribed(
+    catalogue: Catalogue, linker: Linker, query: SearchQuery, phrases: Sequence[str]
+) -> ProductSearch:
+    """The products with the words of a text that names no property; none if most of its words are foreign."""
+    words = [word for phrase in phrases for word in phrase.split()]
+    known = [word for word in words if await _is_matched(catalogue, linker, word)]
+    if words:
+        is_foreign = 2 * len(known) <= len(words) and not await _is_known(catalogue, " ".join(words))
+    else:
+        is_foreign = not any(item.find("kind") for item in linker.link(query.q).items)
+    if not is_foreign:
+        return await _search_words(catalogue, query)
+    nothing = await catalogue.search(_nothing(query))
+    return ProductSearch(nothing, query, Understanding(unused=tuple(dict.fromkeys(words))))
+
+
+async def _is_matched(catalogue: Catalogue, linker: Linker, word: str) -> bool:
+    """Whether a product has the word. An ordinary word is no typo of another."""
+    if word.casefold() in STOPWORDS:
+        return False
+    if linker.is_ordinary(word.casefold()):
+        return await _is_known(catalogue, word)
+    return bool(await _total(catalogue, CatalogueQuery(text=word)))
 
 
 async def _search_parts(
