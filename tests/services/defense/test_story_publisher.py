@@ -24,8 +24,6 @@ from tollhouse.services.defense.news.reported_article import import_items
 from tollhouse.services.defense.store import NEWS_FEED, bodies_by_id
 from tollhouse.services.defense.stories.story import Story
 
-pytestmark = pytest.mark.both_databases
-
 SLOT = "20191024143000"
 AS_OF = datetime(2019, 10, 24, 14, 30, tzinfo=UTC)
 NEXT_WEEK = AS_OF + timedelta(days=10)
@@ -138,6 +136,7 @@ async def test_event_has_what_was_reported_when_and_by_whom(database, slot, publ
         assert detail.succeeds is None
 
 
+@pytest.mark.both_databases
 async def test_event_merged_away_answers_with_its_successor(database, slot, publisher):
     await tell(database, publisher)
     (current, *_) = await events_of(database)
@@ -166,6 +165,7 @@ async def test_article_of_a_feed_joins_the_event_that_it_reports(database, slot,
     assert (await events_of(database))[event.id] == grown
 
 
+@pytest.mark.both_databases
 async def test_store_from_before_reads_its_kept_rows_again(database, slot, publisher, tmp_path):
     await tell(database, publisher)
     before = await events_of(database)
@@ -190,6 +190,7 @@ async def test_reports_of_another_week_become_events_too(database, slot, publish
     assert {event.event_date for event_id, event in after.items() if event_id not in before} <= {past.date()}
 
 
+@pytest.mark.both_databases
 async def test_update_without_news_writes_nothing(database, slot, publisher):
     await tell(database, publisher, items(TANKER, "n"))
     before, stored = await revision(database), await stories(database)
@@ -199,6 +200,7 @@ async def test_update_without_news_writes_nothing(database, slot, publisher):
     assert await revision(database) == before + 1
 
 
+@pytest.mark.both_databases
 async def test_pools_do_not_mix(database, slot, publisher):
     await tell(database, publisher, items(TANKER, "n"))
     await publisher.update("local")
@@ -206,6 +208,7 @@ async def test_pools_do_not_mix(database, slot, publisher):
         assert await told(connection, "story", "local") == []
 
 
+@pytest.mark.both_databases
 async def test_restarted_publisher_tells_the_same_stories_and_lets_them_grow(database, slot, publisher):
     await tell(database, publisher, items([*TANKER, *MINISTER], "n"))
     before = await stories(database)
@@ -220,6 +223,7 @@ async def test_restarted_publisher_tells_the_same_stories_and_lets_them_grow(dat
     }
 
 
+@pytest.mark.both_databases
 async def test_story_merged_away_answers_with_its_successor(database, slot, publisher):
     await tell(database, publisher, [*items(SUBMARINE, "background"), *items(APART, "apart", 10)])
     first = {(await story_of(database, f"apart{number}")).id for number in (0, 1)}
@@ -255,6 +259,7 @@ async def test_ids_that_lead_in_a_circle_are_not_found(database, slot, publisher
     assert raised.value.code == "not-found"
 
 
+@pytest.mark.both_databases
 async def test_failed_update_is_made_up_for_by_the_next(database, slot, publisher):
     await tell(database, publisher, items(MINISTER, "m"))
     before = await stories(database)
@@ -269,6 +274,7 @@ async def test_failed_update_is_made_up_for_by_the_next(database, slot, publishe
     assert (await story_of(database, "n0")).article_count == len(TANKER)
 
 
+@pytest.mark.both_databases
 async def test_retention_forgets_articles_stories_and_successors(database, slot, publisher):
     await tell(database, publisher, items(TANKER, "n"))
     old = await story_of(database, "n0")

@@ -12,8 +12,6 @@ from tollhouse.services.tables.loader import open_loader
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
-pytestmark = pytest.mark.both_databases
-
 
 @pytest.fixture
 async def database(database_url, tmp_path):
@@ -38,6 +36,7 @@ async def settled(loader):
     await loader.poll()
 
 
+@pytest.mark.both_databases
 async def test_edit_shows_and_rows_that_are_gone_are_gone(opened):
     loader, catalogue, table = opened
     assert len(catalogue) == 40
@@ -49,6 +48,7 @@ async def test_edit_shows_and_rows_that_are_gone_are_gone(opened):
     assert (await loader.status()).row_count == 50
 
 
+@pytest.mark.both_databases
 async def test_row_that_stays_keeps_what_it_is_and_a_changed_one_changes(opened):
     loader, catalogue, table = opened
     before = catalogue.revision
@@ -103,6 +103,7 @@ async def test_half_a_file_is_not_loaded(opened):
     assert len(catalogue) == 80
 
 
+@pytest.mark.both_databases
 async def test_invalid_row_is_refused_and_reported_with_its_line(opened):
     loader, catalogue, table = opened
     rows = [book(number) for number in range(1, 41)]
@@ -120,6 +121,7 @@ async def test_invalid_row_is_refused_and_reported_with_its_line(opened):
     assert b'{"line":10,"reason":"id must be 1 to 200 characters without a slash"}' in status.refused
 
 
+@pytest.mark.both_databases
 async def test_file_that_has_not_changed_is_not_written_again(home, database):
     declaration = read_declaration(declare(home, books(40)))
     for _ in range(2):
@@ -130,6 +132,7 @@ async def test_file_that_has_not_changed_is_not_written_again(home, database):
     assert catalogue.revision[1] == 1
 
 
+@pytest.mark.both_databases
 async def test_two_processes_that_start_at_once_load_the_table_once(home, database):
     declaration = read_declaration(declare(home, books(40)))
     both = [open_loader(declaration, database) for _ in range(2)]
@@ -139,6 +142,7 @@ async def test_two_processes_that_start_at_once_load_the_table_once(home, databa
         assert (len(catalogue), catalogue.revision[1]) == (40, 1)
 
 
+@pytest.mark.both_databases
 async def test_declaration_of_another_shape_begins_anew_and_leaves_nothing_behind(home, database):
     path = declare(home, books(40))
     loader, catalogue = open_loader(read_declaration(path), database)
@@ -152,6 +156,7 @@ async def test_declaration_of_another_shape_begins_anew_and_leaves_nothing_behin
     assert len(catalogue) == 0
 
 
+@pytest.mark.both_databases
 async def test_label_may_change_without_a_row_being_written(home, database):
     path = declare(home, books(40))
     await open_loader(read_declaration(path), database)[0].load()
