@@ -27,6 +27,7 @@ from tollhouse.questions.vocabulary import Attribute, Relation
 # Rows that a relation leads to, with the word before each and whether it is excluded.
 Operands: TypeAlias = list[tuple[str, bool, Condition]]
 _CONTEXTS = frozenset({"in", "of", "by", "to", "from", "that", "about", "except", "only"})
+_COMPARATIVES = ("comparative_more", "comparative_less")
 _ANY: Operands = [("", False, EVERYTHING)]
 
 
@@ -42,6 +43,11 @@ class Clauses(Quantities):
                 break
         self._finish(frame)
         return frame
+
+    @property
+    def noun(self) -> Meaning | None:
+        """The last attribute noun that was read."""
+        return self._noun[0] if self._noun is not None else None
 
     def _step(self, frame: Frame) -> bool:
         """Read one phrase; False where the frame ends."""
@@ -249,12 +255,14 @@ class Clauses(Quantities):
         if ranks and self.read_order(frame):
             self.forms.setdefault("order_by", self.i)
             return True
+        if "more" in concepts and self.language != "en":
+            self.forms.setdefault("comparative_more", self.i)
         for concept in concepts:
             if concept in FORMS and self.than_at != self.i:
                 self.forms.setdefault(concept, self.i)
         if any(concept in NEGATIONS for concept in concepts):
             following = self.at(self.i + 1)
-            if "not" in concepts and frame.parts and (following is None or following.find("mark")):
+            if "not" in concepts and frame.parts and (following is None or following.says(".", "?", "!", ",", ";")):
                 self._negate_last(frame)
                 return True
             self._negation = not (self._negation and self._negation_at == self.i - 1) or self._conjunction != ""
@@ -363,8 +371,9 @@ class Clauses(Quantities):
             return False
         own = [each for each in meanings if each.kind == frame.kind] or meanings
         before = self.at(self.i - 1)
-        counts = before is not None and (
-            before.says("comparative_more", "comparative_less") or before.number is not None
+        counts = self.averages or (
+            before is not None
+            and (before.says("comparative_more", "comparative_less", "how_many") or before.number is not None)
         )
         numeric = [each for each in own if self._is_numeric(each)]
         measures = counts or any(each.says("average", "median") for each in self.items)
@@ -374,7 +383,8 @@ class Clauses(Quantities):
             return True
         if before is not None and any(each.role == "value" and each.name == meaning.name for each in before.meanings):
             return True  # "the memory category"
-        if counts and before is not None and before.number is None and numeric and frame.measured is None:
+        compares = before is not None and before.says("comparative_more", "comparative_less")
+        if compares and numeric and frame.measured is None:
             frame.measured = meaning
             return True
         following = self.at(self.skip_light(self.i + 1))
@@ -504,8 +514,9 @@ class Clauses(Quantities):
         def rank(meaning: Meaning) -> tuple[bool, bool, int]:
             introduced = meaning.name in prepositions
             noun = self._noun is not None and self._noun[0].name == meaning.name and self._noun[1] >= self.i - 2
+            belongs = meaning.kind == frame.kind or self.linker.attribute_named(frame.kind, meaning.name) is not None
             return (
-                meaning.kind != frame.kind,
+                not belongs,
                 not (introduced or noun),
                 (meaning.name != "id") + self.linker.is_text(meaning),
             )
@@ -707,8 +718,7 @@ class Clauses(Quantities):
     def _measures(self, item: Item, meaning: Meaning, frame: Frame) -> bool:
         """Whether the noun is what is counted of each row: "more suppliers than", "suppliers on average"."""
         comparatives = {"comparative_more", "comparative_less", "difference", "average", "median"} & self.forms.keys()
-        averages = any(each.says("average", "median") for each in self.items[self.i :])
-        if not (comparatives or averages or self.is_compared) or frame.measured is not None or frame.is_nested:
+        if not (comparatives or self.averages or self.is_compared) or frame.measured is not None or frame.is_nested:
             return False
         frame.measured = meaning
         frame.order_words = item.text
@@ -768,6 +778,9 @@ class Clauses(Quantities):
 
     def _verb(self, item: Item, frame: Frame) -> bool:
         meaning = item.find("verb") or self._stranded(item)
+        before = self.at(self.skip_back(self.i - 1))
+        if item.find("attribute") and before is not None and before.says("how_many", "most", "least", *_COMPARATIVES):
+            return False
         if meaning is None or (frame.is_nested and frame.is_named) or self._is_counted_noun(item):
             return False
         relation = self.linker.relations[meaning.relation]

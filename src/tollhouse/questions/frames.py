@@ -217,10 +217,12 @@ class FrameReader:
     def __init__(self, linked: Linked, linker: Linker, before: Rows | None = None) -> None:
         self.before = before
         self.refers_back = False
+        self.language = linked.language
         self.items = _single_negations(linked)
         self.has_limit = False
         self._mentioned: Condition | None = None
         self.than_at = self._place_of_than()
+        self.averages = any(item.says("average", "median") for item in self.items)
         self.is_compared = self.than_at >= 0
         self.linker = linker
         self.forms: dict[str, int] = {}

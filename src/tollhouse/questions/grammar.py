@@ -101,7 +101,7 @@ def _reading(query: Query, frame: Frame, clauses: Clauses, linked: Linked) -> Re
 
 def _kind(linked: Linked, linker: Linker) -> str:
     """The kind of row that a question is about: its first noun's, else that of its values."""
-    for roles in (("kind",), ("party",), ("attribute", "value", "range", "extreme", "unit")):
+    for roles in (("kind",), ("party",), ("attribute",), ("value", "range", "extreme", "unit")):
         for item in linked.items:
             meaning = None if roles == ("kind",) and is_attribute(item, linked.items) else item.find(*roles)
             if meaning is not None and meaning.kind and not (meaning.relation and meaning.role != "party"):
@@ -292,24 +292,16 @@ class _Question:
     def _measure(self) -> Measure:
         """The measure of rows or groups: of the attribute requested for, else their number."""
         frame, forms = self._frame, self._forms
-        meaning = next(
-            (
-                each
-                for each in (frame.measured, frame.requested)
-                if each is not None and each.role in {"attribute", "extreme"} and self._is_numeric(each.kind, each.name)
-            ),
-            None,
-        )
-        party = frame.measured if frame.measured is not None and frame.measured.role == "party" else None
-        if meaning is None and party is None:
+        hint = self._clauses.noun if {"comparative_more", "comparative_less"} & forms.keys() else None
+        for meaning in (frame.measured, frame.requested, hint):
+            if meaning is not None and meaning.role == "party":
+                name = f"{meaning.relation}.{'in' if meaning.value else 'out'}"
+                break
+            if meaning is not None and self._is_numeric(meaning.kind, meaning.name):
+                name = meaning.name
+                break
+        else:
             return Measure()
-        name = (
-            meaning.name
-            if meaning is not None
-            else f"{party.relation}.{'in' if party.value else 'out'}"
-            if party
-            else ""
-        )
         function: Function = "average" if "average" in forms else "median" if "median" in forms else "sum"
         return Measure(function, name)
 
@@ -436,7 +428,7 @@ class _Question:
                 for index, item in enumerate(self._items)
                 if nouns
                 and index > nouns[0]
-                and (item.says("be", "have", "do") or item.find("verb") or item.says("with"))
+                and (item.says("be", "have", "do", "occur") or item.find("verb") or item.says("with"))
             ),
             self._place_of_happening(nouns[0]) if nouns else None,
         )
@@ -475,6 +467,10 @@ class _Question:
                 and not _has_row(frame.where)
             ):
                 self._is_unclear = True
+            keys = {part.key for part in frame.parts}
+            shared = [part.condition for part in self._clauses.than.parts if part.key not in keys and part.key != "id"]
+            if any(part.key in keys for part in self._clauses.than.parts):
+                rows = Rows(frame.kind, all_of([frame.where, *shared]))  # "more battles than protests in Iraq"
             sides: Sequence[Rows] = (rows, override(rows, self._clauses.than.parts))
         else:
             sides = [Rows(frame.kind, one) for one in split(frame.where)]

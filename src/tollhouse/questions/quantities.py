@@ -244,6 +244,10 @@ class Quantities(FrameReader):
     def _superlative(self, item: Item, frame: Frame) -> bool:  # noqa: C901, PLR0911
         index, limit, skip = self._rank(item)
         word = self.at(index)
+        if skip and word is not None and word.says("order_by"):  # "which country is second by number of events"
+            frame.superlative, frame.limit, frame.skip = "most", 1, skip
+            self.i = index
+            return True
         if word is None or not (word.says(*_SUPERLATIVES) or (word.find("extreme") and index > self.i)):
             return False
         if word.find("extreme") and not word.says(*_SUPERLATIVES):
@@ -310,6 +314,21 @@ class Quantities(FrameReader):
         frame.order, frame.order_words, frame.measured = Order(by, not is_ascending), words, meaning
         if frame.superlative and frame.limit is None:
             frame.limit = 1
+        return True
+
+    def _than_time(self, meaning: Meaning, frame: Frame, *, descending: bool) -> bool:
+        """As in "newer than 14 November"."""
+        index = self.skip_light(self.i + 2)
+        item = self.at(index)
+        time = item.find("time") if item is not None else None
+        if time is None or item is None:
+            return False
+        moment = time.value.until or time.value.since if descending else time.value.since
+        words = " ".join(each.text for each in self.items[self.i : index + 1])
+        at, self.i = self.i, index + 1
+        if moment is not None:
+            test = Test(meaning.name, "at_least" if descending else "below", (moment.isoformat(),), words)
+            self.add(frame, test, meaning.name, words, at=at)
         return True
 
     def _rank(self, item: Item) -> tuple[int, int | None, int]:
@@ -418,6 +437,8 @@ class Quantities(FrameReader):
             descending = not descending
         following = self.at(self.i + 1)
         if following is not None and following.says("than"):
+            if self._than_time(meaning, frame, descending=descending):
+                return True
             number = self.number_at(self.i + 2)
             if number is not None:
                 start = self.i

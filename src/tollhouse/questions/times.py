@@ -44,8 +44,9 @@ _CLOCK = (
     r"(?P<{0}half>am|pm|a\.m\.?|p\.m\.?|h|o'clock|uhr|heures|utc|gmt|horas)?(?:\s?(?:utc|gmt))?"
     r"(?![\d./-]|\s?(?:\d|%))"
 )
-_SINCE = r"(?:since|after|from|later than|nach|seit|ab|desde|despues de|depuis|apres|a partir de)(?: the| el| le)?"
-_UNTIL = r"(?:before|until|till|up to|by|earlier than|prior to|vor|bis|antes del?|hasta|avant)(?: the| el| le)?"
+_ARTICLE = "(?: the| el| le| dem| den| der)?"
+_SINCE = rf"(?:since|after|from|later than|nach|seit|ab|desde|despues de|depuis|apres|a partir de){_ARTICLE}"
+_UNTIL = rf"(?:before|until|till|up to|by|earlier than|prior to|vor|bis|antes del?|hasta|avant){_ARTICLE}"
 _BETWEEN = r"(?:between|from|zwischen|entre|von|de|desde)"
 _AND = r"(?:and|to|until|till|und|bis|y|a|et|-)"
 _DATE = (
