@@ -75,11 +75,12 @@ def search(products: Path, judgments: Path) -> None:
 _ANSWERERS = {
     "infra": "tollhouse.services.infra.assistant.assistant",
     "defense": "tollhouse.services.defense.chat.snapshot",
+    "mattress": "tollhouse.services.mattress.evaluation",
 }
 
 
 @evaluate.command
-def questions(service: Literal["infra", "defense"], gold: Path) -> None:
+def questions(service: Literal["infra", "defense", "mattress"], gold: Path) -> None:
     """Print how many labelled questions are answered exactly, partly, wrongly or refused, and every answer."""
     logs.configure("warning")
     ask: evaluation.Ask = import_module(_ANSWERERS[service]).ask

@@ -9,18 +9,10 @@ from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.items import Item
 from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.errors import Problem
-from tollhouse.questions.linking import Linker
 from tollhouse.services.mattress.api_types import RetailerCount
 from tollhouse.services.mattress.product import DEMO_TAG, Storefront
 from tollhouse.services.mattress.retailers import Retailers
-from tollhouse.services.mattress.search import SearchWords
-from tollhouse.services.mattress.vocabulary import (
-    brand_names,
-    declaration,
-    model_names,
-    retailer_names,
-    trial_nights,
-)
+from tollhouse.services.mattress.search import SearchWords, read_search_words
 from tollhouse.storage.database import Database
 
 # How many of a retailer's products are read to find the domains of its links.
@@ -87,11 +79,12 @@ class CatalogueView:
         return self._words[1]
 
     def _read_words(self, counts: CatalogueCounts) -> SearchWords:
-        names = [*brand_names(counts.brands), *retailer_names({each.id: each.name for each in counts.retailers})]
+        titles: list[tuple[str, str]] = []
         if len(self.catalogue) <= MODELS_BELOW:
             items = self.catalogue.items(CatalogueQuery(fields=("title", "brand")))
-            names += model_names((item["title"], item.get("brand") or "") for item in items)
-        return SearchWords(Linker(declaration(), names), trial_nights(counts.tags))
+            titles = [(item["title"], item.get("brand") or "") for item in items]
+        retailers = {each.id: each.name for each in counts.retailers}
+        return read_search_words(counts.brands, retailers, counts.tags, titles)
 
     async def _retailer(self, identity: str, count: int) -> RetailerCount:
         """A retailer with its configured domains and those of its first products' links."""

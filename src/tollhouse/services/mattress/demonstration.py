@@ -24,12 +24,12 @@ async def load_demonstration(database: Database, catalogue: Catalogue) -> None:
         _, revision = await store.read_revision(transaction, catalogue.name)
         if revision:
             return
-        for at, items in _change_sets(clock.now()):
+        for at, items in change_sets(clock.now()):
             await catalogue.apply(transaction, items, at=at)
     log.info("demonstration loaded", catalogue=catalogue.name)
 
 
-def _change_sets(now: datetime) -> Iterator[tuple[datetime, list[Item]]]:
+def change_sets(now: datetime) -> Iterator[tuple[datetime, list[Item]]]:
     """The items listed or repriced by day, the earliest day first."""
     retailers = {retailer.id: retailer for retailer in demo_retailers()}
     by_day: dict[int, list[Item]] = {}

@@ -1,14 +1,13 @@
 """Product search: reads conditions from the text, and drops the least important when no product matches all."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import get_args
+from typing import Protocol, get_args
 
 import msgspec
 from msgspec import Struct
 
-from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.query import CatalogueQuery, SearchResult
 from tollhouse.catalogue.tokens import STOPWORDS
 from tollhouse.questions.description import read_description
@@ -17,7 +16,14 @@ from tollhouse.questions.query import AllOf, Condition, Not, Open, Order, Readin
 from tollhouse.services.mattress.api_types import SearchQuery, Sort, catalogue_query
 from tollhouse.services.mattress.attributes.derive import name_measures
 from tollhouse.services.mattress.described_filters import DROPPABLE, Part, Translator, merged
-from tollhouse.services.mattress.vocabulary import PRODUCT
+from tollhouse.services.mattress.vocabulary import (
+    PRODUCT,
+    brand_names,
+    declaration,
+    model_names,
+    retailer_names,
+    trial_nights,
+)
 
 # As few parts as possible are dropped; if this many are not enough, all of them.
 MAX_DROPPED = 3
@@ -48,6 +54,13 @@ class ProductSearch(Struct, frozen=True):
     understanding: Understanding | None
 
 
+class Searchable(Protocol):
+    """A catalogue, or the index of one."""
+
+    async def search(self, query: CatalogueQuery) -> SearchResult:
+        """One page, the exact total and the facets."""
+
+
 class SearchWords(Struct, frozen=True):
     """The words of one revision of the catalogue: vocabulary and names, and the tags that state a trial."""
 
@@ -55,7 +68,15 @@ class SearchWords(Struct, frozen=True):
     trials: dict[str, int]
 
 
-async def search_products(catalogue: Catalogue, known: SearchWords, query: SearchQuery) -> ProductSearch:
+def read_search_words(
+    brands: Iterable[str], retailers: Mapping[str, str], tags: Iterable[str], titles: Iterable[tuple[str, str]]
+) -> SearchWords:
+    """The words of a catalogue: retailers are names by id, titles pairs of a title and its brand."""
+    names = [*brand_names(brands), *retailer_names(retailers), *model_names(titles)]
+    return SearchWords(Linker(declaration(), names), trial_nights(tags))
+
+
+async def search_products(catalogue: Searchable, known: SearchWords, query: SearchQuery) -> ProductSearch:
     """Run a search. A single word is matched as it is, if a product has it. Raises Problem `invalid-parameter`."""
     text, measures = name_measures(query.q)
     reading = read_description(text, known.linker, PRODUCT)
@@ -80,7 +101,7 @@ async def search_products(catalogue: Catalogue, known: SearchWords, query: Searc
     return await _search_parts(catalogue, query, reading, parts, sort)
 
 
-async def _is_matched_word(catalogue: Catalogue, text: str, reading: Reading) -> bool:
+async def _is_matched_word(catalogue: Searchable, text: str, reading: Reading) -> bool:
     """Whether the text is one word that products have; one that both may correct is corrected as a word."""
     if len(text.split()) > 1:
         return False
@@ -89,7 +110,7 @@ async def _is_matched_word(catalogue: Catalogue, text: str, reading: Reading) ->
     return await _is_known(catalogue, text)
 
 
-async def _search_words(catalogue: Catalogue, query: SearchQuery) -> ProductSearch:
+async def _search_words(catalogue: Searchable, query: SearchQuery) -> ProductSearch:
     """The products with the words of the text."""
     result = await catalogue.search(catalogue_query(query, query.q))
     understanding = Understanding(text=query.q, corrected=result.corrected) if result.corrected else None
@@ -97,7 +118,7 @@ async def _search_words(catalogue: Catalogue, query: SearchQuery) -> ProductSear
 
 
 async def _search_undescribed(
-    catalogue: Catalogue, linker: Linker, query: SearchQuery, phrases: Sequence[str]
+    catalogue: Searchable, linker: Linker, query: SearchQuery, phrases: Sequence[str]
 ) -> ProductSearch:
     """The products with the words of a text that names no property; none if most of its words are foreign."""
     words = [word for phrase in phrases for word in phrase.split()]
@@ -112,7 +133,7 @@ async def _search_undescribed(
     return ProductSearch(nothing, query, Understanding(unused=tuple(dict.fromkeys(words))))
 
 
-async def _is_matched(catalogue: Catalogue, linker: Linker, word: str) -> bool:
+async def _is_matched(catalogue: Searchable, linker: Linker, word: str) -> bool:
     """Whether a product has the word. An ordinary word is no typo of another."""
     if word.casefold() in STOPWORDS:
         return False
@@ -122,7 +143,7 @@ async def _is_matched(catalogue: Catalogue, linker: Linker, word: str) -> bool:
 
 
 async def _search_parts(
-    catalogue: Catalogue, query: SearchQuery, reading: Reading, parts: list[Part], sort: Sort | None
+    catalogue: Searchable, query: SearchQuery, reading: Reading, parts: list[Part], sort: Sort | None
 ) -> ProductSearch:
     """The products that match the whole description, or as many of its parts as possible."""
     described = reading.query
@@ -144,7 +165,7 @@ async def _search_parts(
 
 
 async def _first_match(
-    catalogue: Catalogue, query: SearchQuery, parts: Sequence[Part]
+    catalogue: Searchable, query: SearchQuery, parts: Sequence[Part]
 ) -> tuple[Sequence[Part], tuple[str, ...]]:
     """The parts that have a result together, and the attributes that were dropped; all parts if there is no result."""
     present = {part.attribute for part in parts if part.is_droppable}
@@ -162,12 +183,12 @@ async def _first_match(
     return parts, ()
 
 
-async def _total(catalogue: Catalogue, query: CatalogueQuery) -> int:
+async def _total(catalogue: Searchable, query: CatalogueQuery) -> int:
     counted = msgspec.structs.replace(query, limit=0, offset=0, facets=(), sort="")
     return (await catalogue.search(counted)).total
 
 
-async def _is_known(catalogue: Catalogue, words: str) -> bool:
+async def _is_known(catalogue: Searchable, words: str) -> bool:
     """Whether a product has all these words, as they are written."""
     result = await catalogue.search(CatalogueQuery(text=words, every_word=True, limit=0))
     return bool(result.total) and not result.corrected
