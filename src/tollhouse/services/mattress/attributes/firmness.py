@@ -45,6 +45,8 @@ def derive_firmness(texts: ProductTexts) -> DerivedAttribute | None:
             # A declared number is a firmness.
             plain = [f"firmness {text}" if text[:1].isdecimal() else text for text in plain]
         claims = list(_rated(plain)) or list(_worded(plain, is_prose=place == DESCRIPTION))
+        if place == DESCRIPTION:
+            claims = claims or [claim for text in plain for claim in _of_filling(text)]
         if claims:
             values = {value for value, _ in claims}
             value = values.pop() if len(values) == 1 else None
@@ -87,6 +89,14 @@ def _phrases(text: str, *, is_prose: bool) -> Iterator[tuple[int, str]]:
             yield _on_scale(Decimal(first.value + last.value) / 2), text[first.start : last.end]
 
 
+def _of_filling(text: str) -> Iterator[tuple[int, str]]:
+    """Firmness words before the name of a filling: "plush, cloud-soft memory foam"."""
+    for hit in find_phrases(text, _meanings(), words().firmness.not_firmness):
+        is_of_filling = _filling().match(text, hit.end) and not _part().search(text[max(0, hit.start - 30) : hit.start])
+        if is_of_filling and not is_negated(text, hit.start):
+            yield hit.value, hit.words
+
+
 def _ranges(text: str, hits: list[PhraseMatch[int]]) -> Iterator[tuple[PhraseMatch[int], PhraseMatch[int]]]:
     """Ranges of two levels joined by "to", and single levels as a range of one."""
     position = 0
@@ -108,6 +118,18 @@ def _before() -> re.Pattern[str]:
 def _after() -> re.Pattern[str]:
     known = words().firmness
     return re.compile(rf"(?:[\s-]+{pattern(known.between)}){{0,4}}[\s-]+{pattern(known.after)}")
+
+
+@cache
+def _filling() -> re.Pattern[str]:
+    """Matches up to three words and the name of a filling that is no part of the bed."""
+    materials = pattern(tuple(word for label in words().material.labels for word in label.words))
+    return re.compile(rf"(?:[\s,-]+[a-z]+){{0,3}}?[\s,-]+{materials}(?![\s-]+{pattern(words().firmness.parts)})")
+
+
+@cache
+def _part() -> re.Pattern[str]:
+    return re.compile(rf"{pattern(words().firmness.parts)}(?:\s+(?:of|in|with|from))?\s+(?:\w+\s+)?$")
 
 
 @cache

@@ -83,6 +83,7 @@ class FirmnessWords(Struct, frozen=True):
     before: tuple[str, ...]
     after: tuple[str, ...]
     between: tuple[str, ...]
+    parts: tuple[str, ...]
     not_followed_by: tuple[str, ...]
     not_firmness: tuple[str, ...]
 
