@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from rapidfuzz import fuzz, process
 
 from tollhouse.questions.execution import Places, Result, Tables, words_of
 from tollhouse.questions.grammar import read_question
 from tollhouse.questions.grounding import Citations, Reference
 from tollhouse.questions.linking import Linker
+from tollhouse.questions.normalise import language_of, tokenise
 from tollhouse.questions.query import (
     COUNT,
+    EVERYTHING,
     AllOf,
     AnyOf,
     Call,
@@ -84,9 +87,10 @@ class Engine:
             opened = self._from_texts(reading.open) if reading.open and is_open else None
             return opened or self.refuse(text, reading)
         if isinstance(reading.query, Open) and self.passages.has_lines:
-            words = reading.query.words or _words_of(reading.query.rows.where)
-            opened = self._from_texts(reading.query, reading)
-            return opened or self.refuse(text, Refusal("not_in_data", words))
+            opened = self._opened(text, reading.query, reading)
+            if opened is None and not reading.query.words:
+                return self.answer_query(reading.query, reading)
+            return opened or self.refuse(text, Refusal("no_text", self.passages.unknown(reading.query.words)))
         try:
             return self.answer_query(reading.query, reading)
         except (KeyError, IndexError):
@@ -102,6 +106,16 @@ class Engine:
         """The rows that a query is about, in words."""
         wording = Wording(self.tables)
         return "; ".join(wording.describe(rows, None) for rows in _rows_of(query))
+
+    def _opened(self, text: str, query: Open, reading: Reading) -> Answer | None:
+        """The passages that answer an open question; of one in another language, those about what it names."""
+        opened = self._from_texts(query, reading)
+        is_foreign = bool(query.words) and language_of(tokenise(text)) != "en"
+        if opened is not None or not is_foreign or query.rows.where == EVERYTHING:
+            return opened
+        opened = self._from_texts(replace(query, words=()), reading)
+        words = ", ".join(f"“{word}”" for word in query.words)
+        return opened and replace(opened, text=f"{opened.text} The texts are in English; not looked for: {words}.")
 
     def _from_texts(self, query: Open, reading: Reading | None = None) -> Answer | None:
         """The passages that answer an open question; None where there are none."""
@@ -154,6 +168,7 @@ class Engine:
 
 _REASONS: dict[Reason, str] = {
     "unknown_words": "I do not know {words}, and the answer may depend on it.",
+    "no_text": "no text of the data answers it.",
     "not_in_data": "the data says nothing about {words}.",
     "opinion": "it asks for an opinion, and I state only what the data holds.",
     "prediction": "it asks about the future, and the data holds only what has been recorded.",
@@ -494,11 +509,6 @@ def _tests(condition: Condition) -> Iterable[Test]:
             yield from _tests(part)
     elif isinstance(condition, Related):
         yield from _tests(condition.to)
-
-
-def _words_of(condition: Condition) -> tuple[str, ...]:
-    """The question's own words of the conditions."""
-    return tuple(test.words for test in _stated(condition) if test.words)
 
 
 def _stated(condition: Condition) -> Iterable[Test]:

@@ -33,6 +33,8 @@ from tollhouse.questions.query import (
     Test,
 )
 
+# Forms that ask for a number: no text answers for the rows.
+_NUMBERS = frozenset({"how_many", "how_much", "average", "median", "sum", "share", "difference", "compare"})
 _REFUSED: tuple[Reason, ...] = ("advice", "opinion", "prediction")
 # What makes a sentence a part of the question.
 _CONTENT: tuple[Role, ...] = (
@@ -165,7 +167,9 @@ class _Question:
         return item if is_text and not is_noun else None
 
     def _fallback(self) -> Open | None:
-        """What to look for in the texts where only words are unknown; nothing where a pronoun stands for nothing."""
+        """What to look for in the texts where only words are unknown; nothing for a number or a pronoun of nothing."""
+        if not _NUMBERS.isdisjoint(self._forms):
+            return None
         return None if any(item.says("it") for item in self._clauses.unknown) else self._open("happened")
 
     def _is_social(self) -> bool:

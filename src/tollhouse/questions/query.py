@@ -192,7 +192,15 @@ class Reading(Struct, frozen=True):
 
 
 Reason = Literal[
-    "unknown_words", "not_in_data", "opinion", "prediction", "advice", "outside_time", "small_talk", "unclear"
+    "unknown_words",
+    "not_in_data",
+    "no_text",
+    "opinion",
+    "prediction",
+    "advice",
+    "outside_time",
+    "small_talk",
+    "unclear",
 ]
 
 

@@ -1,8 +1,8 @@
-"""Passages for open questions: the lines of texts that say what was asked, each with the row that it comes from.
+"""Passages for open questions: the lines of texts that say what was requested, each with the row that it comes from.
 
 A line is scored by the words of the question that it or its row has, the rarer the more, and by the similarity of the
-question and the line as text vectors. A word that no text has counts with the words of the same meaning. If no line
-reaches a threshold, there is no answer.
+question and the line as text vectors. Words of the same meaning count as well. If no line reaches
+ a threshold, there is no answer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,10 +34,13 @@ SAME_MEANING = 0.7
 CAUSES = frozenset({"because", "after", "over", "due", "amid", "following", "reason", "cause"})
 CAUSE_BONUS = 0.05
 # From this similarity on (cosine), two words mean the same.
-MEANING_COSINE = 0.62
+MEANING_COSINE = 0.66
+MOST_SIMILAR = 20
 # Two lines with this share of common words say the same.
 SAME_WORDS = 0.6
 MOST_PASSAGES = 6
+# Words of fewer rows weigh no more, so that one word that no text has does not decide alone.
+FEWEST_ROWS = 3
 MOST_COMPARED = 100
 
 
@@ -90,11 +93,14 @@ class Passages:
         is_timeline = query.form == "timeline"
         words = list(dict.fromkeys(word for text in query.words for word in words_of(text)))
         stated = list(self._stated(query.rows.where))
-        terms = [*(self._word(word) for word in words), *stated]
+        requested = [self._word(word) for word in words]
+        terms = [*requested, *stated]
         weights = sum(term.weight for term in terms)
         if not weights or not self._lines:
             return []
         scores = sum((term.weight * term.matches for term in terms), np.zeros(len(self._lines), np.float32)) / weights
+        if requested:
+            scores[np.maximum.reduce([term.matches for term in requested]) == 0] = 0.0
         for term in stated:
             # What is said of somebody or somewhere else is no answer.
             scores[term.matches == 0] = 0.0
@@ -126,13 +132,16 @@ class Passages:
     def has_lines(self) -> bool:
         return bool(self._lines)
 
+    def unknown(self, words: Iterable[str]) -> tuple[str, ...]:
+        """The words that no text has."""
+        return tuple(text for text in words if not any(word in self._postings for word in words_of(text)))
+
     def _word(self, word: str) -> _Term:
-        matches = self._having(word)
-        if not matches.any():
-            # Not by a matrix product: its threads cost more than they save here.
-            similar = np.einsum("ij,j->i", self._vectors, text_vectors().embed([word])[0])
-            for place in np.flatnonzero(similar >= MEANING_COSINE)[:20]:
-                matches = np.maximum(matches, SAME_MEANING * self._having(self._words[place]))
+        matches = np.maximum.reduce([self._having(form) for form in (word, *_stems(word))])
+        # Not by a matrix product: its threads cost more than they save here.
+        similar = np.einsum("ij,j->i", self._vectors, text_vectors().embed([word])[0])
+        for place in np.flatnonzero(similar >= MEANING_COSINE)[:MOST_SIMILAR]:
+            matches = np.maximum(matches, SAME_MEANING * self._having(self._words[place]))
         return _Term(self._weight(matches), matches)
 
     @cached_property
@@ -152,23 +161,26 @@ class Passages:
     def _weight(self, matches: Matches) -> float:
         rows = np.zeros(self._size, bool)
         rows[self._row[matches > 0]] = True
-        return log(1 + self._size / max(1, int(rows.sum())))
+        return log(1 + self._size / max(FEWEST_ROWS, int(rows.sum())))
 
     def _stated(self, condition: Condition) -> Iterable[_Term]:
-        """A term for each condition: rows that pass have it, and lines that have its words."""
+        """A term for each condition on rows with texts: those that pass have it, and lines that have its words."""
         if isinstance(condition, AllOf):
             for part in condition.of:
                 yield from self._stated(part)
         elif not isinstance(condition, Not):
             matches = np.zeros(len(self._lines), np.float32)
+            is_met_by_texts = False
             for kind in self._tables.kinds:
                 passing = self._passing(kind, condition)
-                if passing is not None:
+                if passing is not None and self._of_rows(kind, np.ones_like(passing)).any():
                     matches[self._of_rows(kind, passing)] = 1.0
+                    is_met_by_texts = True
             words = [word for text in _words(condition) for word in words_of(text)]
             if words:
                 matches = np.maximum(matches, np.minimum.reduce([self._having(word) for word in words]))
-            yield _Term(self._weight(matches), matches)
+            if is_met_by_texts:
+                yield _Term(self._weight(matches), matches)
 
     def _excluded(self, rows: Rows) -> NDArray[np.bool_]:
         """The lines of rows that an exclusion names."""
@@ -215,7 +227,7 @@ class Passages:
         said: list[set[str]] = []
         for number in order:
             words = set(words_of(self._lines[number].text))
-            is_new = not any(len(words & other) >= SAME_WORDS * min(len(words), len(other)) for other in said)
+            is_new = not any(len(words & other) >= SAME_WORDS * len(words | other) for other in said)
             if self._row[number] not in rows and is_new:
                 chosen.append(number)
                 rows.add(int(self._row[number]))
@@ -232,6 +244,14 @@ class Passages:
         chosen = next((attribute for attribute in times if attribute.preferred), times[0])
         column = self._tables.column(kind, chosen.name)
         return dict(zip(column.row.tolist(), column.number.tolist(), strict=True))
+
+
+def _stems(word: str) -> Iterable[str]:
+    """What an English verb form may come from: "setting" from "set", "fired" from "fire"."""
+    for ending in ("ing", "ed"):
+        stem = word.removesuffix(ending)
+        if stem != word and len(stem) > 2:
+            yield from (stem, f"{stem}e", *([stem[:-1]] if stem[-1] == stem[-2] else []))
 
 
 def _words(condition: Condition) -> list[str]:

@@ -19,7 +19,7 @@ REMEMBERED_TURNS = 3
 REMEMBERED_CHARACTERS = 500
 MOST_WORDS = 50
 # A model may find the words for these; other refused questions have no answer in the data.
-_LEFT_TO_MODELS = frozenset({"unknown_words", "unclear", "not_in_data"})
+_LEFT_TO_MODELS = frozenset({"unknown_words", "unclear", "not_in_data", "no_text"})
 
 _RULES = f"""You answer questions about news events of 24 hours, from query results only.
 Begin every sentence with the names of what it rests on, in brackets: "[f1] ..." or "[f1, r2] ...".

@@ -1,5 +1,6 @@
 """The rows of the feeds that questions are about: events, stories, entities, programmes and capability gaps."""
 
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -130,6 +131,18 @@ class FeedDataset(Dataset):
         if isinstance(value, datetime):
             return f"{value:%Y-%m-%d}" if attribute == "date" else clock.iso(value)
         return super().display(attribute, value)
+
+    def profile(self, kind: str, row: Any) -> str:
+        if kind == ENTITY:
+            near = ", ".join(one.name for one in row.related[:SHOWN_RELATED])
+            with_whom = f"; named together with {near}" if near else ""
+            counts = f"mentioned in {row.mentions} articles of {row.source_count} publishers"
+            return f"{row.name} ({row.type}): {counts}{with_whom}."
+        if kind == PROGRAM:
+            trend = row.trend
+            years = f"FY2025 {trend.fy2025_b:.2f}, FY2027 requested {trend.fy2027_requested_b:.2f}"
+            return f"{row.name} ({row.category}): {row.value_b:.2f} billion USD in FY2026 ({years})."
+        return f"{row.area}: {row.explanation}" if kind == GAP else ""
 
     def names(self) -> Iterable[Named]:
         places = [named for country in countries().values() for named in country_names(country, EVENT, country.name)]
@@ -317,13 +330,19 @@ def _parts(countries: Iterable[str]) -> list[str]:
     return _distinct(part for name in countries for part in parts_of_world().get(name, ()))
 
 
+# A title that was composed because neither a page nor its address gave one: "Armed clash in Moscow (example.org)".
+_COMPOSED = re.compile(r" in [^()]+ \([\w.-]+\.[a-z]+\)$")
+
+
 def _event_lines(entry: EventEntry) -> Iterable[str]:
-    geo = entry.event.geo
-    return (entry.event.title, ", ".join(part for part in (geo.region, geo.country) if part))
+    event = entry.event
+    place = ", ".join(part for part in (event.geo.region, event.geo.country) if part)
+    return () if _COMPOSED.search(event.title) else (f"{event.title} ({place})",)
 
 
 def _story_lines(story: Story) -> Iterable[str]:
-    return dict.fromkeys(filter(None, (story.title, story.summary, *(article.title for article in story.articles))))
+    lines = dict.fromkeys(filter(None, (story.title, story.summary, *(article.title for article in story.articles))))
+    return [line for line in lines if not _COMPOSED.search(line)]
 
 
 _LINES: dict[str, Callable[[Any], Iterable[str]]] = {
