@@ -79,9 +79,7 @@ def _without_asides(linked: Linked) -> Linked:
         sentences[-1].append(item)
         if item.says(".", "?", "!", ":"):
             sentences.append([])
-    relevant = [
-        sentence for sentence in sentences if any(item.find(*_CONTENT) or item.says(*_STANCE) for item in sentence)
-    ]
+    relevant = [sentence for sentence in sentences if any(map(_says_something, sentence))]
     if not relevant or len(relevant) == len(sentences):
         return linked
     items = [
@@ -91,6 +89,10 @@ def _without_asides(linked: Linked) -> Linked:
         if sentence in relevant or item.says("list", "how_many", "difference")
     ]
     return Linked(tuple(items), linked.corrected, linked.language)
+
+
+def _says_something(item: Item) -> bool:
+    return bool(item.find(*_CONTENT) and item.cost < 0.15) or item.says(*_STANCE)
 
 
 def _reading(query: Query, frame: Frame, clauses: Clauses, linked: Linked) -> Reading:

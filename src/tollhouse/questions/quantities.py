@@ -52,7 +52,7 @@ class Quantities(FrameReader):
             meaning = item.find("unit", "party", "attribute", "kind")
             if meaning is not None:
                 return meaning, index + 1
-            if not item.says("of", "all", "filler") or item.find("value", "number"):
+            if not item.says("of", "all", "filler", "or_more", "or_less") or item.find("value", "number"):
                 return None
             index += 1
         return None
