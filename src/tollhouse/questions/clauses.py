@@ -694,7 +694,9 @@ class Clauses(Quantities):
             return self._nested_party(frame)
         at = self.i
         self.i += 1
+        tied = self._carried(meaning)
         operands = self._operands_of(meaning)
+        tied += self._links(meaning.relation) if operands else []
         if not frame.has_noun and (not frame.is_named or frame.requested is not None):
             frame.kind = meaning.kind
         if operands is None and frame.subject is not None:
@@ -703,12 +705,25 @@ class Clauses(Quantities):
         shared = frame.open_party is not None and operands is not None
         if operands is None:
             frame.open_party = meaning
-        link = Related(meaning.relation, bool(meaning.value), EVERYTHING, words=item.text)
+        link = Related(meaning.relation, bool(meaning.value), EVERYTHING, tuple(tied), words=item.text)
         self._add_related(frame, link, operands or _ANY, at=at, any_and=True)
         if shared and operands is not None:
             self._fill_party(frame, operands, before=len(frame.parts) - 1)
         frame.has_noun = True
         return True
+
+    def _carried(self, meaning: Meaning) -> list[Test]:
+        """What the relation carries, before its rows: "suppliers of substrates to Intel"."""
+        item, start = self.at(self.i), self.i
+        if item is None or not item.says("of", "by", "with"):
+            return []
+        self.i += 1
+        tied = self._links(meaning.relation)
+        following = self.at(self.i)
+        if tied and following is not None and following.says("to", "of", "from", "in"):
+            return tied
+        self.i = start
+        return []
 
     def _acts(self) -> bool:
         """Whether a word that is a noun and a verb is the verb here."""
@@ -876,7 +891,7 @@ class Clauses(Quantities):
     def _stranded(self, item: Item) -> Meaning | None:
         """A verb whose preposition stands elsewhere: "to whom does X sell", "sell chips to X"."""
         for meaning in item.meanings:
-            if meaning.role == "stranded" and any(other.text.lower() == meaning.kind for other in self.items):
+            if meaning.role == "stranded" and any(meaning.kind in other.text.lower().split() for other in self.items):
                 return Meaning("verb", meaning.name, value=meaning.value, relation=meaning.relation)
         return None
 
@@ -885,7 +900,8 @@ class Clauses(Quantities):
         if frame.subject is not None:
             part, frame.subject = frame.subject, None
             return part.condition
-        if frame.is_named and not frame.has_noun and {"who", "which"} & self.forms.keys():
+        is_end = self.at(self.skip_light(self.i)) is None or self.items[self.skip_light(self.i)].says("?")
+        if frame.is_named and not frame.has_noun and ({"who", "which"} & self.forms.keys() or is_end):
             frame.is_named = False
             return frame.parts.pop().condition
         return None
