@@ -165,7 +165,7 @@ class GraphDataset(Dataset):
         whole = {text.casefold() for text in texts}
         named, common = self.graph.names.companies.keys(), self._common_stems
         for part in _parts(texts):
-            is_common = part.casefold() not in whole and _stem(part) in common
+            is_common = kind == "company" and part.casefold() not in whole and _stem(part) in common
             if not is_common and named.isdisjoint((normalize(part), *normalize(part).split())):
                 yield Named(part, kind, "product", part)
 
