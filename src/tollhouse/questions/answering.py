@@ -86,7 +86,7 @@ class Engine:
             is_open = reading.open is not None and reading.reason == "unknown_words"
             opened = self._from_texts(reading.open) if reading.open and is_open else None
             return opened or self.refuse(text, reading)
-        if isinstance(reading.query, Open) and self.passages.has_lines:
+        if isinstance(reading.query, Open) and (reading.query.words or self.passages.has_lines):
             opened = self._opened(text, reading.query, reading)
             if opened is None and not reading.query.words:
                 return self.answer_query(reading.query, reading)
@@ -119,7 +119,7 @@ class Engine:
 
     def _from_texts(self, query: Open, reading: Reading | None = None) -> Answer | None:
         """The passages that answer an open question; None where there are none."""
-        opened = self.passages.find(query)
+        opened = self.passages.find(query) if self.dataset.quotes else ()
         if not opened:
             return None
         citations, parts, ids = Citations(), list[str](), list[str]()

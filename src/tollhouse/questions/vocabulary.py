@@ -138,6 +138,8 @@ class Dataset(ABC):
     """The rows of a service at one moment. Subclasses say where the values come from; all methods are pure."""
 
     declaration: Declaration
+    # Whether lines of the texts answer open questions; else only queries do.
+    quotes = True
 
     @abstractmethod
     def rows(self, kind: str) -> Sequence[Any]:

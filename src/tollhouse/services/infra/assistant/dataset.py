@@ -70,6 +70,8 @@ def declaration() -> Declaration:
 class GraphDataset(Dataset):
     """Companies with their attributes, and the edges between them as relations."""
 
+    quotes = False
+
     def __init__(self, graph: SupplyGraph) -> None:
         self.declaration = declaration()
         self.graph = graph
