@@ -15,7 +15,9 @@ BOATS = Declaration(
             name="boat",
             nouns=("boat",),
             attributes=(
-                Attribute(name="hull", type="keyword", values={"steel": (), "wood": ("timber",), "glass": ()}),
+                Attribute(
+                    name="hull", type="keyword", nouns=("hull",), values={"steel": (), "wood": ("timber",), "glass": ()}
+                ),
                 Attribute(name="use", type="keyword", several=True, values={"racing": (), "fishing": ()}),
                 Attribute(name="price", type="money", preferred=True, units={"dollars": 1.0}, least=("cheapest",)),
                 Attribute(
@@ -78,6 +80,13 @@ def shown(condition):
         ("steel or not, by Tern", "maker is Tern"),
         ("the hull does not matter, wood doesn't matter, but fishing", "use is fishing"),
         ("after an old steel boat something else", "not (hull is steel)"),
+        ("wood is fine, steel isn't", "hull is wood; not (hull is steel)"),
+        ("I don't mind the hull as long as it is fishing", "use is fishing"),
+        ("at least speed 8", "speed at_least 8.0"),
+        ("the hull doesn't matter as long as it is fishing", "use is fishing"),
+        ("not made of steel", "not (hull is steel)"),
+        ("not wanted: steel, wood", "not (hull is steel); not (hull is wood)"),
+        ("600 dollars or so", "price at_least 510.0; price at_most 690.0"),
         ("within 5 days", ""),
         ("a boat at least 5 zebras", ""),
     ],

@@ -261,7 +261,7 @@ class _Reader:
         self, said: Attribute | None, numbers: Sequence[_Number], relation: Relation, end: int
     ) -> Attribute | None:
         number = numbers[0]
-        if self._is_unavailable(end):
+        if not number.is_money and self._is_unavailable(end):
             return None
         if said is not None and self._measures(said, number):
             return said

@@ -115,13 +115,28 @@ def _take_meaning(meaning: Meaning, linker: Linker, items: Sequence[Item], index
     item = items[index]
     if meaning.role == "value":
         same = [each for each in item.meanings if each.role == "value" and each.name == meaning.name]
-        _take(Test(meaning.name, "is", tuple(each.value for each in same), item.text), meaning.name, state)
+        test = Test(meaning.name, "is", tuple(each.value for each in same), item.text)
+        if not _is_denied_name(meaning, linker, items, index, state):
+            _take(test, meaning.name, state)
+        elif state.last is not None:
+            # "Not the Yarra Cloud Cumulus" leaves out that model only.
+            state.last.alternatives[-1] = AllOf((state.last.alternatives[-1], test))
     elif meaning.role == "range":
         _take(range_condition(meaning.name, meaning.value, item.text), meaning.name, state)
     elif meaning.role == "extreme":
         _take_order(item.text, Order(meaning.name, descending=bool(meaning.value)), state)
     else:
         _take_noun(linker.attribute(meaning), items, index, state)
+
+
+def _is_denied_name(meaning: Meaning, linker: Linker, items: Sequence[Item], index: int, state: _State) -> bool:
+    """Whether a name of the data stands right behind another that is denied."""
+    last = state.last
+    if last is None or not last.negated or last.attribute == meaning.name or state.negations or state.joiner:
+        return False
+    before = items[index - 1].find("value") if index else None
+    attributes = [linker.attribute(each) for each in (before, meaning) if each is not None]
+    return len(attributes) == 2 and all(each is not None and not each.values for each in attributes)
 
 
 def range_condition(attribute: str, bounds: Sequence[float | None], words: str) -> Condition:
@@ -139,6 +154,8 @@ def _take(condition: Condition, attribute: str, state: _State) -> None:
     """Add a condition: denied, as an alternative of the one before, or on its own."""
     if state.is_unimportant:
         state.negations, state.is_after_negator = 0, False
+        # "I do not mind foam or springs": what is listed with it does not matter either.
+        state.is_unimportant = False
         return
     last = state.last
     negated = state.negations % 2 == 1
@@ -206,6 +223,9 @@ def _ordered_noun(items: Sequence[Item], index: int, kind: str) -> str | None:
 def _take_noun(attribute: Attribute | None, items: Sequence[Item], index: int, state: _State) -> None:
     """An attribute that is only named: "with a trial", "no trial" ask whether there is one."""
     before = next((each for each in reversed(items[:index]) if not each.says("all", "filler", "be")), None)
+    if state.is_unimportant:
+        state.is_unimportant = False
+        return
     is_required = state.is_after_negator or (before is not None and before.says("with", "have", "and", "without"))
     if attribute is not None and attribute.type in ("number", "flag", "money", "time") and is_required:
         _take(Test(attribute.name, "known", (), items[index].text), attribute.name, state)
@@ -249,7 +269,7 @@ def _take_function(items: Sequence[Item], index: int, state: _State) -> None:
     """A word that says nothing itself: it joins, denies or separates what stands around it."""
     item = items[index]
     if item.says("unimportant"):
-        _forget(state)
+        _forget(items[index - 1] if index else None, state)
     elif item.says("something_else"):
         if state.stated and state.stated[-1].clause == state.clause:
             state.stated[-1].negated = not state.stated[-1].negated
@@ -287,9 +307,21 @@ def _joins_ranges(items: Sequence[Item], index: int) -> bool:
 def _deny(items: Sequence[Item], index: int, state: _State) -> None:
     if _is_or_not(items, index, state):
         return
+    if _is_denied_behind(items, index, state):
+        state.stated[-1].negated = not state.stated[-1].negated
+        return
     state.negations += 1
     state.negator = next((concept for concept in _NEGATORS if items[index].says(concept)), state.negator)
     state.is_after_negator = True
+
+
+def _is_denied_behind(items: Sequence[Item], index: int, state: _State) -> bool:
+    """Whether a denial ends the sentence behind its condition: "memory foam is fine, latex isn't"."""
+    following = items[index + 1] if index + 1 < len(items) else None
+    is_end = following is None or following.text in {*_STOPS, ","} or following.says("but")
+    is_said = index > 0 and items[index - 1].says("be", "do")
+    is_last = bool(state.stated) and state.last is state.stated[-1] and not state.joiner
+    return is_end and is_said and is_last and not state.negations
 
 
 def _is_or_not(items: Sequence[Item], index: int, state: _State) -> bool:
@@ -303,13 +335,13 @@ def _is_or_not(items: Sequence[Item], index: int, state: _State) -> bool:
     return True
 
 
-def _forget(state: _State) -> None:
+def _forget(before: Item | None, state: _State) -> None:
     """What does not matter: the condition before in the same part of the sentence, or else the next one."""
     state.negations = 0
     if state.stated and state.last is state.stated[-1] and not state.joiner:
         state.stated.pop()
         state.last = None
-    else:
+    elif before is None or before.find("attribute") is None:
         state.is_unimportant = True
 
 
