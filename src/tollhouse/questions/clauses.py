@@ -22,6 +22,7 @@ from tollhouse.questions.linking import Item, Meaning
 from tollhouse.questions.normalise import fold, phrase
 from tollhouse.questions.quantities import Quantities, comparison_test
 from tollhouse.questions.query import EVERYTHING, Condition, Not, Order, Related, Test
+from tollhouse.questions.times import TimePhrase
 from tollhouse.questions.vocabulary import Attribute, Relation
 
 # Rows that a relation leads to, with the word before each and whether it is excluded.
@@ -135,7 +136,7 @@ class Clauses(Quantities):
         if meaning is None:
             return False
         phrase = meaning.value
-        name = self._time_attribute(frame)
+        name = self._time_attribute(frame, phrase)
         if phrase.outside:
             self.outside.append(item.text)
         elif name is None:
@@ -146,10 +147,12 @@ class Clauses(Quantities):
             self.add(frame, all_of([*since, *until]), name, item.text)
         return True
 
-    def _time_attribute(self, frame: Frame) -> str | None:
+    def _time_attribute(self, frame: Frame, phrase: TimePhrase) -> str | None:
+        """The attribute that a time tests: whole days one in days where there is one, clock times another."""
         kind = self.linker.kinds[frame.kind]
         times = [attribute for attribute in kind.attributes if attribute.type == "time"]
-        times.sort(key=lambda attribute: not attribute.preferred)
+        is_day = all(moment is None or moment.hour == moment.minute == 0 for moment in (phrase.since, phrase.until))
+        times.sort(key=lambda attribute: (("day" in attribute.units) != is_day, not attribute.preferred))
         if self._noun and any(self._noun[0].name == attribute.name for attribute in times):
             return self._noun[0].name
         return times[0].name if times else None

@@ -35,6 +35,7 @@ from tollhouse.questions.query import (
 
 # Forms that ask for a number: no text answers for the rows.
 _NUMBERS = frozenset({"how_many", "how_much", "average", "median", "sum", "share", "difference", "compare"})
+_EVERY = frozenset({"all", "all the", "all of", "every", "each", "alle", "todos", "todas", "tous", "toutes"})
 _REFUSED: tuple[Reason, ...] = ("advice", "opinion", "prediction")
 # What makes a sentence a part of the question.
 _CONTENT: tuple[Role, ...] = (
@@ -262,8 +263,18 @@ class _Question:
         if "how_many" in forms or ("sum" in forms and "list" not in forms and "which" not in forms):
             return Figure(Rows(frame.kind, frame.where))
         if self._is_yes_no():
-            return Exists(Rows(frame.kind, frame.where))
+            return self._universal() or Exists(Rows(frame.kind, frame.where))
         return List(self._rows)
+
+    def _universal(self) -> Query | None:
+        """As in "are all foundries public?": the share of the rows with the last property."""
+        verb = next((place for place, item in enumerate(self._items) if item.says("be", "do", "have")), -1)
+        following = self._clauses.at(verb + 1)
+        parts = self._frame.parts
+        if following is None or following.text.lower() not in _EVERY or not parts:
+            return None
+        whole = Rows(self._frame.kind, all_of([part.condition for part in parts[:-1]]))
+        return Share(Rows(self._frame.kind, self._frame.where), whole)
 
     def _is_common_share(self) -> bool:
         """As in "Which suppliers do A and B share" is no question for a percentage."""
@@ -321,6 +332,8 @@ class _Question:
         if requested is None or self._is_numeric(requested.kind, requested.name) or self._is_one_row():
             return False
         attribute = self._linker.attribute(requested)
+        if attribute is not None and attribute.type == "time":
+            return "day" in attribute.units and (self._frame.superlative != "" or "how_many" in self._forms)
         return attribute is not None and attribute.type in {"keyword", "place", "flag"}
 
     def _is_one_row(self) -> bool:
@@ -475,13 +488,19 @@ class _Question:
                 self._is_unclear = True
             keys = {part.key for part in frame.parts}
             shared = [part.condition for part in self._clauses.than.parts if part.key not in keys and part.key != "id"]
+            if len(keys) == 1 and keys.isdisjoint(part.key for part in self._clauses.than.parts) and not frame.is_named:
+                sides: Sequence[Rows] = (rows, Rows(frame.kind, self._clauses.than.where))
+                return self._compared(sides)
             if any(part.key in keys for part in self._clauses.than.parts):
                 rows = Rows(frame.kind, all_of([frame.where, *shared]))  # "more battles than protests in Iraq"
-            sides: Sequence[Rows] = (rows, override(rows, self._clauses.than.parts))
+            sides = (rows, override(rows, self._clauses.than.parts))
         else:
             sides = [Rows(frame.kind, one) for one in split(frame.where)]
-        if len(sides) < 2:
-            return None
+        return self._compared(sides) if len(sides) > 1 else None
+
+    def _compared(self, sides: Sequence[Rows]) -> Query:
+        """The comparison of sides; of named rows without a number, the row itself."""
+        forms, frame = self._forms, self._frame
         difference = "difference" in forms or ("how_many" in forms and "compare" not in forms) or "how_much" in forms
         measure = self._measure()
         yes_no = not difference and self._is_yes_no()

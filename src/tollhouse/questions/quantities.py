@@ -307,10 +307,11 @@ class Quantities(FrameReader):
             return False
         words = " ".join(each.text for each in self.items[index : index + 3])
         is_ascending = any(each.says("ascending") for each in self.items[index:]) or frame.superlative == "least"
-        self.i = index + 1
         if frame.requested is not None and meaning.role == "kind":
             frame.superlative = frame.superlative or "most"
+            self.i = index
             return True
+        self.i = index + 1
         frame.order, frame.order_words, frame.measured = Order(by, not is_ascending), words, meaning
         if frame.superlative and frame.limit is None:
             frame.limit = 1
