@@ -538,8 +538,9 @@ class Clauses(Quantities):
             self.i = end
         else:
             self.i += 1
+        follows_verb = self._starts_clause()
         can_be_subject = (frame.has_noun or frame.requested is not None) and not self._negation and not frame.is_named
-        if can_be_subject and self._context not in {"be", "except"} and (not frame.is_nested or self._starts_clause()):
+        if can_be_subject and (follows_verb or (self._context not in {"be", "except"} and not frame.is_nested)):
             joined = self._conjunction if frame.subject is not None else ""
             self._conjunction = ""
             if frame.subject is not None and joined:
@@ -815,7 +816,8 @@ class Clauses(Quantities):
         if self._counts_links(frame, f"{relation.name}.{'out' if is_source else 'in'}", at):
             return True
         with self.aside():
-            operands = self.operands(relation.target if is_source else relation.source)
+            by_whom = self._skip_whom()
+            operands = [] if by_whom else self.operands(relation.target if is_source else relation.source)
         self._context = ""
         tied += self._links(meaning.relation)
         if operands and frame.subject is None and self._fronted(frame):
@@ -830,6 +832,17 @@ class Clauses(Quantities):
             frame.kind = relation.source if is_source else relation.target
         link = Related(relation.name, is_source, EVERYTHING, tuple(tied), transitive, item.text)
         self._add_related(frame, link, operands or _ANY, at=at)
+        return True
+
+    def _skip_whom(self) -> bool:
+        """As in "X is supplied by which companies": what follows the verb is what is requested."""
+        item, following = self.at(self.i), self.at(self.i + 1)
+        if item is None or following is None or not item.says("by", "to", "from") or not following.says("which", "who"):
+            return False
+        self.forms.setdefault("which", self.i + 1)
+        self.i += 2
+        noun = self.at(self.i)
+        self.i += noun is not None and noun.find("kind") is not None
         return True
 
     def _is_counted_noun(self, item: Item) -> bool:

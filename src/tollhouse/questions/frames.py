@@ -256,11 +256,8 @@ class FrameReader:
             is_than = (compared and item.says("than")) or item.says("more", "less")
             if is_row and is_than and not item.find("value") and following is not None and not following.find("verb"):
                 return place
-            compared = (
-                compared
-                or item.says("comparative_more", "comparative_less", "difference")
-                or bool(item.find("extreme"))
-            )
+            compares = item.says("comparative_more", "comparative_less", "difference") or item.find("extreme")
+            compared = compared or bool(compares) or (self.language != "en" and item.says("more", "less"))
         return -1
 
     def at(self, index: int) -> Item | None:

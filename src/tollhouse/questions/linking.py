@@ -287,7 +287,9 @@ class Linker:
     @staticmethod
     def _merged(worse: _Match | None, better: _Match) -> _Match:
         """Both readings of the same words, the better one first, unless the other needs a typo more."""
-        most = 0.15 if any(entry.meaning.role == "function" for entry in better.node.entries) else 0.5
+        most = 0.5
+        if worse is not None and any(entry.meaning.role == "function" for entry in better.node.entries):
+            most = 0.05 if all(entry.meaning.role == "value" for entry in worse.node.entries) else 0.15
         if worse is None or worse.cost - better.cost >= most:
             return better
         entries = [*better.node.entries, *(entry for entry in worse.node.entries if entry not in better.node.entries)]
