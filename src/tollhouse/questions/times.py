@@ -46,7 +46,10 @@ _CLOCK = (
 )
 _ARTICLE = "(?: the| el| le| dem| den| der)?"
 _SINCE = rf"(?:since|after|from|later than|nach|seit|ab|desde|despues de|depuis|apres|a partir de){_ARTICLE}"
-_UNTIL = rf"(?:before|until|till|up to|by|earlier than|prior to|vor|bis|antes del?|hasta|avant){_ARTICLE}"
+_UNTIL = (
+    r"(?:before|until|till|up to|by|earlier than|older than|prior to|alter als|fruher als|vor|bis|antes del?|hasta"
+    rf"|avant){_ARTICLE}"
+)
 _BETWEEN = r"(?:between|from|zwischen|entre|von|de|desde)"
 _AND = r"(?:and|to|until|till|und|bis|y|a|et|-)"
 _DATE = (

@@ -175,6 +175,8 @@ class GraphDataset(Dataset):
     def _common_stems(self) -> set[str]:
         """The stems of words that name kinds, relations and categories, which alone name no product."""
         declared = [noun for each in self.declaration.kinds for noun in each.nouns]
+        for attribute in (attribute for each in self.declaration.kinds for attribute in each.attributes):
+            declared += [*attribute.nouns, *attribute.prepositions]
         for relation in self.declaration.relations:
             declared += [*relation.verbs, *relation.inverse_verbs, *relation.sources, *relation.targets]
         declared += [text for category in self.graph.categories for text in (category.name, *category.aliases)]
