@@ -399,5 +399,6 @@ _OPERATIONS: dict[str, Callable[[FeedDataset, Sequence[Sequence[Any]], int | Non
     "change": FeedDataset._change,  # noqa: SLF001 - the table of this class's own operations
     "freshness": FeedDataset._freshness,  # noqa: SLF001
     "associates": FeedDataset._associates,  # noqa: SLF001
+    "closest": lambda dataset, rows, _limit: dataset._associates(rows, 1),  # noqa: SLF001
     "summary": FeedDataset._summary,  # noqa: SLF001
 }
