@@ -83,8 +83,8 @@ class Engine:
         """The answer to a question, after the conversation's previous query."""
         reading = self.read(text, before)
         if isinstance(reading, Refusal):
-            is_open = reading.open is not None and reading.reason == "unknown_words"
-            opened = self._from_texts(reading.open) if reading.open and is_open else None
+            can_open = reading.open is not None and self._can_open(reading.open)
+            opened = self._from_texts(reading.open) if reading.open and can_open else None
             return opened or self.refuse(text, reading)
         if isinstance(reading.query, Open) and (reading.query.words or self.passages.has_lines):
             opened = self._opened(text, reading.query, reading)
@@ -106,6 +106,11 @@ class Engine:
         """The rows that a query is about, in words."""
         wording = Wording(self.tables)
         return "; ".join(wording.describe(rows, None) for rows in _rows_of(query))
+
+    def _can_open(self, query: Open) -> bool:
+        """Whether texts can answer for these rows: the texts are theirs, or speak of persons."""
+        kind = self.tables.kinds[query.rows.kind]
+        return kind.person or bool(self.dataset.texts(kind.name))
 
     def _opened(self, text: str, query: Open, reading: Reading) -> Answer | None:
         """The passages that answer an open question; of one in another language, those about what it names."""

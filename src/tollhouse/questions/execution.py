@@ -363,7 +363,9 @@ def _groups(tables: Tables, query: Groups) -> Result:
     for members in np.split(order, starts[1:]) if len(order) else []:
         rows = np.unique(column.row[members])
         value = tables.measured(kind, rows, query.measure)
-        if value is not None and (query.at_least is None or value >= query.at_least):
+        if value is not None and (query.at_least or -np.inf) <= value <= (
+            np.inf if query.at_most is None else query.at_most
+        ):
             name = tables.dataset.display(query.by, column.values[column.code[members[0]]])
             sides.append(Side(name, value, rows))
     sides.sort(key=lambda side: (-side.value if query.descending else side.value, side.name))  # type: ignore[operator]

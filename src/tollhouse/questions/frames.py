@@ -102,6 +102,7 @@ class Frame(Struct):
     limit: int | None = None
     skip: int = 0
     at_least: float | None = None
+    at_most: float | None = None
     measured: Meaning | None = None
     subject: Part | None = None
     open_party: Meaning | None = None

@@ -141,7 +141,7 @@ class _Question:
         counted = self._counted_value()
         if counted is not None:
             return Refusal("not_in_data", (counted.text,))
-        if clauses.unavailable and self._open_form() is None:
+        if clauses.unavailable and _OPEN.keys().isdisjoint(forms):
             return Refusal("not_in_data", _texts(clauses.unavailable))
         if "small_talk" in forms or not self._has_content():
             if clauses.unknown and "small_talk" not in forms:
@@ -357,7 +357,15 @@ class _Question:
         counts = "how_many" in forms and frame.group is None and not frame.superlative
         limit = None if not frame.superlative and frame.limit is None else frame.limit or 1
         return Groups(
-            rows, by.name, self._measure(), frame.superlative != "least", limit, frame.skip, frame.at_least, counts
+            rows,
+            by.name,
+            self._measure(),
+            frame.superlative != "least",
+            limit,
+            frame.skip,
+            frame.at_least,
+            frame.at_most,
+            counts,
         )
 
     def _attribute_query(self) -> Query:

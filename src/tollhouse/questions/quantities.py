@@ -1,5 +1,7 @@
 """Reads numbers and orders: comparisons, ranges, approximations, superlatives, ranks."""
 
+from math import log
+
 from tollhouse.questions.frames import COMPARISONS, NUMERIC, ROUGHLY, Frame, FrameReader, all_of, range_test
 from tollhouse.questions.linking import Item, Meaning
 from tollhouse.questions.query import AllOf, Comparison, Condition, Order, Test
@@ -84,6 +86,9 @@ class Quantities(FrameReader):
                 following is not None and (following.number is not None or following.says("currency"))
             ):
                 second, index, is_money = other[0], other[1], is_money or other[2]
+                if value < 1000 <= second and any(char.isalpha() for char in following.text):
+                    # "Between 1 and 2 billion": the word is said once for both.
+                    value *= 1000 ** int(log(second + 0.5, 1000))
         return self._compare(frame, name, (value, second), index, is_money=is_money)
 
     def _amount_requested(self, item: Item, frame: Frame) -> bool:
@@ -125,7 +130,10 @@ class Quantities(FrameReader):
         index, name = self._suffix(index, name)
         words = " ".join(item.text for item in self.items[start:index])
         if is_group:
-            frame.at_least = value + (name == "more")
+            if name not in {"at_most", "less"}:
+                frame.at_least = value + (name == "more")
+            if name in {"at_most", "less", "exactly", "between"}:
+                frame.at_most = (value if second is None else second) - (name == "less")
             self.i = index
             return True
         trailing = self.at(index)

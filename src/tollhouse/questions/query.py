@@ -123,7 +123,7 @@ class Exists(Struct, frozen=True, tag="exists"):
 class Groups(Struct, frozen=True, tag="groups"):
     """The rows by the values of an attribute, each with its measure; ordered, the first `limit` after `skip`.
 
-    `at_least`: only groups whose measure is that large. `counts`: how many groups there are is what is asked.
+    `at_least` and `at_most` bound their measure. `counts`: how many groups there are is what is asked.
     """
 
     rows: Rows
@@ -133,6 +133,7 @@ class Groups(Struct, frozen=True, tag="groups"):
     limit: int | None = None
     skip: int = 0
     at_least: float | None = None
+    at_most: float | None = None
     counts: bool = False
 
 

@@ -348,7 +348,6 @@ def _story_lines(story: Story) -> Iterable[str]:
 _LINES: dict[str, Callable[[Any], Iterable[str]]] = {
     EVENT: _event_lines,
     STORY: _story_lines,
-    GAP: lambda gap: (gap.area, gap.explanation),
 }
 _ID: dict[str, Callable[[Any], Any]] = {
     EVENT: lambda entry: entry.event.id,
