@@ -824,7 +824,8 @@ class Clauses(Quantities):
             is_source = not is_source
         subject = None if operands else self._take_subject(frame)
         if subject is not None:
-            is_source, operands = not is_source, [("", False, subject)]
+            is_source ^= not self._is_object(at - 1)
+            operands = [("", False, subject)]
         elif frame.subject is not None:
             frame.parts.append(frame.subject)
             frame.subject, frame.is_named = None, True
@@ -833,6 +834,11 @@ class Clauses(Quantities):
         link = Related(relation.name, is_source, EVERYTHING, tuple(tied), transitive, item.text)
         self._add_related(frame, link, operands or _ANY, at=at)
         return True
+
+    def _is_object(self, place: int) -> bool:
+        """As in "wer hat in X investiert": where the verb stands last, a name after a preposition is its object."""
+        before = self.at(place - 1)
+        return self.language == "de" and before is not None and before.says("in", "to", "from", "by", "of")
 
     def _skip_whom(self) -> bool:
         """As in "X is supplied by which companies": what follows the verb is what is requested."""
@@ -929,6 +935,8 @@ class Clauses(Quantities):
         if first.endswith("ing") or first in declared:
             # As declared, it is no participle: "exposed to", "downstream of".
             return False
+        if any(item.says("passive") for item in self.items[:index]):
+            return True  # German: "von X wird Y beliefert"
         before = self.at(index - 1)
         while (
             before is not None

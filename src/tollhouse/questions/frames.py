@@ -254,7 +254,8 @@ class FrameReader:
         for place, item in enumerate(self.items):
             following = self.at(self.skip_light(place + 1))
             is_row = following is not None and following.number is None and following.find("value", "kind", "party")
-            is_than = (compared and item.says("than")) or item.says("more", "less")
+            is_more = item.says("more", "less") and following is not None and following.find("value") is not None
+            is_than = (compared and item.says("than")) or is_more
             if is_row and is_than and not item.find("value") and following is not None and not following.find("verb"):
                 return place
             compares = item.says("comparative_more", "comparative_less", "difference") or item.find("extreme")
