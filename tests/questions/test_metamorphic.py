@@ -3,8 +3,10 @@
 The questions are a sample of `tools.generate_questions` and phrases over the vocabulary and names of each service.
 """
 
+import asyncio
 import json
 import random
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from itertools import product
@@ -14,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from tollhouse.questions.answering import Answer, Engine
+from tollhouse.services.defense.chat.snapshot import load_recorded
 from tollhouse.services.infra.assistant.assistant import bundled_assistant
 
 GENERATED = Path(__file__).parents[1] / "data" / "questions"
@@ -35,7 +38,12 @@ class Phrases(NamedTuple):
     members: tuple[str, ...]
 
 
-ENGINES: dict[str, Callable[[], Engine]] = {"infra": lambda: bundled_assistant().engine}
+def recorded_feeds() -> Engine:
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(load_recorded(Path(folder))).engine
+
+
+ENGINES: dict[str, Callable[[], Engine]] = {"infra": lambda: bundled_assistant().engine, "defense": recorded_feeds}
 PHRASES = {
     "infra": Phrases(
         rows=("suppliers of NVIDIA", "suppliers of TSMC", "customers of ASML", "suppliers of Microsoft"),
@@ -43,9 +51,27 @@ PHRASES = {
         having="{0} in {1}",
         lacking=("{0} that are not in {1}", "{0} outside {1}", "{0} except those in {1}", "{0} who aren't in {1}"),
         not_lacking="{0} that are not outside {1}",
-        lists=("companies that supply {0} or {1}", "companies that supply both {0} and {1}"),
+        lists=(
+            "companies that supply {0} or {1}",
+            "companies that supply both {0} and {1}",
+            "who supplies neither {0} nor {1}?",
+        ),
         members=("Intel", "AMD", "Meta", "Samsung Electronics"),
-    )
+    ),
+    "defense": Phrases(
+        rows=("battles", "political events", "events of high severity", "economic events"),
+        properties=("Ethiopia", "the United States", "Africa", "India"),
+        having="{0} in {1}",
+        lacking=(
+            "{0} that were not in {1}",
+            "{0} outside {1}",
+            "{0} except those in {1}",
+            "{0} that did not happen in {1}",
+        ),
+        not_lacking="{0} that were not outside {1}",
+        lists=("events in {0} or {1}", "battles in either {0} or {1}", "events neither in {0} nor in {1}"),
+        members=("Ethiopia", "India", "Israel", "France"),
+    ),
 }
 
 

@@ -173,6 +173,7 @@ class Linker:
 
     def link(self, text: str, now: datetime | None = None, hours: int | None = None) -> Linked:
         """The best sequence of items for a text."""
+        text = " ".join(text.split())
         tokens = tokenise(text)
         language = language_of(tokens)
         times = find_times(fold(text), now, hours) if self.has_time else []
