@@ -279,7 +279,7 @@ async def test_unchanged_answer_costs_nothing(house):
 
 async def test_free_answer_costs_nothing_and_uses_its_nonce(house):
     await house.deposit(PRICE)
-    house.desk.is_free = True
+    house.endpoints.is_free = True
     headers = signed("/page")
     assert (await house.call(headers=headers)).status_code == 200
     assert await house.balance() == PRICE

@@ -229,10 +229,10 @@ async def test_unchanged_answer_is_not_paid_for(house):
 
 async def test_free_answer_is_not_paid_for_and_the_payment_may_be_used_again(house):
     headers = first()
-    house.desk.is_free = True
+    house.endpoints.is_free = True
     assert (await house.get(**headers)).status_code == 200
     assert await house.earned() == 0
-    house.desk.is_free = False
+    house.endpoints.is_free = False
     assert (await house.get(**headers)).status_code == 200
     assert await house.earned() == PRICE
 
