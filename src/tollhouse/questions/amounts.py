@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tollhouse.questions.linking import Item, Linker, Meaning
 from tollhouse.questions.normalise import language_data
-from tollhouse.questions.query import AllOf, Comparison, Condition, Test
+from tollhouse.questions.query import AllOf, Comparison, Condition, Not, Test
 from tollhouse.questions.vocabulary import Attribute
 
 # "Around" means this share more or less.
@@ -70,7 +70,9 @@ class _Reader:
 
     def read(self, index: int) -> Amount | None:
         noun, at = self._noun_before(index)
-        relation, compared, at = self._relation(at)
+        denial = self._at(at) if noun is not None else None
+        is_denied = denial is not None and denial.says("not", "except")
+        relation, compared, at = self._relation(at + is_denied)
         if noun is None and relation:
             # "At least firmness 8".
             noun, at = self._noun_before(self._skip(at))
@@ -79,6 +81,8 @@ class _Reader:
             return valued
         first = self._number(self._skip(at))
         if first is None:
+            return None
+        if noun is not None and not self._measures(noun, first):
             return None
         relation, numbers, end = self._second(relation, first)
         relation, end = self._after(relation, end, is_bare=noun is None)
@@ -90,7 +94,7 @@ class _Reader:
             is_used = relation or first.units or first.is_money or first.is_percent or self._is_unavailable(end)
             return Amount(end + self._is_unavailable(end), words) if is_used else None
         condition = _condition(attribute, relation, numbers, words)
-        return Amount(end, words, attribute.name, condition)
+        return Amount(end, words, attribute.name, Not(condition) if is_denied else condition)
 
     # What stands before the number.
 
@@ -218,11 +222,13 @@ class _Reader:
     def _second(self, relation: Relation, first: _Number) -> tuple[Relation, tuple[_Number, ...], int]:
         """The other end of a range: "500 to 700", "between one and two thousand"."""
         joiner = self._at(first.end)
-        allowed = ("to", "at_most", "and") if relation in ("between", "at_least") else ("to",)
+        allowed = ("to", "at_most", "and") if relation in ("between", "at_least") else ("to", "or")
         is_joined = joiner is not None and (joiner.text == "-" or joiner.says(*allowed))
         second = self._number(self._skip(first.end + 1)) if is_joined else None
         if second is None or relation not in ("", "between", "at_least"):
             return relation, (first,), first.end
+        if joiner is not None and joiner.says("or"):
+            return "is", (first, second), second.end
         low, high = first.value, second.value
         if second.is_multiplied and not first.is_multiplied and low * 100 <= high:
             # "Between one and two thousand".
@@ -291,6 +297,8 @@ class _Reader:
             return attribute.type == "money"
         if number.of is not None:
             return attribute.scale is not None and attribute.scale[1] == number.of
+        if attribute.scale is not None and not attribute.scale[0] <= number.value <= attribute.scale[1]:
+            return False
         return not number.units or any(unit.name == attribute.name for unit in number.units)
 
     def _is_unavailable(self, index: int) -> bool:
@@ -318,7 +326,7 @@ def _condition(attribute: Attribute, relation: Relation, numbers: Sequence[_Numb
     if not relation:
         # "Queen for $900" is a budget.
         relation = "at_most" if attribute.type == "money" else "is"
-    return Test(attribute.name, _compared(relation), (values[0],), words)
+    return Test(attribute.name, _compared(relation), tuple(values) if relation == "is" else (values[0],), words)
 
 
 def _compared(relation: Relation) -> Comparison:

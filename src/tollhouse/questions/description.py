@@ -235,6 +235,9 @@ def _take_noun(attribute: Attribute | None, items: Sequence[Item], index: int, s
 def _take_word(items: Sequence[Item], index: int, state: _State) -> None:
     """A word that is not known: denied if a negation is waiting and no condition follows that it belongs to."""
     item = items[index]
+    if _is_free_of(items, index, state):
+        _turn(state)
+        return
     following = items[index + 1] if index + 1 < len(items) else None
     if state.negations and following is not None and _belongs(item, following):
         state.unused.append(item.text)
@@ -271,8 +274,7 @@ def _take_function(items: Sequence[Item], index: int, state: _State) -> None:
     if item.says("unimportant"):
         _forget(items[index - 1] if index else None, state)
     elif item.says("something_else"):
-        if state.stated and state.stated[-1].clause == state.clause:
-            state.stated[-1].negated = not state.stated[-1].negated
+        _turn(state)
     elif item.says(*_NEGATORS) or (item.says("but") and state.is_after_negator):
         # "But" denies as well in "nothing but hybrids".
         _deny(items, index, state)
@@ -290,12 +292,27 @@ def _take_function(items: Sequence[Item], index: int, state: _State) -> None:
 
 
 def _join_next(item: Item, state: _State) -> None:
-    if item.text == ",":
+    if item.number is not None:
+        state.joiner, state.negations = "", 0
+    elif item.text == ",":
         state.negations, state.joiner, state.is_unimportant = 0, state.joiner or "comma", False
     elif item.says("or", "nor") or item.text == "/":
         state.joiner = "or"
     elif item.says("and", "both") or item.text in {"&", "+"}:
         state.joiner = "and"
+
+
+def _turn(state: _State) -> None:
+    """Deny the condition before: "after a latex bed something else"."""
+    if state.stated and state.stated[-1].clause == state.clause:
+        state.stated[-1].negated = not state.stated[-1].negated
+
+
+def _is_free_of(items: Sequence[Item], index: int, state: _State) -> bool:
+    """Whether a word denies the value right before it: "latex-free"."""
+    before = next((each for each in reversed(items[:index]) if each.text != "-"), None)
+    is_near = before is not None and before.find("value", "range") is not None and not state.joiner
+    return is_near and items[index].text.lower() in language_data()["free_of"]
 
 
 def _joins_ranges(items: Sequence[Item], index: int) -> bool:
@@ -305,7 +322,11 @@ def _joins_ranges(items: Sequence[Item], index: int) -> bool:
 
 
 def _deny(items: Sequence[Item], index: int, state: _State) -> None:
-    if _is_or_not(items, index, state):
+    item = items[index]
+    if _is_or_not(items, index, state) or item.text.lower() in language_data()["announced_denials"]:
+        return
+    if state.negations and item.says("neither", "nor"):
+        # "No sea ni firme ni blando": one denial, said again.
         return
     if _is_denied_behind(items, index, state):
         state.stated[-1].negated = not state.stated[-1].negated

@@ -133,6 +133,7 @@ class Linker:
             (relation.name, item.name): item for relation in declaration.relations for item in relation.link
         }
         self._words = words
+        self._values = {fold(value) for item in self._attributes.values() for value in item.values}
         self._tree = _Node()
         # Whether the word may be inflected, by word.
         self._lexicon: dict[str, bool] = {}
@@ -175,7 +176,8 @@ class Linker:
         """The best sequence of items for a text."""
         text = " ".join(text.split())
         tokens = tokenise(text)
-        language = language_of(tokens)
+        # A value of the vocabulary tells no language: "single", "King".
+        language = language_of([token for token in tokens if token.folded not in self._values])
         times = find_times(fold(text), now, hours) if self.has_time else []
         times = [phrase for phrase in times if self._is_time(phrase, text, tokens)]
         matches = self._matches(tokens, language)

@@ -10,6 +10,7 @@ from tollhouse.questions.normal_form import groups_of
 from tollhouse.questions.query import AllOf, AnyOf, Condition, Not, Test
 from tollhouse.services.mattress.attributes.lexicon import words as sellers_words
 from tollhouse.services.mattress.product import COOLING, FIRMNESS, SLEEP_POSITIONS
+from tollhouse.services.mattress.vocabulary import EVERY_POSITION
 
 # Parts of a text that may be dropped when no product matches all of it, the least important first. Sizes, brands,
 # retailers and exclusions are never dropped.
@@ -79,6 +80,10 @@ class Translator(Struct, frozen=True):
                 where.append(group)
             else:
                 parameters |= given
+        if parameters.keys() == {"sleep_position"} and all(len(group) == 1 for group in where):
+            positions = [value for (clause,) in where for value in clause.values]
+            parameters = {"sleep_position_all": [*parameters["sleep_position"], *positions]} if where else parameters
+            where = []
         words = " ".join(dict.fromkeys(test.words for test in tests if test.words))
         name = {"width": "size", "length": "size", "model": "text"}.get(names[0], names[0])
         is_limit = isinstance(condition, Not) and names == ["price"]
@@ -93,7 +98,7 @@ class Translator(Struct, frozen=True):
             groups = [(Clause("tags", tuple(self._trial_tags(test)), negated=negated),)]
         elif name in ("on_sale", "in_stock"):
             groups = [(_flag(name, holds=bool(test.values[0]) != negated),)]
-        elif name == "sleep_position" and "every" in test.values:
+        elif name == "sleep_position" and EVERY_POSITION in test.values:
             every = [Clause("sleep_positions", (each,), negated=negated) for each in SLEEP_POSITIONS[:3]]
             groups = [tuple(every)] if negated else [(clause,) for clause in every]
         elif name == "discount" and test.comparison == "known":
@@ -168,8 +173,9 @@ def _range(name: str, test: Test, *, negated: bool) -> list[Group]:
     """A number's range, without ends at the ends of its scale. A denied range is what lies outside it."""
     limit = float(test.values[0])
     if test.comparison == "is":
-        ends = Range(minimum=limit) if name == "discount" else Range(limit, limit)
-        return [(Clause(name, ends=ends, negated=negated),)]
+        ends = [Range(minimum=limit)] if name == "discount" else [Range(value, value) for value in test.values]
+        clauses = [Clause(name, ends=each, negated=negated) for each in ends]
+        return [(clause,) for clause in clauses] if negated else [tuple(clauses)]
     comparison = _OPPOSITES[test.comparison] if negated else test.comparison
     step = _CENT if name == "current_price" else 1 if name in _ENDS else 1e-9
     lowest, highest = _ENDS.get(name, (float("-inf"), float("inf")))

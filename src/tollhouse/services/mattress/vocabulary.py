@@ -12,6 +12,7 @@ from tollhouse.questions.vocabulary import Declaration, Named
 from tollhouse.services.mattress.attributes.lexicon import words
 
 PRODUCT = "product"
+EVERY_POSITION = "all positions"
 _TRIAL_TAG = re.compile(r"(\d{1,4})[ -]nights? trial", re.IGNORECASE)
 # Words at the ends of shops' names that people leave out.
 _SHOP_ENDS = re.compile(r"^the\s+|\s+(?:co|pty|ltd|inc)\.?$", re.IGNORECASE)
@@ -43,7 +44,7 @@ def _sellers_words() -> dict[str, dict[str, tuple[str, ...]]]:
         for size in known.size.labels
     }
     positions = {label.label: label.words for label in known.sleep_positions.labels}
-    positions["every"] = known.sleep_positions.all_of
+    positions[EVERY_POSITION] = known.sleep_positions.all_of
     return {
         "size": sizes,
         "material": {label.label: _plain(label.words) for label in known.material.labels},
