@@ -62,7 +62,11 @@ def _cases(service: str, questions: Path, saved: Path | None) -> list[dict[str, 
         command = [sys.executable, "-m", "tollhouse", "evaluate", "questions", service, str(questions)]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
     cases: list[dict[str, Any]] = json.loads(text)["cases"]
-    return [{**case, "refused": case["query"] is None and not case["ids"]} for case in cases]
+    return [{**case, "refused": _is_refused(case)} for case in cases]
+
+
+def _is_refused(case: dict[str, Any]) -> bool:
+    return bool(case["outcome"] == ("exact" if case["right"] == REFUSE else "refused"))
 
 
 def _labels(service: str, names: Names) -> dict[str, str]:
