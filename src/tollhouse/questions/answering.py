@@ -110,7 +110,7 @@ class Engine:
     def _can_open(self, query: Open) -> bool:
         """Whether texts can answer for these rows: the texts are theirs, or speak of persons."""
         kind = self.tables.kinds[query.rows.kind]
-        return kind.person or bool(self.dataset.texts(kind.name))
+        return kind.person or kind.name in self.passages.kinds
 
     def _opened(self, text: str, query: Open, reading: Reading) -> Answer | None:
         """The passages that answer an open question; of one in another language, those about what it names."""

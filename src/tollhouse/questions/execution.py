@@ -173,8 +173,12 @@ class Tables:
     def _tested(self, kind: str, test: Test) -> Mask:
         if test.comparison == "contains":
             return self._containing(kind, test)
-        column = self.column(kind, test.attribute)
         result = np.zeros(self.size(kind), bool)
+        if test.attribute == "id" and test.comparison == "is":
+            places = (self.place_of(kind, str(value)) for value in test.values)
+            result[[place for place in places if place is not None]] = True
+            return result
+        column = self.column(kind, test.attribute)
         result[column.row[_hits(column, test)]] = True
         return result
 

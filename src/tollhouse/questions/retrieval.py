@@ -41,7 +41,7 @@ SAME_WORDS = 0.6
 MOST_PASSAGES = 6
 # Words of fewer rows weigh no more, so that one word that no text has does not decide alone.
 FEWEST_ROWS = 3
-MOST_COMPARED = 100
+MOST_COMPARED = 40
 
 
 class Passage(Struct, frozen=True):
@@ -127,6 +127,11 @@ class Passages:
     def warm(self) -> None:
         """Read the vectors of the words, so that the first question does not wait for them."""
         _ = self._vectors
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of rows that have texts."""
+        return frozenset(line.kind for line in self._lines)
 
     @property
     def has_lines(self) -> bool:

@@ -98,7 +98,7 @@ class ModelAnswerer:
         query = None if isinstance(read, Refusal) else read.query
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         held = await self._budget.hold(question.subject, MOST_TOKENS if question.has_ceiling else 0)
-        tools = QueryTools(snapshot.engine)
+        tools = snapshot.tools
         evidence = Evidence(tools.name_words)
         dialogue = Dialogue(self._model, tools, evidence)
         messages = tuple(_messages(snapshot, question, query, tools, evidence))

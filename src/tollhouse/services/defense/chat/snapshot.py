@@ -16,6 +16,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Request
 from tollhouse.questions.answering import Answer, Engine
+from tollhouse.questions.model_tools import QueryTools
 from tollhouse.questions.query import Query
 from tollhouse.services.defense.brief.brief import Brief, BriefFeed
 from tollhouse.services.defense.chat.dataset import FeedDataset, Freshness, Holdings
@@ -39,6 +40,11 @@ class Snapshot:
         self.engine = Engine(self.dataset)
         # Read now, not while the first caller waits.
         self.engine.passages.warm()
+
+    @cached_property
+    def tools(self) -> QueryTools:
+        """The tools for a language model."""
+        return QueryTools(self.engine)
 
     @cached_property
     def window(self) -> str:
