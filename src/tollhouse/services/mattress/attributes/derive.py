@@ -44,7 +44,7 @@ LONGEST_TEXT = 20_000
 TOLERANCE_CM = 2
 
 _NUMBER = r"(\d{1,4}(?:\.\d{1,2})?)"
-_UNIT = r"\s*(cm|mm|m|centimet(?:re|er)s?|millimet(?:re|er)s?|inch(?:es)?|\"|'')?"
+_UNIT = r"\s*((?:cm|mm|m|centimet(?:re|er)s?|millimet(?:re|er)s?|inch(?:es)?)(?![a-z])|\"|'')?"
 CM_PER_INCH = 2.54
 _SIDE = r"(?:\s*\(?[wlhd]\)?|\s*(?:wide|long|width|length))?"
 _MEASURES = re.compile(
