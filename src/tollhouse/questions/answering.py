@@ -221,13 +221,21 @@ class _Writer:
         return self._result.places
 
     def _value(self) -> float | None:
-        """The number asked for; of one row's attribute, that."""
+        """The number asked for; of one row's attribute, that; of a row that is only named, its most important one."""
         result, query = self._result, self._result.query
-        if not isinstance(query, List) or query.attribute is None or len(result.places) != 1:
+        if not isinstance(query, List) or len(result.places) != 1:
             return result.value
-        values = self._dataset.values(result.kind, self._dataset.rows(result.kind)[result.places[0]], query.attribute)
+        attribute = query.attribute or (self._weight(result.kind) if _names_rows(query.rows) else None)
+        if attribute is None:
+            return result.value
+        values = self._dataset.values(result.kind, self._dataset.rows(result.kind)[result.places[0]], attribute)
         numbers = [float(value) for value in values if isinstance(value, int | float)]
         return numbers[0] if len(numbers) == 1 else None
+
+    def _weight(self, kind: str) -> str | None:
+        """The attribute by which rows of the kind are the largest."""
+        declared = self._tables.kinds[kind]
+        return declared.weight if declared.weight in {attribute.name for attribute in declared.attributes} else None
 
     def _names(self) -> tuple[str, ...]:
         """The groups, the values of the attribute, the side of a comparison that is ahead, or the rows."""

@@ -205,6 +205,7 @@ class FeedDataset(Dataset):
         for name in publishers:
             # "The Guardian" is also written without its article; "The Star (Malaysia)" without its country.
             forms = {name, name.removeprefix("The "), name.partition(" (")[0]} if len(name) > len("The ABC") else {name}
+            forms -= set(publishers) - {name}
             yield from (Named(text, STORY, "publisher", name, exact=_is_exact(text)) for text in sorted(forms))
         areas = _distinct(program.category for program in self._rows[PROGRAM])
         yield from (Named(area, PROGRAM, "area", area) for area in areas)
