@@ -48,7 +48,7 @@ def _catalogue() -> dict[str, float]:
         "knock_out_us": _median(lambda n: graph.failures.simulate_failure([n]), range(len(ids))),
         "ranking_us": _median(lambda _: graph.failures.ranking(), range(20)),
         "search_us": _median(graph.search, names),
-        "chat_us": _median(lambda name: assistant.reply(f"Who supplies {name}?", None), names),
+        "chat_us": _median(lambda name: assistant.answer(f"Who supplies {name}?", None), names),
     }
 
 
