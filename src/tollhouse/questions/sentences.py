@@ -1,0 +1,117 @@
+"""Which part of a text is the question: what is said around it changes nothing, but may say what "it" stands for."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from tollhouse.questions.linking import Item, Linked
+
+_ENDS = (".", "!", "?", ";", ":")
+_ASKS = [
+    "how_many",
+    "how_much",
+    "which",
+    "who",
+    "where",
+    "when",
+    "why",
+    "how",
+    "list",
+    "exists",
+    "average",
+    "median",
+    "sum",
+    "share",
+    "compare",
+    "difference",
+    "happened",
+    "summary",
+    "timeline",
+    "most",
+    "least",
+]
+_LINKS = [
+    "kind",
+    "attribute",
+    "value",
+    "range",
+    "extreme",
+    "unit",
+    "verb",
+    "party",
+    "operation",
+    "number",
+    "ordinal",
+    "time",
+    "unavailable",
+    "transitive",
+    "preposition",
+]
+# With one of these before it, an unknown word is what the question is about.
+_LEADING = ("in", "from", "of", "by", "to", "about", "with", "except", "without", "not", "that")
+
+
+def focused(linked: Linked) -> Linked:
+    """The text without words that are unknown, and stand in sentences and lead-ins that ask nothing.
+
+    "I am writing a piece on X. Who supplies it?" becomes "Who supplies X?". An unknown name is never left out.
+    """
+    sentences = _split([item for item in linked.items if not _is_direct(item)], _ENDS)
+    asking = [sentence for sentence in sentences if _asks(sentence)]
+    if not asking:
+        return replace(linked, items=tuple(item for sentence in sentences for item in sentence))
+    named: Item | None = None
+    kept: list[Item] = []
+    for sentence in sentences:
+        if sentence in asking or not _is_aside(sentence):
+            kept += _without_asides(sentence, named)
+            continue
+        named = next((item for item in sentence if _is_name(item)), named)
+    return replace(linked, items=tuple(kept))
+
+
+def _is_direct(item: Item) -> bool:
+    """Relations are direct where nothing else is said."""
+    return item.says("direct") and item.find(*_LINKS) is None
+
+
+def _split(items: Sequence[Item], marks: Sequence[str]) -> list[list[Item]]:
+    parts: list[list[Item]] = [[]]
+    for item in items:
+        parts[-1].append(item)
+        if item.says(*marks) and not item.find(*_LINKS):
+            parts.append([])
+    return [part for part in parts if part]
+
+
+def _asks(sentence: Sequence[Item]) -> bool:
+    return sentence[-1].says("?") or any(item.says(*_ASKS) and not item.says("filler") for item in sentence)
+
+
+def _is_aside(sentence: Sequence[Item]) -> bool:
+    """A statement of the one who asks, or one that nothing here understands."""
+    unknown = [place for place, item in enumerate(sentence) if item.find("unknown")]
+    if any(_is_meant(sentence, place) for place in unknown):
+        return False
+    return bool(unknown) or any(item.says("i") for item in sentence)
+
+
+def _is_meant(sentence: Sequence[Item], place: int) -> bool:
+    """Whether an unknown word may be the name of something: with a capital, or after a preposition."""
+    before = sentence[place - 1] if place else None
+    return (place > 0 and sentence[place].text[:1].isupper()) or (before is not None and before.says(*_LEADING))
+
+
+def _is_name(item: Item) -> bool:
+    return any(meaning.role == "value" and meaning.name == "id" for meaning in item.meanings)
+
+
+def _without_asides(sentence: list[Item], named: Item | None) -> list[Item]:
+    """The sentence without a lead-in such as "strictly speaking,", and with the name in the place of its pronoun."""
+    clauses = _split(sentence, (",",))
+    if len(clauses) > 1 and not any(item.find(*_LINKS) for item in clauses[0]) and _is_aside(clauses[0]):
+        sentence = [item for clause in clauses[1:] for item in clause]
+    if named is None or any(_is_name(item) for item in sentence):
+        return sentence
+    place = next((place for place, item in enumerate(sentence) if item.says("it")), None)
+    return sentence if place is None else [*sentence[:place], named, *sentence[place + 1 :]]
