@@ -6,7 +6,7 @@ from datetime import datetime
 from tollhouse.questions.clauses import Clauses
 from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_rows
 from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of, is_attribute, split
-from tollhouse.questions.linking import Item, Linked, Linker, Role
+from tollhouse.questions.linking import Item, Linked, Linker
 from tollhouse.questions.query import (
     AllOf,
     AnyOf,
@@ -32,16 +32,12 @@ from tollhouse.questions.query import (
     Share,
     Test,
 )
+from tollhouse.questions.sentences import focused
 
 # Forms that ask for a number: no text answers for the rows.
 _NUMBERS = frozenset({"how_many", "how_much", "average", "median", "sum", "share", "difference", "compare"})
 _EVERY = frozenset({"all", "all the", "all of", "every", "each", "alle", "todos", "todas", "tous", "toutes"})
 _REFUSED: tuple[Reason, ...] = ("advice", "opinion", "prediction")
-# What makes a sentence a part of the question.
-_CONTENT: tuple[Role, ...] = (
-    "kind", "attribute", "value", "range", "extreme", "unit", "verb", "party", "operation", "unavailable", "time",
-)  # fmt: skip
-_STANCE = (*_REFUSED, "small_talk", "why", "happened", "summary", "timeline", "average", "share")
 _OPEN: dict[str, OpenForm] = {
     "why": "why",
     "how": "happened",
@@ -55,7 +51,7 @@ def read_question(
     text: str, linker: Linker, *, now: datetime | None = None, hours: int | None = None, before: Query | None = None
 ) -> Reading | Refusal:
     """The query of a question, read after the query `before` of the same conversation; or why it has none."""
-    linked = _without_asides(linker.link(text, now, hours))
+    linked = focused(linker.link(text, now, hours))
     rows = rows_of(before) if before is not None else None
     clauses = Clauses(linked, linker, rows)
     kind = rows.kind if rows is not None and _is_fragment(linked) else _kind(linked, linker)
@@ -71,29 +67,6 @@ def read_question(
     if query is None:
         return Refusal("unclear")
     return _reading(query, frame, clauses, linked)
-
-
-def _without_asides(linked: Linked) -> Linked:
-    """The text without sentences that say nothing about the data: "I need it for a report."."""
-    sentences: list[list[Item]] = [[]]
-    for item in linked.items:
-        sentences[-1].append(item)
-        if item.says(".", "?", "!", ":"):
-            sentences.append([])
-    relevant = [sentence for sentence in sentences if any(map(_says_something, sentence))]
-    if not relevant or len(relevant) == len(sentences):
-        return linked
-    items = [
-        item
-        for sentence in sentences
-        for item in sentence
-        if sentence in relevant or item.says("list", "how_many", "difference")
-    ]
-    return Linked(tuple(items), linked.corrected, linked.language)
-
-
-def _says_something(item: Item) -> bool:
-    return bool(item.find(*_CONTENT) and item.cost < 0.15) or item.says(*_STANCE)
 
 
 def _reading(query: Query, frame: Frame, clauses: Clauses, linked: Linked) -> Reading:

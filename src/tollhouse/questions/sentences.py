@@ -4,49 +4,31 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tollhouse.questions.linking import Item, Linked
+from tollhouse.questions.linking import Item, Linked, Role
 
 _ENDS = (".", "!", "?", ";", ":")
-_ASKS = [
-    "how_many",
-    "how_much",
-    "which",
-    "who",
-    "where",
-    "when",
-    "why",
-    "how",
-    "list",
-    "exists",
-    "average",
-    "median",
-    "sum",
-    "share",
-    "compare",
-    "difference",
-    "happened",
-    "summary",
-    "timeline",
-    "most",
-    "least",
-]
-_LINKS = [
-    "kind",
-    "attribute",
-    "value",
-    "range",
-    "extreme",
-    "unit",
-    "verb",
-    "party",
-    "operation",
-    "number",
-    "ordinal",
-    "time",
-    "unavailable",
-    "transitive",
-    "preposition",
-]
+_ASKS = (
+    *(
+        "how_many",
+        "how_much",
+        "which",
+        "who",
+        "where",
+        "when",
+        "why",
+        "how",
+        "list",
+        "exists",
+        "average",
+        "median",
+        "sum",
+    ),
+    *("share", "compare", "difference", "happened", "summary", "timeline", "most", "least"),
+)
+_LINKS: tuple[Role, ...] = (
+    *("kind", "attribute", "value", "range", "extreme", "unit", "verb", "party", "operation", "number", "ordinal"),
+    *("time", "unavailable", "transitive", "preposition"),
+)
 # With one of these before it, an unknown word is what the question is about.
 _LEADING = ("in", "from", "of", "by", "to", "about", "with", "except", "without", "not", "that")
 
