@@ -44,14 +44,15 @@ from tollhouse.questions.wording import Wording
 
 MOST_NAMED = 12
 MOST_CITED = 25
+MOST_IDS = 1_000
 SUGGESTIONS = 2
 
 
 class Answer(Struct, frozen=True):
     """An answer. `value` is the number asked for: percent for a share, 1 and 0 for yes and no.
 
-    `ids` are the rows in order, `names` the groups or attribute values, `links` the links by which rows pass. `query`
-    and `reading` are None if refused, and `refusal` is None if not.
+    `ids` are the rows in order, at most MOST_IDS, `names` the groups or attribute values, `links` the links by which
+    rows pass. `query` and `reading` are None if refused, and `refusal` is None if not.
     """
 
     text: str
@@ -243,7 +244,7 @@ class _Writer:
         if result.called is not None and result.called.names:
             return result.called.names
         if isinstance(query, List) and query.attribute:
-            return tuple(dict.fromkeys(self._values(query.rows.kind, result.places, query.attribute)))
+            return tuple(dict.fromkeys(self._values(query.rows.kind, result.places[:MOST_IDS], query.attribute)))
         if isinstance(query, Compare):
             known = [side.value for side in result.sides if side.value is not None]
             best = (max(known) if query.descending else min(known)) if known else None
@@ -257,7 +258,7 @@ class _Writer:
         if result.sides:
             return tuple(side.name for side in result.sides if side.name)
         rows = self._dataset.rows(result.kind) if len(result.places) else ()
-        return tuple(self._dataset.label(result.kind, rows[place]) for place in result.places)
+        return tuple(self._dataset.label(result.kind, rows[place]) for place in result.places[:MOST_IDS])
 
     def _links(self) -> tuple[Any, ...]:
         if self._result.called:
@@ -475,7 +476,7 @@ class _Writer:
 
     def _ids(self, places: Places) -> list[str]:
         rows = self._dataset.rows(self._result.kind) if len(places) else ()
-        return [self._dataset.id(self._result.kind, rows[place]) for place in places]
+        return [self._dataset.id(self._result.kind, rows[place]) for place in places[:MOST_IDS]]
 
 
 _WRITERS: dict[type, Callable[[_Writer], str]] = {

@@ -42,6 +42,12 @@ Numbers: TypeAlias = NDArray[np.float64]
 _WORD = re.compile(r"\w+")
 # A superlative names this many equals at most.
 MOST_EQUALS = 25
+# Of more rows than these, only so many are brought into an order.
+MOST_SORTED = 1_000
+# How many rows of a group support what is said of it.
+MOST_EVIDENCE = 100
+# How many conditions on one attribute are kept as masks.
+MOST_TESTS = 64
 
 
 class Side(Struct, frozen=True):
@@ -71,13 +77,22 @@ class Result(Struct, frozen=True):
 class _Column(Struct, frozen=True):
     """Values of an attribute: value `i` belongs to row `row[i]`. `code` numbers the distinct `values`.
 
-    `number` holds numbers, or seconds since 1970 for times; it is empty for keywords.
+    `number` holds numbers, or seconds since 1970 for times; it is empty for keywords. `is_single`: each row has exactly
+    one value, so that `row` counts up.
     """
 
     row: Places
-    code: Places
+    code: NDArray[Any]
     values: tuple[Scalar | datetime, ...]
     number: Numbers
+    is_single: bool
+
+    def having(self, codes: Sequence[int]) -> Mask:
+        """Which values are one of these."""
+        chosen = np.zeros(len(self.values), bool)
+        chosen[list(codes)] = True
+        hits: Mask = chosen[self.code]
+        return hits
 
 
 class _Links(Struct, frozen=True):
@@ -99,6 +114,8 @@ class Tables:
         self._links: dict[str, _Links] = {}
         self._words: dict[str, dict[str, Places]] = {}
         self._places: dict[str, dict[str, int]] = {}
+        self._amounts: dict[tuple[str, str], Numbers] = {}
+        self._tests: dict[tuple[str, Test], Mask] = {}
 
     def run(self, query: Query) -> Result:
         """The result of a query. Raises KeyError for a kind, attribute, relation or operation that is not declared."""
@@ -113,17 +130,17 @@ class Tables:
             self._places[kind] = {self.dataset.id(kind, row): i for i, row in enumerate(self.dataset.rows(kind))}
         return self._places[kind].get(identity)
 
-    def passing(self, rows: Rows) -> Places:
-        """The places of the rows that pass, in their order, without limit."""
+    def passing(self, rows: Rows, *, is_listed: bool = True) -> Places:
+        """The places of the rows that pass, without limit: in their order where they are listed, or few."""
         places = np.flatnonzero(self.mask(rows.kind, rows.where))
         order = rows.order
-        if order is None and (usual := self.kinds[rows.kind].usual_order):
+        if order is None and (usual := self.kinds[rows.kind].usual_order) and (is_listed or len(places) <= MOST_SORTED):
             order = Order(usual.removeprefix("-"), descending=usual.startswith("-"))
-        return self._sorted(rows.kind, places, order) if order else places
+        return self._sorted(rows, places, order) if order else places
 
-    def select(self, rows: Rows) -> tuple[Places, int]:
+    def select(self, rows: Rows, *, is_listed: bool = True) -> tuple[Places, int]:
         """The places of the rows that are asked for, and how many pass without the limit."""
-        places = self.passing(rows)
+        places = self.passing(rows, is_listed=is_listed)
         chosen = places[rows.skip :] if rows.limit is None else places[rows.skip : rows.skip + rows.limit]
         if rows.limit == 1 and rows.order and len(chosen):
             amounts = self.amounts(rows.kind, rows.order.by)
@@ -134,14 +151,31 @@ class Tables:
             chosen = chosen[~np.isnan(self.amounts(rows.kind, rows.order.by)[chosen])]
         return chosen, len(places)
 
-    def _sorted(self, kind: str, places: Places, order: Order) -> Places:
-        amounts = self.amounts(kind, order.by)[places]
+    def _sorted(self, rows: Rows, places: Places, order: Order) -> Places:
+        """In their order; of very many rows just the first ones, which are all that an answer shows."""
+        amounts = self.amounts(rows.kind, order.by)[places]
         keys = np.where(np.isnan(amounts), np.inf, -amounts if order.descending else amounts)
-        return places[np.argsort(keys, kind="stable")]
+        shown = rows.skip + (rows.limit or 0) + MOST_SORTED
+        if len(places) <= 2 * shown:
+            return places[np.argsort(keys, kind="stable")]
+        last = np.partition(keys, shown)[shown]
+        leading = np.flatnonzero(keys <= last)
+        leading = leading[np.argsort(keys[leading], kind="stable")][:shown]
+        rest = np.ones(len(places), bool)
+        rest[leading] = False
+        return np.concatenate([places[leading], places[rest]])
 
     def amounts(self, kind: str, attribute: str) -> Numbers:
         """One number of each row to order by, NaN without one; keywords are numbered alphabetically."""
+        at = kind, attribute
+        if at not in self._amounts:
+            self._amounts[at] = self._as_amounts(kind, attribute)
+        return self._amounts[at]
+
+    def _as_amounts(self, kind: str, attribute: str) -> Numbers:
         column = self.column(kind, attribute)
+        if len(column.number) and column.is_single:
+            return column.number
         result = np.full(self.size(kind), np.nan)
         if len(column.number):
             result[column.row[::-1]] = column.number[::-1]
@@ -155,9 +189,11 @@ class Tables:
     def mask(self, kind: str, condition: Condition) -> Mask:
         """Which rows pass."""
         if isinstance(condition, AllOf):
-            result = np.ones(self.size(kind), bool)
-            for part in condition.of:
-                result &= self.mask(kind, part)
+            if not condition.of:
+                return np.ones(self.size(kind), bool)
+            result = self.mask(kind, condition.of[0])
+            for part in condition.of[1:]:
+                result = result & self.mask(kind, part)
             return result
         if isinstance(condition, AnyOf):
             result = np.zeros(self.size(kind), bool)
@@ -171,15 +207,31 @@ class Tables:
         return self._tested(kind, condition)
 
     def _tested(self, kind: str, test: Test) -> Mask:
-        if test.comparison == "contains":
-            return self._containing(kind, test)
-        result = np.zeros(self.size(kind), bool)
+        """Which rows pass; the newest tests are kept, because the questions of a conversation share them."""
+        at = kind, test
+        mask = self._tests.pop(at, None)
+        if mask is None:
+            mask = self._containing(kind, test) if test.comparison == "contains" else self._compared(kind, test)
+            while len(self._tests) >= MOST_TESTS:
+                del self._tests[next(iter(self._tests))]
+        self._tests[at] = mask
+        return mask
+
+    def _compared(self, kind: str, test: Test) -> Mask:
         if test.attribute == "id" and test.comparison == "is":
+            result = np.zeros(self.size(kind), bool)
             places = (self.place_of(kind, str(value)) for value in test.values)
             result[[place for place in places if place is not None]] = True
             return result
         column = self.column(kind, test.attribute)
-        result[column.row[_hits(column, test)]] = True
+        return self._of_rows(kind, column, _hits(column, test))
+
+    def _of_rows(self, kind: str, column: _Column, hits: Mask) -> Mask:
+        """Which rows have one of the values."""
+        if column.is_single:
+            return hits
+        result = np.zeros(self.size(kind), bool)
+        result[column.row[hits]] = True
         return result
 
     def _containing(self, kind: str, test: Test) -> Mask:
@@ -187,8 +239,7 @@ class Tables:
         if test.attribute not in ("", "text"):
             column = self.column(kind, test.attribute)
             passing = [code for code, value in enumerate(column.values) if _link_passes((value,), test)]
-            result[column.row[np.isin(column.code, passing)]] = True
-            return result
+            return self._of_rows(kind, column, column.having(passing))
         index = self.words(kind)
         empty = np.empty(0, np.int64)
         for value in test.values:
@@ -279,7 +330,9 @@ class Tables:
         code = np.fromiter((codes[value] for value in flat), np.int64, len(flat))
         numbers = [_as_number(value) for value in codes]
         known = np.array(numbers, float)[code] if numbers and None not in numbers else np.empty(0)
-        return _Column(rows, code, tuple(codes), known)
+        return _Column(
+            rows, code.astype(np.min_scalar_type(len(codes))), tuple(codes), known, bool((lengths == 1).all())
+        )
 
     def _counted(self, kind: str, relation: str, side: str) -> _Column:
         links = self.links(relation)
@@ -287,7 +340,9 @@ class Tables:
         pairs = np.unique(np.stack([near, far]), axis=1)
         counts = np.bincount(pairs[0], minlength=self.size(kind)).astype(float)
         distinct, code = np.unique(counts, return_inverse=True)
-        return _Column(np.arange(self.size(kind)), code.astype(np.int64), tuple(distinct.tolist()), counts)
+        return _Column(
+            np.arange(self.size(kind)), code.astype(np.int64), tuple(distinct.tolist()), counts, is_single=True
+        )
 
     def links(self, relation: str) -> _Links:
         if relation not in self._links:
@@ -345,7 +400,7 @@ def _list(tables: Tables, query: List) -> Result:
 
 
 def _figure(tables: Tables, query: Figure) -> Result:
-    places, total = tables.select(query.rows)
+    places, total = tables.select(query.rows, is_listed=False)
     return Result(query, query.rows.kind, places, total, tables.measured(query.rows.kind, places, query.measure))
 
 
@@ -356,33 +411,54 @@ def _exists(tables: Tables, query: Exists) -> Result:
 
 def _groups(tables: Tables, query: Groups) -> Result:
     kind = query.rows.kind
-    places, total = tables.select(query.rows)
+    places, total = tables.select(query.rows, is_listed=False)
     column = tables.column(kind, query.by)
     chosen = np.zeros(tables.size(kind), bool)
     chosen[places] = True
-    hits = np.flatnonzero(chosen[column.row])
-    order = hits[np.argsort(column.code[hits], kind="stable")]
-    starts = np.flatnonzero(np.r_[True, np.diff(column.code[order]) != 0]) if len(order) else np.empty(0, np.int64)
-    sides = []
-    for members in np.split(order, starts[1:]) if len(order) else []:
-        rows = np.unique(column.row[members])
-        value = tables.measured(kind, rows, query.measure)
-        if value is not None and (query.at_least or -np.inf) <= value <= (
-            np.inf if query.at_most is None else query.at_most
-        ):
-            name = tables.dataset.display(query.by, column.values[column.code[members[0]]])
-            sides.append(Side(name, value, rows))
-    sides.sort(key=lambda side: (-side.value if query.descending else side.value, side.name))  # type: ignore[operator]
-    shown = sides[query.skip :] if query.limit is None else sides[query.skip : query.skip + query.limit]
+    hits = np.flatnonzero(chosen if column.is_single else chosen[column.row])
+    codes = column.code[hits]
+    rows = hits if column.is_single else column.row[hits]
+    values = _by_code(tables, query, rows, codes, len(column.values))
+    low, high = query.at_least or -np.inf, np.inf if query.at_most is None else query.at_most
+    names = {
+        code: tables.dataset.display(query.by, column.values[code])
+        for code in np.flatnonzero(~np.isnan(values) & (values >= low) & (values <= high)).tolist()
+    }
+    ordered = sorted(names, key=lambda code: (-values[code] if query.descending else values[code], names[code]))
+    shown = ordered[query.skip :] if query.limit is None else ordered[query.skip : query.skip + query.limit]
     if query.limit == 1 and shown:
-        shown = [side for side in sides[query.skip :] if side.value == shown[0].value][:MOST_EQUALS]
-    return Result(query, kind, places, total, float(len(sides)) if query.counts else None, tuple(shown))
+        shown = [code for code in ordered[query.skip :] if values[code] == values[shown[0]]][:MOST_EQUALS]
+    sides = tuple(
+        Side(names[code], float(values[code]), rows[np.flatnonzero(codes == code)[:MOST_EVIDENCE]])
+        for code in shown[:MOST_SORTED]
+    )
+    return Result(query, kind, places, total, float(len(names)) if query.counts else None, sides)
+
+
+def _by_code(tables: Tables, query: Groups, rows: Places, codes: NDArray[Any], size: int) -> Numbers:
+    """The measure of each group, NaN for groups without a row or without a value."""
+    counts = np.bincount(codes, minlength=size).astype(float)
+    counts[counts == 0] = np.nan
+    measure = query.measure
+    if measure.function == "count" or measure.attribute is None:
+        return counts
+    amounts = tables.amounts(query.rows.kind, measure.attribute)[rows]
+    known = ~np.isnan(amounts)
+    if measure.function in ("sum", "average"):
+        number = np.bincount(codes[known], minlength=size).astype(float)
+        number[number == 0] = np.nan
+        total = np.bincount(codes[known], amounts[known], minlength=size) + 0 * number
+        return cast("Numbers", total / number if measure.function == "average" else total)
+    result = np.full(size, np.nan)
+    for code in np.unique(codes[known]):
+        result[code] = _FUNCTIONS[measure.function](amounts[known & (codes == code)])
+    return result
 
 
 def _compare(tables: Tables, query: Compare) -> Result:
     sides = []
     for rows in query.sides:
-        places, _ = tables.select(rows)
+        places, _ = tables.select(rows, is_listed=False)
         sides.append(Side("", tables.measured(rows.kind, places, query.measure), places))
     difference = None
     if query.difference and len(sides) > 1 and sides[0].value is not None and sides[1].value is not None:
@@ -395,7 +471,7 @@ def _compare(tables: Tables, query: Compare) -> Result:
 
 
 def _share(tables: Tables, query: Share) -> Result:
-    (part, _), (whole, _) = tables.select(query.part), tables.select(query.whole)
+    (part, _), (whole, _) = (tables.select(rows, is_listed=False) for rows in (query.part, query.whole))
     share = 100 * len(part) / len(whole) if len(whole) else None
     sides = Side("", float(len(part)), part), Side("", float(len(whole)), whole)
     return Result(query, query.part.kind, part, len(part), share, sides)
@@ -440,7 +516,7 @@ def _hits(column: _Column, test: Test) -> Mask:
             )
         requested = {fold(str(value)) for value in test.values}
         codes = [code for code, value in enumerate(column.values) if fold(str(value)) in requested]
-        return np.isin(column.code, codes)
+        return column.having(codes)
     limit = _as_limit(test.values[0])
     if limit is None or not len(column.number):
         return np.zeros(len(column.row), bool)

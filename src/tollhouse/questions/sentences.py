@@ -39,17 +39,17 @@ def focused(linked: Linked) -> Linked:
     "I am writing a piece on X. Who supplies it?" becomes "Who supplies X?". An unknown name is never left out.
     """
     sentences = _split([item for item in linked.items if not _is_direct(item)], _ENDS)
-    asking = [sentence for sentence in sentences if _asks(sentence)]
-    if not asking:
+    with_question = [sentence for sentence in sentences if _asks(sentence)]
+    if not with_question:
         return replace(linked, items=tuple(item for sentence in sentences for item in sentence))
     named: Item | None = None
-    kept: list[Item] = []
+    items: list[Item] = []
     for sentence in sentences:
-        if sentence in asking or not _is_aside(sentence):
-            kept += _without_asides(sentence, named)
+        if sentence in with_question or not _is_aside(sentence):
+            items += _without_asides(sentence, named)
             continue
         named = next((item for item in sentence if _is_name(item)), named)
-    return replace(linked, items=tuple(kept))
+    return replace(linked, items=tuple(items))
 
 
 def _is_direct(item: Item) -> bool:
@@ -73,12 +73,12 @@ def _asks(sentence: Sequence[Item]) -> bool:
 def _is_aside(sentence: Sequence[Item]) -> bool:
     """A statement of the one who asks, or one that nothing here understands."""
     unknown = [place for place, item in enumerate(sentence) if item.find("unknown")]
-    if any(_is_meant(sentence, place) for place in unknown):
+    if any(_may_be_name(sentence, place) for place in unknown):
         return False
     return bool(unknown) or any(item.says("i") for item in sentence)
 
 
-def _is_meant(sentence: Sequence[Item], place: int) -> bool:
+def _may_be_name(sentence: Sequence[Item], place: int) -> bool:
     """Whether an unknown word may be the name of something: with a capital, or after a preposition."""
     before = sentence[place - 1] if place else None
     return (place > 0 and sentence[place].text[:1].isupper()) or (before is not None and before.says(*_LEADING))
