@@ -12,6 +12,10 @@ from rapidfuzz import fuzz, process
 
 from tollhouse.questions.vocabulary import Named
 
+# Codes that are words in capitals as well: "supplier AND customer". "US" is meant by who writes it so.
+_WORDS = frozenset(
+    {"and", "are", "as", "at", "be", "by", "can", "do", "in", "is", "it", "me", "my", "no", "nor", "per", "so", "to"}
+)
 _BREAKS = re.compile(r"[\W_]+")
 
 
@@ -70,7 +74,8 @@ def country_names(country: Country, kind: str, value: str) -> Iterator[Named]:
     for text in (country.name, *country.aliases, *country.demonyms, *country.translated):
         yield Named(text, kind, "country", value)
     for code in (country.alpha2, country.alpha3):
-        yield Named(code, kind, "country", value, exact=True)
+        if code.lower() not in _WORDS:
+            yield Named(code, kind, "country", value, exact=True)
 
 
 def split_list(cell: str) -> tuple[str, ...]:

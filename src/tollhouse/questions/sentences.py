@@ -38,7 +38,10 @@ def focused(linked: Linked) -> Linked:
 
     "I am writing a piece on X. Who supplies it?" becomes "Who supplies X?". An unknown name is never left out.
     """
-    sentences = _split([item for item in linked.items if not _is_direct(item)], _ENDS)
+    joined = [
+        item for place, item in enumerate(linked.items) if not (_is_direct(item) or _is_hyphen(linked.items, place))
+    ]
+    sentences = _split(joined, _ENDS)
     with_question = [sentence for sentence in sentences if _asks(sentence)]
     if not with_question:
         return replace(linked, items=tuple(item for sentence in sentences for item in sentence))
@@ -55,6 +58,13 @@ def focused(linked: Linked) -> Linked:
 def _is_direct(item: Item) -> bool:
     """Relations are direct where nothing else is said."""
     return item.says("direct") and item.find(*_LINKS) is None
+
+
+def _is_hyphen(items: Sequence[Item], place: int) -> bool:
+    """Whether a mark joins two words, as in "second-highest", and not two numbers."""
+    beside = items[place - 1 : place + 2 : 2]
+    is_between = place > 0 and len(beside) == 2 and all(item.number is None or item.find("ordinal") for item in beside)
+    return items[place].says("-") and items[place].glued and is_between
 
 
 def _split(items: Sequence[Item], marks: Sequence[str]) -> list[list[Item]]:
