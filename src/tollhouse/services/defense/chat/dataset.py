@@ -255,19 +255,14 @@ class FeedDataset(Dataset):
             return CallResult("No entity is named in the same stories.", kind=ENTITY)
         shown = near[: limit or SHOWN_RELATED]
         closest = [self._entity_by_id[one.id] for one in shown]
-        reported = set(entity.story_ids)
-        shared = [
-            self._story_by_id[one]
-            for other in closest
-            for one in other.story_ids
-            if one in reported & set(self._story_by_id)
-        ]
+        shared = {one: None for other in closest for one in other.story_ids if one in entity.story_ids}
+        stories = [self._story_by_id[one] for one in shared if one in self._story_by_id]
         named = "; ".join(f"{one.name} (weight {one.weight:g})" for one in shown)
         return CallResult(
             f"Named in the same stories as {entity.name}: {named}.",
             kind=ENTITY,
             rows=tuple(closest),
-            references=tuple(Reference(s.id, s.title, s.articles[0].url if s.articles else None) for s in shared),
+            references=tuple(map(_story_reference, stories)),
         )
 
     def _summary(self, _rows: Sequence[Sequence[Any]], _limit: int | None) -> CallResult:
