@@ -89,6 +89,8 @@ class Engine:
             return opened or self.refuse(text, reading)
         if isinstance(reading.query, Open) and (reading.query.words or self.passages.has_lines):
             opened = self._opened(text, reading.query, reading)
+            if opened is None and not reading.query.words and reading.query.rows.where == EVERYTHING:
+                return self.refuse(text, Refusal("unclear"))
             if opened is None and not reading.query.words:
                 return self.answer_query(reading.query, reading)
             return opened or self.refuse(text, Refusal("no_text", self.passages.unknown(reading.query.words)))

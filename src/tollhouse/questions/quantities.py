@@ -134,6 +134,7 @@ class Quantities(FrameReader):
                 frame.at_least = value + (name == "more")
             if name in {"at_most", "less", "exactly", "between"}:
                 frame.at_most = (value if second is None else second) - (name == "less")
+            self._implied_between(frame, start, index)
             self.i = index
             return True
         trailing = self.at(index)
@@ -145,6 +146,15 @@ class Quantities(FrameReader):
         condition = _test(key, name, value * factor, None if second is None else second * factor, words)
         self.add(frame, condition, key, words, at=start)
         return True
+
+    def _implied_between(self, frame: Frame, start: int, end: int) -> None:
+        """What the counted noun says of the rows: "at least one battle"."""
+        for place in range(start, end):
+            meaning = self.items[place].find("kind")
+            for name, value in (meaning.value or ()) if meaning is not None and meaning.name == frame.kind else ():
+                self.add(
+                    frame, Test(name, "is", (value,), self.items[place].text), name, self.items[place].text, at=place
+                )
 
     def _suffix(self, index: int, name: str) -> tuple[int, str]:
         """A comparison that follows its number: "6 or above", "900 max", "3+"."""
