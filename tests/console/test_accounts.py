@@ -124,7 +124,7 @@ def test_question_is_answered_with_a_way_to_its_sources_and_is_still_there_on_re
     page.get_by_label("Your question").fill("How many battles were there in Ethiopia?")
     page.keyboard.press("Enter")
     page.locator(".turn .by", has_text="extractive").wait_for()
-    assert "5 battle events in Ethiopia" in page.locator(".said").inner_text()
+    assert "3 events (category Battles; country Ethiopia)" in page.locator(".said").inner_text()
     source = page.locator(".sources li a").first
     title = source.inner_text()
     visitor.check()

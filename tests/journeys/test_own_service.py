@@ -123,7 +123,7 @@ async def connected(server, service):
 async def test_official_mcp_client_lists_and_calls_the_tables_tools(server):
     async with connected(server, "books") as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"listItems", "searchItems", "getItem", "listSimilarItems", "suggest"}
+        assert set(tools) == {"ask", "listItems", "searchItems", "getItem", "listSimilarItems", "suggest"}
         assert "min_price" in tools["searchItems"].input_schema["properties"]
         arguments = {"shelf": ["cellar", "A north"], "in_print": True, "limit": 2, "sort": "-price"}
         result = await client.call_tool("listItems", arguments)

@@ -588,8 +588,3 @@ def every_test(condition: Condition) -> Iterable[Test]:
             yield from every_test(part)
     elif isinstance(condition, Not):
         yield from every_test(condition.of)
-
-
-def narrowed(rows: Rows) -> bool:
-    """Whether any condition is stated."""
-    return rows.where != EVERYTHING

@@ -45,11 +45,6 @@ def cameo_label(code: str) -> str:
     return next((labels[code[:length]] for length in (4, 3, 2) if code[:length] in labels), "Event")
 
 
-def cameo_labels() -> frozenset[str]:
-    """The labels of all codes."""
-    return frozenset(_labels().values())
-
-
 @cache
 def _labels() -> dict[str, str]:
     table = files("tollhouse.services.defense").joinpath("data", "cameo_labels.json").read_bytes()

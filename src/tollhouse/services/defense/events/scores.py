@@ -71,7 +71,7 @@ def _reach(publishers: int) -> float:
 
 def _harm(goldstein: float, fatalities: int, publishers: int) -> float:
     """From the toll, or the code's Goldstein value as far as further publishers confirm the first: codes often err."""
-    return max(-goldstein / 10 * _reach(max(0, publishers - 1)), log10(1 + fatalities) / 2)
+    return max(log10(1 + fatalities) / 2, -goldstein / 10 * _reach(max(0, publishers - 1)))
 
 
 def _tier(record: EventRecord) -> tuple[SeverityTier, str]:
