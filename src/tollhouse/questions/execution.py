@@ -12,7 +12,6 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from tollhouse.questions.query import (
-    EVERYTHING,
     AllOf,
     AnyOf,
     Call,
