@@ -200,7 +200,7 @@ class Clauses(Relations):
             if item.says("it") and item.says("those") and self._party_after(self.i + 1) is not None:
                 self.unknown.append(item)
             return False
-        party = self._party_after(self.i + 1)
+        party = self._party_after(self.i + 1) if item.says("possessive") else None
         if party is not None:
             self.i += 1
             self.refers_back = self.before is not None

@@ -59,6 +59,15 @@ class Quantities(FrameReader):
             index += 1
         return None
 
+    def _shared_noun(self, index: int) -> tuple[Meaning, int] | None:
+        """The noun that a second number shares with this one: "at least four and no more than six customers"."""
+        joint, compared = self.at(index), self.at(index + 1)
+        if joint is None or compared is None or not (joint.says("and", "but") and compared.says(*COMPARISONS)):
+            return None
+        number = self.number_at(index + 2)
+        shared = self.noun_after(number[1]) if number is not None else None
+        return (shared[0], index) if shared is not None else None
+
     def _comparison(self, item: Item, frame: Frame) -> bool:
         start = self.i
         if self._amount_requested(item, frame):
@@ -170,7 +179,7 @@ class Quantities(FrameReader):
         self, frame: Frame, index: int, value: float, name: str, *, is_money: bool
     ) -> tuple[str, float, int, bool] | None:
         """What a number is about, the factor of its unit, the place after, and whether it counts a group's rows."""
-        matched = self.noun_after(index)
+        matched = self.noun_after(index) or self._shared_noun(index)
         if matched is not None:
             meaning, after = matched
             attribute = self.linker.attribute(meaning)
