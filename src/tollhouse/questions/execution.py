@@ -117,7 +117,11 @@ class Tables:
         self._tests: dict[tuple[str, Test], Mask] = {}
 
     def run(self, query: Query) -> Result:
-        """The result of a query. Raises KeyError for a kind, attribute, relation or operation that is not declared."""
+        """The result of a query.
+
+        Raises KeyError for a kind, attribute, relation or operation that is not declared, and for an operation on
+        no row.
+        """
         return cast("Callable[[Tables, Query], Result]", _RUNNERS[type(query)])(self, query)
 
     def size(self, kind: str) -> int:
@@ -481,6 +485,8 @@ def _call(tables: Tables, query: Call) -> Result:
     for rows in query.rows:
         every = tables.dataset.rows(rows.kind)
         sets.append([every[place] for place in tables.select(rows)[0]])
+    if not all(sets):
+        raise KeyError(query.operation)
     called = tables.dataset.call(query.operation, sets, query.words, query.limit)
     places = [tables.place_of(called.kind, tables.dataset.id(called.kind, row)) for row in called.rows]
     known = np.array([place for place in places if place is not None], np.int64)

@@ -119,7 +119,7 @@ def _single_negations(linked: Linked) -> tuple[Item, ...]:
     result: list[Item] = []
     last = -10
     for place, item in enumerate(linked.items):
-        if item.says("not", "no_one") and not item.find("value"):
+        if item.says("not", "no_one") and not item.says("nor") and not item.find("value"):
             if place - last <= 6 and not any(
                 each.says("and", "or", "but", ",", "nor") for each in linked.items[last:place]
             ):

@@ -200,7 +200,7 @@ class _Question:
     def query(self) -> Query | None:  # noqa: C901, PLR0911, PLR0912
         """The query that the question's form makes of its rows; None where that stays unclear."""
         forms, frame = self._forms, self._frame
-        if self._clauses.operations:
+        if self._clauses.operations and not self._asks_beside_operation():
             return self._call()
         form = self._open_form()
         if form is not None:
@@ -378,6 +378,11 @@ class _Question:
             return None
         has_number = any(item.number is not None for item in self._items)
         return Call(operation.name, tuple(sets[:most]), tuple(clauses.topic), frame.limit if has_number else None)
+
+    def _asks_beside_operation(self) -> bool:
+        """As in "which programme in the brief is the largest": an operation on no rows, and rows that are ordered."""
+        operation = self._linker.operations[self._clauses.operations[0][0].name]
+        return operation.rows == (0, 0) and self._frame.has_noun and self._frame.order is not None
 
     def _only_set(self) -> list[Rows]:
         """The rows that the question is about; "without X" is about X."""
