@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from rapidfuzz import fuzz, process
 
-from tollhouse.questions.execution import Places, Result, Tables, words_of
+from tollhouse.questions.execution import Places, Result, Tables, every_test, words_of
 from tollhouse.questions.grammar import read_question
 from tollhouse.questions.grounding import Citations, Reference
 from tollhouse.questions.linking import Linker
@@ -74,7 +74,7 @@ class Engine:
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
         self.tables = Tables(dataset)
-        self.linker = Linker(dataset.declaration, dataset.names(), self.tables.knows_words)
+        self.linker = Linker(dataset.declaration, dataset.names(), self.tables.knows_words, dataset.earliest)
 
     def read(self, text: str, before: Query | None = None) -> Reading | Refusal:
         """The question as a query, after the conversation's previous one."""
@@ -118,6 +118,10 @@ class Engine:
     def _opened(self, text: str, query: Open, reading: Reading) -> Answer | None:
         """The passages that answer an open question; of one in another language, those about what it names."""
         opened = self._from_texts(query, reading)
+        if opened is None and not self.tables.mask(query.rows.kind, query.rows.where).any():
+            # No row is so, but a text may say so.
+            named = tuple(test.words for test in every_test(query.rows.where))
+            opened = self._from_texts(replace(query, rows=Rows(query.rows.kind), words=(*query.words, *named)), reading)
         is_foreign = bool(query.words) and language_of(tokenise(text)) != "en"
         if opened is not None or not is_foreign or query.rows.where == EVERYTHING:
             return opened

@@ -509,7 +509,10 @@ class Clauses(Relations):
         else:
             self.i += 1
         follows_verb = self._starts_clause()
+        last = frame.parts[-1] if frame.parts and self._light_since_part and self._conjunction else None
+        is_excluded = last is not None and last.key == "id" and last.is_negated and not follows_verb
         can_be_subject = (frame.has_noun or frame.requested is not None) and not self._negation and not frame.is_named
+        can_be_subject = can_be_subject and not is_excluded
         if can_be_subject and (follows_verb or (self._context not in {"be", "except"} and not frame.is_nested)):
             joined = self._conjunction if frame.subject is not None else ""
             self._conjunction = ""
@@ -518,7 +521,7 @@ class Clauses(Relations):
             else:
                 frame.subject = Part(test, "id", item.text, self.i - 1)
             return True
-        if frame.open_party is not None and frame.has_noun and not self._negation:
+        if frame.open_party is not None and frame.has_noun and not self._negation and not is_excluded:
             self._fill_party(frame, [("", False, test)])
             return True
         self.add(frame, test, "id", item.text)

@@ -123,7 +123,14 @@ class Linker:
     Ordinary words are never corrected to something else.
     """
 
-    def __init__(self, declaration: Declaration, names: Iterable[Named], words: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        declaration: Declaration,
+        names: Iterable[Named],
+        words: Collection[str] = (),
+        earliest: datetime | None = None,
+    ) -> None:
+        self.earliest = earliest
         self.declaration = declaration
         self.kinds = {kind.name: kind for kind in declaration.kinds}
         self.relations = {relation.name: relation for relation in declaration.relations}
@@ -178,7 +185,7 @@ class Linker:
         tokens = tokenise(text)
         # A value of the vocabulary tells no language: "single", "King".
         language = language_of([token for token in tokens if token.folded not in self._values])
-        times = find_times(fold(text), now, hours) if self.has_time else []
+        times = find_times(fold(text), now, hours, self.earliest) if self.has_time else []
         times = [phrase for phrase in times if self._is_time(phrase, text, tokens)]
         matches = self._matches(tokens, language)
         items, typos = self._best(tokens, matches, times, language)

@@ -91,8 +91,13 @@ class TimePhrase(Struct, frozen=True):
     outside: bool = False
 
 
-def find_times(folded: str, now: datetime | None, hours: int | None) -> list[TimePhrase]:
-    """The times in a folded text, the first reading of each place, with `now` as the end of what the data covers."""
+def find_times(
+    folded: str, now: datetime | None, hours: int | None, earliest: datetime | None = None
+) -> list[TimePhrase]:
+    """The times in a folded text, the first reading of each place, with `now` as the end of what the data covers.
+
+    Dates may go back to `earliest`, the first day that the rows name; times such as "last week" only `hours`.
+    """
     result: list[TimePhrase] = []
     for pattern, read in _READERS:
         for match in pattern.finditer(folded):
@@ -104,10 +109,20 @@ def find_times(folded: str, now: datetime | None, hours: int | None) -> list[Tim
                 span = (datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
             if span is not None:
                 whole = pattern is _WHOLE
-                outside = not whole and _is_outside(span, now, hours, within=read in {_day, _part, _weekday})
-                since, until = (None, None) if whole else span
-                result.append(TimePhrase(match.start(), match.end(), since, until, outside))
+                within = read in {_day, _part, _weekday}
+                since = hours if earliest is None or now is None or not _is_dated(span) else _hours_since(earliest, now)
+                outside = not whole and _is_outside(span, now, since, within=within)
+                result.append(TimePhrase(match.start(), match.end(), *((None, None) if whole else span), outside))
     return sorted(result, key=lambda phrase: phrase.start)
+
+
+def _is_dated(span: Range) -> bool:
+    """Whether a time begins and ends with days: "last week" ends now."""
+    return all(moment is None or moment.hour == moment.minute == 0 for moment in span)
+
+
+def _hours_since(earliest: datetime, now: datetime) -> int:
+    return int((now - earliest) / timedelta(hours=1))
 
 
 def _is_outside(span: Range, now: datetime | None, hours: int | None, *, within: bool) -> bool:

@@ -201,6 +201,11 @@ class Dataset(ABC):
         return None
 
     @property
+    def earliest(self) -> datetime | None:
+        """The first day that a row names, if that is before what the data covers; None if not."""
+        return None
+
+    @property
     def hours(self) -> int | None:
         """How many hours before `now` the data covers; None without a limit."""
         return None

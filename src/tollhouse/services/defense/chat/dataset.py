@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
@@ -88,10 +88,13 @@ class FeedDataset(Dataset):
 
     @cached_property
     def hours(self) -> int:
-        """The hours of the window, or back to the day of the earliest event that it reports."""
+        return WINDOW_HOURS
+
+    @property
+    def earliest(self) -> datetime | None:
+        """The day of the earliest event that is reported in the window."""
         dates = [entry.event.event_date for entry in self._rows[EVENT]]
-        earliest = datetime.combine(min(dates), time(), UTC) if dates else self.now
-        return max(WINDOW_HOURS, int((self.now - earliest) / timedelta(hours=1)))
+        return datetime.combine(min(dates), time(), UTC) if dates else None
 
     def rows(self, kind: str) -> Sequence[Any]:
         return self._rows[kind]
