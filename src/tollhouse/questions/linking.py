@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 from msgspec import Struct, field
+from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from tollhouse import vectors
@@ -255,9 +256,9 @@ class Linker:
         most = 2 if len(word) >= TWO_TYPOS_FROM else 1
         near: dict[str, int] = {}
         for length in range(len(word) - most, len(word) + most + 1):
-            for form in self._by_length.get(length, ()):
-                distance = OSA.distance(word, form, score_cutoff=most)
-                if distance <= most and (form[0] == word[0] or (distance == 1 and len(word) > 5)):
+            forms = self._by_length.get(length, [])
+            for form, distance, _ in process.extract(word, forms, scorer=OSA.distance, score_cutoff=most, limit=None):
+                if form[0] == word[0] or (distance == 1 and len(word) > 5):
                     for other in self._spellings[form]:
                         near[other] = min(distance, near.get(other, most))
         least = min(near.values(), default=0)
