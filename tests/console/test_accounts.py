@@ -135,7 +135,7 @@ def test_question_is_answered_with_a_way_to_its_sources_and_is_still_there_on_re
     page.locator(".turn .asked", has_text="Ethiopia").wait_for()
     page.get_by_label("Your question").fill("and in Eritrea?")
     page.get_by_role("button", name="Ask", exact=True).click()
-    page.locator(".turn", has_text="and in Eritrea?").locator(".said", has_text="in Eritrea").wait_for()
+    page.locator(".turn", has_text="and in Eritrea?").locator(".said", has_text="country Eritrea").wait_for()
     page.get_by_role("button", name="New conversation").click()
     assert page.locator(".turn").count() == 0
 
