@@ -48,7 +48,10 @@ _CODED: Mapping[Category, str] = {
     "Political": "politics",
 }
 
-Vectors = NDArray[np.float32]
+# Matrix products of 64-bit numbers, rounded to this many decimals, are the same on every processor.
+_DECIMALS = 6
+
+Scores = NDArray[np.float64]
 
 
 class ClassifierInput(Struct, frozen=True):
@@ -103,25 +106,25 @@ class Model(Struct, frozen=True):
     The correction is zero for rows with the features `usual`, so that files with other rows do not shift every answer.
     """
 
-    hidden: Vectors
-    hidden_bias: Vectors
-    output: Vectors
-    output_bias: Vectors
-    rows: Vectors
-    usual: Vectors
-    composed: Vectors
+    hidden: Scores
+    hidden_bias: Scores
+    output: Scores
+    output_bias: Scores
+    rows: Scores
+    usual: Scores
+    composed: Scores
     thresholds: Mapping[str, float]
 
-    def read_titles(self, titles: Sequence[str]) -> Vectors:
+    def read_titles(self, titles: Sequence[str]) -> Scores:
         """Unnormalised log probabilities of CATEGORIES and none, a line per title."""
-        layer = np.maximum(title_vectors(titles) @ self.hidden + self.hidden_bias, 0)
-        answer: Vectors = layer @ self.output + self.output_bias
+        layer = np.maximum(title_vectors(titles).astype(np.float64) @ self.hidden + self.hidden_bias, 0)
+        answer: Scores = layer @ self.output + self.output_bias
         return answer
 
-    def read_rows(self, reports: Sequence[Sequence[Row]]) -> Vectors:
+    def read_rows(self, reports: Sequence[Sequence[Row]]) -> Scores:
         """What the rows of each report add to the scores of its title, a line per report; zeros without rows."""
-        features = np.array([row_features(rows) if rows else self.usual for rows in reports], np.float32)
-        answer: Vectors = np.subtract(features, self.usual, dtype=np.float32) @ self.rows
+        features = np.array([row_features(rows) if rows else self.usual for rows in reports])
+        answer: Scores = (features - self.usual) @ self.rows
         return answer
 
 
@@ -134,10 +137,10 @@ def model() -> Model:
             raise ValueError("the event classifier was trained for other features: run tools/train_event_classifier.py")
         names = ("hidden", "hidden_bias", "output", "output_bias", "rows", "usual", "composed")
         thresholds = msgspec.json.decode(stored["thresholds"].tobytes(), type=dict[str, float])
-        return Model(**{name: stored[name].astype(np.float32) for name in names}, thresholds=thresholds)
+        return Model(**{name: stored[name].astype(np.float64) for name in names}, thresholds=thresholds)
 
 
-def title_vectors(titles: Sequence[str]) -> Vectors:
+def title_vectors(titles: Sequence[str]) -> NDArray[np.float32]:
     """The text vectors of titles without their dates, a line per title."""
     return text_vectors().embed([without_dates(title) for title in titles])
 
@@ -186,7 +189,7 @@ def combine(reports: Sequence[Classified]) -> Classified:
     is_past = len({report.families for report in past}) >= max(1, _PAST_SHARE * len(set(families)))
     said = [report.named_day for report in (past if is_past else read) if report.named_day]
     answer = Classified(
-        {name: value / total for name, value in probabilities.items()},
+        {name: round(value / total, _DECIMALS) for name, value in probabilities.items()},
         agreed([report.relevance for report in read]) if read[0].has_headline else 0.0,
         tuple(sorted({family for report in read for family in report.families})),
         "",
@@ -215,10 +218,10 @@ def row_features(rows: Sequence[Row]) -> list[float]:
     ]
 
 
-def normalised(scores: Vectors) -> Vectors:
-    """Probabilities, each line adding up to 1, from unnormalised log probabilities."""
+def normalised(scores: Scores) -> Scores:
+    """Probabilities, each line adding up to 1 but for rounding, from unnormalised log probabilities."""
     odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-    answer: Vectors = odds / odds.sum(axis=1, keepdims=True)
+    answer: Scores = (odds / odds.sum(axis=1, keepdims=True)).round(_DECIMALS)
     return answer
 
 
@@ -237,7 +240,7 @@ def _classified(report: ClassifierInput, read: list[float], decided: list[float]
         and not ("anniversar" in named.words and probabilities["Protests"] >= model().thresholds["Protests"])
     )
     answer = Classified(
-        probabilities, 1 - decided[-1], families, "",
+        probabilities, round(1 - decided[-1], _DECIMALS), families, "",
         has_headline=True, is_retrospective=is_past, named_day=named.first_day if named else None,
     )  # fmt: skip
     category = answer.category
@@ -268,7 +271,7 @@ def _log_odds(probability: float) -> float:
 
 
 def _probability(log_odds: float) -> float:
-    return 1 / (1 + exp(-log_odds))
+    return round(1 / (1 + exp(-log_odds)), _DECIMALS)
 
 
 def _mean(values: Sequence[float]) -> float:
