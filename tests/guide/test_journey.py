@@ -15,7 +15,7 @@ def test_reader_goes_from_the_front_page_to_an_operation_and_copies_its_sample(v
     page = visitor.page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     visitor.open("/")
-    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Guide").click()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Docs").click()
     page.get_by_role("link", name="infra", exact=True).click()
     page.get_by_role("navigation", name="On this page").get_by_role(
         "link", name="List what fails without a company or country"

@@ -66,6 +66,11 @@ class PageFiles:
         """Where the files of a folder stand below the address: `x/` for the folder `x/pages` of a package."""
         return "" if folder.parent == HERE else f"{folder.parent.name}/"
 
+    def names(self, file: Path, libraries: Sequence[str], scripts: Sequence[str]) -> list[str]:
+        """What to load for a page: libraries, then the scripts and styles that stand beside its `file`."""
+        place = self.place(file.parent)
+        return [*(f"{name}.min.js" for name in libraries), *(f"{place}{name}" for name in scripts)]
+
     def endpoints(self) -> list[Endpoint]:
         return [
             file_operation(f"{self.address}/{name}", path, _MEDIA_TYPES[path.suffix])
@@ -76,14 +81,16 @@ class PageFiles:
 class PageShell(Struct, frozen=True):
     """What the pages of one host share: where its services are mounted, its navigation, and its files.
 
-    `footer` are the links at the foot of every page. `keyed_call` is the path of an example call that needs a key,
-    empty where the host has none.
+    `tools` are the links at the end of the navigation, `footer` those at the foot of every page, beside the names of
+    the data's `sources`. `keyed_call` is the path of an example call that needs a key, empty where the host has none.
     """
 
     prefixes: dict[str, str]
     keyed_call: str
     links: tuple[Link, ...]
+    tools: tuple[Link, ...]
     footer: tuple[Link, ...]
+    sources: tuple[str, ...]
     files: PageFiles
 
     def page(self, path: str, title: str, main: str, scripts: Sequence[str] = (), facts: Any = None) -> Response:
@@ -99,7 +106,9 @@ class PageShell(Struct, frozen=True):
             title=html.escape(title),
             files=address,
             navigation="".join(_entry(link, path) for link in self.links),
+            tools="".join(_entry(link, path) for link in self.tools),
             footer=" · ".join(f'<a href="{link.path}">{html.escape(link.text)}</a>' for link in self.footer),
+            sources=html.escape(f"Data: {', '.join(self.sources)}. " if self.sources else ""),
             services=html.escape(json.dumps(self.prefixes)),
             keyed_call=html.escape(self.keyed_call),
             facts=html.escape(json.dumps(facts)),

@@ -13,7 +13,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.console.guide import read_page
 from tollhouse.console.page_shell import HERE, HTML, Link, PageFiles, PageShell, fill_template
 from tollhouse.http.endpoint import Endpoint, Response
-from tollhouse.http.pages import Page, PageGroup
+from tollhouse.http.pages import FrontPageEntry, Page, PageGroup
 from tollhouse.http.service import Service
 from tollhouse.http.service_endpoints import serve
 from tollhouse.http.terms import AGENT_CALL_MICROS, FREE, Terms
@@ -30,18 +30,24 @@ _CHAINS = {8453: "Base", 84532: "Base Sepolia", 1: "Ethereum"}
 
 def build_page_shell(settings: Settings, services: Sequence[Service], prefixes: Sequence[str]) -> PageShell:
     """The shell of a host with these services, each mounted under its prefix."""
-    pages = [page for service in services for page in service.pages]
-    entries = [
-        Link(page.group.path, page.group.label) if page.group else Link(page.path, page.label)
-        for page in [*pages, *account_pages(settings, services)]
-    ]
-    links = dict.fromkeys([Link("/", "Overview"), *entries, Link("/guide", "Guide")])
+    entries = [entry for service in services if (entry := service.front_page)]
+    # The main page of each service, then the others.
+    main, others = [one.pages[:1] for one in services], [one.pages[1:] for one in services]
+    links = dict.fromkeys(_link(page) for pages in (*main, *others) for page in pages)
     mounted = dict(zip((service.name for service in services), prefixes, strict=True))
     calls = [(one, call) for one in services if one.front_page for call in one.front_page.example_calls]
     keyed_call = next((f"{mounted[one.name]}{call}" for one, call in calls if needs_key(one, call)), "")
-    footer = [Link("/llms.txt", "llms.txt"), *([] if settings.operator_listen else [Link("/operator", "Operator")])]
-    files = PageFiles(page.file.parent for page in pages)
-    return PageShell(mounted, keyed_call, tuple(links), tuple(footer), files)
+    tools = (Link("/guide", "Docs"), Link("/keys", "Get a key"))
+    footer = (
+        Link("/llms.txt", "llms.txt"),
+        Link("/.well-known/api-catalog", "OpenAPI"),
+        Link("/wallet", "Wallet"),
+        *([] if settings.operator_listen else [Link("/operator", "Operator")]),
+    )
+    sources = tuple(dict.fromkeys(name for entry in entries for name in entry.sources))
+    pieces = [entry.file.parent for entry in entries if entry.file]
+    files = PageFiles([*(page.file.parent for service in services for page in service.pages), *pieces])
+    return PageShell(mounted, keyed_call, tuple(links), tools, footer, sources, files)
 
 
 def console_pages(settings: Settings, services: Sequence[Service], shell: PageShell) -> list[Endpoint]:
@@ -53,7 +59,7 @@ def console_pages(settings: Settings, services: Sequence[Service], shell: PageSh
         if page.group:
             groups.setdefault(page.group, []).append((service, page))
     return [
-        *(_endpoint(page, _render(page, shell, _texts(service, settings, shell))) for service, page in declared),
+        *(_endpoint(page, _render(page, shell, page_texts(service, settings, shell))) for service, page in declared),
         *(_endpoint(page, _render(page, shell, {})) for page in own),
         *(_page_list(settings, shell, group, members) for group, members in groups.items()),
         *shell.files.endpoints(),
@@ -91,10 +97,14 @@ def terms_per_request(service: Service) -> Terms | None:
     return next((one.terms for one in service.endpoints if one.terms.request_price_micros is not None), None)
 
 
+def free_per_day(terms: Terms, settings: Settings) -> int:
+    """The free allowance of an endpoint that is paid per request."""
+    return terms.free_per_day if terms.allowance else settings.free_per_ip_per_day
+
+
 def describe_price(terms: Terms, settings: Settings) -> str:
     """The free allowance of an endpoint that is paid per request, and the price beyond it, in words."""
-    free = terms.free_per_day if terms.allowance else settings.free_per_ip_per_day
-    price = f"{usd(terms.request_price_micros or 0)} USDC"
+    free, price = free_per_day(terms, settings), f"{usd(terms.request_price_micros or 0)} USDC"
     return f"{free:,} free requests a day, then {price} each" if free else f"{price} a request"
 
 
@@ -112,15 +122,14 @@ def _wallet_facts(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _texts(service: Service, settings: Settings, shell: PageShell) -> dict[str, str]:
+def page_texts(service: Service, settings: Settings, shell: PageShell) -> dict[str, str]:
     terms = terms_per_request(service)
     return {"prefix": shell.prefixes[service.name], "price": describe_price(terms, settings) if terms else "free"}
 
 
 def _render(page: Page, shell: PageShell, texts: dict[str, str]) -> Response:
-    place = shell.files.place(page.file.parent)
     main = fill_template(page.file, {**texts, **page.texts})
-    scripts = [*(f"{name}.min.js" for name in page.libraries), *(f"{place}{name}" for name in page.scripts)]
+    scripts = shell.files.names(page.file, page.libraries, page.scripts)
     title = f"{page.title} · Tollhouse"
     return shell.page(page.path, title, main, scripts=scripts, facts=page.facts)
 
@@ -128,7 +137,7 @@ def _render(page: Page, shell: PageShell, texts: dict[str, str]) -> Response:
 def _page_list(
     settings: Settings, shell: PageShell, group: PageGroup, members: Sequence[tuple[Service, Page]]
 ) -> Endpoint:
-    cards = "".join(_card(page, _texts(service, settings, shell)) for service, page in members)
+    cards = "".join(_card(page, page_texts(service, settings, shell)) for service, page in members)
     label = html.escape(group.label)
     main = f'<h1>{label}</h1><p class="dim">{html.escape(group.summary)}</p><div class="cards">{cards}</div>'
     page = Page(group.path, group.label, group.label, members[0][1].file)
@@ -145,12 +154,23 @@ def _card(page: Page, texts: dict[str, str]) -> str:
     )
 
 
+def page_query(pages: Sequence[Page | FrontPageEntry]) -> type[Struct] | None:
+    """The query that the address of a page may carry, or of a page that is made of several."""
+    fields: list[tuple[str, Any, Any]] = [(name, str | None, None) for one in pages for name in one.parameters]
+    fields += [
+        (name, list[str], msgspec.field(default_factory=list)) for one in pages for name in one.list_parameters
+    ]  # fmt: skip
+    unique = list({field[0]: field for field in fields}.values())
+    return msgspec.defstruct("PageQuery", unique, frozen=True) if unique else None
+
+
+def _link(page: Page) -> Link:
+    return Link(page.group.path, page.group.label) if page.group else Link(page.path, page.label)
+
+
 def _endpoint(page: Page, response: Response) -> Endpoint:
     """Serves a page. Its parameters are declared, so that any other is refused."""
-    fields: list[tuple[str, Any, Any]] = [(name, str | None, None) for name in page.parameters]
-    fields += [(name, list[str], msgspec.field(default_factory=list)) for name in page.list_parameters]
-    query: type[Struct] | None = msgspec.defstruct("PageQuery", fields, frozen=True) if fields else None
     return Endpoint(
         f"page {page.path}", "GET", page.path, page.title, serve(response), FREE,
-        query=query, responses={HTML.partition(";")[0]: {}}, is_described=False,
+        query=page_query([page]), responses={HTML.partition(";")[0]: {}}, is_described=False,
     )  # fmt: skip

@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+Library = Literal["d3", "topojson-client"]
+
 
 class PageGroup(Struct, frozen=True):
     """Pages that share one navigation entry, which leads to a list of them at `path`."""
@@ -31,7 +33,7 @@ class Page(Struct, frozen=True):
     label: str
     file: Path
     scripts: tuple[str, ...] = ()
-    libraries: tuple[Literal["d3", "topojson-client"], ...] = ()
+    libraries: tuple[Library, ...] = ()
     parameters: tuple[str, ...] = ()
     list_parameters: tuple[str, ...] = ()
     facts: Any = None
@@ -42,10 +44,16 @@ class Page(Struct, frozen=True):
 
 
 class FrontPageEntry(Struct, frozen=True):
-    """What the front page says about a service. `page` is the path its button, labelled `button`, leads to.
+    """A service on the front page. `page` is the path its button, labelled `button`, leads to.
 
-    `example_calls` are paths with their query (`/api/search?q=firm+queen`) that the service answers with 200. The front
-    page shows the first as a curl command, with a key where the endpoint needs one.
+    `example_calls` are paths with their query (`/api/search?q=firm+queen`) that the service answers with 200.
+
+    `file` is the HTML of the service's section of the front page, a `string.Template` like a page's (`$prefix`,
+    `$price`, `$page`); without one the service has a card. `scripts`, `libraries`, `parameters` and `list_parameters`
+    are as in `Page`; the scripts run as modules on `/`, and `factsOf(service)` of `server.js` gives them `facts`.
+    The service's title is the section's heading, except where `is_lead`: that one is first and has the full width.
+    Entries with the same `group` share one section, headed by the group: the first one's file, with the facts of each.
+    `sources` are the names of where the data comes from, for the footer of every page.
     """
 
     title: str
@@ -53,3 +61,12 @@ class FrontPageEntry(Struct, frozen=True):
     example_calls: tuple[str, ...]
     page: str
     button: str
+    file: Path | None = None
+    scripts: tuple[str, ...] = ()
+    libraries: tuple[Library, ...] = ()
+    parameters: tuple[str, ...] = ()
+    list_parameters: tuple[str, ...] = ()
+    facts: Any = None
+    is_lead: bool = False
+    group: PageGroup | None = None
+    sources: tuple[str, ...] = ()

@@ -7,6 +7,8 @@ const KEY = "tollhouse-key";
 const responses = new Map();
 
 export const facts = JSON.parse(root.dataset.facts);
+/** The facts that a service's entry on the front page declares; on its own pages, those of the page. */
+export const factsOf = (service) => (location.pathname === "/" ? facts[service] : facts) || {};
 export const filesAt = root.dataset.files;
 /** The path of an example call that needs a key; empty where there is none. */
 export const keyedCall = root.dataset.keyedCall;

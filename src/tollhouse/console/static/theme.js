@@ -2,6 +2,7 @@
 // Runs before the page is painted, so that the other theme does not flash. On a phone, the navigation is collapsed.
 (() => {
   const ORDER = ["auto", "light", "dark"];
+  const SIGNS = { auto: "◐", light: "☼", dark: "☾" };
   const root = document.documentElement;
   const storedTheme = () => {
     try {
@@ -13,7 +14,10 @@
   const show = (theme) => {
     root.dataset.theme = theme;
     const button = document.getElementById("theme");
-    if (button) button.textContent = `Theme: ${theme}`;
+    if (!button) return;
+    button.textContent = SIGNS[theme];
+    button.title = `Theme: ${theme}`;
+    button.setAttribute("aria-label", button.title);
   };
   const fold = () => {
     const menu = document.getElementById("menu");

@@ -17,6 +17,7 @@ FRONT_PAGE = FrontPageEntry(
     example_calls=("/feeds/events?limit=5", "/feeds/stories?limit=5", "/feeds/defense-brief"),
     page="/board",
     button="Open the dashboard",
+    sources=("The GDELT Project", "publishers' feeds"),
 )
 
 
@@ -28,7 +29,7 @@ def build_pages(settings: Settings, plans: Plans) -> list[Page]:
         Page(
             path="/board",
             title="Defense dashboard",
-            label="Dashboard",
+            label="Defense",
             file=_HERE / "dashboard.html",
             scripts=("dashboard.js",),
             libraries=("d3", "topojson-client"),
@@ -38,7 +39,7 @@ def build_pages(settings: Settings, plans: Plans) -> list[Page]:
         Page(
             path="/ask",
             title="Ask the defense feeds",
-            label="Chat",
+            label="Ask",
             file=_HERE / "chat.html",
             scripts=("chat.js",),
             facts={"plans": caps, "agent_usd": usd(AGENT_CALL_MICROS), "models": models},

@@ -9,7 +9,7 @@ PAGES = (
     Page(
         path="/mattresses",
         title="Mattress search",
-        label="Mattresses",
+        label="Shop",
         file=Path(__file__).parent / "search.html",
         scripts=("search.js",),
         libraries=("d3",),
