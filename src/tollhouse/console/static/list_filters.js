@@ -1,11 +1,11 @@
 // Filters of a list: values with their counts, and ranges with their distribution.
+import { chart } from "./chart.js";
 import { go, state, values } from "./address.js";
 import { el, fill } from "./dom.js";
 import { number } from "./format.js";
 
 const SHOWN = 8;
 const MOST = 60;
-const SVG = "http://www.w3.org/2000/svg";
 const same = (one, value) => one.toLowerCase() === String(value).toLowerCase();
 
 /** Put the groups into `place`, a way to clear what is set above them; `names` are their parameters in the address. */
@@ -42,25 +42,11 @@ export function range(name, label, { spread, unit = "", isDay = false, reads = n
     "aria-label": `${label}: ${text}`, placeholder: text });
   const [low, high] = [input("min", "from"), input("max", "to")];
   return el("form", { onsubmit: (event) => { event.preventDefault(); go({ [`min_${name}`]: low.value, [`max_${name}`]: high.value, offset: "" }); } },
-    el("fieldset", {}, el("legend", {}, unit ? `${label} (${unit})` : label), spread && spread.histogram.length > 1 && histogram(label, spread, reads),
+    el("fieldset", {}, el("legend", {}, unit ? `${label} (${unit})` : label), spread && spread.histogram.length > 1 && distribution(label, spread, reads),
       el("div", { class: isDay ? "row days" : "row" }, el("div", { class: "grow" }, low), el("div", { class: "grow" }, high), el("button", { class: "quiet", "aria-label": `Set ${label}` }, "Set"))));
 }
 
-function histogram(label, { histogram: bars, min, max }, reads) {
-  const most = Math.max(...bars.map((bar) => bar.count));
-  const width = 240 / bars.length;
-  const svg = drawn("svg", { class: "chart", viewBox: "0 0 240 62", role: "img", "aria-label": `${label} from ${reads(min)} to ${reads(max)}` });
-  bars.forEach((bar, at) => {
-    const height = (46 * bar.count) / most;
-    svg.append(drawn("rect", { class: "bar", x: at * width + 0.5, y: 48 - height, width: Math.max(1, width - 1), height }));
-  });
-  svg.append(drawn("text", { x: 0, y: 60 }, reads(min)), drawn("text", { x: 240, y: 60, "text-anchor": "end" }, reads(max)));
-  return svg;
-}
-
-function drawn(tag, attributes, text) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  if (text !== undefined) made.textContent = text;
-  return made;
+function distribution(label, { histogram, min, max }, reads) {
+  const points = histogram.map((bar) => ({ x: bar.from, until: bar.to, y: bar.count }));
+  return chart({ label: `${label} from ${reads(min)} to ${reads(max)}`, series: [{ name: "Count", kind: "bar", points }], height: 64, table: false, x: { format: reads, ends: true }, y: { isHidden: true } });
 }

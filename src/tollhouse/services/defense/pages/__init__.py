@@ -50,7 +50,6 @@ def build_pages(settings: Settings, plans: Plans) -> list[Page]:
             label="Alerts",
             file=_HERE / "alerts.html",
             scripts=("alerts.js",),
-            libraries=("d3",),
             parameters=("alert",),
             facts={"tiers": plans.including("alerts")},
         ),
