@@ -1,7 +1,8 @@
 """A story: what the clusterer knows, the form that callers read, and its title and summary.
 
-The title is the headline that agrees most with the others. Of each source family's near-duplicate headlines only the
-first counts, so that a syndicated or repeated text does not outvote the rest.
+The title is the headline that agrees most with the others and is whole: titles from URLs are often cut off. Of each
+source family's near-duplicate headlines only the first counts, so that a syndicated or repeated text does not outvote
+the rest.
 """
 
 import re
@@ -9,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import islice
+from math import sqrt
 
 from msgspec import Struct
 
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.events.event import Category
 from tollhouse.services.defense.ingest.page_title import has_foreign_letters
-from tollhouse.services.defense.stories.tokens import term_counts
+from tollhouse.services.defense.stories.tokens import term_counts, words
 
 ARTICLES = 64
 SENTENCES = 3
@@ -33,6 +35,13 @@ _CUT_OFF = re.compile(r"\s*(?:\.{2,}|…)$")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'\u201c\u2018(]?[A-Z0-9\u0400-\u04ff])|(?<=[\u3002\uff01\uff1f])")
 
 
+# No whole headline ends in one of these, or hardly any.
+_UNFINISHED = frozenset(
+    {"a", "an", "the", "and", "or", "as", "at", "but", "by", "for", "from", "in", "of", "than", "to", "with"}
+)
+# A headline of this many words that begins another one is that one, cut off.
+_BEGINNING_WORDS = 3
+
 # A language that is not known counts as English, which most sources are.
 _ENGLISH = frozenset({"en", ""})
 
@@ -47,7 +56,13 @@ def summarize(articles: Sequence[Article]) -> tuple[str, str]:
     if not headlined:
         return _clean(articles[0].title), ""
     weights = _weights(headlined)
-    ranked = sorted(headlined, key=lambda article: (-_centrality(article, weights), article.published, article.id))
+    beginnings = _beginnings(article.title for article in articles)
+
+    def rank(article: Article) -> tuple[float, datetime, str]:
+        agreement = _centrality(article, weights)
+        return -agreement / 2 if _is_cut_off(article.title, beginnings) else -agreement, article.published, article.id
+
+    ranked = sorted(headlined, key=rank)
     title = _clean(ranked[0].title)
     return title, " ".join(islice(_adding(title, _sentences(ranked)), SENTENCES))
 
@@ -72,13 +87,25 @@ def _weights(headlined: Sequence[Article]) -> Counter[str]:
 
 
 def _centrality(article: Article, weights: Counter[str]) -> float:
-    """A headline's agreement with the others per word; half if it is truncated.
+    """A headline's agreement with the others, for the root of its length.
 
-    Two words are added to the length, so that a headline of one common word does not win.
+    Per word, the barest headline would win; in sum, the longest. Two words are added to the length, so that a headline
+    of one common word does not win.
     """
     terms = term_counts(article.title)
-    agreement = sum(weights[term] - 1 for term in terms) / (len(terms) + 2)
-    return agreement / 2 if _CUT_OFF.search(article.title) else agreement
+    return sum(weights[term] - 1 for term in terms) / sqrt(len(terms) + 2)
+
+
+def _beginnings(titles: Iterable[str]) -> frozenset[tuple[str, ...]]:
+    """The beginnings of these titles, of at least _BEGINNING_WORDS words, without the whole titles."""
+    split = {tuple(words(title.casefold())) for title in titles}
+    return frozenset(title[:length] for title in split for length in range(_BEGINNING_WORDS, len(title)))
+
+
+def _is_cut_off(title: str, beginnings: frozenset[tuple[str, ...]]) -> bool:
+    known = tuple(words(title.casefold()))
+    is_unfinished = bool(known) and known[-1] in _UNFINISHED
+    return is_unfinished or known in beginnings or _CUT_OFF.search(title) is not None
 
 
 def _sentences(ranked: Iterable[Article]) -> Iterable[str]:
