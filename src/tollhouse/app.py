@@ -209,8 +209,9 @@ def _server(context: AppContext, services: Sequence[Service], accounts: Service)
         router = Router()
         prefixes = [f"/{service.name}" for service in services]
         mounted = [_with_accounts(each, accounts) if each.has_accounts else each for each in services]
+        mcp = partial(_mcp, context, admission)
         for service, prefix in zip(mounted, prefixes, strict=True):
-            _mount(router, context, service, prefix, [McpEndpoint(settings, admission, service, prefix).endpoint()])
+            _mount(router, context, service, prefix, [mcp(service, prefix)])
             for page in discovery_pages(settings, [service], [prefix]):
                 router.add(service, page, prefix)
         _mount(router, context, accounts, "", [])
@@ -224,7 +225,8 @@ def _server(context: AppContext, services: Sequence[Service], accounts: Service)
     hosts = {
         host.lower(): _root_router(own, admission, by_name[name], accounts) for host, name in settings.hosts.items()
     }
-    return Server(settings, admission, router, hosts, _operator_router(context, services))
+    operator_router = _operator_router(context, services)
+    return Server(settings, admission, router, hosts, operator_router, context.statistics.recorder)
 
 
 def _operator_router(context: AppContext, services: Sequence[Service]) -> Router:
@@ -238,12 +240,16 @@ def _operator_router(context: AppContext, services: Sequence[Service]) -> Router
 def _root_router(context: AppContext, admission: Admission, service: Service, accounts: Service) -> Router:
     """A host that serves one service at its root, with the accounts beside it."""
     router, settings, whole = Router(), context.settings, _with_accounts(service, accounts)
-    _mount(router, context, whole, "", [McpEndpoint(settings, admission, whole, "").endpoint()])
+    _mount(router, context, whole, "", [_mcp(context, admission, whole, "")])
     front = front_service(settings, context, [whole], [""], None)
     router.mount(front, "")
     for page in discovery_pages(settings, [whole], [""]):
         router.add(front, page, "")
     return router
+
+
+def _mcp(context: AppContext, admission: Admission, service: Service, prefix: str) -> Endpoint:
+    return McpEndpoint(context.settings, admission, service, prefix, context.statistics.recorder).endpoint()
 
 
 def _mount(router: Router, context: AppContext, service: Service, prefix: str, pages: Sequence[Endpoint]) -> None:

@@ -111,7 +111,7 @@ class KeyRing:
         Raises Problem `too-many-keys` where that address has created 20 active keys for this email address.
         """
         address = email.strip().casefold()
-        creator = None if client_address is None else key_hash(f"address:{client_address}", self._secret)
+        creator = None if client_address is None else self.address_hash(client_address)
         async with self._database.writing(lock=f"email:{address}") as connection:
             if creator and await store.active_keys_of(connection, address, creator) >= ACTIVE_KEYS_PER_EMAIL:
                 raise Problem(
@@ -160,6 +160,10 @@ class KeyRing:
     async def set_tier(self, key_id: str, tier: str) -> bool:
         """Move a key to another plan; False when it is not active."""
         return await self._change(key_id, tier=tier)
+
+    def address_hash(self, address: str) -> bytes:
+        """What is stored instead of a client address."""
+        return key_hash(f"address:{address}", self._secret)
 
     async def listed(self) -> list[dict[str, Any]]:
         """Every key without its text, for the operator."""

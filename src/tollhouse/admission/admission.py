@@ -129,7 +129,7 @@ class Admission:
         Raises Problem for one they do not, and what the handler raises, with the usage headers on it.
         """
         terms, request = call.endpoint.terms, call.request
-        address = self._address(request.peer, request.header(b"x-forwarded-for"))
+        address = call.address = self._address(request.peer, request.header(b"x-forwarded-for"))
         if terms.opens_to == "operator":
             self._context.operator.check(request, terms.operator_setting)
         if terms.opens_to == "anyone" and terms.is_metered:
@@ -145,12 +145,14 @@ class Admission:
     async def _on_plan(self, call: Call, caller: KeyCaller, address: str) -> Admitted:
         """A call with a key counts against its plan."""
         terms = call.endpoint.terms
+        call.caller = caller
         self._check_plan(terms, caller)
         if not terms.is_metered:
             verdict = await self._meter.peek(caller.subject, self._windows_of(caller))
             return Admitted(await call.handle(caller, address), self._usage(caller, verdict))
         reservation = await self._reserve(caller)
         answer = await self._counted(reservation, caller, lambda: call.handle(caller, address))
+        call.payment = "plan"
         return Admitted(answer, self._usage(caller, reservation.verdict))
 
     async def _on_allowance(self, call: Call, address: str) -> Admitted:
@@ -163,6 +165,7 @@ class Admission:
             if not self._is_on_free_plan(caller):
                 return await self._on_plan(call, caller, address)
             # A free plan adds nothing to the allowance: keys cost nothing, so each caller could have many.
+            call.caller = caller
             reservation = await self._reserve(caller)
             return await self._counted(reservation, caller, lambda: self._from_address(call, address))
         return await self._from_address(call, address)
@@ -177,6 +180,7 @@ class Admission:
         usage = self._usage(visitor, reservation.verdict)
         if reservation.verdict.refused_by is None:
             answer = await self._counted(reservation, visitor, lambda: call.handle(visitor, address))
+            call.payment = "allowance"
             return Admitted(answer, usage)
         try:
             return await self._per_request(call, visitor, usage)
@@ -190,6 +194,7 @@ class Admission:
         x402 = self._context.per_request.x402
         assert x402 is not None, "a payment was claimed"
         delivered, undelivered = partial(x402.delivered, claimed), partial(x402.undelivered, claimed)
+        call.payment = "x402"
         if isinstance(claimed, PaidResponse):
             stored = _with_headers(from_stored(claimed.response), claimed.headers)
             return Admitted(stored, usage, delivered, undelivered)
@@ -205,6 +210,7 @@ class Admission:
         if isinstance(settled, VerificationFailure):
             await self._attempts.count(visitor.address, payment.party(claimed.payment))
             raise payment.refused(self._context, x402, call, settled)
+        call.charged_micros = call.endpoint.terms.request_price_micros or 0
         return Admitted(_with_headers(answer, settled), usage, delivered, undelivered)
 
     async def _on_credit(self, call: Call, signed: AgentHeaders, address: str) -> Admitted:
@@ -221,10 +227,11 @@ class Admission:
         nonce = nonce_of(signed.nonce).hex()
         print_of_call = fingerprint(call.request, await call.body())
         async with self._attempts.attempt(address, f"wallet:{signer.hex()}", is_partys_fault=_is_unfunded):
-            caller = await wallets.caller(signer)
+            caller = call.caller = await wallets.caller(signer)
             reservation = await self._reserve(caller)
             claiming = partial(credit.claim, self._context.ledger, caller.agent_id, nonce, price, print_of_call)
             claim = await self._counted(reservation, caller, claiming)
+        call.payment = "credit"
         if claim.stored is not None:
             usage = self._usage(caller, await self._uncount(reservation))
             return Admitted(from_stored(claim.stored), usage, claim.delivered)
@@ -240,6 +247,7 @@ class Admission:
                 await claim.void()
             else:
                 await claim.charge(to_stored(answer))
+                call.charged_micros = call.endpoint.terms.credit_price_micros or 0
         except Problem as problem:
             is_refused = problem.status < 500 and problem.status not in {402, 429}
             await (claim.void() if is_refused else claim.release())

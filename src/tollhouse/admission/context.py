@@ -16,6 +16,7 @@ from tollhouse.metering.meter import CounterMeter, Meter
 from tollhouse.payments.deposits.deposits import Deposits, open_deposits
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
 from tollhouse.payments.pay_per_request import PayPerRequest, open_pay_per_request
+from tollhouse.statistics.statistics import Statistics, open_statistics
 from tollhouse.storage.counters import NoCounters, PostgresCounters, StoredCounts
 from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import Database, open_database
@@ -36,6 +37,7 @@ class AppContext:
     ledger: Ledger
     deposits: Deposits | None
     webhooks: Webhooks
+    statistics: Statistics
     operator: OperatorAccess
     per_request: PayPerRequest
     stripe: StripeApi | None
@@ -61,16 +63,21 @@ async def open_context(settings: Settings, *, answers_calls: bool = True) -> Asy
         deposits = await stack.enter_async_context(open_deposits(settings, ledger))
         webhooks = open_webhooks(settings, database)
         stack.push_async_callback(webhooks.close)
+        keys = await open_key_ring(database, settings.key_hash_secret)
+        statistics = await stack.enter_async_context(
+            open_statistics(database, keys.address_hash, answers_calls=answers_calls)
+        )
         yield AppContext(
             settings=settings,
             plans=plans,
             database=database,
-            keys=await open_key_ring(database, settings.key_hash_secret),
+            keys=keys,
             wallets=WalletRegistry(database, settings.agent_prefix),
             meter=meter,
             ledger=ledger,
             deposits=deposits,
             webhooks=webhooks,
+            statistics=statistics,
             operator=OperatorAccess(settings),
             per_request=await stack.enter_async_context(open_pay_per_request(settings, database, ledger)),
             stripe=await stack.enter_async_context(open_stripe(settings)),

@@ -78,9 +78,9 @@ def share_metrics(folder: Path) -> None:
     os.environ[_METRICS_DIR] = str(folder.resolve())
 
 
-def shares_metrics() -> bool:
-    """Whether this process is one of several workers that share their metrics."""
-    return _METRICS_DIR in os.environ
+def metrics_folder() -> str:
+    """Where this process shares its metrics with the workers beside it; empty where it is alone."""
+    return os.environ.get(_METRICS_DIR, "")
 
 
 def _convert(values: Mapping[str, Any], kind: type[T], declared: Mapping[str, Declaration]) -> T:

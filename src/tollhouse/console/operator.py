@@ -12,12 +12,12 @@ from tollhouse.admission.context import AppContext
 from tollhouse.console.page_shell import HERE, PageShell, fill_template
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Request, Response
-from tollhouse.http.server import exposition
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE, OPERATOR, Terms
 from tollhouse.money import usd
 from tollhouse.payments.ledger.types import REVENUE, REVERSALS, TREASURY, AccountState, Transfer
 from tollhouse.payments.x402.claims import X402
+from tollhouse.statistics.metrics import exposition
 from tollhouse.webhooks.store import State
 
 NEWEST_FOR_DAYS = 1_000
@@ -193,7 +193,7 @@ class OperatorEndpoints:
         return _json(Session(None), ((b"set-cookie", cookie.encode()),))
 
     async def metrics(self, _request: Request[None, None]) -> Response:
-        return Response(exposition(), METRICS, cache_control="no-store")
+        return Response(exposition(self._context.statistics.recorder), METRICS, cache_control="no-store")
 
     async def revenue(self, _request: Request[Any, Any]) -> Response:
         ledger = self._context.ledger

@@ -16,6 +16,7 @@ from tollhouse.http.request import HttpRequest, check_content_encoding, receive_
 from tollhouse.http.request_parser import parse_body, parse_query
 from tollhouse.http.response import compute_etag, negotiate_media_type
 from tollhouse.http.service import Service
+from tollhouse.statistics.recorder import CallerKind, Payment
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
@@ -96,26 +97,45 @@ def allowed_methods(methods: Mapping[str, Route]) -> list[str]:
 
 
 class Call:
-    """A request with its route."""
+    """A request with its route, and what admission finds out about it: who calls from where, and what is paid.
 
-    __slots__ = ("_body", "_parameters", "_route", "_settings", "request")
+    `kind` is set where the caller is of another kind than its type says.
+    """
+
+    __slots__ = (
+        "_body",
+        "_parameters",
+        "_settings",
+        "address",
+        "caller",
+        "charged_micros",
+        "kind",
+        "payment",
+        "request",
+        "route",
+    )
 
     def __init__(self, settings: Settings, request: HttpRequest, route: Route, parameters: dict[str, str]) -> None:
         self._settings = settings
-        self._route = route
         self._parameters = parameters
         self._body: bytes | None = None
         self.request = request
+        self.route = route
+        self.address = ""
+        self.caller: Caller | None = None
+        self.kind: CallerKind = ""
+        self.payment: Payment = ""
+        self.charged_micros = 0
 
     @property
     def endpoint(self) -> Endpoint:
         """The endpoint of the call."""
-        return self._route.endpoint
+        return self.route.endpoint
 
     @property
     def path(self) -> str:
         """The path without the prefix of the service."""
-        return self.request.path[len(self._route.prefix) :]
+        return self.request.path[len(self.route.prefix) :]
 
     async def body(self) -> bytes:
         """The whole body, read once; empty where the endpoint takes none."""

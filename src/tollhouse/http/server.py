@@ -8,68 +8,42 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from time import perf_counter
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client import Gauge
 
 from tollhouse import failpoints
-from tollhouse.config.loader import shares_metrics
+from tollhouse.config.loader import metrics_folder
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
+from tollhouse.http.call_record import UNROUTED, record_call
+from tollhouse.http.client_address import address_reader
 from tollhouse.http.connections import NO_BOUND, IdleConnections, Peer
 from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send, check_head, check_host, drain_body
 from tollhouse.http.response import render_problem, send_response
 from tollhouse.http.router import Admission, Admitted, Call, Route, Router, allowed_methods
 from tollhouse.logs import logger
+from tollhouse.statistics.recorder import FIRST_ERROR, Recorder
 
 log = logger("http")
 
 SLOW_SECONDS = 1.0
 
-_DURATION = Histogram(
-    "tollhouse_request_duration_seconds",
-    "Time from the request head to the last byte of the response",
-    ["service", "operation", "status"],
-    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
-)
-
 _IN_FLIGHT = Gauge("tollhouse_requests_in_flight", "Requests in flight in this process")
 
-# By service, operation and status: looking up labels costs more than counting.
-_durations: dict[tuple[str, str, int], Histogram] = {}
 
-
-def _record(request: HttpRequest, route: Route | None, status: int, seconds: float, *, logs_all: bool) -> None:
-    """Count one response; log it if it failed or was slow."""
-    service, operation = (route.service.name, route.endpoint.id) if route else ("", "unrouted")
-    key = (service, operation, status)
-    duration = _durations.get(key)
-    if duration is None:
-        duration = _durations[key] = _DURATION.labels(service, operation, str(status))
-    duration.observe(seconds)
-    is_failed_or_slow = status >= 400 or seconds > SLOW_SECONDS
-    # Building a log line costs time even where the level drops it.
-    if is_failed_or_slow or logs_all:
-        log_line = log.info if is_failed_or_slow else log.debug
-        log_line(
-            "request handled",
-            request_id=request.id,
-            method=request.method,
-            path=request.path,
-            service=service,
-            operation=operation,
-            status=status,
-            seconds=round(seconds, 6),
-        )
-
-
-def exposition() -> bytes:
-    """All metrics in the Prometheus text format, of every worker process."""
-    if not shares_metrics():
-        return generate_latest()
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry)
-    return generate_latest(registry)
+def _log(request: HttpRequest, route: Route | None, status: int, seconds: float) -> None:
+    """Log a response: at level `info` if it failed or was slow."""
+    log_line = log.info if status >= FIRST_ERROR or seconds > SLOW_SECONDS else log.debug
+    log_line(
+        "request handled",
+        request_id=request.id,
+        method=request.method,
+        path=request.path,
+        service=route.service.name if route else "",
+        operation=route.endpoint.id if route else UNROUTED,
+        status=status,
+        seconds=round(seconds, 6),
+    )
 
 
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+(?:[ \t]*,[ \t]*[A-Za-z0-9!#$%&'*+.^_`|~-]+)*")
@@ -78,18 +52,21 @@ _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+(?:[ \t]*,[ \t]*[A-Za-z0
 class Server:
     """Handles every request. `hosts` gives a host name its own router; any other host gets `router`.
 
-    `operator_router` answers the requests on the listener of the operator.
+    `operator_router` answers the requests on the listener of the operator. `recorder` counts every request.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what a server is made of
         self,
         settings: Settings,
         admission: Admission,
         router: Router,
         hosts: Mapping[str, Router],
         operator_router: Router | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._settings = settings
+        self._recorder = recorder or Recorder()
+        self._address = address_reader(settings.trusted_networks())
         self._admission = admission
         self._router = router
         self._hosts = hosts
@@ -101,6 +78,8 @@ class Server:
         begun = perf_counter()
         request = HttpRequest(scope, receive)
         route: Route | None = None
+        call: Call | None = None
+        refusal: Problem | None = None
         host = request.header(b"host").partition(":")[0].lower() if self._hosts else ""
         router = self._operator_router if is_for_operator else self._hosts.get(host, self._router)
         try:
@@ -110,8 +89,10 @@ class Server:
                 admitted = Admitted(_options(router.routes(request.path), request))
             else:
                 route, parameters = router.find(request)
-                admitted = await self._admission.admit(Call(self._settings, request, route, parameters))
+                call = Call(self._settings, request, route, parameters)
+                admitted = await self._admission.admit(call)
         except Problem as problem:
+            refusal = problem
             if route is None:
                 # A foreign protocol writes these problems, too, in its own form.
                 with contextlib.suppress(Problem):
@@ -119,13 +100,19 @@ class Server:
             admitted = Admitted(_problem_response(problem, route, request), problem.usage)
         except Exception:
             log.exception("unexpected failure", request_id=request.id, path=request.path)
-            admitted = Admitted(_problem_response(Problem("internal-error", _INTERNAL), route, request))
+            refusal = Problem("internal-error", _INTERNAL)
+            admitted = Admitted(_problem_response(refusal, route, request))
         await drain_body(request)
         if admitted.is_paid:
             status = await _send_paid(admitted, request, send)
         else:
             status = await send_response(admitted.response, admitted.usage, request, send)
-        _record(request, route, status, perf_counter() - begun, logs_all=self._logs_all)
+        ended = perf_counter()
+        address = (call and call.address) or self._address(request.peer, request.header(b"x-forwarded-for"))
+        record_call(self._recorder, request, route, call, status, refusal, address, ended - begun, ended)
+        # Building a log line costs time even where the level drops it.
+        if status >= FIRST_ERROR or ended - begun > SLOW_SECONDS or self._logs_all:
+            _log(request, route, status, ended - begun)
 
 
 _INTERNAL = "Internal error. The operator can find it in the log by the request id."
@@ -184,7 +171,7 @@ class Application:
         self._server: Server | None = None
         self._in_flight = 0
         self._idle = asyncio.Event()
-        if not shares_metrics():
+        if not metrics_folder():
             _IN_FLIGHT.set_function(lambda: self._in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,6 +7,7 @@ in the same headers; a payment comes in `_meta["x402/payment"]`.
 
 import contextlib
 from base64 import b64decode, b64encode
+from time import perf_counter
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from msgspec import Struct
 from tollhouse import __version__
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
+from tollhouse.http.call_record import record_call
 from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.hosts import OwnHosts
 from tollhouse.http.mcp import tools
@@ -24,6 +26,7 @@ from tollhouse.http.router import Admission, Admitted, Call, Route
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
 from tollhouse.logs import logger
+from tollhouse.statistics.recorder import Recorder
 
 log = logger("http")
 
@@ -70,8 +73,16 @@ class RpcError(Exception):
 class McpEndpoint:
     """The tools of one service, mounted under `prefix`."""
 
-    def __init__(self, settings: Settings, admission: Admission, service: Service, prefix: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        admission: Admission,
+        service: Service,
+        prefix: str,
+        recorder: Recorder | None = None,
+    ) -> None:
         self._settings = settings
+        self._recorder = recorder or Recorder()
         self._hosts = OwnHosts(settings)
         self._admission = admission
         self._service = service
@@ -151,18 +162,25 @@ class McpEndpoint:
             raise RpcError(INVALID_PARAMS, f"{error}.") from None
         # The message was read: from here on only a disconnect can follow.
         request.watch_disconnect()
-        inner, admitted = _inner(route, tool_request, meta, request), None
+        inner, admitted, refusal, begun = _inner(route, tool_request, meta, request), None, None, perf_counter()
+        call = Call(self._settings, inner, route, tool_request.path_parameters)
         try:
             check_head(inner)
-            admitted = await self._admission.admit(Call(self._settings, inner, route, tool_request.path_parameters))
+            admitted = await self._admission.admit(call)
             result = await _succeeded(admitted)
         except Problem as problem:
-            return _failed(problem, request.id), None
+            refusal = problem
         except Exception:
             log.exception("unexpected failure", request_id=request.id, path=inner.path)
             if admitted is not None and admitted.undelivered is not None:
                 admitted.undelivered()
-            return _failed(Problem("internal-error", "Internal error."), request.id), None
+            refusal = Problem("internal-error", "Internal error.")
+        ended, status = perf_counter(), refusal.status if refusal else 200
+        address = call.address or request.peer
+        record_call(self._recorder, inner, route, call, status, refusal, address, ended - begun, ended)
+        if refusal or admitted is None:
+            assert refusal is not None, "a call that was not admitted raised"
+            return _failed(refusal, request.id), None
         return result, admitted if admitted.is_paid else None
 
 

@@ -1,0 +1,63 @@
+"""What the statistics keep of a request: its operation, outcome and caller."""
+
+from tollhouse.caller import KeyCaller, WalletCaller
+from tollhouse.errors import Problem
+from tollhouse.http.request import HttpRequest
+from tollhouse.http.router import Call, Route
+from tollhouse.statistics.recorder import FIRST_ERROR, RecordedCall, Recorder
+
+UNROUTED = "unrouted"
+
+
+def record_call(  # noqa: PLR0913, PLR0917 - everything that is known of a request at its end
+    recorder: Recorder,
+    request: HttpRequest,
+    route: Route | None,
+    call: Call | None,
+    status: int,
+    problem: Problem | None,
+    address: str,
+    seconds: float,
+    ended: float,
+) -> None:
+    """Record a request. Of pages, files, descriptions and health checks that were answered only the number is kept."""
+    code = detail = ""
+    if status >= FIRST_ERROR:
+        code, detail = (problem.code, problem.detail) if problem else (f"status-{status}", "")
+    if route is None:
+        service, operation, path = "", UNROUTED, request.path
+    else:
+        endpoint = route.endpoint
+        service, operation, path = route.service.name, endpoint.id, route.prefix + endpoint.path
+        if status < FIRST_ERROR and (not endpoint.is_described or endpoint.tag == "about"):
+            recorder.count((service, operation, status, "", "", "", ""), seconds, ended)
+            return
+    kind, subject, name, plan, payment, micros = "address", address, "", "", "", 0
+    if call is not None:
+        payment, micros, caller = call.payment, call.charged_micros, call.caller
+        if isinstance(caller, KeyCaller):
+            kind, subject, name, plan = "key", caller.key_id, caller.label or "", caller.tier
+        elif isinstance(caller, WalletCaller):
+            kind, subject, name = "wallet", caller.agent_id, caller.address
+        if call.kind:
+            kind = call.kind
+    recorder.record(
+        RecordedCall(
+            ended,
+            seconds,
+            status,
+            code,
+            detail,
+            service,
+            operation,
+            request.method,
+            path,
+            request.id,
+            kind,
+            subject,
+            name,
+            plan,
+            payment,
+            micros,
+        )
+    )

@@ -1,0 +1,1 @@
+"""Statistics of calls: counted in each process, stored in batches, read by the console and the metrics."""

@@ -1,0 +1,191 @@
+"""Counts every call in memory: by operation, status, caller and payment, with latencies and the newest calls.
+
+A call changes two counters and joins a bounded list, which costs less than a microsecond. `take` hands over what was
+counted since the last time, to be stored.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable
+from time import perf_counter
+from typing import Literal
+
+from msgspec import Struct
+
+from tollhouse import clock
+
+BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the latency buckets in seconds; one more bucket holds what took longer."""
+MINUTE = 60
+MOST_RECENT = 50
+"""How many of the newest calls a process keeps between two flushes: so many answered, and so many refused."""
+MOST_MINUTES = 1_000
+"""How many batches a process keeps while the database cannot be reached."""
+FIRST_ERROR, FIRST_FAILURE = 400, 500
+"""A status below is an answer; one of 4xx is a refusal, one of 5xx a failure."""
+
+CallerKind = Literal["", "key", "wallet", "address", "page"]
+Payment = Literal["", "plan", "allowance", "credit", "x402"]
+"""What a call was paid with: the limits of a key's plan, an address's free allowance, wallet credit, or a payment of
+its own. Empty for a call that is free or was refused."""
+
+
+Key = tuple[str, str, int, str, str, str, str]
+"""What calls that are counted together share: service, operation, status, problem code, caller kind, plan, payment."""
+
+
+class Latencies(Struct):
+    """A number of calls, the sum of their seconds, and how many fell into each bucket."""
+
+    count: int = 0
+    seconds: float = 0.0
+    buckets: list[int] = []
+
+    def __post_init__(self) -> None:
+        self.buckets = self.buckets or [0] * (len(BOUNDS) + 1)
+
+    def add(self, other: "Latencies") -> None:
+        """Add another's calls."""
+        self.count += other.count
+        self.seconds += other.seconds
+        self.buckets = [mine + theirs for mine, theirs in zip(self.buckets, other.buckets, strict=True)]
+
+    def quantile(self, share: float) -> float | None:
+        """The seconds within which this share of the calls ended, interpolated in its bucket; None without calls.
+
+        As Prometheus' `histogram_quantile`: what took longer than the last bound counts as that bound.
+        """
+        wanted, seen = share * self.count, 0
+        for position, bound in enumerate(BOUNDS):
+            here = self.buckets[position]
+            if here and seen + here >= wanted:
+                lower = BOUNDS[position - 1] if position else 0.0
+                return lower + (bound - lower) * (wanted - seen) / here
+            seen += here
+        return BOUNDS[-1] if self.count else None
+
+
+class CallerUse(Struct):
+    """The calls of one caller. `name` is a key's label or a wallet's address."""
+
+    plan: str
+    name: str
+    requests: int = 0
+    refused: int = 0
+    failed: int = 0
+    charged_micros: int = 0
+
+
+class RecordedCall(Struct, frozen=True, gc=False):
+    """One call. `path` is the path's template where there is one, `code` and `detail` are those of its problem.
+
+    `ended` is a time of `perf_counter`. `subject` names the caller, `name` is a key's label or a wallet's address.
+    """
+
+    ended: float
+    seconds: float
+    status: int
+    code: str
+    detail: str
+    service: str
+    operation: str
+    method: str
+    path: str
+    request_id: str
+    kind: str
+    subject: str
+    name: str
+    plan: str
+    payment: str
+    charged_micros: int
+
+
+class Counted(Struct):
+    """What was counted within one minute, which began at `minute`, in seconds since 1970.
+
+    Callers are counted under kind and subject.
+    """
+
+    minute: int
+    cells: dict[Key, Latencies] = {}
+    callers: dict[tuple[str, str], CallerUse] = {}
+
+
+class Recorder:
+    """The counters of one process. All methods are called in the thread of its event loop."""
+
+    def __init__(self) -> None:
+        self._totals: dict[Key, Latencies] = {}
+        self._finished: list[Counted] = []
+        self._answered: deque[RecordedCall] = deque(maxlen=MOST_RECENT)
+        self._refused: deque[RecordedCall] = deque(maxlen=MOST_RECENT)
+        self._open_minute()
+
+    def record(self, call: RecordedCall) -> None:
+        """Count a call to an operation of the API, and keep it for the live log."""
+        status, kind = call.status, call.kind
+        key = (call.service, call.operation, status, call.code, kind, call.plan, call.payment)
+        self.count(key, call.seconds, call.ended)
+        callers = self._current.callers
+        use = callers.get((kind, call.subject))
+        if use is None:
+            use = callers[kind, call.subject] = CallerUse(call.plan, call.name)
+        use.requests += 1
+        if status < FIRST_ERROR:
+            self._answered.append(call)
+        else:
+            self._refused.append(call)
+            use.refused += status < FIRST_FAILURE
+            use.failed += status >= FIRST_FAILURE
+        use.charged_micros += call.charged_micros
+
+    def count(self, key: Key, seconds: float, ended: float) -> None:
+        """Count a request. Those for pages and files, of caller kind "", are only counted."""
+        if ended >= self._minute_ends:
+            self._finish_minute()
+        cells = self._current.cells
+        cell = cells.get(key)
+        if cell is None:
+            cell = cells[key] = Latencies()
+        cell.count += 1
+        cell.seconds += seconds
+        cell.buckets[bisect_left(BOUNDS, seconds)] += 1
+
+    def take(self) -> list[Counted]:
+        """What was counted since the last time, by minute."""
+        if self._current.cells:
+            self._finish_minute()
+        taken, self._finished = self._finished, []
+        return taken
+
+    def put_back(self, counted: Iterable[Counted]) -> None:
+        """Give back what could not be stored; of the oldest minutes only MOST_MINUTES are kept."""
+        self._finished = [*counted, *self._finished][-MOST_MINUTES:]
+
+    def take_recent(self) -> list[tuple[float, RecordedCall]]:
+        """The newest calls since the last time, each with its time in seconds since 1970."""
+        taken = [(self._wall + call.ended, call) for kept in (self._answered, self._refused) for call in kept]
+        self._answered.clear()
+        self._refused.clear()
+        return taken
+
+    def totals(self) -> dict[Key, Latencies]:
+        """Every call since the process started."""
+        if self._current.cells:
+            self._finish_minute()
+        return self._totals
+
+    def _finish_minute(self) -> None:
+        for key, cell in self._current.cells.items():
+            total = self._totals.get(key)
+            if total is None:
+                total = self._totals[key] = Latencies()
+            total.add(cell)
+        self._finished.append(self._current)
+        self._open_minute()
+
+    def _open_minute(self) -> None:
+        now, monotonic = clock.seconds(), perf_counter()
+        self._wall = now - monotonic
+        self._current = Counted(int(now // MINUTE) * MINUTE)
+        self._minute_ends = monotonic + MINUTE - now % MINUTE

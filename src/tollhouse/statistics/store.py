@@ -1,0 +1,250 @@
+"""Statistics as rows: series of calls, the usage of callers, the newest calls and the last result of each check.
+
+Times are seconds since 1970. A row of a series or of a caller covers one period of `step` seconds that begins at `at`;
+every process adds to it, so a reader sees the sum of all.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    func,
+    literal_column,
+    select,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tollhouse.statistics.recorder import BOUNDS, Latencies
+from tollhouse.storage.database import Transaction, insert, metadata, upsert
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+SERIES_KEPT = {MINUTE: 26 * HOUR, HOUR: 35 * DAY}
+"""How long the rows of each step are kept, in seconds."""
+CALLERS_KEPT = {MINUTE: 2 * HOUR, HOUR: 8 * DAY, DAY: 400 * DAY}
+ADDRESS_DAYS_KEPT = 35
+RECENT_KEPT = 1_000
+"""So many answered calls are kept for the live log, and as many refused ones."""
+
+_BUCKETS = tuple(f"bucket_{number}" for number in range(len(BOUNDS) + 1))
+
+series = Table(
+    "call_series",
+    metadata,
+    Column("step", Integer, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, primary_key=True, autoincrement=False),
+    Column("dimension", String(12), primary_key=True),
+    Column("label", String(200), primary_key=True),
+    Column("requests", BigInteger, nullable=False),
+    Column("refused", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("seconds", Double, nullable=False),
+    *(Column(name, BigInteger, nullable=False) for name in _BUCKETS),
+)
+
+usage = Table(
+    "caller_usage",
+    metadata,
+    Column("step", Integer, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", String(12), primary_key=True),
+    Column("subject", String(80), primary_key=True),
+    Column("plan", String(64), nullable=False),
+    Column("name", String(100), nullable=False),
+    Column("requests", BigInteger, nullable=False),
+    Column("refused", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("charged_micros", BigInteger, nullable=False),
+    Index("caller_usage_by_subject", "subject", "step", "at"),
+)
+
+recent = Table(
+    "recent_call",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("is_refused", Boolean, nullable=False),
+    Column("request_id", String(128), nullable=False),
+    Column("service", String(64), nullable=False),
+    Column("operation", String(128), nullable=False),
+    Column("method", String(10), nullable=False),
+    Column("path", String(200), nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("code", String(40), nullable=False),
+    Column("detail", String(300), nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("kind", String(12), nullable=False),
+    Column("subject", String(80), nullable=False),
+    Column("name", String(100), nullable=False),
+    Column("plan", String(64), nullable=False),
+    Column("payment", String(12), nullable=False),
+    Column("charged_micros", BigInteger, nullable=False),
+    Index("recent_call_by_age", "is_refused", "at"),
+)
+
+check = Table(
+    "check_result",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+
+class Point(Struct):
+    """The calls of a period that begins at `at`, or of a label."""
+
+    at: int
+    label: str
+    refused: int
+    failed: int
+    latencies: Latencies
+
+    @property
+    def requests(self) -> int:
+        """The number of calls."""
+        return self.latencies.count
+
+
+def point_row(step: int, dimension: str, point: Point) -> dict[str, Any]:
+    """The row of a point."""
+    latencies = point.latencies
+    values = {"step": step, "at": point.at, "dimension": dimension, "label": point.label}
+    counts = {"requests": latencies.count, "refused": point.refused, "failed": point.failed}
+    return values | counts | {"seconds": latencies.seconds} | dict(zip(_BUCKETS, latencies.buckets, strict=True))
+
+
+async def add_points(transaction: Transaction, rows: Sequence[dict[str, Any]]) -> None:
+    """Add to the series."""
+    await _add(transaction, series, rows, ("requests", "refused", "failed", "seconds", *_BUCKETS))
+
+
+async def add_usage(transaction: Transaction, rows: Sequence[dict[str, Any]]) -> None:
+    """Add to the usage of callers; plan and name are the newest."""
+    await _add(transaction, usage, rows, ("requests", "refused", "failed", "charged_micros"), ("plan", "name"))
+
+
+async def _add(
+    transaction: Transaction,
+    table: Table,
+    rows: Sequence[dict[str, Any]],
+    summed: Sequence[str],
+    replaced: Sequence[str] = (),
+) -> None:
+    if not rows:
+        return
+    keys = [column.name for column in table.primary_key]
+    statement = insert(transaction, table)
+    changes = {name: table.c[name] + statement.excluded[name] for name in summed}
+    changes |= {name: statement.excluded[name] for name in replaced}
+    # In one order: two processes that add to the same rows must not wait for each other.
+    ordered = sorted(rows, key=lambda row: [row[name] for name in keys])
+    await transaction.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes), ordered)
+
+
+async def points(  # noqa: PLR0913 - what to read, and how to group it
+    connection: AsyncConnection, *, step: int, since: int, until: int, width: int, dimension: str, label: str = ""
+) -> list[Point]:
+    """The points of a dimension, or of one of its labels, by period of `width` seconds and label, oldest first."""
+    at = ((series.c.at / literal_column(str(width))) * literal_column(str(width))).label("period")
+    if connection.dialect.name == "sqlite":
+        at = (series.c.at - series.c.at % literal_column(str(width))).label("period")
+    query = _sums(at, series.c.label).where(
+        series.c.step == step, series.c.at >= since, series.c.at < until, series.c.dimension == dimension
+    )
+    if label:
+        query = query.where(series.c.label == label)
+    rows = await connection.execute(query.group_by("period", series.c.label).order_by("period", series.c.label))
+    return [_point(row) for row in rows]
+
+
+async def totals(connection: AsyncConnection, step: int, since: int, until: int, dimension: str) -> list[Point]:
+    """The sum of each label of a dimension, most calls first."""
+    query = _sums(literal_column("0").label("period"), series.c.label).where(
+        series.c.step == step, series.c.at >= since, series.c.at < until, series.c.dimension == dimension
+    )
+    query = query.group_by(series.c.label).order_by(func.sum(series.c.requests).desc(), series.c.label)
+    return [_point(row) for row in await connection.execute(query)]
+
+
+def _sums(at: Any, label: Any) -> Any:
+    summed = [series.c.requests, series.c.refused, series.c.failed, *(series.c[name] for name in _BUCKETS)]
+    return select(at, label, func.sum(series.c.seconds).label("seconds"), *(func.sum(c).label(c.name) for c in summed))
+
+
+def _point(row: Any) -> Point:
+    buckets = [int(getattr(row, name)) for name in _BUCKETS]
+    latencies = Latencies(int(row.requests), float(row.seconds), buckets)
+    return Point(int(row.period), row.label, int(row.refused), int(row.failed), latencies)
+
+
+async def top_callers(connection: AsyncConnection, step: int, since: int, limit: int) -> list[Any]:
+    """The callers with most calls since then: kind, subject, plan, name and sums."""
+    columns = (usage.c.requests, usage.c.refused, usage.c.failed, usage.c.charged_micros)
+    query = (
+        select(
+            usage.c.kind, usage.c.subject, func.max(usage.c.plan).label("plan"), func.max(usage.c.name).label("name")
+        )
+        .add_columns(*(func.sum(column).label(column.name) for column in columns))
+        .where(usage.c.step == step, usage.c.at >= since)
+        .group_by(usage.c.kind, usage.c.subject)
+        .order_by(func.sum(usage.c.requests).desc(), usage.c.subject)
+        .limit(limit)
+    )
+    return list(await connection.execute(query))
+
+
+async def usage_of(connection: AsyncConnection, subject: str, since: int) -> list[Any]:
+    """The usage of one key or wallet by day since then, oldest first."""
+    query = select(usage).where(usage.c.subject == subject, usage.c.step == DAY, usage.c.at >= since)
+    return list(await connection.execute(query.order_by(usage.c.at)))
+
+
+async def insert_recent(transaction: Transaction, rows: Sequence[dict[str, Any]]) -> None:
+    """Store calls for the live log."""
+    if rows:
+        await transaction.execute(recent.insert(), list(rows))
+
+
+async def newest_calls(connection: AsyncConnection, limit: int, conditions: Sequence[Any] = ()) -> list[Any]:
+    """The newest calls that meet the conditions, newest first."""
+    query = select(recent).where(*conditions).order_by(recent.c.at.desc(), recent.c.id).limit(limit)
+    return list(await connection.execute(query))
+
+
+async def delete_old(transaction: Transaction, now: float) -> None:
+    """Delete what is older than it is kept, and all but the newest calls."""
+    for step, kept in SERIES_KEPT.items():
+        await transaction.execute(series.delete().where(series.c.step == step, series.c.at < now - kept))
+    for step, kept in CALLERS_KEPT.items():
+        await transaction.execute(usage.delete().where(usage.c.step == step, usage.c.at < now - kept))
+    await transaction.execute(
+        usage.delete().where(
+            usage.c.step == DAY, usage.c.kind.not_in(("key", "wallet")), usage.c.at < now - ADDRESS_DAYS_KEPT * DAY
+        )
+    )
+    for is_refused in (False, True):
+        newest = select(recent.c.at).where(recent.c.is_refused == is_refused).order_by(recent.c.at.desc())
+        oldest_kept = (await transaction.execute(newest.offset(RECENT_KEPT - 1).limit(1))).scalar_one_or_none()
+        if oldest_kept is not None:
+            old = recent.delete().where(recent.c.is_refused == is_refused, recent.c.at < oldest_kept)
+            await transaction.execute(old)
+
+
+async def save_check(transaction: Transaction, name: str, at: float, body: bytes) -> None:
+    """Store the result of a check in place of the one before."""
+    await upsert(transaction, check, [{"name": name, "at": at, "body": body}])
+
+
+async def last_check(connection: AsyncConnection, name: str) -> Any:
+    """The time and body of the last result of a check, or None."""
+    return (await connection.execute(select(check).where(check.c.name == name))).one_or_none()
