@@ -55,12 +55,12 @@ class Latencies(Struct):
 
         As Prometheus' `histogram_quantile`: what took longer than the last bound counts as that bound.
         """
-        wanted, seen = share * self.count, 0
+        rank, seen = share * self.count, 0
         for position, bound in enumerate(BOUNDS):
             here = self.buckets[position]
-            if here and seen + here >= wanted:
+            if here and seen + here >= rank:
                 lower = BOUNDS[position - 1] if position else 0.0
-                return lower + (bound - lower) * (wanted - seen) / here
+                return lower + (bound - lower) * (rank - seen) / here
             seen += here
         return BOUNDS[-1] if self.count else None
 
@@ -164,7 +164,7 @@ class Recorder:
 
     def take_recent(self) -> list[tuple[float, RecordedCall]]:
         """The newest calls since the last time, each with its time in seconds since 1970."""
-        taken = [(self._wall + call.ended, call) for kept in (self._answered, self._refused) for call in kept]
+        taken = [(self._wall + call.ended, call) for calls in (self._answered, self._refused) for call in calls]
         self._answered.clear()
         self._refused.clear()
         return taken

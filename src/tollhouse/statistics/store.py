@@ -223,10 +223,10 @@ async def newest_calls(connection: AsyncConnection, limit: int, conditions: Sequ
 
 async def delete_old(transaction: Transaction, now: float) -> None:
     """Delete what is older than it is kept, and all but the newest calls."""
-    for step, kept in SERIES_KEPT.items():
-        await transaction.execute(series.delete().where(series.c.step == step, series.c.at < now - kept))
-    for step, kept in CALLERS_KEPT.items():
-        await transaction.execute(usage.delete().where(usage.c.step == step, usage.c.at < now - kept))
+    for step, seconds in SERIES_KEPT.items():
+        await transaction.execute(series.delete().where(series.c.step == step, series.c.at < now - seconds))
+    for step, seconds in CALLERS_KEPT.items():
+        await transaction.execute(usage.delete().where(usage.c.step == step, usage.c.at < now - seconds))
     await transaction.execute(
         usage.delete().where(
             usage.c.step == DAY, usage.c.kind.not_in(("key", "wallet")), usage.c.at < now - ADDRESS_DAYS_KEPT * DAY
