@@ -51,7 +51,7 @@ async def change(shop, upserts=(), removals=(), *, at=START):
 
 async def history(shop, identity):
     async with shop._database.reading() as transaction:
-        return await shop.price_history(transaction, identity)
+        return (await shop.price_histories(transaction, [identity]))[identity]
 
 
 async def stored(shop):

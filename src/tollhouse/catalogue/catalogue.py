@@ -1,7 +1,7 @@
 """A catalogue: its items in the database, the change sets that alter them, and this process's search index."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -208,14 +208,18 @@ class Catalogue:
                 if not row.removed:
                     yield row.item(self.schema)
 
-    async def price_history(self, transaction: Transaction, identity: str) -> list[PricePoint]:
-        """The prices of an item, the oldest first."""
-        return [
-            PricePoint(
-                point.at, display_number("money", point.price_micros), display_number("money", point.current_micros)
-            )
-            for point in await store.read_prices(transaction, self.name, identity)
-        ]
+    async def stored_item(self, transaction: Transaction, identity: str) -> Item | None:
+        """The complete item, hidden members included, even if it was removed; None for an unknown id."""
+        rows = await store.read_items(transaction, self.name, [identity])
+        return StoredItem.from_row(rows[identity]).item(self.schema) if rows else None
+
+    async def price_histories(self, transaction: Transaction, identities: Sequence[str]) -> dict[str, list[PricePoint]]:
+        """The prices of these items by id, the oldest first; an empty list where none is known."""
+        histories: dict[str, list[PricePoint]] = {identity: [] for identity in identities}
+        for row in await store.read_prices(transaction, self.name, identities):
+            price, current = (display_number("money", micros) for micros in (row.price_micros, row.current_micros))
+            histories[row.item_id].append(PricePoint(row.at, price, current))
+        return histories
 
     async def follow(self) -> None:
         """Refresh the index periodically until cancelled."""

@@ -112,10 +112,13 @@ async def read_changes(connection: Transaction, name: str, after: tuple[int, str
     return list(await connection.execute(query))
 
 
-async def read_prices(connection: Transaction, name: str, item_id: str) -> list[Any]:
-    """The prices of an item, the oldest first."""
-    query = select(catalogue_price).where(catalogue_price.c.catalogue == name, catalogue_price.c.item_id == item_id)
-    return list(await connection.execute(query.order_by(catalogue_price.c.revision)))
+async def read_prices(connection: Transaction, name: str, identities: Sequence[str]) -> list[Any]:
+    """The prices of these items, the oldest of each first."""
+    rows: list[Any] = []
+    for chunk in _chunks(identities):
+        query = select(catalogue_price).where(catalogue_price.c.catalogue == name, catalogue_price.c.item_id.in_(chunk))
+        rows += await connection.execute(query.order_by(catalogue_price.c.revision))
+    return rows
 
 
 async def count_items(connection: Transaction, name: str) -> int:

@@ -10,6 +10,8 @@ from sqlalchemy import select
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.config.settings import Settings
+from tollhouse.services.mattress.api_types import AttributeSource
+from tollhouse.services.mattress.catalogue_view import attribute_sources
 from tollhouse.services.mattress.import_rows import ImportedRow
 from tollhouse.services.mattress.import_transaction import import_products
 from tollhouse.services.mattress.product import Storefront
@@ -100,12 +102,26 @@ async def test_events_are_written_in_the_same_transaction(house):
     assert events["product.removed"]["product"]["id"] == "coastal-kip.c"
 
 
+async def test_words_that_decided_an_attribute_are_kept_beside_what_the_feed_states(house):
+    derived = {"firmness": {"value": 7, "words": ["firm"], "place": "title"},
+               "cooling": {"value": None, "words": ["cool", "traps heat"], "place": "description"}}  # fmt: skip
+    await house.take(row("a", material="latex", firmness=7, derived=derived))
+    async with house.database.reading() as connection:
+        stored = await house.catalogue.stored_item(connection, "coastal-kip.a")
+        assert await house.catalogue.stored_item(connection, "coastal-kip.b") is None
+    sources = attribute_sources(stored)
+    assert sources["firmness"] == AttributeSource("title", ["firm"])
+    assert sources["material"] == AttributeSource("declared", [])
+    assert sources["cooling"].words == ["cool", "traps heat"]
+    assert "derived" not in (await house.products())["coastal-kip.a"]
+
+
 async def test_every_price_change_has_an_event(house):
     for price in (1000, 900, 1000, 900):
         await house.take(row("a", price=price))
     assert (await house.kinds()).count("product.price_changed") == 3
     async with house.database.reading() as connection:
-        points = await house.catalogue.price_history(connection, "coastal-kip.a")
+        points = (await house.catalogue.price_histories(connection, ["coastal-kip.a"]))["coastal-kip.a"]
     assert [point.price for point in points] == [1000, 900, 1000, 900]
 
 

@@ -6,6 +6,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tollhouse.services.mattress.product import PRODUCT_FIELDS, SIZES
+
 UNKNOWN = ("/api/products/nobody.nothing", "/api/products/nobody.nothing/similar", "/images/nobody.nothing.svg",
            "/api/products/%00", "/api/products/%ED%A0%80")  # fmt: skip
 
@@ -17,6 +19,49 @@ def test_product_is_that_of_the_list_with_its_prices(mattress, everything):
         history = detail["price_history"]
         assert [point["at"] for point in history] == sorted(point["at"] for point in history)
         assert (history[-1]["price"], history[-1]["sale_price"]) == (product["price"], product["sale_price"])
+        assert detail.keys() == {
+            *PRODUCT_FIELDS,
+            "price_history",
+            "lowest_30_days",
+            "lowest_90_days",
+            "offers",
+            "attribute_sources",
+        }
+        # The demonstration states every attribute itself.
+        assert set(detail["attribute_sources"]) == {
+            name for name in ("size", "material", "firmness", "cooling", "sleep_positions") if product[name]
+        }
+        assert all(source == {"place": "declared", "words": []} for source in detail["attribute_sources"].values())
+
+
+def test_lists_compare_named_products_and_have_their_prices_on_request(mattress, everything):
+    named = [everything[3]["id"], everything[90]["id"]]
+    listed = mattress.products(id=named, include="price_history")["products"]
+    assert [each["id"] for each in listed] == sorted(named)
+    for each in listed:
+        assert each["price_history"] == mattress.get(f"/api/products/{each['id']}").json()["price_history"]
+    assert mattress.products(id=["nobody.nothing", named[0]])["total"] == 1
+    short = mattress.products("/api/search", q="latex", include="price_history", fields="title")["products"][0]
+    assert short.keys() == {"id", "title", "price_history"}
+    assert "price_history" not in mattress.products(limit=1)["products"][0]
+    answer = mattress.get("/api/products", include="reviews")
+    assert (answer.status_code, answer.json()["parameter"], answer.json()["allowed"]) == (
+        400,
+        "include",
+        ["price_history"],
+    )
+
+
+def test_offers_are_the_sizes_of_one_model_at_every_retailer(mattress, everything):
+    def model(product: dict) -> tuple:
+        return product["brand"], product["title"].removesuffix(f", {product['size']}")
+
+    for product in everything[::9]:
+        offers = mattress.get(f"/api/products/{product['id']}").json()["offers"]
+        same = [each for each in everything if model(each) == model(product)]
+        assert {offer["id"] for offer in offers} == {each["id"] for each in same}
+        places = [(SIZES.index(offer["size"]), offer["sale_price"]) for offer in offers]
+        assert places == sorted(places)
 
 
 def test_lowest_prices_count_what_was_in_force_at_their_start(mattress, everything):

@@ -62,7 +62,9 @@ _NONE_OF = "in any case; repeat the parameter to leave out several"
 KEYWORDS = ("brand", "size", "material", "retailer", "sleep_position", "tag", "availability")
 
 
-_NO_FILTERS = ("limit", "offset", "sort", "facets", "fields", "q")
+# What a product of a list has beside its own members if `include` names it.
+INCLUDED = ("price_history",)
+_NO_FILTERS = ("limit", "offset", "sort", "facets", "fields", "include", "q")
 
 _SHOWN = Meta(
     extra_json_schema={
@@ -84,11 +86,15 @@ def _names_of(known: Iterable[str]) -> Meta:
 
 _Facets = Annotated[str, _names_of(FACETS)]
 _Fields = Annotated[str, _names_of(PRODUCT_FIELDS)]
+_Included = Annotated[str, _names_of(INCLUDED)]
 
 
 class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Filters, order and page of a product list. All filters must match; a repeated one matches any of its values."""
 
+    id: Annotated[
+        list[Text], Some, Meta(description="Product id; repeat the parameter to compare several products")
+    ] = []
     brand: Annotated[list[Brand], Some, Meta(description=f"Brand, the whole name {_SEVERAL}")] = []
     size: Annotated[list[Size], Some, Meta(description=f"Size {_SEVERAL}")] = []
     material: Annotated[list[Material], Some, Meta(description=f"Material {_SEVERAL}")] = []
@@ -133,6 +139,10 @@ class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
         list[_Fields],
         Meta(max_length=50, description="Members of each product to return, besides `id`", examples=[["title,price"]]),
     ] = []
+    include: Annotated[
+        list[_Included],
+        Meta(max_length=5, description="`price_history`: also return the price history of each product"),
+    ] = []
     limit: Annotated[int, Meta(ge=1, le=250, description="Products per page", examples=[20])] = 20
     offset: Annotated[int, Meta(ge=0, le=10_000, description="Products to skip")] = 0
 
@@ -149,6 +159,10 @@ class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
         """The members to return, `id` first; all if none is named. Raises Problem `invalid-parameter`."""
         named = known_names("fields", self.fields, PRODUCT_FIELDS)
         return [name for name in PRODUCT_FIELDS if name in {"id", *named}] if named else list(PRODUCT_FIELDS)
+
+    def includes_prices(self) -> bool:
+        """Raises Problem `invalid-parameter` for an unknown name."""
+        return bool(known_names("include", self.include, INCLUDED))
 
 
 class ProductsQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -170,6 +184,7 @@ def catalogue_query(
 ) -> CatalogueQuery:
     """The catalogue query for these filters, this text, and further clauses. Raises Problem `invalid-parameter`."""
     any_of: dict[str, tuple[Value, ...]] = {_field(name): tuple(getattr(filters, name)) for name in KEYWORDS}
+    any_of["id"] = tuple(filters.id)
     if filters.in_stock is not None:
         any_of["in_stock"] = (filters.in_stock,)
     between = {
@@ -213,7 +228,8 @@ class ProductsPage(Struct, frozen=True, kw_only=True):
 
     `applied_filters` are the filters that were applied, including those read from the text of a search. Its member
     `understood` says which words became which filter, which typos were corrected, and which filters were dropped.
-    With `fields`, products have only those members.
+    With `fields`, products have only those members. With `include=price_history`, each also has `price_history`, as
+    `GET /api/products/{id}` shows it.
     """
 
     total: int
@@ -239,16 +255,41 @@ class PricePoint(Struct, frozen=True):
     sale_price: float
 
 
+class AttributeSource(Struct, frozen=True):
+    """Where the value of an attribute was read, and the words that decided.
+
+    `declared` is a field or option of the retailer's feed. Without words the value is the feed's own.
+    """
+
+    place: Literal["declared", "title", "tags", "description"]
+    words: list[str]
+
+
+class Offer(Struct, frozen=True):
+    """A product of the same model."""
+
+    id: str
+    retailer: str
+    size: str | None
+    price: float
+    sale_price: float
+    availability: str
+
+
 class ProductDetail(Product, frozen=True, kw_only=True):
     """A product with its price history, the oldest price first.
 
     `lowest_30_days` and `lowest_90_days` are the lowest prices in that time, including the price in force at its
-    start, as Directive (EU) 2019/2161 requires beside a reduced price.
+    start, as Directive (EU) 2019/2161 requires beside a reduced price. `offers` are the sizes of the same model at
+    every retailer, this product included, the cheapest of each size first. `attribute_sources` is by attribute; an
+    attribute with a source but without a value is one whose texts contradict each other.
     """
 
     price_history: list[PricePoint]
     lowest_30_days: float
     lowest_90_days: float
+    offers: list[Offer]
+    attribute_sources: dict[str, AttributeSource]
 
 
 class Similar(Struct, frozen=True):

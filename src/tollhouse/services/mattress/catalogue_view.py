@@ -1,16 +1,17 @@
 """The catalogue as the mattress endpoints see it, with its retailers, brands and counts."""
 
 import asyncio
+import re
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from tollhouse.catalogue.catalogue import Catalogue
-from tollhouse.catalogue.items import Item
+from tollhouse.catalogue.items import Item, key
 from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.errors import Problem
-from tollhouse.services.mattress.api_types import RetailerCount
-from tollhouse.services.mattress.product import DEMO_TAG, Storefront
+from tollhouse.services.mattress.api_types import AttributeSource, Offer, RetailerCount
+from tollhouse.services.mattress.product import DEMO_TAG, SIZES, Storefront
 from tollhouse.services.mattress.retailers import Retailers
 from tollhouse.services.mattress.search import SearchWords, read_search_words
 from tollhouse.storage.database import Database
@@ -19,6 +20,10 @@ from tollhouse.storage.database import Database
 SAMPLED_PRODUCTS = 100
 # In a larger catalogue the names of models are not collected from the titles.
 MODELS_BELOW = 20_000
+MAX_OFFERS = 250
+
+_WORD = re.compile(r"[^\W_]+")
+_ATTRIBUTES = ("size", "material", "firmness", "cooling", "sleep_positions")
 
 
 class CatalogueCounts(Struct, frozen=True):
@@ -51,6 +56,22 @@ class CatalogueView:
 
     def retailer_name(self, identity: str) -> str:
         return self._retailers.get(identity).display_name
+
+    async def offers(self, item: Item) -> list[Offer]:
+        """Every size of the product's model at every retailer: by size, then by price."""
+        model = model_of(item)
+        field = "brand" if item.get("brand") else "retailer"
+        same = CatalogueQuery(
+            text=model, every_word=True, any_of={field: (item[field],)}, sort="current_price", limit=MAX_OFFERS
+        )
+        items = [each for each in (await self.catalogue.search(same)).items if model_of(each) == model] or [item]
+        items.sort(key=lambda each: SIZES.index(each["size"]) if each.get("size") in SIZES else len(SIZES))
+        return [
+            Offer(
+                each["id"], each["retailer"], each.get("size"), each["price"], each["sale_price"], each["availability"]
+            )
+            for each in items
+        ]
 
     async def counts(self) -> CatalogueCounts:
         revision = self.catalogue.revision
@@ -93,3 +114,18 @@ class CatalogueView:
         linked = {urlsplit(item["affiliate_url"]).hostname or "" for item in sample.items}
         domains = sorted({*retailer.affiliate_domains, *filter(None, linked)})
         return RetailerCount(identity, retailer.display_name, count, domains)
+
+
+def model_of(item: Item) -> str:
+    """The words of a product's title, in lower case and without its size: equal for all sizes of a model."""
+    title = key(item["title"])
+    size = key(item.get("size") or "")
+    named = rf"\b{re.escape(size)}\b(?:[- ](?:size|bed)\b)?" if size else "(?!)"
+    return " ".join(_WORD.findall(re.sub(named, " ", title)))
+
+
+def attribute_sources(item: Item) -> dict[str, AttributeSource]:
+    """Where the values of a product's attributes were read: in its texts, else in the retailer's feed."""
+    derived = item.get("derived") or {}
+    sources = {name: AttributeSource(found["place"], found["words"]) for name, found in derived.items()}
+    return {name: AttributeSource("declared", []) for name in _ATTRIBUTES if item.get(name)} | sources

@@ -1,5 +1,6 @@
 """Endpoints for products: lists, search, one product, similar products, suggestions, retailers and pictures."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -8,6 +9,7 @@ import msgspec
 
 from tollhouse import clock
 from tollhouse.catalogue.api_types import SimilarQuery, Suggestions, SuggestQuery, check_words, json_response
+from tollhouse.catalogue.catalogue import PricePoint as CataloguePrice
 from tollhouse.catalogue.catalogue import lowest_price
 from tollhouse.catalogue.query import SearchResult
 from tollhouse.catalogue.response_cache import ResponseCache
@@ -27,7 +29,7 @@ from tollhouse.services.mattress.api_types import (
     Similar,
     catalogue_query,
 )
-from tollhouse.services.mattress.catalogue_view import CatalogueView
+from tollhouse.services.mattress.catalogue_view import CatalogueView, attribute_sources
 from tollhouse.services.mattress.images import SVG, draw_product
 from tollhouse.services.mattress.search import search_products
 
@@ -93,17 +95,20 @@ class ProductEndpoints:
         "GET", "/api/products/{id}", id="getProduct", path_parameters=PRODUCT_ID, responses={JSON: ProductDetail}
     )
     async def get(self, request: Request[None, None]) -> Response:
-        """Get a product with its price history."""
+        """Get a product with its price history, the offers of its model, and where its attributes were read."""
         item = self._view.item(request.path["id"])
         now = clock.now()
         async with self._view.database.reading() as connection:
-            points = await self._view.catalogue.price_history(connection, item["id"])
+            points = (await self._view.catalogue.price_histories(connection, [item["id"]]))[item["id"]]
+            stored = await self._view.catalogue.stored_item(connection, item["id"])
         return json_response(
             {
                 **self._view.storefront.product(item),
-                "price_history": [PricePoint(point.at, point.price, point.current_price) for point in points],
+                "price_history": _shown_prices(points),
                 "lowest_30_days": lowest_price(points, now - timedelta(days=30)),
                 "lowest_90_days": lowest_price(points, now - timedelta(days=90)),
+                "offers": await self._view.offers(item),
+                "attribute_sources": attribute_sources(stored or item),
             }
         )
 
@@ -158,25 +163,34 @@ class ProductEndpoints:
             applied["q"] = query.q
         if result.corrected:
             applied["understood"] = {"corrected": result.corrected}
-        return self._page(query, result, applied)
+        return await self._page(query, result, applied)
 
     async def _search_page(self, query: SearchQuery) -> Response:
         search = await search_products(self._view.catalogue, await self._view.search_words(), query)
         applied = search.filters.applied()
         if search.understanding is not None:
             applied["understood"] = msgspec.to_builtins(search.understanding)
-        return self._page(query, search.result, applied, query=query.q)
+        return await self._page(query, search.result, applied, query=query.q)
 
-    def _page(self, filters: Filters, result: SearchResult, applied: dict[str, Any], **more: str) -> Response:
+    async def _page(self, filters: Filters, result: SearchResult, applied: dict[str, Any], **more: str) -> Response:
         names = filters.field_names()
-        products = [self._view.storefront.product(item) for item in result.items]
+        shown = [self._view.storefront.product(item) for item in result.items]
+        products = [{name: product[name] for name in names} for product in shown]
+        if filters.includes_prices():
+            async with self._view.database.reading() as connection:
+                histories = await self._view.catalogue.price_histories(connection, [item["id"] for item in shown])
+            products = [{**each, "price_history": _shown_prices(histories[each["id"]])} for each in products]
         page: dict[str, Any] = {
             "total": result.total,
             "count": len(products),
             "offset": filters.offset,
             "limit": filters.limit,
-            "products": [{name: product[name] for name in names} for product in products],
+            "products": products,
         }
         if filters.facets:
             page["facets"] = {name: result.facets[FACETS[name]] for name in filters.facet_names()}
         return json_response({**page, "applied_filters": applied, **more})
+
+
+def _shown_prices(points: Sequence[CataloguePrice]) -> list[PricePoint]:
+    return [PricePoint(point.at, point.price, point.current_price) for point in points]
