@@ -127,5 +127,5 @@ def model_of(item: Item) -> str:
 def attribute_sources(item: Item) -> dict[str, AttributeSource]:
     """Where the values of a product's attributes were read: in its texts, else in the retailer's feed."""
     derived = item.get("derived") or {}
-    sources = {name: AttributeSource(found["place"], found["words"]) for name, found in derived.items()}
+    sources = {name: AttributeSource(each["place"], each["words"]) for name, each in derived.items()}
     return {name: AttributeSource("declared", []) for name in _ATTRIBUTES if item.get(name)} | sources
