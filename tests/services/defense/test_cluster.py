@@ -365,6 +365,19 @@ def test_a_story_keeps_its_founding_id_while_it_grows():
     assert ids == {alone.story_of("article_n0")}
 
 
+def test_reports_of_one_event_need_less_agreement_to_be_one_story_but_some():
+    titles = ["Lira slides after bank chief resigns", "Central bank turmoil in Ankara hits lira", SUBMARINE[0]]
+    clusterer = Clusterer()
+    clusterer.add([article(title, number) for number, title in enumerate([*BACKGROUND[:6], *titles])])
+    lira, bank, submarine = (f"article_{number}" for number in (6, 7, 8))
+    apart = {clusterer.story_of(identity) for identity in (lira, bank, submarine)}
+    assert len(apart) == 3
+    merged = clusterer.join([[lira, bank, submarine, "article_unknown"]])
+    assert [successor for _, successor in merged] == [clusterer.story_of(lira)]
+    assert clusterer.story_of(bank) == clusterer.story_of(lira) != clusterer.story_of(submarine)
+    assert clusterer.current(merged[0][0]) == clusterer.story_of(lira)
+
+
 def test_every_ended_story_is_named_with_its_successor():
     clusterer, live, ended = Clusterer(), set(), {}
     for number, title in enumerate(_stream(600)):

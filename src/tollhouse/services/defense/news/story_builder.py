@@ -43,9 +43,9 @@ def build_context(reports: Sequence[ReportedArticle], events: Sequence[EventReco
 
 
 def _significance(reports: Sequence[ReportedArticle], events: Sequence[EventRecord], source_count: int) -> float:
-    """The significance of its most significant event; without events, of its sources and titles."""
+    """The significance of its most significant event, by the story's own sources; without events, of its titles."""
     if events:
-        return max(map(significance, events))
+        return max(significance(replace(event, source_count=min(event.source_count, source_count))) for event in events)
     relevance = max(title_relevance([report.article.title for report in reports if report.has_headline]), default=0.0)
     return weigh(0.0, 0, relevance, source_count)
 
@@ -165,6 +165,9 @@ class StoryBuilder:
 
         `events` are the window's events by id, and `articles_of` has the ids of the articles that report each.
         """
+        self._merged += self._clusterer.join(
+            articles_of[event] for event in sorted(events) if len(articles_of[event]) > 1
+        )
         since = as_of - timedelta(hours=PUBLISHED_HOURS)
         recent = [live for live in self._clusterer.stories() if live.last_seen > since]
         story_of = {identity: live.id for live in recent for identity in live.articles if identity in self._reports}

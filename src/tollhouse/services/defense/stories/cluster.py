@@ -17,10 +17,11 @@ Vector = NDArray[np.float32]
 TERM_SCALE, STATIC_SCALE = 255, 127
 
 # Titles: weight of the static vectors beside the terms, mean similarity at which two wordings are one story, and how
-# much less is needed per doubling of the pairs that agree. Texts of LONG words or more say enough: they are compared by
+# much less is needed per doubling of the larger cluster and of the smaller one: two large clusters that agree a little
+# are two stories of one topic. Texts of LONG words or more say enough: they are compared by
 # their terms alone, and large clusters need a little more.
 STATIC_SHARE = 0.3
-TITLE_SIMILARITY, TITLE_SIZE = 0.53, 0.4
+TITLE_SIMILARITY, TITLE_SIZE, SMALLER_SIZE = 0.53, 0.4, 0.2
 TEXT_SIMILARITY, TEXT_SIZE, TEXT_LEAST = 0.10, -0.08, 0.3
 LONG = 16
 # Terms beyond those that the stream has shown: they keep the first articles of a stream from weighing words by chance.
@@ -154,8 +155,8 @@ def _add(sums: dict[str, int], counts: Mapping[str, int], weights: bytes, step: 
             sums.pop(term, None)
 
 
-def similarity(one: Cluster, other: Cluster) -> float:
-    """How well two clusters fit, as a multiple of what makes them one story: above 1 they are."""
+def similarity(one: Cluster, other: Cluster, least: float = 1.0) -> float:
+    """How well two clusters fit, as a multiple of what makes them one story; 0 where it is surely below `least`."""
     if one.serials and other.serials and one.conflicts_with(other):
         return 0.0
     if 2 * one.long >= one.size and 2 * other.long >= other.size:
@@ -163,12 +164,13 @@ def similarity(one: Cluster, other: Cluster) -> float:
         size = max(TEXT_LEAST, 1 + TEXT_SIZE * log2(pairs))
         return _TERMS * _dot(one.text, other.text) / pairs * size / TEXT_SIMILARITY
     pairs = one.size * other.size
-    size = (1 + TITLE_SIZE * log2(pairs)) / TITLE_SIMILARITY
+    smaller, larger = sorted((one.size, other.size))
+    size = (1 + TITLE_SIZE * log2(larger) + SMALLER_SIZE * log2(smaller)) / TITLE_SIMILARITY
     alike = _TERMS * _dot(one.title, other.title) / pairs
     if one.static is None or other.static is None:
         return alike * size
     # The static similarity, which takes longer to compute, is at most 1.
-    if (alike + STATIC_SHARE * (1 - alike)) * size < 1:
+    if (alike + STATIC_SHARE * (1 - alike)) * size < least:
         return 0.0
     return (alike + STATIC_SHARE * (_STATIC * float(one.static @ other.static) / pairs - alike)) * size
 

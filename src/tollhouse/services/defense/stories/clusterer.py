@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
+from itertools import combinations
 from typing import Self
 
 import numpy as np
@@ -40,6 +41,8 @@ from tollhouse.services.defense.stories.tokens import (
 )
 from tollhouse.vectors import text_vectors
 
+# Stories that report one event need this share of the similarity that makes clusters one story.
+REPORTED = 0.5
 WINDOW = timedelta(hours=36)
 BATCH = 128
 # A cluster's neighbours are looked for again when it has grown by this factor.
@@ -106,6 +109,24 @@ class Clusterer:
             begun = self._begin(new[start : start + BATCH])
             self._weigh(begun)
             self._merge_similar(begun, merged)
+        return merged
+
+    def join(self, groups: Iterable[Sequence[str]]) -> list[tuple[str, str]]:
+        """Merge the stories of each group of articles, which report one event; return those that ended with successors.
+
+        They need less similarity for that than others, REPORTED.
+        """
+        merged: list[tuple[str, str]] = []
+        self._known = self._began
+        for articles in groups:
+            keys = [self._wording_of[identity] for identity in articles if identity in self._wording_of]
+            clusters = list(dict.fromkeys(self._by_wording[key] for key in keys))
+            pairs = _Pairs(REPORTED)
+            for one, other in combinations(clusters, 2):
+                pairs.add(one, other)
+            while grown := self._merge_pairs(pairs, merged):
+                for cluster in grown:
+                    pairs.compare(cluster)
         return merged
 
     def expire(self, before: datetime) -> dict[str, str]:
@@ -281,7 +302,8 @@ class Clusterer:
 class _Pairs:
     """Pairs of clusters, the most similar first. A pair is compared again only when its turn comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, least: float = 1.0) -> None:
+        self._least = least
         self._heap: list[tuple[float, int, int, int, Cluster, Cluster]] = []
         self._neighbours: dict[Cluster, dict[Cluster, None]] = {}
         self._into: dict[Cluster, Cluster] = {}
@@ -323,7 +345,7 @@ class _Pairs:
     def _push(self, one: Cluster, other: Cluster) -> None:
         if one.order > other.order:
             one, other = other, one
-        if (score := similarity(one, other)) >= 1:
+        if (score := similarity(one, other, self._least)) >= self._least:
             heappush(self._heap, (-score, one.order, other.order, one.size + other.size, one, other))
 
 
