@@ -15,7 +15,7 @@ from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.http.endpoint import JSON, Request
 from tollhouse.services.defense.events.feed import EventsFeed
-from tollhouse.services.defense.events.pages import CSV, EventsQuery
+from tollhouse.services.defense.events.pages import CSV, EventsQuery, PointsQuery
 from tollhouse.services.defense.ingest.recording import load_recording
 from tollhouse.services.defense.news.feeds import EntitiesQuery, NewsFeeds, StoriesQuery
 
@@ -35,6 +35,7 @@ async def build(folder: Path) -> dict[str, Any]:
         await news.refresh()
         event = next(it for it in events.window.events if 1 < len(it.source_urls) <= MOST_REPORTS and it.story_id)
         query = EventsQuery(q=event.title, limit=1)
+        points = PointsQuery(q=event.title, facets="severity_tier,reported_at")
         story = next(it for it in news.window.stories if 1 < it.article_count <= MOST_REPORTS)
         stories = StoriesQuery(q=story.title, limit=1)
         entity = next(it for it in news.window.entities if it.mentions <= MOST_REPORTS)
@@ -43,6 +44,7 @@ async def build(folder: Path) -> dict[str, Any]:
             "event": event,
             "event_detail": await events.one(_request(None, event.id)),
             "events_page": msgspec.json.decode((await events.page(_request(query))).body),
+            "points_page": msgspec.json.decode((await events.points(_request(points))).body),
             "csv": (await events.page(_request(query, media_type=CSV))).body.decode(),
             "stories_page": await news.stories(_request(stories)),
             "story_detail": await news.story(_request(None, story.id)),

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import re
+from collections import Counter
 
 import brotli
 import httpx2
@@ -46,6 +47,24 @@ def read_all(client, **query: object):
 
 def ids(events):
     return [event["id"] for event in events]
+
+
+def test_points_and_facets_count_what_the_pages_list(client, everything):
+    body = client.get("/feeds/events/points", params={"facets": "country,reported_at"}).json()
+    assert body["points"]["id"] == ids(everything)
+    assert body["total"] == body["count"] == len(everything)
+    assert {one["value"]: one["count"] for one in body["facets"]["country"]} == Counter(
+        event["geo"]["country"] for event in everything if event["geo"]["country"]
+    )
+    assert len(body["slots_read"]) == round(96 * body["coverage"])
+    high = client.get("/feeds/events", params={"severity_tier": "high", "facets": "severity_tier", "limit": 1}).json()
+    assert {one["value"]: one["count"] for one in high["facets"]["severity_tier"]} == Counter(
+        event["metrics"]["severity_tier"] for event in everything
+    )
+    assert "facets" not in client.get("/feeds/events").json()
+    for given, name in (({"facets": "colour"}, "facets"), ({"country": "Nowhere"}, "country"), ({"limit": 5}, "limit")):
+        refused = client.get("/feeds/events/points", params=given)
+        assert (refused.status_code, refused.json()["parameter"]) == (400, name)
 
 
 def problem_of(answer, status, code):

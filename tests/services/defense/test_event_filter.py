@@ -30,7 +30,7 @@ ENTITY = {
     "mentions": 1, "source_count": 1, "first_seen": "2026-03-10T11:00:00Z", "last_seen": "2026-03-10T12:00:00Z",
     "story_ids": ["story_0000000000000001"], "related": [], "geo": None,
 }  # fmt: skip
-# A value for each field that the event `special` passes and the event `plain` does not.
+# A value for each field that one of the events `special` and `plain` passes.
 VALUES: dict[str, Any] = {
     "category": "Protests",
     "country": "Kenya",
@@ -41,6 +41,7 @@ VALUES: dict[str, Any] = {
     "bbox": [36.0, -2.0, 37.5, 0.0],
     "q": "drone strike",
     "since": "2026-03-10T11:30:00Z",
+    "until": "2026-03-10T11:30:00Z",
     "entity": "Atlantic Alliance",
 }
 
@@ -108,6 +109,7 @@ CONDITIONS = {
     "bbox": AllOf((Test("latitude", "at_least", (-2.0,)), Test("longitude", "at_most", (37.5,)))),
     "q": Test("text", "contains", ("drone strike",)),
     "since": Test("reported", "above", ("2026-03-10T11:30:00Z",)),
+    "until": Test("reported", "at_most", ("2026-03-10T11:30:00Z",)),
     "entity": Related("names", outgoing=True, to=Test("id", "is", (ENTITY["id"],))),
 }
 

@@ -10,13 +10,14 @@ import msgspec
 
 
 class Country(msgspec.Struct, frozen=True):
-    """`alpha2` and `alpha3` are ISO 3166-1 (XK and XKX for Kosovo); `region` is a part of the world.
+    """`alpha2`, `alpha3` and `numeric` are ISO 3166-1 (XK, XKX and "" for Kosovo); `region` is a part of the world.
 
     `fips` are the FIPS 10-4 codes in GDELT's places, main code first. `cameo` are actor codes other than `alpha3`.
     """
 
     alpha2: str
     alpha3: str
+    numeric: str
     name: str
     region: str
     fips: tuple[str, ...]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
 from tollhouse import clock
@@ -30,6 +30,7 @@ from tollhouse.services.defense.events.history import (
     served_pool,
     with_fatalities,
 )
+from tollhouse.services.defense.events.overview import CATEGORIES, SEVERITY_TIERS, point_columns
 from tollhouse.services.defense.events.pages import (
     CSV,
     FORMATS,
@@ -39,11 +40,13 @@ from tollhouse.services.defense.events.pages import (
     EventsPage,
     EventsQuery,
     EventWindow,
+    PointsPage,
+    PointsQuery,
     encode_page,
 )
 from tollhouse.services.defense.events.scores import reasons, to_event
 from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
-from tollhouse.services.defense.ingest.batches import slot_before
+from tollhouse.services.defense.ingest.batches import slot_before, slot_time
 from tollhouse.services.defense.paging import Slice
 from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.storage.database import Database, Transaction
@@ -53,6 +56,10 @@ log = logger("events")
 REFRESH_SECONDS = 1.0
 STALE_AFTER = timedelta(minutes=60)
 MOST_CACHED_PAGES = 2_000
+# Of every event: up to a megabyte each.
+MOST_CACHED_POINTS = 32
+# Above this, the columns and facets are computed beside the event loop.
+MOST_COUNTED_AT_ONCE = 1_000
 # The provider publishes every 15 minutes.
 SLOTS_PER_DAY = 96
 
@@ -122,6 +129,8 @@ class EventsFeed:
         self._synced: SyncedEvents[EventEntry] = SyncedEvents(lambda entry: entry)
         self._revisions: list[int] | None = None
         self._pages: dict[tuple[EventsQuery, str, bool], Response] = {}
+        self._points: dict[tuple[PointsQuery, bool], Response] = {}
+        self.slots_read: list[str] = []
         self.pool: SourceMode = "local"
         self.recording: RecordedDay | None = None
         self.previous: Sequence[Event] = []
@@ -162,14 +171,60 @@ class EventsFeed:
             pages[key] = response
         return response
 
+    @feed_endpoint(
+        "GET",
+        "/feeds/events/points",
+        id="listEventPoints",
+        responses={JSON: PointsPage},
+        problems=("upstream-unavailable",),
+        examples={JSON: example("points_page")},
+        sample=Example(query={"country": "Ethiopia", "facets": "severity_tier,reported_at"}),
+    )
+    async def points(self, request: Request[PointsQuery, None]) -> Response:
+        """List where and when every event of the past 24 hours was reported.
+
+        All events that pass the filters of `/feeds/events`, without titles and in columns, for maps and charts.
+        """
+        key, pages = (request.query, self.is_stale()), self._points
+        response = pages.get(key)
+        if response is None:
+            response = await self._build_points(request.query)
+            if len(pages) >= MOST_CACHED_POINTS:
+                pages.clear()
+            pages[key] = response
+        return response
+
+    async def _build_points(self, query: PointsQuery) -> Response:
+        window, entities = self.window, await self._entities(query.entity)
+        facts = self.about_page(Slice([], 0, None), applied_filters(query))
+
+        def build() -> bytes:
+            masks = window.masks(query, entities)
+            matching = masks.matching()
+            points, places = point_columns(matching)
+            facts["count"] = facts["total"] = len(matching)
+            facets = masks.facets(query.facets) if query.facets else UNSET
+            page = PointsPage(
+                categories=CATEGORIES, severity_tiers=SEVERITY_TIERS, places=places, points=points,
+                slots_read=self.slots_read, facets=facets, **facts,
+            )  # fmt: skip
+            return msgspec.json.encode(page)
+
+        body = await asyncio.to_thread(build) if len(window.entries) > MOST_COUNTED_AT_ONCE else build()
+        return Response(body, etag=compute_etag(body), cache_control="private, no-cache")
+
+    async def _entities(self, text: str | None) -> frozenset[str]:
+        if text is None:
+            return frozenset()
+        async with self._database.reading() as connection:
+            return (await entities_named(connection, self.pool, [text]))[text]
+
     async def _build_page(self, query: EventsQuery, media_type: str) -> Response:
-        entities: frozenset[str] = frozenset()
-        if query.entity is not None:
-            async with self._database.reading() as connection:
-                entities = (await entities_named(connection, self.pool, [query.entity]))[query.entity]
-        page = self.window.page(query, entities)
+        window, entities = self.window, await self._entities(query.entity)
+        page = window.page(query, entities)
         facts = self.about_page(page, applied_filters(query))
-        body = encode_page(EventsPage(events=page.items, **facts), media_type)
+        facets = window.masks(query, entities).facets(query.facets) if query.facets else UNSET
+        body = encode_page(EventsPage(events=page.items, facets=facets, **facts), media_type)
         links = ((b"link", f'<{query.link_to(page.next_cursor)}>; rel="next"'.encode()),) if page.next_cursor else ()
         charset = "; charset=utf-8" if media_type == "text/csv" else ""
         return Response(body, media_type + charset, compute_etag(body), links, cache_control="private, no-cache")
@@ -256,8 +311,8 @@ class EventsFeed:
             else:
                 await self._sync(connection, served)
         self._revisions = current
-        # A new dict: a page that is being built now belongs to the previous window.
-        self._pages = {}
+        # New dicts: a page that is being built now belongs to the previous window.
+        self._pages, self._points = {}, {}
         log.info("events refreshed", events=len(self.window), source=self.window.source)
 
     async def _sync(self, connection: Transaction, served: ServedPool) -> None:
@@ -266,8 +321,9 @@ class EventsFeed:
         before = slot_before(served.newest, timedelta(hours=2 * WINDOW_HOURS))
         try:
             await self._synced.sync(connection, served, before)
+            slots = await store.slots_between(connection, served.pool, begin, served.newest)
             coverage = Coverage(
-                len(await store.slots_between(connection, served.pool, begin, served.newest)) / SLOTS_PER_DAY,
+                len(slots) / SLOTS_PER_DAY,
                 len(await store.slots_between(connection, served.pool, before, begin)) / SLOTS_PER_DAY,
             )
         except BaseException:
@@ -282,6 +338,7 @@ class EventsFeed:
 
         self.window, self.previous = await asyncio.to_thread(split)
         self.pool, self.recording, self.coverage = served.pool, served.recording, coverage
+        self.slots_read = [clock.iso(moment) for slot in sorted(slots) if (moment := slot_time(slot))]
 
     def facts(self) -> dict[str, Any]:
         """The feed's part of the health response."""

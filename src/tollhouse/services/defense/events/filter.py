@@ -7,7 +7,7 @@ alerts and analysis, and the form on the events page follow. The chat's question
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from operator import eq, ge, gt
+from operator import eq, ge, gt, le
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -66,6 +66,10 @@ class EventFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     since: Annotated[
         Annotated[datetime, Meta(tz=True)] | None,
         Meta(description="Only events reported after this time", examples=["2020-11-15T06:00:00Z"]),
+    ] = None
+    until: Annotated[
+        Annotated[datetime, Meta(tz=True)] | None,
+        Meta(description="Only events reported at this time or before", examples=["2020-11-15T09:00:00Z"]),
     ] = None
     entity: Annotated[
         ShortText | None,
@@ -142,7 +146,7 @@ def _in_utc(moment: datetime) -> datetime:
         return moment.replace(tzinfo=UTC)
 
 
-# Every filter except `entity` and `relevance` (see event_tests).
+# Every filter except `entity` and `relevance` (see field_tests).
 RULES: dict[str, FilterRule] = {
     "category": FilterRule("category", eq),
     "country": FilterRule("country_code", eq, lambda text: require_country(text).alpha2),
@@ -153,17 +157,23 @@ RULES: dict[str, FilterRule] = {
     "bbox": FilterRule("event", _is_inside),
     "q": FilterRule("title", lambda own, words: bool(words) and words <= title_words(own), title_words),
     "since": FilterRule("reported", gt, _in_utc),
+    "until": FilterRule("reported", le, _in_utc),
 }
 
 
 def event_tests(filters: EventFilter, entities: frozenset[str] = frozenset()) -> list[EventTest]:
     """One test for each filter that is given. `entities` are the ids that `filters.entity` denotes."""
-    given = ((rule, getattr(filters, name)) for name, rule in RULES.items())
-    tests = [rule.build_test(value) for rule, value in given if value is not None]
+    return list(field_tests(filters, entities).values())
+
+
+def field_tests(filters: EventFilter, entities: frozenset[str]) -> dict[str, EventTest]:
+    """The tests by the filter they are of. `entities` as event_tests has it."""
+    given = ((name, rule, getattr(filters, name)) for name, rule in RULES.items())
+    tests = {name: rule.build_test(value) for name, rule, value in given if value is not None}
     if filters.entity is not None:
-        tests.append(lambda entry: not entities.isdisjoint(entry.entities))
+        tests["entity"] = lambda entry: not entities.isdisjoint(entry.entities)
     if filters.relevance is None:
-        tests.append(lambda entry: entry.is_relevant)
+        tests["relevance"] = lambda entry: entry.is_relevant
     return tests
 
 

@@ -7,14 +7,15 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from tollhouse import clock
 from tollhouse.config.settings import RecordedDay
 from tollhouse.csv_text import write_rows
 from tollhouse.services.defense.events.event import Event, EventEntry, FeedSource
-from tollhouse.services.defense.events.filter import EventFilter, event_tests, title_words
+from tollhouse.services.defense.events.filter import EventFilter, EventTest, field_tests, title_words
+from tollhouse.services.defense.events.overview import EventMasks, FacetNames, Facets, Place, PointColumns
 from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced
 
 JSON = "application/json"
@@ -41,6 +42,7 @@ class EventsQuery(EventFilter, frozen=True, kw_only=True):
     cursor: Annotated[Cursor | None, ABOUT_CURSOR] = None
     sort: Annotated[Sort, Meta(description="Largest or latest first; ties are ordered by id")] = "significance"
     format: Annotated[Format | None, Meta(description="The representation; overrides `Accept`")] = None
+    facets: FacetNames | None = None
 
     def link_to(self, cursor: str) -> str:
         """This query for the page after `cursor`, as a relative reference."""
@@ -70,12 +72,32 @@ class FeedPage(Struct, frozen=True):
 
 
 class EventsPage(FeedPage, frozen=True):
-    """A page of events. `next_cursor` is null on the last page.
+    """A page of events. `next_cursor` is null on the last page, and `facets` are the requested ones.
 
     `stale` is true when the provider has sent nothing new for an hour.
     """
 
     events: list[Event]
+    facets: Facets | UnsetType = UNSET
+
+
+class PointsQuery(EventFilter, frozen=True, kw_only=True):
+    facets: FacetNames | None = None
+
+
+class PointsPage(FeedPage, frozen=True):
+    """Every event that passes the filters, in columns: `next_cursor` is always null.
+
+    `slots_read` are the ends of those 15 minutes of the window of which the provider's files were read. Without events
+    in others, nothing is known.
+    """
+
+    categories: tuple[str, ...]
+    severity_tiers: tuple[str, ...]
+    places: list[Place]
+    points: PointColumns
+    slots_read: list[str]
+    facets: Facets | UnsetType = UNSET
 
 
 class EventWindow:
@@ -94,17 +116,25 @@ class EventWindow:
 
     def page(self, query: EventsQuery, entities: frozenset[str] = frozenset()) -> Slice[Event]:
         """The events that pass a query; `entities` as event_tests has it. Raises Problem `invalid-parameter`."""
-        tests = event_tests(replace(query, q=None), entities)
-        if query.q is not None:
-            # The index of words gives what the test of `q` would, without reading every title.
-            ids = [self._ids_by_word.get(word, set()) for word in title_words(query.q)]
-            titled = set.intersection(*ids) if ids else set()
-            tests.insert(0, lambda entry: entry.event.id in titled)
+        tests = list(self._tests(query, entities).values())
         if query.sort not in self._entries:
             self._entries[query.sort] = _ordered(self.entries, query.sort)
         matching = [entry for entry in self._entries[query.sort] if all(test(entry) for test in tests)]
         page = sliced(matching, lambda entry: _position(entry, query.sort), query.cursor, query.limit)
         return Slice([entry.event for entry in page.items], page.total, page.next_cursor)
+
+    def masks(self, filters: EventFilter, entities: frozenset[str] = frozenset()) -> EventMasks:
+        """Which of all entries pass the filters. Raises Problem `invalid-parameter`."""
+        return EventMasks(self.entries, self._tests(filters, entities))
+
+    def _tests(self, filters: EventFilter, entities: frozenset[str]) -> dict[str, EventTest]:
+        tests = field_tests(replace(filters, q=None), entities)
+        if filters.q is None:
+            return tests
+        # The index of words gives what the test of `q` would, without reading every title.
+        ids = [self._ids_by_word.get(word, set()) for word in title_words(filters.q)]
+        titled = set.intersection(*ids) if ids else set()
+        return {"q": lambda entry: entry.event.id in titled, **tests}
 
     @cached_property
     def _ids_by_word(self) -> dict[str, set[str]]:
@@ -120,6 +150,7 @@ def encode_page(page: EventsPage, media_type: str) -> bytes:
     if media_type == GEOJSON:
         # RFC 7946; the page's own members stand beside `features` as foreign members.
         members = {name: getattr(page, name) for name in page.__struct_fields__ if name != "events"}
+        members = {name: value for name, value in members.items() if value is not UNSET}
         features = [_feature(event) for event in page.events]
         return msgspec.json.encode({"type": "FeatureCollection", "features": features, **members})
     if media_type == CSV:
