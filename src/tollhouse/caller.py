@@ -1,4 +1,4 @@
-"""Callers: the holder of an API key, a registered wallet, or a client address."""
+"""Callers: the holder of an API key, a registered wallet, a client address, or a visitor of the pages."""
 
 from msgspec import Struct
 
@@ -40,6 +40,10 @@ class AddressCaller(Struct, frozen=True):
     def subject(self) -> str:
         """The name under which this caller's usage is counted."""
         return f"address:{self.address}"
+
+
+class VisitorCaller(AddressCaller, frozen=True):
+    """A person who reads the pages without a key, known only by the client's address."""
 
 
 Caller = KeyCaller | WalletCaller | AddressCaller

@@ -15,6 +15,7 @@ CODES: dict[str, tuple[int, str]] = {
     "payment-required": (402, "Payment required"),
     "insufficient-balance": (402, "Insufficient balance"),
     "payment-invalid": (402, "Invalid payment"),
+    "invalid-visit": (401, "Invalid visit token"),
     "invalid-signature": (401, "Invalid signature"),
     "nonce-reused": (401, "Nonce reused"),
     "tier-required": (403, "Plan does not include this"),
@@ -62,6 +63,11 @@ class Problem(Exception):
         self.headers = headers or {}
         self.facts = facts
         self.usage: list[tuple[bytes, bytes]] = []
+
+
+def missing_credentials(detail: str) -> Problem:
+    """A 401 for a request without credentials."""
+    return Problem("missing-credentials", detail, headers={"WWW-Authenticate": "Bearer"})
 
 
 def invalid_parameter(name: str, detail: str, allowed: list[str] | None = None) -> Problem:

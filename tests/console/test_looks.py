@@ -11,7 +11,7 @@ PAGES = (
     "/tables", "/tables/books", "/tables/books?q=ka&sort=-price", "/tables/books?item=978-0000007", "/tables/odd",
     "/guide", "/guide/webhooks", "/guide/reference/studio",
 )  # fmt: skip
-KEYED_PAGES = ("/keys", "/board", "/ask", "/alerts")
+KEYED_PAGES = ("/keys", "/ask", "/alerts")
 
 
 def _story(page: Page) -> None:

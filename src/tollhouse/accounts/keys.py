@@ -83,6 +83,10 @@ class KeyRing:
         # The upper bound matters when the clock was set back.
         return known[1] if known and 0 < known[0] - clock.seconds() <= CACHE_SECONDS else None
 
+    def derive_secret(self, purpose: str) -> bytes:
+        """A secret for another purpose, which every process of the server knows."""
+        return hmac.digest(self._secret, f"purpose: {purpose}".encode(), sha256)
+
     async def holder(self, key: str) -> KeyCaller:
         """The holder of a key. Raises Problem `invalid-key` when it is malformed, unknown or revoked."""
         known = self.cached(key)

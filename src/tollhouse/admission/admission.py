@@ -10,8 +10,9 @@ from tollhouse.accounts.wallets import AgentHeaders, nonce_of
 from tollhouse.admission import payment
 from tollhouse.admission.context import AppContext
 from tollhouse.admission.payment import fingerprint, from_stored, to_stored
-from tollhouse.caller import AddressCaller, Caller, KeyCaller, WalletCaller
-from tollhouse.errors import Problem
+from tollhouse.admission.visits import VISIT_HEADER, over_budget
+from tollhouse.caller import AddressCaller, Caller, KeyCaller, VisitorCaller, WalletCaller
+from tollhouse.errors import Problem, missing_credentials
 from tollhouse.http.client_address import address_reader
 from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest
@@ -60,11 +61,6 @@ def signed_call(request: HttpRequest) -> AgentHeaders | None:
     if len(sent) < len(AGENT_HEADERS):
         raise missing_credentials("A signed call requires X-Agent-Address, X-Agent-Nonce and X-Agent-Signature.")
     return AgentHeaders(*sent)
-
-
-def missing_credentials(detail: str) -> Problem:
-    """A 401 for a request without credentials."""
-    return Problem("missing-credentials", detail, headers={"WWW-Authenticate": "Bearer"})
 
 
 def invalid_key(detail: str) -> Problem:
@@ -140,6 +136,8 @@ class Admission:
         signed = signed_call(request)
         if signed is not None:
             return await self._on_credit(call, signed, address)
+        if _is_visit(call):
+            return await self._on_visit(call, address)
         return await self._on_plan(call, await self._holder(request, address), address)
 
     async def _on_plan(self, call: Call, caller: KeyCaller, address: str) -> Admitted:
@@ -168,7 +166,22 @@ class Admission:
             call.caller = caller
             reservation = await self._reserve(caller)
             return await self._counted(reservation, caller, lambda: self._from_address(call, address))
+        if _is_visit(call):
+            return await self._on_visit(call, address)
         return await self._from_address(call, address)
+
+    async def _on_visit(self, call: Call, address: str) -> Admitted:
+        """A page reads without a key: counted against the visitor's budget, never paid for, never on an allowance."""
+        visits = self._context.visits
+        visits.check(call.request, address)
+        visitor = call.caller = VisitorCaller(address)
+        reservation = await reserve_for_address(self._meter, "visit", address, visits.windows)
+        usage = self._usage(visitor, reservation.verdict)
+        if reservation.verdict.refused_by is not None:
+            problem = over_budget(reservation)
+            problem.usage = usage
+            raise problem
+        return Admitted(await self._counted(reservation, visitor, lambda: call.handle(visitor, address)), usage)
 
     async def _from_address(self, call: Call, address: str) -> Admitted:
         """A call counts against the address's allowance; beyond it, it is paid for."""
@@ -285,9 +298,11 @@ class Admission:
         return not has_own_limits and self._context.plans.plan_of(caller).month_micros == 0
 
     def _plan_name(self, caller: Caller) -> str:
-        """The plan of a key; `agent` for a wallet; the default plan for an address."""
+        """The plan of a key; `agent` for a wallet; `visitor` for a page; the default plan for an address."""
         if isinstance(caller, KeyCaller):
             return caller.tier
+        if isinstance(caller, VisitorCaller):
+            return "visitor"
         return "agent" if isinstance(caller, WalletCaller) else self._context.plans.default.name
 
     def _usage(self, caller: Caller, verdict: Verdict) -> Headers:
@@ -321,6 +336,12 @@ class Admission:
             return await release(self._meter, reservation)
         except Problem:
             return reservation.verdict
+
+
+def _is_visit(call: Call) -> bool:
+    """Whether a page reads without a key what its endpoint lets pages read."""
+    headers = call.request.headers
+    return b"authorization" not in headers and VISIT_HEADER in headers and bool(call.endpoint.visit_types)
 
 
 def _is_unfunded(problem: Problem) -> bool:

@@ -11,6 +11,7 @@ from tollhouse.accounts.plans import Plans, open_plans
 from tollhouse.accounts.subscriptions.stripe_client import StripeApi, open_stripe
 from tollhouse.accounts.wallets import WalletRegistry
 from tollhouse.admission.operator_access import OperatorAccess
+from tollhouse.admission.visits import Visits
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.metering.meter import CounterMeter, Meter
 from tollhouse.payments.deposits.deposits import Deposits, open_deposits
@@ -39,6 +40,7 @@ class AppContext:
     webhooks: Webhooks
     statistics: Statistics
     operator: OperatorAccess
+    visits: Visits
     per_request: PayPerRequest
     stripe: StripeApi | None
     started_at: float
@@ -79,6 +81,7 @@ async def open_context(settings: Settings, *, answers_calls: bool = True) -> Asy
             webhooks=webhooks,
             statistics=statistics,
             operator=OperatorAccess(settings),
+            visits=Visits(settings, keys.derive_secret("visits")),
             per_request=await stack.enter_async_context(open_pay_per_request(settings, database, ledger)),
             stripe=await stack.enter_async_context(open_stripe(settings)),
             started_at=clock.seconds(),

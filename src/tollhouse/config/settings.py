@@ -129,6 +129,9 @@ class AccountSettings(Section):
     default_plan: str = setting("free", "Plan of a new key; its price must be 0")
     keys_per_address_per_hour: PositiveInt = setting(60, "Free keys one client address can create in an hour")
     free_per_ip_per_day: Count = setting(100, "Free requests per client address and UTC day, without a key; `0`: none")
+    console_free: Count = setting(
+        2_000, "Requests per client address and UTC day of the pages, read without a key; `0`: the pages need a key"
+    )
     failed_attempts_per_minute: PositiveInt = setting(
         120, "Refused keys, signatures and payments per minute and client address, wallet or payer"
     )

@@ -83,6 +83,7 @@ class PageShell(Struct, frozen=True):
 
     `tools` are the links at the end of the navigation, `footer` those at the foot of every page, beside the names of
     the data's `sources`. `keyed_call` is the path of an example call that needs a key, empty where the host has none.
+    `has_visits`: the pages can be read without a key.
     """
 
     prefixes: dict[str, str]
@@ -92,6 +93,7 @@ class PageShell(Struct, frozen=True):
     footer: tuple[Link, ...]
     sources: tuple[str, ...]
     files: PageFiles
+    has_visits: bool = False
 
     def page(self, path: str, title: str, main: str, scripts: Sequence[str] = (), facts: Any = None) -> Response:
         """A whole page around `main`, which is HTML. The scripts run in their order, libraries as classic scripts."""
@@ -110,6 +112,7 @@ class PageShell(Struct, frozen=True):
             footer=" · ".join(f'<a href="{link.path}">{html.escape(link.text)}</a>' for link in self.footer),
             sources=html.escape(f"Data: {', '.join(self.sources)}. " if self.sources else ""),
             services=html.escape(json.dumps(self.prefixes)),
+            visits="yes" if self.has_visits else "no",
             keyed_call=html.escape(self.keyed_call),
             facts=html.escape(json.dumps(facts)),
             scripts="".join(loaded),

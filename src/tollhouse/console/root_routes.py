@@ -5,9 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
+from tollhouse.admission.visits import VISIT_SECONDS
 from tollhouse.config.settings import Settings
 from tollhouse.console.guide import Guide
 from tollhouse.console.home_page import home_page
@@ -44,9 +46,29 @@ def front_service(
         _index(settings, services, shell),
         *console_pages(settings, services, shell),
         *Guide(settings, [*services, *([accounts] if accounts else [])], shell).endpoints(),
+        visit_endpoint(context),
         *([] if settings.operator_listen else operator_endpoints(context, services, shell)),
     ]
     return Service("front", "Tollhouse", __version__, "", endpoints, status, {"type": "object"})
+
+
+class VisitToken(Struct, frozen=True):
+    """What a page sends as `X-Visit-Token` instead of a key, and for how long."""
+
+    token: str
+    valid_seconds: int
+
+
+def visit_endpoint(context: AppContext) -> Endpoint:
+    """`POST /console/visit`, where the pages get the token with which they read without a key."""
+
+    async def visit(request: Request[None, None]) -> VisitToken:
+        assert request.http is not None
+        return VisitToken(context.visits.new_token(request.http, request.address), VISIT_SECONDS)
+
+    return Endpoint(
+        "visit", "POST", "/console/visit", "Visit", visit, FREE, responses={JSON: VisitToken}, is_described=False
+    )
 
 
 def operator_service(context: AppContext, services: Sequence[Service]) -> Service:

@@ -1,6 +1,6 @@
 """What the statistics keep of a request: its operation, outcome and caller."""
 
-from tollhouse.caller import KeyCaller, WalletCaller
+from tollhouse.caller import KeyCaller, VisitorCaller, WalletCaller
 from tollhouse.errors import Problem
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.router import Call, Route
@@ -39,8 +39,8 @@ def record_call(  # noqa: PLR0913, PLR0917 - everything that is known of a reque
             kind, subject, name, plan = "key", caller.key_id, caller.label or "", caller.tier
         elif isinstance(caller, WalletCaller):
             kind, subject, name = "wallet", caller.agent_id, caller.address
-        if call.kind:
-            kind = call.kind
+        elif isinstance(caller, VisitorCaller):
+            kind = "page"
     recorder.record(
         RecordedCall(
             ended,

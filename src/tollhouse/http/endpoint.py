@@ -90,7 +90,8 @@ class Endpoint:
     operation raises itself; those of its terms and its reading are known from the rest of the declaration. With
     `takes_bytes` the body is handed over as it came. `is_tool`: agents may call it over MCP.
     `problem_form` is a foreign protocol's own; None uses problem details. `failures` are error responses
-    of the handler's own: the status of each, and the type of its JSON.
+    of the handler's own: the status of each, and the type of its JSON. `visit_types` are the media types that the
+    console's pages may read without a key, on the visitor's budget; none for what no page reads, and for whole exports.
     """
 
     id: str
@@ -114,6 +115,7 @@ class Endpoint:
     is_tool: bool = False
     problem_form: ProblemForm | None = None
     failures: dict[int, type[Struct]] = field(default_factory=dict)
+    visit_types: tuple[str, ...] = ()
 
 
 def endpoint(method: Method, path: str, **declaration: Any) -> Callable[[Declared], Declared]:

@@ -8,15 +8,15 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from tollhouse.caller import Caller
+from tollhouse.caller import Caller, VisitorCaller
 from tollhouse.config.settings import Settings
-from tollhouse.errors import Problem
+from tollhouse.errors import Problem, missing_credentials
 from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.request import HttpRequest, check_content_encoding, receive_body
 from tollhouse.http.request_parser import parse_body, parse_query
 from tollhouse.http.response import compute_etag, negotiate_media_type
 from tollhouse.http.service import Service
-from tollhouse.statistics.recorder import CallerKind, Payment
+from tollhouse.statistics.recorder import Payment
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
@@ -97,10 +97,7 @@ def allowed_methods(methods: Mapping[str, Route]) -> list[str]:
 
 
 class Call:
-    """A request with its route, and what admission finds out about it: who calls from where, and what is paid.
-
-    `kind` is set where the caller is of another kind than its type says.
-    """
+    """A request with its route, and what admission finds out about it: who calls from where, and what is paid."""
 
     __slots__ = (
         "_body",
@@ -109,7 +106,6 @@ class Call:
         "address",
         "caller",
         "charged_micros",
-        "kind",
         "payment",
         "request",
         "route",
@@ -123,7 +119,6 @@ class Call:
         self.route = route
         self.address = ""
         self.caller: Caller | None = None
-        self.kind: CallerKind = ""
         self.payment: Payment = ""
         self.charged_micros = 0
 
@@ -152,6 +147,11 @@ class Call:
         endpoint, request = self.endpoint, self.request
         query = parse_query(request.query, endpoint.query)
         media_type = negotiate_media_type(endpoint, request.header(b"accept"), getattr(query, "format", None))
+        if isinstance(caller, VisitorCaller) and media_type not in endpoint.visit_types:
+            raise missing_credentials(
+                f"The pages of this server read {', '.join(endpoint.visit_types)} here. {media_type} requires an API "
+                "key: create one with POST /api/keys/create."
+            )
         body: Any = await self.body()
         if endpoint.body is not None and not endpoint.takes_bytes:
             body = parse_body(body, request.header(b"content-type"), endpoint.body)

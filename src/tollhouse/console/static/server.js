@@ -4,6 +4,8 @@ const root = document.documentElement;
 // The root, "", has the endpoints of accounts: keys, wallets, checkout.
 const BASES = { "": "", ...JSON.parse(root.dataset.services) };
 const KEY = "tollhouse-key";
+const VISIT = "tollhouse-visit";
+const VISIT_MARGIN_SECONDS = 60;
 const responses = new Map();
 
 export const facts = JSON.parse(root.dataset.facts);
@@ -32,20 +34,53 @@ export class ApiError extends Error {
   }
 }
 
-/** The response of a service. Throws ApiError unless the status is 2xx. */
-export async function send(service, path, { method = "GET", body, bearer = "", accept = "application/json" } = {}) {
+/**
+ * The response of a service. Throws ApiError unless the status is 2xx. Without `bearer`, the page reads on the budget
+ * that its visitor's address has for reading without a key; beyond it, with the visitor's key if there is one.
+ */
+export async function send(service, path, options = {}) {
+  if (options.bearer || !service) return sendOnce(service, path, options);
+  const visit = await visitToken();
+  try {
+    return await sendOnce(service, path, visit ? { ...options, visit } : { ...options, bearer: key.get() });
+  } catch (error) {
+    if (error.problem?.code === "invalid-visit") return sendOnce(service, path, { ...options, visit: await visitToken(true) });
+    if (!visit || !key.get() || ![401, 429].includes(error.status)) throw error;
+    return sendOnce(service, path, { ...options, bearer: key.get() });
+  }
+}
+
+async function sendOnce(service, path, { method = "GET", body, bearer, visit, accept = "application/json" }) {
   const headers = { Accept: accept };
   if (bearer) headers.Authorization = `Bearer ${bearer}`;
+  if (visit) headers["X-Visit-Token"] = visit;
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const base = BASES[service];
   let response;
   try {
-    response = await fetch(base + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    response = await fetch(BASES[service] + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
     throw new ApiError(0, { detail: "The server cannot be reached. It may be restarting. Try again in a moment." });
   }
   if (!response.ok) throw new ApiError(response.status, await response.json().catch(() => ({})));
   return response;
+}
+
+let visiting = null;
+
+/** The token of this visit, empty where the pages need a key. All calls of a page share one, and all pages of a tab. */
+function visitToken(isRefused = false) {
+  if (root.dataset.visits !== "yes") return "";
+  if (isRefused) sessionStorage.removeItem(VISIT);
+  const [token, until] = (sessionStorage.getItem(VISIT) || "").split(" ");
+  if (Number(until) > Date.now()) return token;
+  visiting ||= sendOnce("", "/console/visit", { method: "POST" }).then((response) => response.json()).then((given) => {
+    sessionStorage.setItem(VISIT, `${given.token} ${Date.now() + 1000 * (given.valid_seconds - VISIT_MARGIN_SECONDS)}`);
+    return given.token;
+  }).catch((error) => {
+    if (!error.problem) throw error;
+    return "";
+  }).finally(() => { visiting = null; });
+  return visiting;
 }
 
 /** The JSON body and the headers of a response. Throws ApiError. */
@@ -54,14 +89,15 @@ export async function call(service, path, options = {}) {
   return { members: await response.json().catch(() => ({})), headers: response.headers };
 }
 
-/** Like `call`, but cached until the page is left: a call to a feed counts against the plan. */
+/** Like `call`, but cached until the page is left. */
 export function callOnce(service, path, options = {}) {
-  if (!responses.has(path)) {
+  const name = `${service} ${path}`;
+  if (!responses.has(name)) {
     const response = call(service, path, options);
-    response.catch(() => responses.delete(path));
-    responses.set(path, response);
+    response.catch(() => responses.delete(name));
+    responses.set(name, response);
   }
-  return responses.get(path);
+  return responses.get(name);
 }
 
 /** A query string of the values that are not empty. A list repeats its parameter. */

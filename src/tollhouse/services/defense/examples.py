@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from tollhouse.http.endpoint import endpoint
+from tollhouse.http.endpoint import JSON, endpoint
 from tollhouse.http.terms import KEY_OR_AGENT
 
-feed_endpoint = partial(endpoint, terms=KEY_OR_AGENT, tag="feeds", is_tool=True)
+feed_endpoint = partial(endpoint, terms=KEY_OR_AGENT, tag="feeds", is_tool=True, visit_types=(JSON,))
 
 
 @cache

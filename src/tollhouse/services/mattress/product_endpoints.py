@@ -45,7 +45,7 @@ PRODUCT_ID: dict[str, dict[str, Any]] = {
 }
 EXAMPLE_SEARCH = "firm queen mattress for hot side sleepers under 1500"
 
-_endpoint = partial(endpoint, tag="products", is_tool=True)
+_endpoint = partial(endpoint, tag="products", is_tool=True, visit_types=(JSON,))
 
 
 class ProductEndpoints:

@@ -32,7 +32,7 @@ from tollhouse.services.tables.rows import visible_item
 _NO_ITEM = "no-item-yet"
 """The example id of an empty table."""
 
-_endpoint = partial(endpoint, "GET", tag="items", is_tool=True)
+_endpoint = partial(endpoint, "GET", tag="items", is_tool=True, visit_types=(JSON,))
 _export_endpoint = partial(endpoint, "GET", tag="exports")
 
 

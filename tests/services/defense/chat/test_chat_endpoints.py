@@ -19,6 +19,7 @@ from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
 from tollhouse.caller import KeyCaller, WalletCaller
 from tollhouse.config.settings import PlanSettings, SettingError, Settings
+from tollhouse.console.root_routes import visit_endpoint
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request, endpoints_of
 from tollhouse.http.router import Router
@@ -26,7 +27,7 @@ from tollhouse.http.server import Server
 from tollhouse.http.service import Service
 from tollhouse.questions.dialogue import TOKENS_PER_UNIT
 from tollhouse.services.defense.brief.brief import BriefFeed
-from tollhouse.services.defense.chat.endpoints import ChatEndpoints, ChatRequest, open_chat
+from tollhouse.services.defense.chat.endpoints import VISITOR_QUESTIONS_PER_DAY, ChatEndpoints, ChatRequest, open_chat
 from tollhouse.services.defense.chat.snapshot import Snapshots, load_recorded
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.news.feeds import NewsFeeds
@@ -40,6 +41,11 @@ class Place:
 
     def __init__(self, client: httpx2.AsyncClient, desk: ChatEndpoints, keys: dict[str, str]) -> None:
         self.client, self.desk, self._keys = client, desk, keys
+
+    async def ask_in_the_page(self, body: dict) -> httpx2.Response:
+        """As the page does it for a visitor without a key."""
+        token = (await self.client.post("/console/visit")).json()["token"]
+        return await self.client.post("/chat", json=body, headers={"X-Visit-Token": token})
 
     async def ask(self, body: dict | str, tier: str = "pro", **headers: str) -> httpx2.Response:
         told = {"prompt": body} if isinstance(body, str) else body
@@ -63,7 +69,7 @@ def model():
 
 @asynccontextmanager
 async def serving(folder: Path, **values: object):
-    settings = Settings(data_dir=str(folder), recorded=True, service="defense", **values)
+    settings = Settings(data_dir=str(folder), recorded=True, service="defense", allowed_hosts=("test",), **values)
     async with open_context(settings) as context:
         events = EventsFeed(context.database, recorded=True)
         await events.refresh()
@@ -73,7 +79,7 @@ async def serving(folder: Path, **values: object):
             context, Snapshots(context.database, events, news, BriefFeed(context.database, events, news))
         )
         router = Router()
-        router.mount(Service("defense", "", "", "", endpoints_of(desk), None, {}), "")
+        router.mount(Service("defense", "", "", "", [*endpoints_of(desk), visit_endpoint(context)], None, {}), "")
         gate = Server(settings, Admission(context), router, {})
         tiers = ("free", "pro", "enterprise")
         keys = {tier: (await context.keys.create(f"{tier}@example.org", tier)).text for tier in tiers}
@@ -161,8 +167,22 @@ async def test_tier_decides_who_may_ask(extractive, tier, status, code):
     assert (answer.status_code, answer.json().get("code")) == (status, code)
 
 
-async def test_question_without_a_key_is_refused(extractive):
+async def test_stranger_asks_ten_questions_a_day_in_the_page_and_none_elsewhere(extractive):
     assert (await extractive.client.post("/chat", json=QUESTION)).status_code == 401
+    first = await extractive.ask_in_the_page({**QUESTION, "stream": True})
+    assert [event["type"] for event in events_of(first)] == ["delta", "done"]
+    after = {"prompt": "and in Eritrea?", "conversation_id": events_of(first)[-1]["conversation_id"]}
+    assert "country Eritrea" in (await extractive.ask_in_the_page(after)).json()["response"]
+    refused = await extractive.ask_in_the_page({"prompt": "What is the weather in Paris?"})
+    assert refused.status_code == 200, "a question that the feeds cannot answer does not count"
+    answers = [await extractive.ask_in_the_page(QUESTION) for _ in range(VISITOR_QUESTIONS_PER_DAY - 1)]
+    assert [answer.status_code for answer in answers] == [200] * (VISITOR_QUESTIONS_PER_DAY - 2) + [429]
+    assert answers[-1].json()["code"] == "quota-exceeded"
+
+
+async def test_stranger_asks_no_language_model(modelled):
+    costly = await modelled.ask_in_the_page(QUESTION)
+    assert (costly.status_code, costly.json()["code"]) == (401, "missing-credentials")
 
 
 @pytest.mark.parametrize(

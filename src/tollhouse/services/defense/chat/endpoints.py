@@ -10,11 +10,12 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tollhouse.admission.context import AppContext
-from tollhouse.caller import KeyCaller
-from tollhouse.errors import Problem
+from tollhouse.caller import Caller, KeyCaller, VisitorCaller, WalletCaller
+from tollhouse.errors import Problem, missing_credentials
 from tollhouse.http.endpoint import JSON, Request, Response, endpoint
 from tollhouse.http.terms import AGENT_CALL_MICROS, key_with
 from tollhouse.logs import logger
+from tollhouse.metering.address_budget import release, reserve_for_address
 from tollhouse.metering.meter import Windows
 from tollhouse.questions.conversation import LONGEST_ID, Conversations, open_conversations
 from tollhouse.questions.dialogue import Budget, quota_exceeded
@@ -57,6 +58,8 @@ _EVENTS: dict[str, Any] = {
 }
 
 LONGEST_PROMPT = 8_000
+VISITOR_QUESTIONS_PER_DAY = 10
+"""Of one client address, in the page and without a key, where no language model answers."""
 
 
 class ChatRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -152,6 +155,7 @@ class ChatEndpoints:
         problems=("upstream-unavailable", "quota-exceeded"),
         tag="chat",
         is_tool=True,
+        visit_types=(JSON, EVENT_STREAM),
         examples={"body": _EXAMPLE_REQUEST, JSON: _EXAMPLE_REPLY},
     )
     async def chat(self, request: ChatCall) -> Response:
@@ -163,7 +167,7 @@ class ChatEndpoints:
         as server-sent events.
         """
         is_stream = request.body.stream or request.media_type == EVENT_STREAM
-        if is_stream and isinstance(request.caller, KeyCaller):
+        if is_stream and not isinstance(request.caller, WalletCaller):
             stream = await _begun(self.events(request))
             return Response(b"", EVENT_STREAM, cache_control="no-store", stream=stream)
         # A wallet pays for a complete answer, so it is built before any of it is sent.
@@ -194,17 +198,29 @@ class ChatEndpoints:
         model = self._model_named(body.model)
         given = body.conversation_id
         memory = (self._conversations.decode(given, caller.subject) if given else None) or Memory()
-        # The plan's cap, None for unlimited. An agent pays for each call instead.
-        per_day = self._plans.plan_of(caller).chat_per_day if isinstance(caller, KeyCaller) else None
+        per_day = self._questions_per_day(caller)
         question = Question(body.prompt, model, caller.subject, memory, has_ceiling=per_day is not None)
         async with (
-            self._one_question(caller.subject, per_day) as release,
+            self._one_question(caller, per_day) as give_back,
             aclosing(self._parts(request, question)) as parts,
         ):
             async for part in parts:
                 if isinstance(part, ChatAnswer) and part.is_refused:
-                    await release()
+                    await give_back()
                 yield self._finish(part, question) if isinstance(part, ChatAnswer) else part
+
+    def _questions_per_day(self, caller: Caller) -> int | None:
+        """The plan's cap, or the visitor's; None for unlimited. An agent pays for each call instead.
+
+        Raises Problem `missing-credentials` for a visitor where a language model answers.
+        """
+        if isinstance(caller, KeyCaller):
+            return self._plans.plan_of(caller).chat_per_day
+        if isinstance(caller, VisitorCaller):
+            if self._answerer is not None:
+                raise missing_credentials("A question to the language model requires an API key whose plan has `chat`.")
+            return VISITOR_QUESTIONS_PER_DAY
+        return None
 
     async def _parts(self, request: ChatCall, question: Question) -> AsyncGenerator[Delta | Retract | ChatAnswer, None]:
         snapshot = await self._snapshots.present(request)
@@ -252,23 +268,27 @@ class ChatEndpoints:
 
     @asynccontextmanager
     async def _one_question(
-        self, subject: str, per_day: int | None
+        self, caller: Caller, per_day: int | None
     ) -> AsyncGenerator[Callable[[], Awaitable[Any]], None]:
-        """Count one question against the plan's daily cap. A question that fails does not count.
+        """Count one question against the caller's daily cap. A question that fails does not count.
 
         Yields what releases a question that is refused.
         """
         if per_day is None:
             yield _nothing
             return
-        reservation = await self._meter.reserve(f"chat:{subject}", Windows(per_day, None))
+        windows = Windows(per_day, None)
+        if isinstance(caller, VisitorCaller):
+            reservation = await reserve_for_address(self._meter, "visit-question", caller.address, windows)
+        else:
+            reservation = await self._meter.reserve(f"chat:{caller.subject}", windows)
         if reservation.verdict.refused_by:
             raise quota_exceeded(reservation, f"{per_day} questions")
-        release = partial(self._meter.release, reservation)
+        give_back = partial(release, self._meter, reservation)
         try:
-            yield release
+            yield give_back
         except Exception:
-            await release()
+            await give_back()
             raise
 
 

@@ -25,7 +25,6 @@ async function show() {
   const view = VIEWS[state().view] ? state().view : "map";
   fill(byId("views"), Object.entries(VIEWS).map(([name, [text]]) =>
     pageLink(el("a", { "aria-current": name === view ? "page" : null }, text), { ...OF_OTHER_VIEWS, view: name === "map" ? "" : name })));
-  if (!key.get()) return askForKey();
   const { story, event, ...rest } = state();
   const stateKey = JSON.stringify([rest, key.get()]);
   if (stateKey !== shown) {
@@ -68,6 +67,6 @@ function askForKey(error) {
   fill(byId("board"), error ? errorNotice(error) : null,
     el("section", { class: "panel", "aria-labelledby": "need-key" },
       el("h2", { id: "need-key" }, "The feeds require an API key"),
-      el("p", {}, "The dashboard uses two requests of your plan to open, and one for each new filter."),
+      el("p", {}, "The pages of this server are not open without one."),
       newKeyForm(done), made, el("hr"), ownKeyForm(show)));
 }

@@ -1,8 +1,8 @@
-// Calls to the feeds, each cached: they count against the plan.
+// Calls to the feeds, each cached.
 import { moment } from "../format.js";
-import { callOnce, facts, key, query } from "../server.js";
+import { callOnce, facts, query } from "../server.js";
 
-const fetchFeed = async (path) => (await callOnce("defense", path, { bearer: key.get() })).members;
+const fetchFeed = async (path) => (await callOnce("defense", path)).members;
 
 export const SEVERITIES = ["critical", "high", "medium", "low"];
 export const CATEGORIES = ["Battles", "Protests", "Political", "Economic"];
