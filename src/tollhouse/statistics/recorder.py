@@ -24,7 +24,7 @@ MOST_MINUTES = 1_000
 FIRST_ERROR, FIRST_FAILURE = 400, 500
 """A status below is an answer; one of 4xx is a refusal, one of 5xx a failure."""
 
-CallerKind = Literal["", "key", "wallet", "address", "page"]
+
 Payment = Literal["", "plan", "allowance", "credit", "x402"]
 """What a call was paid with: the limits of a key's plan, an address's free allowance, wallet credit, or a payment of
 its own. Empty for a call that is free or was refused."""
