@@ -18,6 +18,7 @@ ENTITY = {
     "id", "name", "type", "mentions", "source_count", "first_seen", "last_seen", "aliases", "story_ids", "related",
     "geo",
 }  # fmt: skip
+ARTICLE_FACTS = ("outlet_country", "event_id", "fatalities")
 BRIEF = {
     "generated_at", "as_of", "production_summary", "events_live", "capability_gaps", "top_stories", "sources",
 }  # fmt: skip
@@ -186,7 +187,28 @@ def test_unknown_id_is_not_found(client, path):
 
 def test_story_is_the_same_alone_as_in_the_list(client, stories):
     for story in stories[:5]:
-        assert client.get(f"/feeds/stories/{story['id']}").json() == {**story, "succeeds": None}
+        alone = client.get(f"/feeds/stories/{story['id']}").json()
+        more = {name: alone.pop(name) for name in ("succeeds", "events", "named", "related_stories")}
+        reports = [{name: article.pop(name) for name in (*ARTICLE_FACTS,)} for article in alone["articles"]]
+        assert alone == story
+        assert more["succeeds"] is None
+        assert set(ids(more["events"])) == set(story["event_ids"])
+        assert {report["event_id"] for report in reports} <= {None, *story["event_ids"]}
+        assert ids(more["named"]) == [one for one in story["entities"] if one in ids(more["named"])] != []
+        assert story["id"] not in ids(more["related_stories"])
+        assert all(related["shared"] for related in more["related_stories"])
+
+
+def test_event_names_its_entities_and_what_is_related(client, events, stories):
+    toll = next(event for event in events if event["fatalities_basis"] == "headline" and event["source_count"] > 5)
+    shown = client.get(f"/feeds/events/{toll['id']}").json()
+    assert toll["fatalities"] in [report["fatalities"] for report in shown["timeline"]]
+    assert {report["outlet_country"] for report in shown["timeline"]} > {None, "United States"}
+    assert shown["named"]
+    told = {story["id"]: story for story in stories}
+    for other in shown["related"]:
+        assert other["shared"] or other["same_story"]
+        assert other["same_story"] == (other["id"] in told[toll["story_id"]]["event_ids"])
 
 
 def test_every_event_is_told_by_the_story_it_names(client, events, stories):
@@ -268,7 +290,17 @@ def test_surname_alone_means_the_person_everybody_names_in_full(entities):
 def test_entity_alone_is_as_in_the_list_and_leads_to_its_stories(client, entities, stories):
     told = {story["id"]: story for story in stories}
     for entity in entities[:5]:
-        assert client.get(f"/feeds/entities/{entity['id']}").json() == {**entity, "succeeds": None}
+        alone = client.get(f"/feeds/entities/{entity['id']}").json()
+        more = {name: alone.pop(name) for name in ("succeeds", "stories", "timeline")}
+        assert alone == entity
+        assert ids(more["stories"]) == [one for one in entity["story_ids"] if one in told]
+        hours = more["timeline"]["hours"]
+        assert sum(hour["mentions"] or 0 for hour in hours) == entity["mentions"]
+        assert {hour["mentions"] is None for hour in hours} == {True, False}
+        assert all((hour["mentions"] is None) == (hour["coverage"] == 0) for hour in hours)
+        assert ids(more["timeline"]["related"]) == ids(entity["related"])
+        for other in more["timeline"]["related"]:
+            assert 0 <= sum(count or 0 for count in other["mentions"]) == other["total"] <= entity["mentions"]
         assert entity["story_ids"]
         assert any(entity["id"] in told[identity]["entities"] for identity in entity["story_ids"] if identity in told)
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 from typing import Any
 
 import msgspec
@@ -18,7 +18,14 @@ from tollhouse.http.response import compute_etag
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.live_events import WHOLE, Coverage
-from tollhouse.services.defense.events.event import WINDOW_HOURS, Event, EventEntry, StoredEvent
+from tollhouse.services.defense.events.event import (
+    WINDOW_HOURS,
+    Category,
+    Event,
+    EventEntry,
+    SeverityTier,
+    StoredEvent,
+)
 from tollhouse.services.defense.events.filter import applied_filters
 from tollhouse.services.defense.events.history import (
     FATALITIES_BACK,
@@ -49,6 +56,7 @@ from tollhouse.services.defense.examples import example, feed_endpoint, id_param
 from tollhouse.services.defense.ingest.batches import slot_before, slot_time
 from tollhouse.services.defense.paging import Slice
 from tollhouse.services.defense.recordings import SourceMode
+from tollhouse.services.defense.related import Likeness, NamedEntity, OutletCountry, country_of_outlet, named_entities
 from tollhouse.storage.database import Database, Transaction
 
 log = logger("events")
@@ -87,6 +95,20 @@ class TimelineEntry(Struct, frozen=True):
     title: str
     url: str
     fatalities: int | None
+    outlet_country: OutletCountry = None
+
+
+class RelatedEvent(Struct, frozen=True):
+    """Another event of the window. `same_story`, or `shared`: names that the reports of both have, the rarest first."""
+
+    id: str
+    title: str
+    event_date: date
+    category: Category
+    country: str
+    severity_tier: SeverityTier
+    same_story: bool
+    shared: list[str]
 
 
 class Provenance(Struct, frozen=True):
@@ -111,11 +133,14 @@ class Provenance(Struct, frozen=True):
 class EventDetail(Event, frozen=True):
     """One event with its provenance, and what was reported when, oldest first.
 
-    `succeeds` is the requested id if it was merged into this event.
+    `named` are the entities that its reports name, most often first; `related` other events of the window. `succeeds`
+    is the requested id if it was merged into this event.
     """
 
     timeline: list[TimelineEntry]
     provenance: Provenance
+    named: list[NamedEntity]
+    related: list[RelatedEvent]
     succeeds: str | None = None
 
 
@@ -270,6 +295,9 @@ class EventsFeed:
             record = msgspec.json.decode(packed, type=StoredEvent)
             since = (record.event_date - FATALITIES_BACK).isoformat()
             fatalities = fatalities_by_country(await store.fatalities_since(connection, since))
+            related = self.window.related(record)
+            shared = [name for likeness in related for name in likeness.shared]
+            named = await named_entities(connection, self.pool, [*record.entities, *shared])
         record = with_fatalities(record, fatalities)
         provenance = Provenance(
             provider=PROVIDER,
@@ -285,10 +313,32 @@ class EventsFeed:
             reasons=reasons(record),
         )
         timeline = [
-            TimelineEntry(clock.iso(it.reported_at), it.publisher, it.title, it.url, it.fatalities)
+            TimelineEntry(
+                clock.iso(it.reported_at), it.publisher, it.title, it.url, it.fatalities, country_of_outlet(it.url)
+            )
             for it in record.reports
         ]
-        return EventDetail(**asdict(to_event(record)), timeline=timeline, provenance=provenance, succeeds=succeeds)
+        return EventDetail(
+            **asdict(to_event(record)),
+            timeline=timeline,
+            provenance=provenance,
+            named=[named[one] for one in record.entities if one in named],
+            related=[self._related(record, likeness, named) for likeness in related],
+            succeeds=succeeds,
+        )
+
+    def _related(self, record: StoredEvent, likeness: Likeness, named: Mapping[str, NamedEntity]) -> RelatedEvent:
+        event = self.window.by_id[likeness.id].event
+        return RelatedEvent(
+            id=event.id,
+            title=event.title,
+            event_date=event.event_date,
+            category=event.category,
+            country=event.geo.country,
+            severity_tier=event.metrics.severity_tier,
+            same_story=event.story_id is not None and event.story_id == record.story_id,
+            shared=[named[one].name for one in likeness.shared if one in named],
+        )
 
     async def follow(self) -> None:
         """Keep the window at the newest stored revision. Never returns."""

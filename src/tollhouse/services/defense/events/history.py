@@ -14,7 +14,7 @@ from tollhouse.services.defense import store
 from tollhouse.services.defense.events.event import EventEntry, EventRecord, FeedSource, read_record
 from tollhouse.services.defense.events.scores import to_event
 from tollhouse.services.defense.events.sync import RowChanges, SyncedRows
-from tollhouse.services.defense.ingest.batches import compact, slot_time
+from tollhouse.services.defense.ingest.batches import compact, time_of_slot
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.providers.fatalities import FatalityRecord, match_fatalities
 from tollhouse.services.defense.recordings import SourceMode, recording_in, served_pools
@@ -49,9 +49,7 @@ class ServedPool(Struct, frozen=True):
     @property
     def as_of(self) -> datetime:
         """The end of the window."""
-        moment = slot_time(self.newest)
-        assert moment is not None, "a slot is named by its time"
-        return moment
+        return time_of_slot(self.newest)
 
     @property
     def source(self) -> FeedSource:

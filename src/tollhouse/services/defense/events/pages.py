@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from tollhouse import clock
 from tollhouse.config.settings import RecordedDay
 from tollhouse.csv_text import write_rows
-from tollhouse.services.defense.events.event import Event, EventEntry, FeedSource
+from tollhouse.services.defense.events.event import Event, EventEntry, EventRecord, FeedSource
 from tollhouse.services.defense.events.filter import EventFilter, EventTest, field_tests, title_words
 from tollhouse.services.defense.events.overview import EventMasks, FacetNames, Facets, Place, PointColumns
 from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced
+from tollhouse.services.defense.related import MOST_RELATED, EntityOverlap, Likeness
 
 JSON = "application/json"
 GEOJSON = "application/geo+json"
@@ -135,6 +136,30 @@ class EventWindow:
         ids = [self._ids_by_word.get(word, set()) for word in title_words(filters.q)]
         titled = set.intersection(*ids) if ids else set()
         return {"q": lambda entry: entry.event.id in titled, **tests}
+
+    @cached_property
+    def by_id(self) -> dict[str, EventEntry]:
+        """The events by id."""
+        return {entry.event.id: entry for entry in self.entries}
+
+    def related(self, record: EventRecord) -> list[Likeness]:
+        """The events of the same story, most significant first, then those whose reports name the same entities."""
+        alike = {one.id: one for one in self._overlap.nearest(record.id, record.entities)}
+        same = self._ids_by_story.get(record.story_id, []) if record.story_id else []
+        in_story = {one: alike.get(one) or Likeness(one, 0.0, ()) for one in same if one != record.id}
+        return [*in_story.values(), *(one for one in alike.values() if one.id not in in_story)][:MOST_RELATED]
+
+    @cached_property
+    def _overlap(self) -> EntityOverlap:
+        return EntityOverlap((entry.event.id, entry.entities) for entry in self.entries if entry.is_relevant)
+
+    @cached_property
+    def _ids_by_story(self) -> dict[str, list[str]]:
+        index: dict[str, list[str]] = {}
+        for event in self.events:
+            if event.story_id:
+                index.setdefault(event.story_id, []).append(event.id)
+        return index
 
     @cached_property
     def _ids_by_word(self) -> dict[str, set[str]]:

@@ -29,6 +29,9 @@ EXPORT_CAP_BYTES = 256 * 1024 * 1024
 
 Origin = Literal["provider", "recording", "file"]
 
+# The provider publishes every 15 minutes.
+SLOT = timedelta(minutes=15)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SLOT = re.compile(r"(?<![0-9])(20[0-9]{12})(?![0-9])")
 
 
@@ -136,17 +139,27 @@ def slot_time(slot: str) -> datetime | None:
         return None
 
 
+def time_of_slot(slot: str) -> datetime:
+    """The end of a slot's 15 minutes."""
+    moment = slot_time(slot)
+    assert moment is not None, f"{slot} is not a slot"
+    return moment
+
+
 @lru_cache(maxsize=4096)
 def compact(moment: datetime) -> str:
     """A time in the form of a slot: `20201115110000`, in UTC."""
     return moment.astimezone(UTC).strftime("%Y%m%d%H%M%S")
 
 
+def slot_at(moment: datetime) -> str:
+    """The slot whose 15 minutes a time lies in; each slot is named by its end."""
+    return compact(moment + (_EPOCH - moment) % SLOT)
+
+
 def slot_before(slot: str, span: timedelta) -> str:
     """The slot `span` before another."""
-    moment = slot_time(slot)
-    assert moment is not None, f"{slot} is not a slot"
-    return compact(moment - span)
+    return compact(time_of_slot(slot) - span)
 
 
 def report_row(pool: SourceMode, report: Report) -> dict[str, object]:

@@ -19,7 +19,7 @@ from tollhouse.services.defense import store
 from tollhouse.services.defense.events.event import WINDOW_HOURS
 from tollhouse.services.defense.events.report import Headline
 from tollhouse.services.defense.ingest import source_health
-from tollhouse.services.defense.ingest.batches import ingest_export, slot_before
+from tollhouse.services.defense.ingest.batches import SLOT, ingest_export, slot_before
 from tollhouse.services.defense.ingest.gkg_parser import ParsedGkg
 from tollhouse.services.defense.ingest.page_files import PageFile, parse_page_file, store_page_file
 from tollhouse.services.defense.settings import DefenseSettings
@@ -111,7 +111,6 @@ SOURCE = "gdelt events"
 # Share of the poll interval: 15 s at the default of one minute.
 FIRST_RETRY_SHARE = 0.25
 LONGEST_RETRY_SECONDS = 900.0
-SLOT = timedelta(minutes=15)
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
 # GDELT may publish an update's pages after its export, or never.

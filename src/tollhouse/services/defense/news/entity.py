@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tollhouse.services.defense.entities.mention import EntityType
 from tollhouse.services.defense.events.gazetteer import find_position
+from tollhouse.services.defense.ingest.batches import slot_at
 from tollhouse.services.defense.news.reported_article import Place, ReportedArticle
 from tollhouse.services.defense.publishers import count_source_families
 
@@ -97,6 +98,16 @@ class Entity(Struct, frozen=True, gc=False):
     geo: Geocode | None
 
 
+class PublishedEntity(Entity, frozen=True, gc=False):
+    """An entity as stored: with its articles by the slot of 15 minutes that they were published in.
+
+    `related_slots` are the articles that name a related entity too, by its id. Empty if an earlier version wrote it.
+    """
+
+    slots: dict[str, int] = {}
+    related_slots: dict[str, dict[str, int]] = {}
+
+
 class EntityIndex:
     """The entities of published articles; an update rebuilds only those whose articles or relations changed."""
 
@@ -105,9 +116,9 @@ class EntityIndex:
         self._pages: dict[str, set[str]] = {}
         self._named_in: dict[str, Counter[str]] = {}
         self._closest: dict[str, list[Related]] = {}
-        self._entities: dict[str, Entity] = {}
+        self._entities: dict[str, PublishedEntity] = {}
 
-    def update(self, reports: Iterable[ReportedArticle], story_of: Mapping[str, str]) -> list[Entity]:
+    def update(self, reports: Iterable[ReportedArticle], story_of: Mapping[str, str]) -> list[PublishedEntity]:
         """The entities in these articles; `story_of` has the story of each article."""
         touched = self._count(reports, story_of)
         closest_before, self._closest = self._closest, related(self._named_in.values(), MOST_RELATED)
@@ -172,7 +183,11 @@ class EntityIndex:
 
     def _relate(self, identity: str, closest: Sequence[Related]) -> None:
         close = [RelatedEntity(other.id, self._entities[other.id].name, other.weight) for other in closest]
-        self._entities[identity] = replace(self._entities[identity], related=close)
+        together = {other.id: self._slots(self._pages[identity] & self._pages[other.id]) for other in closest}
+        self._entities[identity] = replace(self._entities[identity], related=close, related_slots=together)
+
+    def _slots(self, pages: Iterable[str]) -> dict[str, int]:
+        return _by_slot(self._naming[page] for page in pages)
 
 
 class _Naming(Struct, frozen=True, gc=False):
@@ -185,14 +200,19 @@ class _Naming(Struct, frozen=True, gc=False):
         return {named.id for named in self.report.names}
 
 
-def _entity(identity: str, naming: Sequence[_Naming]) -> Entity:
+def _by_slot(naming: Iterable[_Naming]) -> dict[str, int]:
+    """The number of articles by the slot that they were published in, in order of time."""
+    return dict(sorted(Counter(slot_at(page.report.article.published) for page in naming).items()))
+
+
+def _entity(identity: str, naming: Sequence[_Naming]) -> PublishedEntity:
     """Build an entity from its articles in order of time, without relations."""
     named = [(named, page) for page in naming for named in page.report.names if named.id == identity]
     first = named[0][0]
     texts = Counter(called.text for called, _ in named)
     stories = Counter(page.story for _, page in named if page.story)
     places = [place for page in naming for place in page.report.places]
-    return Entity(
+    return PublishedEntity(
         id=identity,
         name=first.name,
         type=first.type,
@@ -204,4 +224,5 @@ def _entity(identity: str, naming: Sequence[_Naming]) -> Entity:
         story_ids=[story for story, _ in stories.most_common(MOST_STORIES)],
         related=[],
         geo=geocode([first.name, *texts], places) if first.type == "location" else None,
+        slots=_by_slot(naming),
     )

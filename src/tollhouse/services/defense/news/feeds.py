@@ -1,9 +1,12 @@
 """The stories and entities feeds: queries, pages, and details that resolve merged ids."""
 
 import asyncio
+import math
 import re
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -14,21 +17,40 @@ from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Example, Request
 from tollhouse.logs import logger
 from tollhouse.services.defense.entities.mention import EntityType
-from tollhouse.services.defense.events.event import WINDOW_HOURS, Category
+from tollhouse.services.defense.events.event import (
+    WINDOW_HOURS,
+    Category,
+    FatalitiesBasis,
+    Geo,
+    SeverityTier,
+    StoredEvent,
+)
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.filter import ABOUT_COUNTRY, CountryText, ShortText, require_country
 from tollhouse.services.defense.events.history import find_current
-from tollhouse.services.defense.events.pages import FeedPage
+from tollhouse.services.defense.events.pages import EventWindow, FeedPage
+from tollhouse.services.defense.events.scores import to_event
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
-from tollhouse.services.defense.ingest.batches import compact
+from tollhouse.services.defense.ingest.batches import SLOT, compact, time_of_slot
 from tollhouse.services.defense.news import store
-from tollhouse.services.defense.news.entity import Entity
+from tollhouse.services.defense.news.entity import Entity, PublishedEntity
 from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced
 from tollhouse.services.defense.recordings import SourceMode
-from tollhouse.services.defense.store import NEWS_FEED, revision
-from tollhouse.services.defense.stories.story import Story
-from tollhouse.storage.database import Database
+from tollhouse.services.defense.related import (
+    EntityOverlap,
+    Likeness,
+    NamedEntity,
+    OutletCountry,
+    country_of_outlet,
+    named_entities,
+)
+from tollhouse.services.defense.store import EVENTS, NEWS_FEED, bodies_by_id, revision, slots_between
+from tollhouse.services.defense.stories.story import Coverage, Story
+from tollhouse.storage.database import Database, Transaction
+
+HOUR = timedelta(hours=1)
+SLOTS_PER_HOUR = HOUR // SLOT
 
 Limit = Annotated[int, Meta(ge=1, le=100, description="Items per page", examples=[20])]
 
@@ -88,6 +110,19 @@ class NewsWindow:
             matching = (story for story in matching if words and words <= _words(f"{story.title} {story.summary}"))
         return sliced(list(matching), _story_position, query.cursor, query.limit)
 
+    @cached_property
+    def by_id(self) -> dict[str, Story]:
+        """The stories by id."""
+        return {story.id: story for story in self.stories}
+
+    def related(self, story: Story) -> list[Likeness]:
+        """The other stories that name the same entities, most alike first."""
+        return self._overlap.nearest(story.id, story.entities)
+
+    @cached_property
+    def _overlap(self) -> EntityOverlap:
+        return EntityOverlap((story.id, story.entities) for story in self.stories)
+
     def entities_page(self, query: EntitiesQuery) -> Slice[Entity]:
         """Entities, most mentioned first."""
         matching: Iterable[Entity] = self.entities
@@ -132,15 +167,103 @@ class EntitiesPage(FeedPage, frozen=True):
     entities: list[Entity]
 
 
-class StoryDetail(Story, frozen=True):
-    """One story. `succeeds` is the requested id if it was merged into this story."""
+class StoryArticle(Coverage, frozen=True):
+    """An article of a story. `event_id` is the event that it reports, `fatalities` the deaths that its title gives."""
 
+    outlet_country: OutletCountry = None
+    event_id: str | None = None
+    fatalities: int | None = None
+
+
+class StoryEvent(Struct, frozen=True):
+    """An event of a story, as the events feed has it."""
+
+    id: str
+    title: str
+    event_date: date
+    category: Category
+    geo: Geo
+    fatalities: int
+    fatalities_basis: FatalitiesBasis
+    severity_tier: SeverityTier
+    source_count: int
+
+
+class RelatedStory(Struct, frozen=True):
+    """Another story of the window; `shared` are the entities that both name, the rarest first."""
+
+    id: str
+    title: str
+    category: Category | None
+    last_seen: datetime
+    source_count: int
+    shared: list[str]
+
+
+class StoryDetail(Story, frozen=True):
+    """One story, with its events (most reported first), the entities it names and the stories that name the same.
+
+    `succeeds` is the requested id if it was merged into this story.
+    """
+
+    articles: list[StoryArticle]  # type: ignore[assignment]  # each with more than in the list of stories
+    events: list[StoryEvent]
+    named: list[NamedEntity]
+    related_stories: list[RelatedStory]
     succeeds: str | None = None
 
 
-class EntityDetail(Entity, frozen=True):
-    """One entity. `succeeds` is the requested id if it was merged into this entity."""
+class StorySummary(Struct, frozen=True):
+    """A story that names an entity."""
 
+    id: str
+    title: str
+    category: Category | None
+    last_seen: datetime
+    article_count: int
+    source_count: int
+
+
+class MentionsHour(Struct, frozen=True, rename={"since": "from"}):
+    """An hour. `mentions` are the articles that name the entity; null where nothing of the hour was read.
+
+    `coverage` is the share, 0..1, of the hour's provider batches that was read.
+    """
+
+    since: datetime
+    until: datetime
+    coverage: float
+    mentions: int | None
+
+
+class RelatedMentions(Struct, frozen=True):
+    """The articles that name a related entity too, in each of the hours; null where nothing of the hour was read."""
+
+    id: str
+    name: str
+    total: int
+    mentions: list[int | None]
+
+
+class EntityTimeline(Struct, frozen=True):
+    """When an entity was named, and with whom, in the hours from its first mention to the end of the window.
+
+    The hours count the articles of `mentions`: those of the stories of the window, which may be some hours older.
+    """
+
+    hours: list[MentionsHour]
+    related: list[RelatedMentions]
+
+
+class EntityDetail(Entity, frozen=True):
+    """One entity, with its mentions over time and the stories of the window that name it.
+
+    `timeline` is null until this version has published the entity. `succeeds` is the requested id if it was merged
+    into this entity.
+    """
+
+    stories: list[StorySummary]
+    timeline: EntityTimeline | None = None
     succeeds: str | None = None
 
 
@@ -185,8 +308,25 @@ class NewsFeeds:
 
         The id of a story that was merged into another returns its successor, with `succeeds` set.
         """
-        packed, succeeds = await self._load("story", request.path["id"])
-        return StoryDetail(**asdict(msgspec.json.decode(packed, type=Story)), succeeds=succeeds)
+        async with self._database.reading() as connection:
+            packed, succeeds = await self._find(connection, "story", request.path["id"])
+            story = msgspec.json.decode(packed, type=Story)
+            pool = self._events.pool
+            bodies = await bodies_by_id(connection, EVENTS, pool, story.event_ids)
+            records = [msgspec.json.decode(body, type=StoredEvent) for body in bodies.values()]
+            related = self.window.related(story)
+            shared = [name for likeness in related for name in likeness.shared]
+            named = await named_entities(connection, pool, [*story.entities, *shared])
+        return StoryDetail(
+            **{**asdict(story), "articles": _articles(story, records)},
+            events=sorted(
+                (_event_of_story(self._events.window, record) for record in records),
+                key=lambda event: (-event.source_count, event.id),
+            ),
+            named=[named[one] for one in story.entities if one in named],
+            related_stories=[_related_story(self.window.by_id[one.id], one, named) for one in related],
+            succeeds=succeeds,
+        )
 
     @feed_endpoint(
         "GET",
@@ -213,9 +353,27 @@ class NewsFeeds:
         sample=Example(path={"id": "$ENTITY_ID"}),
     )
     async def entity(self, request: Request[None, None]) -> EntityDetail:
-        """Get one entity."""
-        packed, succeeds = await self._load("entity", request.path["id"])
-        return EntityDetail(**asdict(msgspec.json.decode(packed, type=Entity)), succeeds=succeeds)
+        """Get one entity.
+
+        With the hours in which it was named, the entities it was named with, and the stories that name it. The id of
+        an entity that was merged into another returns its successor, with `succeeds` set.
+        """
+        as_of = self.window.as_of
+        async with self._database.reading() as connection:
+            packed, succeeds = await self._find(connection, "entity", request.path["id"])
+            entity = msgspec.json.decode(packed, type=PublishedEntity)
+            timeline = None
+            if entity.slots and as_of is not None:
+                hours = math.ceil((as_of - time_of_slot(min(entity.slots)) + SLOT) / HOUR)
+                begin = as_of - hours * HOUR
+                read = await slots_between(connection, self._events.pool, compact(begin), compact(as_of))
+                timeline = build_timeline(entity, begin, hours, read)
+        return EntityDetail(
+            **{name: getattr(entity, name) for name in Entity.__struct_fields__},
+            stories=[_story_summary(self.window.by_id[one]) for one in entity.story_ids if one in self.window.by_id],
+            timeline=timeline,
+            succeeds=succeeds,
+        )
 
     async def follow(self) -> None:
         """Keep the window at the newest stored revision, until cancelled."""
@@ -250,10 +408,61 @@ class NewsFeeds:
         """Counts for the health endpoint."""
         return {"stories": {"stories": len(self.window.stories)}, "entities": {"entities": len(self.window.entities)}}
 
-    async def _load(self, kind: Literal["story", "entity"], identity: str) -> tuple[bytes, str | None]:
+    async def _find(
+        self, connection: Transaction, kind: Literal["story", "entity"], identity: str
+    ) -> tuple[bytes, str | None]:
         """The packed story or entity of an id, or its successor and the id."""
-        async with self._database.reading() as connection:
-            packed, succeeds = await find_current(connection, store.PUBLISHED[kind], self._events.pool, identity)
+        packed, succeeds = await find_current(connection, store.PUBLISHED[kind], self._events.pool, identity)
         if packed is None:
             raise Problem("not-found", f"There is no {kind} with this id.")
         return packed, succeeds
+
+
+def build_timeline(entity: PublishedEntity, begin: datetime, hours: int, read: AbstractSet[str]) -> EntityTimeline:
+    """The mentions of an entity by hour; `read` are the slots of which something was read."""
+    ends = [begin + (at + 1) * HOUR for at in range(hours)]
+    slots = [[compact(end - part * SLOT) for part in range(SLOTS_PER_HOUR)] for end in ends]
+    coverage = [sum(slot in read for slot in of_hour) / SLOTS_PER_HOUR for of_hour in slots]
+
+    def by_hour(counts: Mapping[str, int]) -> list[int | None]:
+        sums = [sum(counts.get(slot, 0) for slot in of_hour) for of_hour in slots]
+        # Feeds of publishers may have what no batch of the provider had.
+        return [count if count or share else None for count, share in zip(sums, coverage, strict=True)]
+
+    related = [(one, entity.related_slots.get(one.id, {})) for one in entity.related]
+    mentions = by_hour(entity.slots)
+    return EntityTimeline(
+        [
+            MentionsHour(end - HOUR, end, share, count)
+            for end, share, count in zip(ends, coverage, mentions, strict=True)
+        ],
+        [RelatedMentions(one.id, one.name, sum(counts.values()), by_hour(counts)) for one, counts in related],
+    )
+
+
+def _articles(story: Story, records: Iterable[StoredEvent]) -> list[StoryArticle]:
+    reports = {report.url: (record.id, report.fatalities) for record in records for report in record.reports}
+    return [
+        StoryArticle(**asdict(one), outlet_country=country_of_outlet(one.url), event_id=event_id, fatalities=fatalities)
+        for one in story.articles
+        for event_id, fatalities in [reports.get(one.url, (None, None))]
+    ]
+
+
+def _event_of_story(window: EventWindow, record: StoredEvent) -> StoryEvent:
+    """An event as the feed serves it, with the deaths that providers count, if it is in the window."""
+    entry = window.by_id.get(record.id)
+    event = entry.event if entry else to_event(record)
+    return StoryEvent(
+        event.id, event.title, event.event_date, event.category, event.geo, event.fatalities, event.fatalities_basis,
+        event.metrics.severity_tier, event.source_count,
+    )  # fmt: skip
+
+
+def _related_story(story: Story, likeness: Likeness, named: Mapping[str, NamedEntity]) -> RelatedStory:
+    shared = [named[one].name for one in likeness.shared if one in named]
+    return RelatedStory(story.id, story.title, story.category, story.last_seen, story.source_count, shared)
+
+
+def _story_summary(story: Story) -> StorySummary:
+    return StorySummary(story.id, story.title, story.category, story.last_seen, story.article_count, story.source_count)

@@ -12,7 +12,7 @@ from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.events.classifier import title_relevance
 from tollhouse.services.defense.events.event import Category, EventRecord
 from tollhouse.services.defense.events.scores import significance, weigh
-from tollhouse.services.defense.news.entity import Entity, EntityIndex
+from tollhouse.services.defense.news.entity import EntityIndex, PublishedEntity
 from tollhouse.services.defense.news.entity_names import resolve_entities
 from tollhouse.services.defense.news.reported_article import ReportedArticle, merged_reports
 from tollhouse.services.defense.publishers import count_source_families, headline_key, mark_copies
@@ -108,7 +108,7 @@ class NewsSnapshot(Struct, frozen=True):
     """
 
     stories: list[Story]
-    entities: list[Entity]
+    entities: list[PublishedEntity]
     merged: list[tuple[str, str]]
     links: dict[str, EventLinks]
 
