@@ -38,6 +38,7 @@ CODES: dict[str, tuple[int, str]] = {
     "headers-too-large": (431, "Headers too large"),
     "internal-error": (500, "Internal error"),
     "upstream-unavailable": (502, "Upstream unavailable"),
+    "indexing": (503, "Table being indexed"),
     "not-configured": (503, "Not configured"),
     "payment-pending": (503, "Payment pending"),
     "payments-unavailable": (503, "Payments unavailable"),

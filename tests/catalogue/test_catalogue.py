@@ -30,7 +30,9 @@ async def open_shop(database_url):
     opened = []
 
     def another(folder: Path | None = None, schema: Schema = SHOP, name: str = "shop") -> Catalogue:
-        opened.append(Catalogue(name, schema, open_database(Settings(database_url=database_url)), folder))
+        opened.append(
+            Catalogue(name, schema, open_database(Settings(database_url=database_url)), folder and folder / name)
+        )
         return opened[-1]
 
     first = another()
@@ -351,13 +353,13 @@ async def test_index_of_a_former_schema_is_deleted_when_unlocked(open_shop, tmp_
 
 @pytest.mark.both_databases
 async def test_killed_process_leaves_a_folder_that_catches_up(open_shop, database_url, tmp_path):
-    folder = tmp_path / "kept"
+    folder = tmp_path / "shop"
     for seconds in (0.0, 0.01, 0.02):
         with printing_process(catalogue_process.write, database_url, str(folder), cwd=tmp_path) as output:
             for _ in range(5):
                 assert await said(output)
             await asyncio.sleep(seconds)
-        shop = open_shop(folder)
+        shop = open_shop(folder.parent)
         await agree(shop)
         assert len(shop) >= 5
         shop.close()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ REFRESH_SECONDS = 0.5
 BATCH = 2_000
 # After this many rows the index segments are merged at once.
 MERGE_AFTER_ROWS = 20_000
+# An index that is built from the start shows its rows each time that this many more are in it.
+PART_ROWS = 10_000
 # A search in a larger catalogue runs in a thread: it could block the event loop.
 THREAD_ABOVE_ITEMS = 30_000
 
@@ -130,18 +133,21 @@ class Catalogue:
     """Searches use this process's index only; `refresh` and `follow` bring it to the database's revision.
 
     With `folder` the index is kept on disk between runs, and a start reads only later changes; without it the index is
-    in memory. Several processes may use the same folder: each takes its own directory in it.
+    in memory. Several processes may use the same folder: each takes its own directory in it. While the index is built
+    from the start, it shows the rows that it has, and `filled` says how many.
     """
 
     def __init__(self, name: str, schema: Schema, database: Database, folder: Path | None = None) -> None:
         self.name = name
         self.schema = schema
         self._database = database
-        self._directory = IndexDirectory(folder / name, schema) if folder else None
+        self._directory = IndexDirectory(folder, schema) if folder else None
         self._engine = self._directory.engine(schema) if self._directory else TantivyEngine(schema)
         self._shown = self._directory.read_revision() if self._directory else IndexRevision()
         self._refreshing = asyncio.Lock()
         self._is_checked = False
+        self.filled: tuple[int, int] | None = None
+        """Rows in the index and rows in the database while the first index of this process is built from the start."""
 
     @property
     def revision(self) -> tuple[str, int]:
@@ -221,6 +227,13 @@ class Catalogue:
             histories[row.item_id].append(PricePoint(row.at, price, current))
         return histories
 
+    async def digests(self, transaction: Transaction) -> dict[str, bytes]:
+        """`item_digest` of every stored item by id, without removed ones."""
+        digests: dict[str, bytes] = {}
+        async for rows in self._rows(transaction, 0):
+            digests |= {row.id: _digest(row.body) for row in rows if not row.removed}
+        return digests
+
     async def follow(self) -> None:
         """Refresh the index periodically until cancelled."""
         while True:
@@ -256,11 +269,17 @@ class Catalogue:
         since = self._shown.revision if self._shown.is_before(now) else 0
         if not since:
             await asyncio.to_thread(self._engine.clear)
+        total = 0 if since or self._is_checked else await store.count_items(connection, self.name)
+        self.filled = (0, total) if total else None
         taken = 0
         async for rows in self._rows(connection, since):
-            taken += len(rows)
             await asyncio.to_thread(self._put, rows, is_fresh=not since)
+            if total and taken // PART_ROWS < (taken + len(rows)) // PART_ROWS:
+                await asyncio.to_thread(self._engine.publish)
+                self.filled = min(taken + len(rows), total), total
+            taken += len(rows)
         await asyncio.to_thread(self._show, now, merge=taken >= MERGE_AFTER_ROWS)
+        self.filled = None
         log.info("catalogue refreshed", catalogue=self.name, revision=now.revision, rows=taken, items=len(self))
 
     def _put(self, rows: list[StoredItem], *, is_fresh: bool) -> None:
@@ -282,6 +301,11 @@ class Catalogue:
             after = (rows[-1].revision, rows[-1].id)
 
 
+def item_digest(item: Item) -> bytes:
+    """The same for prepared items that are stored alike."""
+    return _digest(encode_item(item))
+
+
 def lowest_price(points: list[PricePoint], since: datetime) -> float | None:
     """The lowest price to pay since then, including the price in force at that time; None without a price.
 
@@ -290,3 +314,7 @@ def lowest_price(points: list[PricePoint], since: datetime) -> float | None:
     earlier = [point for point in points if point.at <= clock.iso(since)][-1:]
     later = [point for point in points if point.at > clock.iso(since)]
     return min((point.current_price for point in (*earlier, *later)), default=None)
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=12).digest()

@@ -70,6 +70,11 @@ class IndexDirectory:
     def close(self) -> None:
         self._lock.close()
 
+    def __del__(self) -> None:
+        # A process that stops before its tasks began closes nothing.
+        if hasattr(self, "_lock"):
+            self._lock.close()
+
 
 def _delete_unlocked(schemas: Path) -> None:
     """Delete the unlocked directories, and the folder itself if it is then empty."""

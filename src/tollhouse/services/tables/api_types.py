@@ -11,6 +11,7 @@ from tollhouse.catalogue.importers.values import parse_date, parse_moment
 from tollhouse.catalogue.query import CatalogueQuery, NumberFacet, Range, ValueCount
 from tollhouse.errors import invalid_parameter
 from tollhouse.services.tables.declaration import RANGED, Declaration, Field, Kind
+from tollhouse.services.tables.readiness import Indexing
 from tollhouse.services.tables.rows import catalogue_value
 
 MAX_LIMIT = 250
@@ -156,15 +157,17 @@ class ResponseTypes:
         item: Any = _response_struct("Item", [("id", str), *members])
         rights: list[tuple[str, Any]] = [("licence", str), ("source", str)]
         page: list[tuple[Any, ...]] = [
-            ("total", int), ("count", int), ("offset", int), ("limit", int), ("items", list[item]),
-            ("applied_filters", dict[str, Any]), *rights,
+            ("total", int), ("total_relation", Literal["eq", "gte"]), ("count", int), ("offset", int), ("limit", int),
+            ("items", list[item]), ("applied_filters", dict[str, Any]), *rights,
         ]  # fmt: skip
+        partly: tuple[str, Any, Any] = ("indexing", Indexing | UnsetType, UNSET)
         facets: Any = dict[str, list[ValueCount] | NumberFacet] | UnsetType
         self.item = item
-        self.page = _response_struct("ItemsPage", [*page, ("facets", facets, UNSET)])
-        self.search = _response_struct("SearchPage", [("query", str), *page, ("facets", facets, UNSET)])
+        self.page = _response_struct("ItemsPage", [*page, ("facets", facets, UNSET), partly])
+        self.search = _response_struct("SearchPage", [("query", str), *page, ("facets", facets, UNSET), partly])
         self.single = _response_struct("SingleItem", [("item", item), *rights])
-        self.similar = _response_struct("Similar", [("id", str), ("count", int), ("items", list[item]), *rights])
+        similar: list[tuple[Any, ...]] = [("id", str), ("count", int), ("items", list[item]), *rights, partly]
+        self.similar = _response_struct("Similar", similar)
         self.whole = _response_struct("WholeTable", [("total", int), *rights, ("items", list[item])])
 
 

@@ -1,7 +1,7 @@
 """Endpoints of a table: lists by filters and words, single items, similar items, suggestions, and whole-table files."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from tollhouse.http.terms import Terms
 from tollhouse.services.tables.api_types import ResponseTypes, TableQueries, applied_filters
 from tollhouse.services.tables.declaration import Declaration
 from tollhouse.services.tables.questions import TableAnswer, TableQuestions
+from tollhouse.services.tables.readiness import Readiness
 from tollhouse.services.tables.rows import visible_item
 
 _NO_ITEM = "no-item-yet"
@@ -37,12 +38,20 @@ _export_endpoint = partial(endpoint, "GET", tag="exports")
 
 
 class TableEndpoints:
-    def __init__(self, declaration: Declaration, catalogue: Catalogue) -> None:
+    """While the table is being indexed, lists are of the rows that are ready, say so, and are free.
+
+    What needs every row is refused then.
+    """
+
+    def __init__(
+        self, declaration: Declaration, catalogue: Catalogue, readiness: Readiness, questions: TableQuestions
+    ) -> None:
         self._declaration = declaration
         self._catalogue = catalogue
+        self._readiness = readiness
         self._queries = TableQueries(declaration)
         self._responses = ResponseCache(catalogue)
-        self._questions = TableQuestions(declaration, catalogue)
+        self._questions = questions
         self._rights = {"licence": declaration.licence, "source": declaration.source}
 
     def endpoints(self, terms: Terms, example: Item | None) -> Sequence[Endpoint]:
@@ -90,8 +99,7 @@ class TableEndpoints:
         Text filters compare whole values in any case. A repeated filter matches any of its values. Facets are counted
         as if their own filter were not set.
         """
-        key = ("items", msgspec.json.encode(request.query))
-        return await self._responses.get(key, lambda: self._page(request.query))
+        return await self._cached(("items", msgspec.json.encode(request.query)), lambda: self._page(request.query))
 
     @_endpoint("/api/search", id="searchItems")
     async def search(self, request: Request[Any, None]) -> Response:
@@ -102,7 +110,7 @@ class TableEndpoints:
         `applied_filters.understood` shows which.
         """
         key = ("search", msgspec.json.encode(request.query))
-        return await self._responses.get(key, lambda: self._page(request.query, request.query.q))
+        return await self._cached(key, lambda: self._page(request.query, request.query.q))
 
     @_endpoint("/api/ask", id="ask")
     async def ask(self, request: Request[AskQuery, None]) -> Response:
@@ -113,6 +121,7 @@ class TableEndpoints:
         """
         question = request.query.q
         check_words(question)
+        self._readiness.require_all()
 
         async def answer() -> Response:
             answer = await self._questions.answer(question)
@@ -132,7 +141,7 @@ class TableEndpoints:
         """List items with a similar title and equal values."""
         item = self._item(request)
         similar = [self._visible(each) for each in self._catalogue.similar(item["id"], request.query.limit)]
-        return json_response({"id": item["id"], "count": len(similar), "items": similar, **self._rights})
+        return self._listed({"id": item["id"], "count": len(similar), "items": similar, **self._rights})
 
     @_endpoint("/api/suggest", id="suggest")
     async def suggest(self, request: Request[SuggestQuery, None]) -> Suggestions:
@@ -177,7 +186,8 @@ class TableEndpoints:
         names = self._queries.members(query)
         whole = self._queries.catalogue_query(query, limit=query.limit, offset=query.offset)
         filters = applied_filters(query)
-        described = None if words is None else await self._questions.describe(words)
+        is_described = words is not None and self._readiness.indexing is None
+        described = await self._questions.describe(words) if words and is_described else None
         if described is not None:
             whole = msgspec.structs.replace(
                 whole, text=described.text or None, where=described.where, sort=whole.sort or described.sort
@@ -192,6 +202,7 @@ class TableEndpoints:
             filters["understood"] = {**filters.get("understood", {}), "corrected": result.corrected}
         page: dict[str, Any] = {
             "total": result.total,
+            "total_relation": "gte" if self._readiness.indexing else "eq",
             "count": len(result.items),
             "offset": query.offset,
             "limit": query.limit,
@@ -200,12 +211,26 @@ class TableEndpoints:
             **self._rights,
         }
         page |= {} if words is None else {"query": words}
-        return json_response(page | ({"facets": result.facets} if query.facets else {}))
+        return self._listed(page | ({"facets": result.facets} if query.facets else {}))
+
+    async def _cached(self, key: Hashable, make: Callable[[], Awaitable[Response]]) -> Response:
+        """The response from the cache once the table is complete."""
+        return await (make() if self._readiness.indexing else self._responses.get(key, make))
+
+    def _listed(self, members: dict[str, Any]) -> Response:
+        """A response made of the rows that are ready."""
+        indexing = self._readiness.indexing
+        if indexing is None:
+            return json_response(members)
+        response = json_response({**members, "indexing": indexing})
+        response.cache_control, response.is_free = "no-store", True
+        return response
 
     async def _file(
         self, media_type: str, request: Request[Any, None], encode: Callable[[Iterator[Item]], bytes]
     ) -> Response:
         """Every item that matches, encoded once until something changes."""
+        self._readiness.require_all()
         query = self._queries.catalogue_query(request.query)
         names = self._queries.members(request.query)
 
@@ -221,6 +246,7 @@ class TableEndpoints:
     def _item(self, request: Request[Any, None]) -> Item:
         item = self._catalogue.get(request.path["id"])
         if item is None:
+            self._readiness.require_all()
             raise Problem("not-found", "There is no item with this id.")
         return item
 

@@ -63,6 +63,10 @@ class TableQuestions:
         """A question that the table answers."""
         return build_vocabulary(self._declaration).examples[0]
 
+    async def prepare(self) -> None:
+        """Read the rows again if they have changed."""
+        await self._current()
+
     async def answer(self, question: str) -> Answer:
         engine = await self._current()
         return await asyncio.to_thread(engine.answer, question)

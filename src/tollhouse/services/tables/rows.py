@@ -31,6 +31,8 @@ _TYPES: dict[Kind, FieldType] = {
     "json": "json",
 }
 _MIDNIGHT = "T00:00:00Z"
+# Rows read at a time.
+BATCH = 1_000
 # The weight of an equal value for similar items, where a whole title has about 100.
 _SIMILARITY_WEIGHT = 30.0
 _MAX_SIMILARITY_FIELDS = 8
@@ -91,28 +93,53 @@ class _Column(Struct, frozen=True):
     field: Field
 
 
-def items_from_rows(declaration: Declaration, table: Table) -> TableItems:
-    """Every row as an item or a refused row, by line. Raises UnreadableFeed when a declared column is missing."""
-    columns = list(_columns(declaration, table))
-    identity = _identity(declaration, table)
-    schema = build_schema(declaration)
-    items: dict[str, Item] = {}
-    refused = list(table.refused)
-    counts: Counter[str] = Counter()
-    for row in table.rows:
-        try:
-            item = _item(schema, columns, identity, row)
-        except InvalidItem as fault:
-            refused.append(RefusedRow(row.line, str(fault)))
-            continue
-        counts[item["id"]] += 1
-        if counts[item["id"]] > 1 and identity is not None:
-            refused.append(RefusedRow(row.line, "has the id of an earlier row"))
-            continue
-        if counts[item["id"]] > 1:
-            item["id"] += f"-{counts[item['id']]}"
-        items[item["id"]] = item
-    return TableItems(list(items.values()), sorted(refused, key=lambda each: each.line))
+class RowReader:
+    """Reads rows of a table as items, in order. Raises UnreadableFeed when a declared column is missing."""
+
+    def __init__(self, declaration: Declaration, table: Table) -> None:
+        self._columns = list(_columns(declaration, table))
+        self._identity = _identity(declaration, table)
+        self._schema = build_schema(declaration)
+        self._counts: Counter[str] = Counter()
+        self.refused = list(table.refused)
+
+    def read(self, rows: Sequence[Row]) -> list[Item]:
+        """The items of valid rows; the others are added to `refused`."""
+        items: list[Item] = []
+        for row in rows:
+            try:
+                item = _item(self._schema, self._columns, self._identity, row)
+            except InvalidItem as fault:
+                self.refused.append(RefusedRow(row.line, str(fault)))
+                continue
+            self._counts[item["id"]] += 1
+            count = self._counts[item["id"]]
+            if count > 1 and self._identity is not None:
+                self.refused.append(RefusedRow(row.line, "has the id of an earlier row"))
+                continue
+            if count > 1:
+                item["id"] += f"-{count}"
+            items.append(item)
+        return items
+
+
+def items_from_rows(
+    declaration: Declaration, table: Table, on_progress: Callable[[int, int], None] = lambda *_: None
+) -> TableItems:
+    """Every row as an item or a refused row, by line; `on_progress` is told rows read and their total.
+
+    Raises UnreadableFeed when a declared column is missing.
+    """
+    reader = RowReader(declaration, table)
+    items: list[Item] = []
+    for rows in batches(table.rows):
+        items += reader.read(rows)
+        on_progress(min(len(items) + len(reader.refused), len(table.rows)), len(table.rows))
+    return TableItems(items, sorted(reader.refused, key=lambda each: each.line))
+
+
+def batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    return (rows[start : start + BATCH] for start in range(0, len(rows), BATCH))
 
 
 def cell_value(field: Field, cell: Any) -> Any:

@@ -1,6 +1,7 @@
 """A declared table as a service."""
 
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -16,6 +17,8 @@ from tollhouse.services.tables.declaration import Declaration
 from tollhouse.services.tables.endpoints import TableEndpoints
 from tollhouse.services.tables.loader import TableLoader, open_loader
 from tollhouse.services.tables.pages import build_front_page, build_page
+from tollhouse.services.tables.questions import TableQuestions
+from tollhouse.services.tables.readiness import Indexing, Readiness
 
 INTERFACE_VERSION = "1.0.0"
 
@@ -39,12 +42,14 @@ class RefusedLine(Struct, frozen=True):
 class Health(Struct, frozen=True):
     """The response of `GET /health`. `degraded`: the newest edit of the table is not served.
 
+    `indexing`: rows of it are missing still, and the member of that name says how many are ready.
     `table` is the table's file, and `loaded_at` when the served edit was loaded. `refused` are the first of the
     `refused_count` refused rows.
     """
 
-    status: Literal["ok", "degraded"]
+    status: Literal["ok", "indexing", "degraded"]
     item_count: int
+    indexing: Indexing | None
     table: str
     loaded_at: str | None
     fault: Fault | None
@@ -57,24 +62,29 @@ class Health(Struct, frozen=True):
 
 
 async def open_table(declaration: Declaration, context: AppContext) -> Service:
-    """The service of a table, loaded from its file or address."""
+    """The service of a table. What of a large table is not in the index yet follows while it serves."""
+    folder = Path(context.settings.data_dir) / "index"
+    folder.mkdir(parents=True, exist_ok=True)
     loader, catalogue = open_loader(
-        declaration, context.database, allow_loopback=context.settings.webhook_allow_loopback
+        declaration, context.database, folder, allow_loopback=context.settings.webhook_allow_loopback
     )
+    questions = TableQuestions(declaration, catalogue)
+    readiness = Readiness(loader, catalogue, questions)
     await loader.open()
-    await catalogue.refresh()
+    await readiness.start()
     first = await catalogue.search(CatalogueQuery(limit=1))
     terms = free_then_paid(declaration.price_micros, declaration.free_per_day, declaration.name)
+    endpoints = TableEndpoints(declaration, catalogue, readiness, questions)
     return Service(
         name=declaration.name,
         title=declaration.title,
         version=INTERFACE_VERSION,
         description=_description(declaration),
-        endpoints=TableEndpoints(declaration, catalogue).endpoints(terms, first.items[0] if first.items else None),
-        health=partial(_health, declaration, context, loader, catalogue),
+        endpoints=endpoints.endpoints(terms, first.items[0] if first.items else None),
+        health=partial(_health, declaration, context, loader, catalogue, readiness),
         health_schema=Health,
         leader_tasks=(loader.run,),
-        per_process_tasks=(catalogue.follow,),
+        per_process_tasks=(readiness.follow,),
         tags=_TAGS,
         pages=(build_page(declaration),),
         front_page=build_front_page(declaration),
@@ -90,11 +100,15 @@ def _description(declaration: Declaration) -> str:
     )
 
 
-async def _health(declaration: Declaration, context: AppContext, loader: TableLoader, catalogue: Catalogue) -> Health:
+async def _health(
+    declaration: Declaration, context: AppContext, loader: TableLoader, catalogue: Catalogue, readiness: Readiness
+) -> Health:
     status = await loader.status()
+    indexing = readiness.indexing
     return Health(
-        status="degraded" if status.fault else "ok",
+        status="degraded" if status.fault else "indexing" if indexing else "ok",
         item_count=len(catalogue),
+        indexing=indexing,
         table=declaration.table.file.rstrip("/").rsplit("/", 1)[-1],
         loaded_at=status.loaded_at or None,
         fault=Fault(status.seen_at, status.fault) if status.fault else None,

@@ -17,6 +17,7 @@ table_load = Table(
     Column("refused_count", Integer, nullable=False),
     Column("refused", LargeBinary, nullable=False),
     Column("fault", Text, nullable=False),
+    Column("pending_count", Integer, nullable=False, server_default="0"),
 )
 
 
@@ -24,7 +25,8 @@ class LoadStatus(Struct, frozen=True):
     """`fingerprint` is of the newest content and how it is read; `fault` says why that is not served, "" if it is.
 
     The rest describes what is served: when it was loaded ("" for never), its number of rows and of refused rows;
-    `refused` is JSON of the first of those. `catalogue` is the catalogue that has the rows.
+    `refused` is JSON of the first of those. `catalogue` is the catalogue that has the rows. While an edit is written in
+    several transactions, `pending_count` of its `row_count` rows are not written yet, and `fingerprint` is empty.
     """
 
     name: str
@@ -36,6 +38,7 @@ class LoadStatus(Struct, frozen=True):
     refused_count: int = 0
     refused: bytes = b"[]"
     fault: str = ""
+    pending_count: int = 0
 
 
 async def read_status(connection: Transaction, name: str) -> LoadStatus | None:
