@@ -31,8 +31,11 @@ _ITEM_COLUMNS = ("id", "product_id", "title", "brand", "category", "description"
                  "list_price", "availability", "image_url", "url")  # fmt: skip
 
 
-class Row(Struct, frozen=True):
-    """The cells of a row, one for each column. `line` counts from 1; without lines, it is the row's number."""
+class Row(Struct, frozen=True, gc=False):
+    """The cells of a row, one for each column. `line` counts from 1; without lines, it is the row's number.
+
+    Rows and tuples of texts are not followed by the garbage collector, which would stop all threads for a large table.
+    """
 
     line: int
     cells: Sequence[Any]
@@ -77,14 +80,14 @@ def build_table(header: Sequence[Any], records: Iterable[tuple[int, int, Sequenc
         if all(map(_is_blank, cells)) or (not rows and all(_is_blank(c) or _HASHTAG.match(str(c)) for c in cells)):
             continue
         if len(cells) == width:
-            rows.append(Row(line, cells))
+            rows.append(Row(line, tuple(cells)))
             continue
         reason = f"the row has {len(cells)} cells and the header {width}"
         reason += f"; it continues to line {last_line}: is a quote not closed?" if last_line > line else ""
         refused.append(RefusedRow(line, reason, tuple(cells)))
     used = [at for at in range(width) if not _is_blank(header[at]) or any(not _is_blank(r.cells[at]) for r in rows)]
     if len(used) < width:
-        rows = [Row(row.line, [row.cells[at] for at in used]) for row in rows]
+        rows = [Row(row.line, tuple(row.cells[at] for at in used)) for row in rows]
     names = _unique_names(header)
     return Table(tuple(names[at] for at in used), rows, refused)
 
@@ -153,7 +156,7 @@ def table_from_items(items: list[FeedItem], currency: str = "") -> Table:
             f"no item can be used; line {refused[0].line}: {refused[0].reason}" if refused else "empty"
         )
     columns = tuple(dict.fromkeys((*_ITEM_COLUMNS, *(name for _, cells in rows for name in cells))))
-    filled = [Row(line, [cells.get(name) for name in columns]) for line, cells in rows]
+    filled = [Row(line, tuple(cells.get(name) for name in columns)) for line, cells in rows]
     return Table(columns, filled, refused, is_open=True)
 
 
