@@ -168,10 +168,10 @@ class TableLoader:
         async with self._database.reading() as connection:
             gone = await self._catalogue.digests(connection)
         changed: list[Item] = []
-        total, done, kept = len(table.rows), 0, 0
+        total, done, valid = len(table.rows), 0, 0
         for rows in batches(table.rows):
             items, new = await asyncio.to_thread(_read, reader, rows, gone)
-            kept, done = kept + len(items), done + len(rows)
+            valid, done = valid + len(items), done + len(rows)
             changed += new
             if len(changed) >= MAX_ROWS_AT_ONCE and done < total:
                 await self._write(changed, [], fingerprint="", row_count=total, pending_count=total - done, fault="")
@@ -179,7 +179,7 @@ class TableLoader:
                 changed = []
                 self._has_rows.set()
         refused = sorted(reader.refused, key=lambda row: row.line)
-        if not kept:
+        if not valid:
             first = f"; line {refused[0].line}: {refused[0].reason}" if refused else ""
             raise UnreadableFeed(f"no row of it can be served{first}")
         now = clock.iso(clock.now())
@@ -190,7 +190,7 @@ class TableLoader:
             fingerprint=seen,
             seen_at=now,
             loaded_at=now,
-            row_count=kept,
+            row_count=valid,
             pending_count=0,
             refused_count=len(refused),
             refused=msgspec.json.encode(
@@ -198,7 +198,7 @@ class TableLoader:
             ),
             fault="",
         )
-        log.info("table loaded", table=self._declaration.name, rows=kept, refused=len(refused))
+        log.info("table loaded", table=self._declaration.name, rows=valid, refused=len(refused))
 
     async def _write(self, items: list[Item], gone: list[str], *, seen: str = "", **status: Any) -> None:
         """Write items and the status in one transaction, unless another process has written the edit `seen`."""
@@ -226,7 +226,7 @@ def open_loader(
 ) -> tuple[TableLoader, Catalogue]:
     """The loader and its catalogue, which is empty before it has loaded.
 
-    With `folder`, the catalogue's index is kept there between runs.
+    With `folder`, the catalogue's index is valid there between runs.
     """
     own = folder / declaration.name if folder else None
     catalogue = Catalogue(catalogue_name(declaration), build_schema(declaration), database, own)

@@ -58,16 +58,16 @@ class Readiness:
         _, since, first = self._began
         seconds = time.monotonic() - since
         is_measured = done > first and seconds >= MIN_MEASURED_SECONDS
-        left = round((total - done) * seconds / (done - first)) if is_measured else None
-        return Indexing(done, total, 100 * done // total, left)
+        seconds_left = round((total - done) * seconds / (done - first)) if is_measured else None
+        return Indexing(done, total, 100 * done // total, seconds_left)
 
     def require_all(self) -> None:
         """Raise Problem `indexing` while rows are missing."""
         indexing = self.indexing
         if indexing is None:
             return
-        left = indexing.seconds_left or DEFAULT_RETRY_SECONDS
-        wait = max(1, min(left, MAX_RETRY_SECONDS))
+        seconds_left = indexing.seconds_left or DEFAULT_RETRY_SECONDS
+        wait = max(1, min(seconds_left, MAX_RETRY_SECONDS))
         of = f" of {indexing.total:,}" if indexing.total else ""
         raise Problem(
             "indexing",

@@ -126,7 +126,7 @@ class RowReader:
 def items_from_rows(
     declaration: Declaration, table: Table, on_progress: Callable[[int, int], None] = lambda *_: None
 ) -> TableItems:
-    """Every row as an item or a refused row, by line; `on_progress` is told rows read and their total.
+    """Every row as an item or a refused row, by line; `on_progress` receives the rows read and their total.
 
     Raises UnreadableFeed when a declared column is missing.
     """
