@@ -14,6 +14,7 @@ from tollhouse import logs
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.http.endpoint import JSON, Request
+from tollhouse.services.defense.brief.brief import BriefFeed
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.pages import CSV, EventsQuery, PointsQuery
 from tollhouse.services.defense.ingest.recording import load_recording
@@ -33,6 +34,7 @@ async def build(folder: Path) -> dict[str, Any]:
         await events.refresh()
         news = NewsFeeds(context.database, events)
         await news.refresh()
+        brief = BriefFeed(context.database, events, news)
         event = next(it for it in events.window.events if 1 < len(it.source_urls) <= MOST_REPORTS and it.story_id)
         query = EventsQuery(q=event.title, limit=1)
         points = PointsQuery(q=event.title, facets="severity_tier,reported_at")
@@ -44,6 +46,7 @@ async def build(folder: Path) -> dict[str, Any]:
             "event": event,
             "event_detail": await events.one(_request(None, event.id)),
             "events_page": msgspec.json.decode((await events.page(_request(query))).body),
+            "brief_summary": msgspec.json.decode((await brief.summary(_request(None))).body),
             "points_page": msgspec.json.decode((await events.points(_request(points))).body),
             "csv": (await events.page(_request(query, media_type=CSV))).body.decode(),
             "stories_page": await news.stories(_request(stories)),

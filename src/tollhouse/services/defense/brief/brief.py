@@ -16,10 +16,13 @@ from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.capability import CapabilityGap, capability_gaps
 from tollhouse.services.defense.brief.live_events import WHOLE, Coverage, EventsLive, events_live
 from tollhouse.services.defense.brief.production import Line, ProductionSummary, bundled_lines, production_summary
+from tollhouse.services.defense.brief.summary import BriefSummary, summarize
 from tollhouse.services.defense.events.event import Event
 from tollhouse.services.defense.events.feed import LICENCE, PROVIDER, EventsFeed
+from tollhouse.services.defense.events.pages import EventWindow
 from tollhouse.services.defense.examples import example, feed_endpoint
 from tollhouse.services.defense.news.feeds import NewsFeeds
+from tollhouse.services.defense.paging import Slice
 from tollhouse.storage.database import Database
 
 
@@ -106,6 +109,7 @@ class BriefFeed:
         self._news = news
         self._built_from: tuple[object, object] = (None, None)
         self._response: Response | None = None
+        self._live: tuple[EventWindow, EventsLive] = (EventWindow([], None, "recorded"), events_live((), (), PROVIDER))
 
     @feed_endpoint(
         "GET", "/feeds/defense-brief", id="getDefenseBrief", responses={JSON: Brief}, examples={JSON: example("brief")}
@@ -123,6 +127,32 @@ class BriefFeed:
             self._response = await asyncio.to_thread(self._build, lines)
             self._built_from = (events, news)
         return self._response
+
+    @feed_endpoint(
+        "GET",
+        "/feeds/defense-brief/summary",
+        id="getBriefSummary",
+        responses={JSON: BriefSummary},
+        problems=("upstream-unavailable",),
+        examples={JSON: example("brief_summary")},
+    )
+    async def summary(self, _request: Request[Any, Any]) -> Response:
+        """Get three sentences about the past 24 hours, with citations.
+
+        How much was reported, where most of it happened, and which stories lead. Every figure names the request that
+        gives it.
+        """
+        window, stories = self._events.window, self._news.window.stories
+        facts = self._events.about_page(Slice([], 0, None), {})
+        if self._live[0] is not window:
+            live = await asyncio.to_thread(
+                events_live, window.events, (), PROVIDER, self._events.coverage, self._events.recording
+            )
+            self._live = (window, live)
+        shared = {name: facts[name] for name in BriefSummary.__struct_fields__ if name in facts}
+        sentences = summarize(self._live[1], window.as_of, stories, (_GDELT.name, _GDELT.url))
+        body = msgspec.json.encode(BriefSummary(**shared, sentences=sentences))
+        return Response(body, etag=compute_etag(body), cache_control="private, no-cache")
 
     def _build(self, lines: Sequence[Line]) -> Response:
         day = Day(
