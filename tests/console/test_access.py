@@ -1,4 +1,17 @@
-"""What every page shares: the drawer at its side."""
+"""What every page shares: the drawer at its side, the call behind a view as a program, and the visitor's key."""
+
+import ast
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from urllib.parse import parse_qsl
+
+import httpx2
+
+from tests.http.conftest import OPERATIONS
+from tests.journeys.server import free_port
+from tollhouse.http.mcp.tools import arguments_of, build_request
 
 
 def test_drawer_returns_the_focus_stacks_where_asked_and_tells_only_the_reader_s_closing(visit):
@@ -26,7 +39,100 @@ def test_drawer_returns_the_focus_stacks_where_asked_and_tells_only_the_reader_s
     page.set_viewport_size({"width": 1280, "height": 800})
     page.mouse.click(4, 400)
     page.get_by_role("dialog").wait_for(state="detached")
-    assert page.evaluate("() => [wereClosed, document.activeElement.id]") == [["Above", "Second"], "new-email"]
+    assert page.evaluate("() => [wereClosed, document.activeElement.id]") == [["Above", "Second"], "new-key-1-email"]
     page.evaluate("() => { open_('Third'); closeDrawer(); }")
     assert page.get_by_role("dialog").count() == 0
     assert page.evaluate("wereClosed.length") == 2
+
+
+RUN = {
+    "curl": ["bash", "-c"],
+    "Python": [sys.executable, "-c"],
+    "TypeScript": ["node", "--input-type=module", "-e"],
+}
+
+
+def test_stranger_takes_a_view_as_api_with_a_key_made_there_and_every_program_runs_as_printed(visit, start_server):
+    port = free_port()
+    server = start_server(port=port, public_url=f"http://localhost:{port}")
+    visitor = visit(root=server.root)
+    visitor.page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=visitor.root)
+    visitor.open("/keys")
+    page = visitor.page
+    calls = [
+        {"title": "Events", "service": "defense", "path": "/feeds/events",
+         "query": {"category": ["Battles"], "min_confidence": 0.1, "limit": 3}},
+        {"title": "Products", "service": "mattress", "path": "/api/search",
+         "query": {"q": '50% "$HOME" `firm`', "brand": ["A", "B"]}},
+        {"title": "Question", "service": "infra", "method": "POST", "path": "/api/infra/chat",
+         "body": {"message": "Who's $PATH \"supplier\" of \u201cTSMC\u201d?"}},
+    ]  # fmt: skip
+    page.evaluate(
+        """async (calls) => {
+          const { apiButton } = await import(document.documentElement.dataset.files + "/api_call.js");
+          document.querySelector("main").prepend(apiButton(() => calls));
+        }""",
+        calls,
+    )
+    page.get_by_role("button", name="Get this as API").click()
+    drawer = page.get_by_role("dialog", name="Get this as API")
+    drawer.get_by_text("2 of 3").wait_for()
+    assert "YOUR_KEY" in drawer.get_by_label("Program in curl").inner_text()
+    assert "any plan" in drawer.inner_text()
+    visitor.check_both_layouts()
+    drawer.get_by_role("button", name="Create a free key").click()
+    drawer.get_by_label("Email").fill("taker@example.org")
+    drawer.get_by_role("button", name="Create a free key").last.click()
+    made = drawer.locator("code.key").inner_text()
+    printed = drawer.get_by_label("Program in curl").inner_text()
+    assert made not in printed
+    assert f"{made[:8]}…{made[-4:]}" in printed
+    with server.client(made) as client:
+        events = client.get("/feeds/events?category=Battles&min_confidence=0.1&limit=3").json()
+
+    def copied(tab: str) -> str:
+        drawer.get_by_role("tab", name=tab).click()
+        drawer.get_by_role("button", name="Copy", exact=True).first.click()
+        drawer.get_by_role("button", name="Copied").wait_for()
+        return str(page.evaluate("navigator.clipboard.readText()"))
+
+    def outcome(tab: str) -> str:
+        program = copied(tab)
+        assert f"http://localhost:{port}/" in program
+        done = subprocess.run([*RUN[tab], program], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert json.loads(outcome("curl")) == events
+    assert ast.literal_eval(outcome("Python")) == events
+    assert events["events"][0]["id"] in outcome("TypeScript")
+    client = json.loads(copied("MCP"))["mcpServers"]["tollhouse-defense"]
+    arguments = json.loads(drawer.get_by_label("Arguments of the tool").inner_text())
+    assert arguments == {"category": "Battles", "min_confidence": 0.1, "limit": 3}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "listEvents", "arguments": arguments}}
+    answer = httpx2.post(client["url"], headers=client["headers"], json=call).json()
+    assert answer["result"]["structuredContent"] == events
+    for title in ("Products", "Question"):
+        drawer.get_by_role("button", name=title).click()
+        drawer.get_by_role("tab", name="MCP").wait_for()
+        outcomes = {tab: outcome(tab) for tab in RUN}
+        answers = [json.loads(outcomes["curl"]), ast.literal_eval(outcomes["Python"])]
+        for answer in answers:
+            answer.pop("conversation_id", None)
+        assert answers[0] == answers[1]
+        assert outcomes["TypeScript"]
+        assert "th_live_" not in drawer.inner_text()
+    visitor.check_both_layouts()
+
+
+def test_arguments_of_a_tool_are_what_builds_the_same_request():
+    query = [("limit", "5"), ("share", "0.5"), ("brand", "a"), ("brand", "b c"), ("box", "1.5,2"), ("is_new", "true")]
+    path = {"id": "x y"}
+    operation = replace(
+        next(one for one in OPERATIONS if one.id == "listThings"), path="/things/{id}", path_parameters={"id": {}}
+    )
+    arguments = arguments_of(operation, path, query, {})
+    assert arguments == {"id": "x y", "limit": 5, "share": 0.5, "brand": ["a", "b c"], "box": [1.5, 2], "is_new": True}
+    built = build_request(operation, arguments)
+    assert (built.path, parse_qsl(built.query.decode())) == ("/things/x%20y", query)
+    assert arguments_of(operation, path, [("limit", "many")], {})["limit"] == "many"

@@ -12,6 +12,7 @@ from tollhouse.admission.context import AppContext
 from tollhouse.admission.payment import fingerprint, from_stored, to_stored
 from tollhouse.admission.visits import VISIT_HEADER, over_budget
 from tollhouse.caller import AddressCaller, Caller, KeyCaller, VisitorCaller, WalletCaller
+from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, missing_credentials
 from tollhouse.http.client_address import address_reader
 from tollhouse.http.endpoint import Response
@@ -106,6 +107,13 @@ T = TypeVar("T")
 _UNCOUNTED = frozenset({401, 402, 403, 429})
 
 
+def allowance_of(terms: Terms, settings: Settings) -> tuple[str, Windows]:
+    """The name and size of the allowance of an address that calls count against. It has no sliding window."""
+    if terms.allowance:
+        return f"address {terms.allowance}", Windows(terms.free_per_day, None)
+    return "address", Windows(settings.free_per_ip_per_day, None)
+
+
 class Admission:
     """Decides who may call an endpoint, and counts or charges the call."""
 
@@ -115,8 +123,6 @@ class Admission:
         self._meter = context.meter
         self._attempts = Attempts(context.meter, settings.failed_attempts_per_minute)
         self._windows_of = context.plans.windows_of
-        # The allowance has no sliding window.
-        self._allowance = Windows(settings.free_per_ip_per_day, None)
         self._address = address_reader(settings.trusted_networks())
 
     async def admit(self, call: Call) -> Admitted:
@@ -186,9 +192,7 @@ class Admission:
     async def _from_address(self, call: Call, address: str) -> Admitted:
         """A call counts against the address's allowance; beyond it, it is paid for."""
         visitor = AddressCaller(address)
-        terms, name, windows = call.endpoint.terms, "address", self._allowance
-        if terms.allowance:
-            name, windows = f"address {terms.allowance}", Windows(terms.free_per_day, None)
+        name, windows = allowance_of(call.endpoint.terms, self._context.settings)
         reservation = await reserve_for_address(self._meter, name, address, windows)
         usage = self._usage(visitor, reservation.verdict)
         if reservation.verdict.refused_by is None:

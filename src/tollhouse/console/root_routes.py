@@ -11,6 +11,7 @@ from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.admission.visits import VISIT_SECONDS
 from tollhouse.config.settings import Settings
+from tollhouse.console.call_samples import samples_endpoint
 from tollhouse.console.guide import Guide
 from tollhouse.console.home_page import home_page
 from tollhouse.console.operator import operator_endpoints
@@ -47,6 +48,9 @@ def front_service(
         *console_pages(settings, services, shell),
         *Guide(settings, [*services, *([accounts] if accounts else [])], shell).endpoints(),
         visit_endpoint(context),
+        samples_endpoint(
+            context, settings, [*services, *([accounts] if accounts else [])], [*prefixes, *([""] if accounts else [])]
+        ),
         *([] if settings.operator_listen else operator_endpoints(context, services, shell)),
     ]
     return Service("front", "Tollhouse", __version__, "", endpoints, status, {"type": "object"})

@@ -7,6 +7,7 @@ What differs from caller to caller they read from the environment: `TOLLHOUSE_UR
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -20,6 +21,8 @@ KEY = "TOLLHOUSE_KEY"
 # What `json()` reads, in Python and JavaScript.
 READ_AS_JSON = frozenset({JSON, "application/ld+json"})
 _WIDTH = 100
+# Stands for a dollar sign that begins no variable, while a program is written.
+_DOLLAR = "\ue000"
 _VARIABLE = re.compile(r"\$([A-Z][A-Z0-9_]*)")
 
 
@@ -32,7 +35,7 @@ class Sample(Struct, frozen=True):
 
 
 class _Call(Struct, frozen=True):
-    """One call, in which `$NAME` stands for variables. `address` is percent-encoded, without the service's own."""
+    """One call, in which `$NAME` stands for variables. `address` is percent-encoded."""
 
     method: str
     address: str
@@ -59,14 +62,19 @@ def lacking(operation: Endpoint) -> list[str]:
 
 def samples(operation: Endpoint) -> list[Sample]:
     """The same call in each language; none where the declaration is `lacking` an example."""
-    if lacking(operation):
-        return []
-    call = _call(operation)
-    return [
-        Sample("sh", "curl", _curl(call)),
-        Sample("python", "Python", _python(call)),
-        Sample("js", "JavaScript", _javascript(call)),
-    ]
+    return [] if lacking(operation) else _programs(_call(operation))
+
+
+def samples_of_call(operation: Endpoint, url: str, key: str, body: Any) -> list[Sample]:
+    """One call at a whole, percent-encoded URL in each language, with this key unless it is empty.
+
+    They read nothing from the environment.
+    """
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    if body is not None:
+        headers["Content-Type"] = JSON
+    call = _Call(operation.method, url, headers, _each_text(body, "$", _DOLLAR), _answers_json(operation))
+    return [msgspec.structs.replace(one, source=one.source.replace(_DOLLAR, "$")) for one in _programs(call)]
 
 
 def variables(operation: Endpoint) -> list[str]:
@@ -76,6 +84,14 @@ def variables(operation: Endpoint) -> list[str]:
     return list(dict.fromkeys([URL, *_VARIABLE.findall(text)]))
 
 
+def _programs(call: _Call) -> list[Sample]:
+    return [
+        Sample("sh", "curl", _curl(call)),
+        Sample("python", "Python", _python(call)),
+        Sample("js", "JavaScript", _javascript(call)),
+    ]
+
+
 def _call(operation: Endpoint) -> _Call:
     body = _body(operation)
     sent = {} if body is None else {"Content-Type": JSON}
@@ -83,11 +99,24 @@ def _call(operation: Endpoint) -> _Call:
     query = urlencode(operation.sample.query, doseq=True, safe="$,:")
     return _Call(
         operation.method,
-        operation.path.format(**path) + (f"?{query}" if query else ""),
+        f"${URL}{operation.path.format(**path)}" + (f"?{query}" if query else ""),
         {**_credentials(operation), **sent, **operation.sample.headers},
         body,
-        next(iter(operation.responses), JSON) in READ_AS_JSON,
+        _answers_json(operation),
     )
+
+
+def _answers_json(operation: Endpoint) -> bool:
+    return next(iter(operation.responses), JSON) in READ_AS_JSON
+
+
+def _each_text(value: Any, text: str, other: str) -> Any:
+    """The value with one text in place of another, in every text in it."""
+    if isinstance(value, dict):
+        return {_each_text(name, text, other): _each_text(one, text, other) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_each_text(one, text, other) for one in value]
+    return value.replace(text, other) if isinstance(value, str) else value
 
 
 def _credentials(operation: Endpoint) -> dict[str, str]:
@@ -111,20 +140,20 @@ def _body(operation: Endpoint) -> Any:
 def _curl(call: _Call) -> str:
     implied = "GET" if call.body is None else "POST"
     method = "" if call.method == implied else f" -X {call.method}"
-    parts = [f'curl -sS --fail-with-body{method} "${URL}{call.address}"']
+    parts = [f'curl -sS --fail-with-body{method} "{call.address}"']
     parts += [f"-H {_shell_text(f'{name}: {value}')}" for name, value in call.headers.items()]
     if call.body is None:
         return " \\\n  ".join(parts)
     if call.is_raw:
         return " \\\n  ".join([*parts, f"-d {_shell_text(call.body)}"])
-    text = _written(call.body, json.dumps)
+    text = _written(call.body, partial(json.dumps, ensure_ascii=False))
     # A quoted word keeps the shell from looking for variables in the text.
     word = "END" if _VARIABLE.search(text) else "'END'"
     return " \\\n  ".join([*parts, f"-d @- <<{word}"]) + f"\n{text}\nEND"
 
 
 def _python(call: _Call) -> str:
-    arguments = [_python_leaf(f"${URL}{call.address}")]
+    arguments = [_python_leaf(call.address)]
     # `json=` sends the body's type by itself.
     headers = {name: value for name, value in call.headers.items() if call.is_raw or name != "Content-Type"}
     if headers:
@@ -133,9 +162,9 @@ def _python(call: _Call) -> str:
         arguments.append(f"{'data' if call.is_raw else 'json'}={_written(call.body, _python_leaf, 4, step=4)}")
     inside = "".join(f"    {argument},\n" for argument in [*arguments, "timeout=30"])
     shown = "answer.json()" if call.answers_json else "answer.text"
+    imports = "import os\n\nimport requests" if "os.environ" in inside else "import requests"
     return (
-        f"import os\n\nimport requests\n\nanswer = requests.{call.method.lower()}(\n{inside})\n"
-        f"answer.raise_for_status()\nprint({shown})"
+        f"{imports}\n\nanswer = requests.{call.method.lower()}(\n{inside})\nanswer.raise_for_status()\nprint({shown})"
     )
 
 
@@ -149,7 +178,7 @@ def _javascript(call: _Call) -> str:
     inside = ", {\n" + "".join(f"  {option},\n" for option in options) + "}" if options else ""
     shown = "json" if call.answers_json else "text"
     return (
-        f"const answer = await fetch({_javascript_leaf(f'${URL}{call.address}')}{inside});\n"
+        f"const answer = await fetch({_javascript_leaf(call.address)}{inside});\n"
         f"if (!answer.ok) throw new Error(await answer.text());\nconsole.log(await answer.{shown}());"
     )
 

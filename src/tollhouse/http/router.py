@@ -52,13 +52,17 @@ class Router:
 
     def find(self, request: HttpRequest) -> tuple[Route, dict[str, str]]:
         """The route and its path parameters. Raises Problem `not-found` or `method-not-allowed`."""
-        methods, parameters = self._at(request.path)
-        route = methods.get("GET" if request.method == "HEAD" else request.method)
+        return self.match("GET" if request.method == "HEAD" else request.method, request.path)
+
+    def match(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
+        """The route of a method and path. Raises Problem `not-found` or `method-not-allowed`."""
+        methods, parameters = self._at(path)
+        route = methods.get(method)
         if route is None:
             allowed = allowed_methods(methods)
             raise Problem(
                 "method-not-allowed",
-                f"{request.method} is not allowed on this path. Allowed: {', '.join(allowed)}.",
+                f"{method} is not allowed on this path. Allowed: {', '.join(allowed)}.",
                 headers={"Allow": ", ".join(allowed)},
                 allowed=allowed,
             )

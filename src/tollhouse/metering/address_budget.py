@@ -39,6 +39,11 @@ async def reserve_for_address(meter: Meter, name: str, address: str, windows: Wi
     return reserved[0] if len(reserved) == 1 else replace(reserved[0], wider=tuple(reserved[1:]))
 
 
+async def peek_for_address(meter: Meter, name: str, address: str, windows: Windows) -> Verdict:
+    """How much of its budget under `name` the address has used, counting nothing."""
+    return await meter.peek(f"{name}:{prefixes(address)[0][0]}", windows)
+
+
 async def release(meter: Meter, reservation: Reservation) -> Verdict:
     """Release a counted call, in the wider networks too."""
     for wider in reservation.wider:

@@ -1,7 +1,7 @@
 // The keys page: create a key, see its usage, replace, revoke or upgrade it.
 import { state } from "./address.js";
-import { byId, el, fill, announce } from "./dom.js";
-import { newKeyForm, ownKeyForm, shownOnce } from "./key_form.js";
+import { byId, el, fill } from "./dom.js";
+import { forgetButton, keyInUse, newKeyForm, ownKeyForm, shownOnce } from "./key_form.js";
 import { call, facts, key } from "./server.js";
 import { clockTime, dollars, moment, number, errorNotice } from "./format.js";
 
@@ -44,7 +44,7 @@ async function showUsage() {
     showUpgrade(members);
     return members;
   } catch (error) {
-    fill(usage, errorNotice(error), ownKeyForm(showUsage), forgetButton());
+    fill(usage, errorNotice(error), ownKeyForm(showUsage), forgetButton(forgotten));
   }
 }
 
@@ -57,8 +57,8 @@ function usageOf(status) {
     el("p", { class: "actions" },
       el("button", { type: "button", class: "quiet", onclick: showUsage }, "Refresh"),
       el("button", { type: "button", class: "quiet", onclick: rotate }, "Replace this key"),
-      el("button", { type: "button", class: "quiet", onclick: revoke }, "Revoke this key"),
-      forgetButton()),
+      el("button", { type: "button", class: "quiet", onclick: revoke }, "Revoke this key")),
+    keyInUse(forgotten),
   ];
 }
 
@@ -71,8 +71,9 @@ function windowOf(name, window) {
     el("p", { class: "small dim" }, `Resets at ${clockTime(window.resets_at)}`));
 }
 
-function forgetButton() {
-  return el("button", { type: "button", class: "quiet", onclick: () => { key.forget(); fill(made); showUsage(); announce("Removed from this tab"); } }, "Remove from this tab");
+function forgotten() {
+  fill(made);
+  showUsage();
 }
 
 async function rotate() {

@@ -1,4 +1,4 @@
-// Calls to this server, the key and token of this tab, and errors.
+// Calls to this server, the visitor's key and visit token, and errors.
 
 const root = document.documentElement;
 // The root, "", has the endpoints of accounts: keys, wallets, checkout.
@@ -18,12 +18,34 @@ export const keyedCall = root.dataset.keyedCall;
 /** The base URL of a service, for examples. */
 export const addressOf = (service) => location.origin + BASES[service];
 
-/** The key is stored only in this tab: not in the address and not in a cookie. It is lost when the tab closes. */
+/**
+ * The visitor's key. It is stored in this tab until the tab closes, or on this device where the visitor wants that; then
+ * every tab has it. It is never in an address or a cookie.
+ */
 export const key = {
-  get: () => sessionStorage.getItem(KEY) || "",
-  set: (text) => { responses.clear(); sessionStorage.setItem(KEY, text); },
-  forget: () => { responses.clear(); sessionStorage.removeItem(KEY); },
+  get: () => sessionStorage.getItem(KEY) || localStorage.getItem(KEY) || "",
+  set(text, isRemembered = key.isRemembered()) {
+    sessionStorage.removeItem(KEY);
+    localStorage.removeItem(KEY);
+    if (text) (isRemembered ? localStorage : sessionStorage).setItem(KEY, text);
+    keyChanged();
+  },
+  forget: () => key.set(""),
+  isRemembered: () => Boolean(localStorage.getItem(KEY)),
+  /** The key as it may be shown: its first and last characters. */
+  masked: () => key.get().replace(/^(.{8}).*(.{4})$/, "$1…$2"),
+  /** Run this when this tab or another one sets or forgets the key. */
+  onChange: (run) => addEventListener("keychange", run),
 };
+
+function keyChanged() {
+  responses.clear();
+  dispatchEvent(new Event("keychange"));
+}
+
+addEventListener("storage", (event) => {
+  if (event.storageArea === localStorage && (event.key === KEY || event.key === null)) keyChanged();
+});
 
 /** An error response. `problem` is its body (RFC 9457). */
 export class ApiError extends Error {

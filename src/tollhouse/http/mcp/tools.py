@@ -1,6 +1,7 @@
 """Endpoints as MCP tools: path, query and body parameters become the arguments, in one object."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -50,13 +51,54 @@ def build_request(operation: Endpoint, arguments: Mapping[str, Any]) -> ToolRequ
     return ToolRequest(path, in_path, _query(operation, remaining), body)
 
 
+def arguments_of(operation: Endpoint, path: Mapping[str, str], query: Iterable[tuple[str, str]], body: Json) -> Json:
+    """The arguments of the tool call that stands for an HTTP request: the opposite of `build_request`."""
+    known, arguments = _properties(operation.query), dict[str, Any](path)
+    for name, text in query:
+        schema = known.get(name, {})
+        if "array" in _kinds(schema) and not _is_one(schema):
+            items: Json = next((each["items"] for each in _choices(schema) if isinstance(each.get("items"), dict)), {})
+            arguments.setdefault(name, []).append(_value(text, items))
+        else:
+            arguments[name] = (
+                [_value(part, {"type": "number"}) for part in text.split(",")]
+                if _is_one(schema)
+                else (_value(text, schema))
+            )
+    return arguments | body
+
+
+def _choices(schema: Json) -> list[Json]:
+    return [schema, *schema.get("anyOf", [])]
+
+
+def _kinds(schema: Json) -> set[str]:
+    return {each.get("type", "string") for each in _choices(schema)}
+
+
+def _is_one(schema: Json) -> bool:
+    """Whether the parameter is one text with commas, such as a box."""
+    return any("prefixItems" in each for each in _choices(schema))
+
+
+def _value(text: str, schema: Json) -> Any:
+    """The argument that the text of a parameter stands for."""
+    if _kinds(schema) & {"integer", "number", "boolean"}:
+        with contextlib.suppress(msgspec.DecodeError):
+            return msgspec.json.decode(text)
+    return text
+
+
 def _query(operation: Endpoint, arguments: Mapping[str, Any]) -> bytes:
     known = _properties(operation.query)
     pairs: list[tuple[str, str]] = []
     for name, value in arguments.items():
         several = value if isinstance(value, list) else [value] if value is not None else []
-        is_one = "prefixItems" in known.get(name, {})
-        pairs += [(name, ",".join(map(_text, several)))] if is_one else [(name, _text(each)) for each in several]
+        pairs += (
+            [(name, ",".join(map(_text, several)))]
+            if _is_one(known.get(name, {}))
+            else [(name, _text(each)) for each in several]
+        )
     return urlencode(pairs).encode()
 
 
