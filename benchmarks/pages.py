@@ -28,6 +28,8 @@ GOALS = {"mobile": 0.85, "desktop": 0.95}
 MAX_SHIFT, MAX_KB = 0.05, 350
 BASELINE = "/problems/invalid-parameter"
 LOAD_SECONDS = 180
+# Now and then a browser records no trace; what it did record is never judged by its figures.
+ATTEMPTS = 3
 HTML = {"Accept": "text/html"}
 
 Figures = dict[str, float]
@@ -69,7 +71,12 @@ def measure(url: str, options: Sequence[str], modules: Path, browser: str, folde
         *options,
     ]  # fmt: skip
     environment = {**os.environ, "CHROME_PATH": browser}
-    subprocess.run(command, check=True, env=environment, stdout=sys.stderr, timeout=LOAD_SECONDS)
+    for attempt in range(1, ATTEMPTS + 1):
+        done = subprocess.run(command, check=False, env=environment, stdout=sys.stderr, timeout=LOAD_SECONDS)
+        if done.returncode == 0:
+            break
+        if attempt == ATTEMPTS:
+            raise RuntimeError(f"Lighthouse could not load {url}")
     return _figures(json.loads(report.read_text("utf-8")))
 
 
