@@ -22,7 +22,7 @@ from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext, open_context
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.console.discovery import discovery_pages
-from tollhouse.console.root_routes import api_docs_pages, front_service, operator_service
+from tollhouse.console.root_routes import front_service, operator_service
 from tollhouse.errors import Problem
 from tollhouse.http.connections import IdleConnections, split_address
 from tollhouse.http.endpoint import Endpoint, endpoints_of
@@ -255,7 +255,7 @@ def _mcp(context: AppContext, admission: Admission, service: Service, prefix: st
 def _mount(router: Router, context: AppContext, service: Service, prefix: str, pages: Sequence[Endpoint]) -> None:
     plans = [plan.described() for plan in context.plans.all]
     base_url = f"{context.settings.public_url.rstrip('/')}{prefix}" or "/"
-    router.mount(with_housekeeping(service, base_url, [*api_docs_pages(), *pages], plans), prefix)
+    router.mount(with_housekeeping(service, base_url, pages, plans), prefix)
 
 
 def _tune_garbage_collector() -> None:

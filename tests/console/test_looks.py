@@ -91,21 +91,20 @@ def test_dialogs_and_results_are_accessible(visit, key, state):
     visitor.check_both_layouts()
 
 
-def test_api_docs_are_accessible_with_an_operation_open(visit):
+def test_the_api_reference_sends_a_request_and_shows_its_response(visit):
     visitor = visit()
-    visitor.open("/studio/docs")
-    page = visitor.page
-    page.locator(".opblock-summary-control").first.click()
-    page.locator(".opblock-body").first.wait_for()
+    visitor.open("/mattress/docs")
+    section = visitor.page.locator(
+        "section", has=visitor.page.get_by_role("heading", name="Search products in plain words")
+    )
+    section.get_by_role("button", name="Try it").click()
+    section.get_by_label("limit", exact=True).fill("251")
+    section.get_by_role("button", name="Send").click()
+    section.get_by_label("Problem").wait_for()
+    assert '"parameter": "limit"' in section.get_by_label("Problem").inner_text()
+    section.get_by_label("limit", exact=True).fill("1")
+    section.get_by_role("button", name="Send").click()
+    section.get_by_label("Response", exact=True).wait_for()
+    assert '"count": 1' in section.get_by_label("Response", exact=True).inner_text()
+    visitor.console_messages.clear()
     visitor.check_both_layouts()
-
-
-def test_api_docs_use_the_chosen_theme(visit):
-    visitor = visit(scheme="light")
-    visitor.open("/studio-catalogue")
-    for _ in range(2):
-        visitor.page.locator("#theme").click()
-    visitor.open("/studio/docs")
-    ground = visitor.page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert ground == "rgb(20, 24, 26)"
-    assert visitor.page.locator("html.dark-mode").count() == 1

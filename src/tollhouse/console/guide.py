@@ -5,7 +5,7 @@ import posixpath
 import re
 import tomllib
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,11 @@ class Guide:
             ("/problems/{code}", self._problem, HTML),
         ]
         screenshots = sorted((docs_folder() / SCREENSHOTS).glob("*.png"))
+        # A service's reference is also its `/docs`, where programs and people look for one.
+        routes += [
+            (f"{self._shell.prefixes.get(service.name, '')}/docs", partial(self._reference_of, service), HTML)
+            for service in self._services.values()
+        ]
         return [
             *(_endpoint(path, handler, media_type) for path, handler, media_type in routes),
             *(file_operation(f"/guide/{SCREENSHOTS}{one.name}", one, "image/png") for one in screenshots),
@@ -134,10 +139,15 @@ class Guide:
         service = self._services.get(request.path["service"])
         if service is None:
             raise Problem("not-found", "This host has no service with this name.")
+        return self._reference_of(service)
+
+    def _reference_of(self, service: Service, _request: Request[Any, Any] | None = None) -> Response:
         path, title = reference_path(service), reference_title(service)
         # The script puts the address at which the visitor reads the page in place of this one.
         root = f' data-default-root="{html.escape(self._root)}"'
-        return self._once(path, lambda: self._article(path, title, self._reference_text(service), root))
+        return self._once(
+            path, lambda: self._article(path, title, self._reference_text(service), root, ("try_call.js",))
+        )
 
     def _problem(self, request: Request[Any, Any]) -> Response:
         """The section of docs/problems.md about one code."""
@@ -155,12 +165,14 @@ class Guide:
     def _reference_text(self, service: Service) -> RenderedText:
         return render_reference(service, f"{self._root}{self._shell.prefixes.get(service.name, '')}")
 
-    def _article(self, path: str, title: str, text: RenderedText, attributes: str = "") -> Response:
+    def _article(
+        self, path: str, title: str, text: RenderedText, attributes: str = "", scripts: Sequence[str] = ()
+    ) -> Response:
         main = (
             f'<div class="guide">{self._navigation(path)}<article class="prose"{attributes}>'
             f'<p class="small"><a href="/guide">Guide</a></p>{text.body}</article>{_on_this_page(text.headings)}</div>'
         )
-        return self._shell.page(path, f"{title} · Tollhouse", main, scripts=FILES)
+        return self._shell.page(path, f"{title} · Tollhouse", main, scripts=(*FILES, *scripts))
 
     def _index(self) -> Response:
         lists = "".join(

@@ -4,6 +4,7 @@ import html
 import json
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from tollhouse.console.markdown import Heading, RenderedText, code_block, render, render_inline
 from tollhouse.errors import CODES
@@ -37,7 +38,8 @@ def render_reference(service: Service, address: str) -> RenderedText:
     """The whole page. `address` is the base URL of the service."""
     endpoints = described_endpoints(service)
     document = description(service, address)
-    sections = "".join(_section(endpoint, document) for endpoint in endpoints)
+    prefix = urlsplit(address).path.rstrip("/")
+    sections = "".join(_section(endpoint, document, prefix) for endpoint in endpoints)
     title = service.title.removeprefix("Tollhouse: ")
     title = title[:1].upper() + title[1:]
     headings = [Heading(title, 1, "reference"), *(Heading(one.summary, 2, one.id) for one in endpoints)]
@@ -55,7 +57,7 @@ def _introduction(service: Service, title: str, address: str) -> str:
     )
 
 
-def _section(endpoint: Endpoint, document: Json) -> str:
+def _section(endpoint: Endpoint, document: Json, prefix: str) -> str:
     described: Json = document["paths"].get(endpoint.path, {}).get(endpoint.method.lower(), {})
     summary = html.escape(endpoint.summary)
     return (
@@ -65,7 +67,7 @@ def _section(endpoint: Endpoint, document: Json) -> str:
         f"{render(endpoint.description).body}"
         f"{render(f'{_access(endpoint.terms)} {price_sentence(endpoint.terms)}').body}"
         f"{_parameters(described)}{_body(endpoint, document)}{_samples(endpoint)}{_response(endpoint)}"
-        f"{_problems(endpoint)}</section>"
+        f"{_problems(endpoint)}{_form(endpoint, described, prefix)}</section>"
     )
 
 
@@ -177,6 +179,43 @@ def _response(endpoint: Endpoint) -> str:
     text = json.dumps(example, ensure_ascii=False, indent=2)
     block = code_block(text, "json", f"{endpoint.summary}, a response")
     return f"<details><summary>Response</summary>{block}</details>"
+
+
+def _form(endpoint: Endpoint, described: Json, prefix: str) -> str:
+    """What the page's script makes a form of that sends the request; nothing where the body is not JSON."""
+    if endpoint.takes_bytes:
+        return ""
+    examples = {**endpoint.sample.path, **endpoint.sample.query}
+    body = json.dumps(endpoint.sample.body or {}, ensure_ascii=False, indent=2)
+    called = {
+        "id": endpoint.id,
+        "method": endpoint.method,
+        "path": f"{prefix}{endpoint.path}",
+        "parameters": [
+            _field(one, examples) for one in described.get("parameters", []) if one.get("in") in ("path", "query")
+        ],
+        "body": None if endpoint.body is None else body,
+        "accept": next(iter(endpoint.responses), JSON),
+        "needs_key": endpoint.terms.opens_to == "key",
+    }
+    data = html.escape(json.dumps(called, ensure_ascii=False))
+    return f'<div class="try" data-name="{html.escape(endpoint.summary)}" data-call="{data}"></div>'
+
+
+def _field(parameter: Json, examples: Json) -> Json:
+    """A parameter as the form shows it, with the declaration's example unless that is a variable."""
+    schema, name = parameter.get("schema", {}), parameter["name"]
+    choices = _choices(schema)
+    example = examples.get(name, parameter.get("example", schema.get("example")))
+    is_variable = isinstance(example, str) and example.startswith("$")
+    return {
+        "name": name,
+        "in": parameter["in"],
+        "required": bool(parameter.get("required")),
+        "choices": choices if len(choices) <= MAX_CHOICES and schema.get("type") != "array" else [],
+        "is_list": schema.get("type") == "array",
+        "example": "" if example is None or is_variable else example,
+    }
 
 
 def _problems(endpoint: Endpoint) -> str:

@@ -15,19 +15,12 @@ from tollhouse.console.call_samples import samples_endpoint
 from tollhouse.console.guide import Guide
 from tollhouse.console.home_page import home_page
 from tollhouse.console.operator import operator_endpoints
-from tollhouse.console.page_shell import HERE, Link, PageFiles, PageShell
+from tollhouse.console.page_shell import Link, PageFiles, PageShell
 from tollhouse.console.pages import build_page_shell, console_pages, page_query
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.response import compute_etag
 from tollhouse.http.service import Service
-from tollhouse.http.service_endpoints import file_operation
 from tollhouse.http.terms import FREE
-
-_SWAGGER_ALLOWED = (
-    b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-_SWAGGER_POLICY = ((b"content-security-policy", _SWAGGER_ALLOWED), (b"referrer-policy", b"no-referrer"))
 
 
 def front_service(
@@ -86,20 +79,6 @@ def operator_service(context: AppContext, services: Sequence[Service]) -> Servic
 
     endpoints += [*root, *shell.files.endpoints()]
     return Service("operator", "Tollhouse: operator", __version__, "", endpoints, status, {"type": "object"})
-
-
-def api_docs_pages() -> list[Endpoint]:
-    """`/docs`, where people read and try a service's endpoints (Swagger UI), and the files it loads."""
-    pages, swagger = HERE / "pages", HERE / "vendor" / "swagger-ui"
-    javascript, css = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
-    return [
-        file_operation("/docs", pages / "api-docs.html", "text/html; charset=utf-8", _SWAGGER_POLICY),
-        file_operation("/docs/start.js", pages / "api-docs.js", javascript),
-        file_operation("/docs/theme.js", pages / "api-docs-theme.js", javascript),
-        file_operation("/docs/page.css", pages / "api-docs.css", css),
-        file_operation("/docs/swagger-ui.css", swagger / "swagger-ui.css", css),
-        file_operation("/docs/swagger-ui.js", swagger / "swagger-ui-bundle.js", javascript),
-    ]
 
 
 def _index(settings: Settings, services: Sequence[Service], shell: PageShell) -> Endpoint:
