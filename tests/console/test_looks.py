@@ -16,7 +16,7 @@ KEYED_PAGES = ("/keys", "/ask", "/alerts")
 
 def _story(page: Page) -> None:
     page.locator("#stories a.title").first.click()
-    page.get_by_role("dialog").locator("h3", has_text="Articles").wait_for()
+    page.get_by_role("dialog").locator("h3", has_text="Sources side by side").wait_for()
 
 
 def _event(page: Page) -> None:
@@ -26,7 +26,7 @@ def _event(page: Page) -> None:
 
 def _entity(page: Page) -> None:
     page.get_by_role("link", name="Ethiopia", exact=True).click()
-    page.locator("aside .bars").wait_for()
+    page.get_by_role("dialog").locator(".together").wait_for()
 
 
 def _product(page: Page) -> None:

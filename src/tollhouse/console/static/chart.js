@@ -85,19 +85,19 @@ export function chart({ label, series, x = {}, y = {}, threshold, spans = [], ma
   }
 }
 
-/** A small chart in a line of text. `values` are numbers at equal distances, or points `{x, y}`; null is a gap. */
-export function sparkline(values, { label, kind = "line", tone = "1", width = 96, height = 24 } = {}) {
+/** A small chart in a line of text. `values` are numbers at equal distances, or points `{x, y}`; null is a gap. Several of one scale share `most`. */
+export function sparkline(values, { label, kind = "line", tone = "1", width = 96, height = 24, most } = {}) {
   const points = values.map((one, at) => (one !== null && typeof one === "object" ? { x: toNumber(one.x), y: one.y } : { x: at, y: one }));
   const known = points.filter((one) => one.y !== null);
   const svg = drawn("svg", { class: `sparkline tone-${tone}`, viewBox: `0 0 ${width} ${height}`, width, height, role: label ? "img" : null, "aria-label": label, "aria-hidden": label ? null : "true" });
   if (!known.length) return svg;
   const [first, last] = [Math.min(...points.map((one) => one.x)), Math.max(...points.map((one) => one.x))];
-  const top = Math.max(...known.map((one) => one.y));
+  const top = most ?? Math.max(...known.map((one) => one.y));
   const low = kind === "bar" ? 0 : Math.min(...known.map((one) => one.y));
   const slot = width / points.length;
   const across = (at) => (kind === "bar" ? slot * (points.findIndex((one) => one.x === at)) : 2 + ((width - 4) * (at - first)) / (last - first || 1));
   const down = (value) => height - 2 - ((height - 4) * (value - low)) / (top - low || 1);
-  if (kind === "bar") svg.append(...known.filter((one) => one.y > 0).map((one) => drawn("rect", { class: "bar", x: across(one.x) + slot * 0.08, width: slot * 0.84, y: Math.min(down(one.y), height - 3), height: Math.max(1, height - 2 - down(one.y)) })));
+  if (kind === "bar") svg.append(drawn("line", { class: "grid", x1: 0, x2: width, y1: height - 1.5, y2: height - 1.5 }), ...known.filter((one) => one.y > 0).map((one) => drawn("rect", { class: "bar", x: across(one.x) + slot * 0.08, width: slot * 0.84, y: Math.min(down(one.y), height - 3), height: Math.max(1, height - 2 - down(one.y)) })));
   else svg.append(drawn("path", { class: "line", d: path(points, across, down, kind === "step") }), drawn("circle", { class: "dot", r: 2, cx: across(known.at(-1).x), cy: down(known.at(-1).y) }));
   return svg;
 }

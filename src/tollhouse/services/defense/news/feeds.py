@@ -29,7 +29,7 @@ from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.filter import ABOUT_COUNTRY, CountryText, ShortText, require_country
 from tollhouse.services.defense.events.history import find_current
 from tollhouse.services.defense.events.pages import EventWindow, FeedPage
-from tollhouse.services.defense.events.scores import to_event
+from tollhouse.services.defense.events.scores import reasons, significance, to_event
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
 from tollhouse.services.defense.ingest.batches import SLOT, compact, time_of_slot
@@ -203,6 +203,7 @@ class RelatedStory(Struct, frozen=True):
 class StoryDetail(Story, frozen=True):
     """One story, with its events (most reported first), the entities it names and the stories that name the same.
 
+    `reasons` explains the values of fields, keyed by field name; a reason that is not known is left out.
     `succeeds` is the requested id if it was merged into this story.
     """
 
@@ -210,6 +211,7 @@ class StoryDetail(Story, frozen=True):
     events: list[StoryEvent]
     named: list[NamedEntity]
     related_stories: list[RelatedStory]
+    reasons: dict[str, str]
     succeeds: str | None = None
 
 
@@ -324,6 +326,7 @@ class NewsFeeds:
                 key=lambda event: (-event.source_count, event.id),
             ),
             named=[named[one] for one in story.entities if one in named],
+            reasons=story_reasons(story, self._events.window, records),
             related_stories=[_related_story(self.window.by_id[one.id], one, named) for one in related],
             succeeds=succeeds,
         )
@@ -447,6 +450,30 @@ def _articles(story: Story, records: Iterable[StoredEvent]) -> list[StoryArticle
         for one in story.articles
         for event_id, fatalities in [reports.get(one.url, (None, None))]
     ]
+
+
+def story_reasons(story: Story, window: EventWindow, records: Iterable[StoredEvent]) -> dict[str, str]:
+    """Why the fields of a story have their values, as far as the events that the feed serves now say so."""
+    given = {"title": "the headline that agrees most with the others, without copies of one text"}
+    records = list(records)
+    if story.category is not None and records:
+        weights: dict[Category, float] = {}
+        for record in records:
+            weights[record.category] = weights.get(record.category, 0.0) + record.confidence
+        heaviest = sorted(weights.items(), key=lambda pair: -pair[1])
+        listed = ", ".join(f"{name} {weight:.2f}" for name, weight in heaviest)
+        given["category"] = f"the sum of the confidences of its events: {listed}"
+    if not records:
+        given["significance"] = "from its publishers and the relevance of its titles: no event belongs to it"
+    for record in records:
+        entry = window.by_id.get(record.id)
+        if entry and entry.event.metrics.significance == significance(record) == story.significance:
+            given["significance"] = (
+                f"that of its most significant event, {record.id}: {reasons(record)['significance']}"
+            )
+            break
+    given["source_count"] = f"reports: {story.article_count}, independent publishers: {story.source_count}"
+    return given
 
 
 def _event_of_story(window: EventWindow, record: StoredEvent) -> StoryEvent:

@@ -31,7 +31,7 @@ def build_pages(settings: Settings, plans: Plans) -> list[Page]:
             title="Defense dashboard",
             label="Defense",
             file=_HERE / "dashboard.html",
-            scripts=("dashboard.js",),
+            scripts=("dashboard.js", "reading.css"),
             libraries=("d3", "topojson-client"),
             parameters=("view", "severity", "story", "event", "type", *FILTER_FIELDS),
             facts={"filters": form_fields()},

@@ -1,12 +1,12 @@
 // The defense dashboard: its views and dialogs, chosen by the address.
-import { onAddress, go, pageLink, state } from "../address.js";
+import { onAddress, pageLink, state } from "../address.js";
 import { newKeyForm, ownKeyForm, shownOnce } from "../key_form.js";
-import { byId, closeDialog, el, fill, showDialog } from "../dom.js";
+import { byId, el, fill } from "../dom.js";
 import { showBrief } from "./brief.js";
 import { showEntities } from "./entities.js";
-import { eventDetails } from "./event.js";
 import { showMap } from "./map_view.js";
-import { showStories, storyDetails } from "./stories.js";
+import { showDetails } from "./open_details.js";
+import { showStories } from "./stories.js";
 import { key } from "../server.js";
 import { errorNotice } from "../format.js";
 
@@ -25,15 +25,13 @@ async function show() {
   const view = VIEWS[state().view] ? state().view : "map";
   fill(byId("views"), Object.entries(VIEWS).map(([name, [text]]) =>
     pageLink(el("a", { "aria-current": name === view ? "page" : null }, text), { ...OF_OTHER_VIEWS, view: name === "map" ? "" : name })));
-  const { story, event, ...rest } = state();
+  showDetails();
+  const { story, event, entity, ...rest } = state();
   const stateKey = JSON.stringify([rest, key.get()]);
   if (stateKey !== shown) {
     shown = stateKey;
     await guarded(byId("board"), () => VIEWS[view][1](byId("board")), () => { shown = ""; show(); });
   }
-  if (story) openDetails("story", story, storyDetails);
-  else if (event) openDetails("event", event, eventDetails);
-  else closeDialog();
 }
 
 async function guarded(place, work, again) {
@@ -44,17 +42,6 @@ async function guarded(place, work, again) {
     if (error.status === 401) return askForKey(error);
     fill(place, errorNotice(error, again));
   }
-}
-
-/** A story or an event in a dialog. Closing it removes it from the address. */
-async function openDetails(name, id, details) {
-  const place = el("div", {}, el("p", {}, "Loading…"));
-  const dialog = showDialog(name === "story" ? "Story" : "Event", place, () => go({ [name]: "" }));
-  await guarded(place, async () => {
-    const { title, children } = await details(id);
-    dialog.querySelector("h2").textContent = title;
-    fill(place, children);
-  }, () => openDetails(name, id, details));
 }
 
 function askForKey(error) {

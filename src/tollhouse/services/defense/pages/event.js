@@ -1,30 +1,32 @@
-// One event: its data, its sources, and the reason for each figure.
-import { pageLink } from "../address.js";
-import { el, facts, externalLink } from "../dom.js";
+// One event: where and when, who reports it and with which toll, and the stored reason of each figure.
+import { el, facts } from "../dom.js";
+import { counted, day, moment, share } from "../format.js";
+import { head, merged, names, opens, part, reasonsList, sharedNames } from "./details.js";
 import * as feed from "./feeds.js";
-import { counted, day, hostOf, moment, share } from "../format.js";
+import { ABOUT_ROWS, reportTimeline, sourcesSideBySide, tollFigures } from "./reports.js";
 
-const TITLE_BASIS = { page: "read from the page", feed: "from the publisher's feed", url: "read from the URL: the provider gives no headline" };
-
+/** The title and the content of an event's drawer. Throws ApiError. */
 export async function eventDetails(id) {
   const event = await feed.event(id);
+  const { provenance, metrics } = event;
+  const reports = event.timeline.map((one) => ({ ...one, at: one.reported_at, country: one.outlet_country })).reverse();
   const where = [event.geo.region, event.geo.country].filter(Boolean).join(", ");
-  const children = [
-    el("p", { class: "about" }, el("span", { class: `badge ${event.metrics.severity_tier}` }, event.metrics.severity_tier), ` ${event.category}: ${event.subcategory}`),
-    facts([["Where", where || "–", "plain"], ["Date", day(event.event_date), "plain"], ["Significance", event.metrics.significance.toFixed(2)],
-      ["Confidence", share(event.metrics.confidence)],
-      ["Deaths reported", event.fatalities_basis === "not_reported" ? "none reported" : counted(event.fatalities, "death"), "plain"]]),
-    event.story_id && el("p", {}, pageLink(el("a", {}, "Story of this event"), { event: "", story: event.story_id })),
-    event.provenance.is_retrospective && el("p", { class: "dim" }, "The reports are about the past."),
-    el("h3", {}, `Reported by ${counted(event.source_count, "independent source")}`),
-    el("ol", { class: "timeline" }, event.timeline.map((one) => el("li", {}, externalLink(one.url, one.title || hostOf(one.url)),
-      el("div", { class: "about" }, el("span", {}, moment(one.reported_at)), el("span", {}, one.publisher),
-        one.fatalities !== null && el("span", {}, counted(one.fatalities, "death")))))),
-    el("p", { class: "small dim" }, `Headline ${TITLE_BASIS[event.title_basis] || event.title_basis}.`),
-    el("h3", {}, "Why these figures"),
-    el("dl", {}, Object.entries(event.provenance.reasons).map(([name, reason]) =>
-      el("div", {}, el("dt", { class: "small dim" }, name.replaceAll("_", " ")), el("dd", {}, String(reason))))),
-    el("p", { class: "small dim" }, `${event.provenance.provider}, ${counted(event.provenance.row_ids.length, "row")}, first reported ${moment(event.provenance.first_reported_at)}. ${event.provenance.licence}`),
-  ];
-  return { title: event.title, children: children.filter(Boolean) };
+  const deaths = event.fatalities_basis === "not_reported" ? "none reported" : counted(event.fatalities, "death");
+  const { fatalities: tollReason, ...reasons } = provenance.reasons;
+  return { title: event.title, children: [
+    head("event", event.id, [el("span", { class: `badge ${metrics.severity_tier}` }, metrics.severity_tier), el("span", { class: "dim" }, `${event.category}: ${event.subcategory}`)]),
+    merged(event.succeeds, "event"),
+    provenance.is_retrospective && el("p", { class: "notice" }, "These reports are about the past."),
+    facts([["Where", where || "–", "plain"], ["Date", day(event.event_date), "plain"], ["Deaths", deaths, "plain"], ["Sources", counted(event.source_count, "independent source"), "plain"]]),
+    event.story_id && el("p", {}, opens("story", event.story_id, "Open the story of this event")),
+    part("Reports over time", el("p", { class: "small dim" }, `First reported ${moment(provenance.first_reported_at)}, last ${moment(provenance.last_reported_at)}. ${ABOUT_ROWS}`), reportTimeline(reports)),
+    part("Deaths", el("p", {}, tollReason), tollFigures(reports, event.fatalities_basis === "not_reported" ? null : event.fatalities)),
+    event.named.length > 0 && part("Actors and places", names(event.named)),
+    part("Why these figures", reasonsList(reasons, { category: event.category, confidence: share(metrics.confidence), significance: metrics.significance.toFixed(2), severity_tier: metrics.severity_tier,
+      source_count: String(event.source_count), geo: where, event_date: day(event.event_date), title: "", subcategory: event.subcategory })),
+    event.related.length > 0 && part("Related events", el("ul", { class: "list" }, event.related.map((one) => el("li", {}, opens("event", one.id, one.title, { class: "title" }),
+      el("div", { class: "about" }, el("span", { class: `badge ${one.severity_tier}` }, one.severity_tier), el("span", {}, one.country), el("span", {}, day(one.event_date)), one.same_story && el("span", {}, "Same story"), sharedNames(one.shared)))))),
+    part("Sources side by side", sourcesSideBySide(reports)),
+    el("p", { class: "small dim" }, `${provenance.provider}${provenance.recording ? `, recording of ${provenance.recording}` : ""}: ${counted(provenance.row_ids.length, "row")}. ${provenance.licence}`),
+  ].filter(Boolean) };
 }

@@ -27,19 +27,5 @@ export function windowOf(page) {
 export const brief = () => fetchFeed("/feeds/defense-brief");
 export const event = (id) => fetchFeed(`/feeds/events/${encodeURIComponent(id)}`);
 
-const seen = { story: new Map(), entity: new Map() };
-
-/** Cache the items of a list, so that opening one uses no request. */
-export function remember(kind, items) {
-  for (const item of items) seen[kind].set(item.id, item);
-}
-
-export const known = (kind, id) => seen[kind].get(id);
-
-export async function story(id) {
-  return known("story", id) || fetchFeed(`/feeds/stories/${encodeURIComponent(id)}`);
-}
-
-export async function entity(id) {
-  return known("entity", id) || fetchFeed(`/feeds/entities/${encodeURIComponent(id)}`);
-}
+export const story = (id) => fetchFeed(`/feeds/stories/${encodeURIComponent(id)}`);
+export const entity = (id) => fetchFeed(`/feeds/entities/${encodeURIComponent(id)}`);
