@@ -1,57 +1,88 @@
-// One mattress: its data, its price history, and similar ones.
-import { pageLink } from "../address.js";
-import { el, facts, externalLink } from "../dom.js";
+// One mattress in a drawer: price and its history, the sizes and shops of its model, attributes and where they were read.
+import { apiButton } from "../api_call.js";
+import { changed, go, pageLink } from "../address.js";
+import { chart } from "../chart.js";
+import { copyButton, el } from "../dom.js";
+import { openDrawer } from "../drawer.js";
+import { day, errorNotice, money } from "../format.js";
 import { callOnce } from "../server.js";
-import { day, hostOf, money } from "../format.js";
+import { features, isMadeUp, picture, price, pricePoints, shareOff, stock } from "./card.js";
+import { chosenIds, toggle } from "./compare.js";
+import { disclosure, loadShops, shopLink, shopName } from "./shops.js";
 
-const WIDTH = 640;
-const HEIGHT = 190;
-const { d3 } = globalThis;
+const ATTRIBUTES = [["size", "Size", String], ["material", "Material", String], ["firmness", "Firmness", (value) => `${value} of 10 (10 is firmest)`],
+  ["cooling", "Cooling", (value) => `${value} of 5 (5 is coolest)`], ["sleep_positions", "Sleep positions", (value) => value.join(", ")]];
+const PLACES = { title: "title", tags: "tags", description: "description" };
 
-/** The tag of fictional products. */
-export const DEMO = "demo data";
-
-export const isMadeUp = (product) => product.tags.includes(DEMO);
-
-export async function productDetails(id, picture) {
+/** Open the product's drawer; closing it leaves the product's address. */
+export async function openProduct(id) {
+  const drawer = openDrawer({ title: "Loading…", wide: true, body: el("div", { class: "product-loading", "aria-busy": "true" }), onClose: () => go({ product: "" }) });
   const path = `/api/products/${encodeURIComponent(id)}`;
-  const [{ members: product }, { members: similar }] = await Promise.all([callOnce("mattress", path), callOnce("mattress", `${path}/similar?limit=4`)]);
-  const isReduced = product.sale_price < product.price;
-  const children = [
-    isMadeUp(product) && el("p", { class: "notice" }, "Demonstration data: this product, its brand and its retailer are fictional."),
-    picture(product, "product"),
-    facts([["Price now", money(product.sale_price, product.currency)], ...(isReduced ? [["List price", money(product.price, product.currency)]] : []),
-      ["Lowest in 30 days", money(product.lowest_30_days, product.currency)], ["Size", product.size || "–", "plain"], ["Material", product.material || "–", "plain"],
-      ["Firmness", product.firmness ? `${product.firmness} of 10` : "–", "plain"], ["Cooling", product.cooling ? `${product.cooling} of 5` : "–", "plain"],
-      ["For sleepers on", product.sleep_positions.join(", ") || "–", "plain"], ["Availability", product.availability, "plain"]]),
-    product.description && el("p", {}, product.description),
-    el("p", {}, externalLink(product.affiliate_url, `At ${hostOf(product.affiliate_url)}`), el("span", { class: "dim small" }, " (an affiliate link)")),
-    el("h3", {}, "Price history"), ...history(product),
-    el("h3", {}, "Similar products"),
-    el("ul", {}, similar.products.map((one) => el("li", {}, pageLink(el("a", {}, one.title), { product: one.id }), ` ${money(one.sale_price, one.currency)}`))),
-  ];
-  return { title: product.title, children: children.filter(Boolean) };
+  try {
+    const [{ members: product }, { members: similar }] = await Promise.all([callOnce("mattress", path), callOnce("mattress", `${path}/similar?limit=4`), loadShops()]);
+    drawer.show(product.title, details(product, similar.products, path));
+  } catch (error) {
+    if (!error.problem) throw error;
+    drawer.show(error.status === 404 ? "This product is not listed" : "The product could not be loaded", [errorNotice(error, error.status === 404 ? null : () => openProduct(id))]);
+  }
+}
+
+function details(product, similar, path) {
+  return [
+    isMadeUp(product) && el("p", { class: "notice small" }, "Demonstration data: this product, its brand and its shop are fictional."),
+    el("div", { class: "product-head" }, picture(product), el("div", {},
+      el("p", { class: "dim" }, [product.brand, shopName(product.retailer)].filter(Boolean).join(" · ")), price(product),
+      el("p", { class: "small" }, stock(product), el("span", { class: "dim" }, ` · price since ${day(product.price_history.at(-1)?.at)} · lowest in 30 days ${money(product.lowest_30_days, product.currency)}`)),
+      el("p", { class: "actions" }, shopLink(product), compareButton(product), apiButton(() => ({ service: "mattress", path })), copyButton(() => location.origin + changed({ chosen: "", compare: "" }), "Copy link")),
+      disclosure())),
+    el("h3", {}, "Price history"), history(product),
+    product.offers.length > 1 && [el("h3", {}, "Sizes and shops"), offers(product)],
+    el("h3", {}, "Attributes"), attributes(product),
+    product.description && [el("h3", {}, "From the retailer's description"), el("p", {}, product.description)],
+    similar.length > 0 && [el("h3", {}, "Similar mattresses"), el("ul", { class: "similar" }, similar.map((one) => el("li", {}, pageLink(el("a", {}, one.title), { product: one.id }),
+      el("span", { class: "dim small" }, shopName(one.retailer)), el("span", { class: "number" }, money(one.sale_price, one.currency)))))],
+  ].flat().filter(Boolean);
+}
+
+function compareButton(product) {
+  const text = () => (chosenIds().includes(product.id) ? "Chosen to compare ✓" : "Compare");
+  const button = el("button", { type: "button", class: "quiet", "aria-pressed": String(chosenIds().includes(product.id)), onclick: () => {
+    const isChosen = toggle(product.id, !chosenIds().includes(product.id));
+    button.setAttribute("aria-pressed", String(isChosen));
+    button.textContent = text();
+  } }, text());
+  return button;
 }
 
 function history(product) {
-  const points = product.price_history.map((one) => ({ ...one, when: new Date(one.at) }));
-  const rows = [...points].reverse().map((one) => el("tr", {}, el("td", {}, day(one.at)), el("td", { class: "number" }, money(one.sale_price, product.currency)), el("td", { class: "number" }, money(one.price, product.currency))));
-  const table = el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "From"), el("th", { scope: "col", class: "number" }, "Price"), el("th", { scope: "col", class: "number" }, "List price"))), el("tbody", {}, rows));
-  if (points.length < 2) return [el("p", { class: "dim" }, "The price has not changed since it was listed."), table];
-  return [chart(points, product), el("details", {}, el("summary", {}, "As a table"), table)];
+  const series = [{ name: "Price", kind: "step", tone: "1", points: pricePoints(product, "sale_price") }];
+  if (product.price_history.some((one) => one.sale_price < one.price)) series.push({ name: "List price", kind: "step", tone: "6", points: pricePoints(product, "price") });
+  const reads = (value) => money(value, product.currency);
+  if (product.price_history.length < 2) return el("p", { class: "dim" }, `${reads(product.sale_price)} since ${day(product.created_at)}, when it was listed.`);
+  return chart({ label: `Price of ${product.title} in ${product.currency}`, series, x: { format: (at) => day(new Date(at).toISOString()) }, y: { format: reads } });
 }
 
-function chart(points, product) {
-  const box = document.createElement("div");
-  const drawn = [...points, { ...points.at(-1), when: new Date() }];
-  const x = d3.scaleUtc(d3.extent(drawn, (one) => one.when), [52, WIDTH - 10]);
-  const y = d3.scaleLinear([0, d3.max(drawn, (one) => one.price)], [HEIGHT - 24, 10]).nice();
-  const svg = d3.select(box).append("svg").attr("class", "chart").attr("viewBox", `0 0 ${WIDTH} ${HEIGHT}`).attr("role", "img")
-    .attr("aria-label", `Price history in ${product.currency}, also as a table below`);
-  svg.append("g").attr("transform", `translate(0,${HEIGHT - 24})`).call(d3.axisBottom(x).ticks(5));
-  svg.append("g").attr("transform", "translate(52,0)").call(d3.axisLeft(y).ticks(4));
-  const step = (member) => d3.line().x((one) => x(one.when)).y((one) => y(one[member])).curve(d3.curveStepAfter)(drawn);
-  svg.append("path").attr("class", "line list-price").attr("d", step("price"));
-  svg.append("path").attr("class", "line").attr("d", step("sale_price"));
-  return box;
+function offers(product) {
+  const sizes = Map.groupBy(product.offers, (one) => one.size || "Size not stated");
+  const cell = (one) => el("li", { "aria-current": one.id === product.id ? "true" : null }, pageLink(el("a", {}, shopName(one.retailer)), { product: one.id }),
+    el("span", { class: "dim small" }, [shareOff(one) > 0 && `−${shareOff(one)} %`, one.availability !== "in stock" && one.availability].filter(Boolean).join(" · ")), el("span", { class: "number" }, money(one.sale_price, product.currency)));
+  return el("div", { class: "offers-by-size" }, [...sizes].map(([size, rows]) => el("section", {}, el("h4", {}, size), el("ul", {}, rows.map(cell)))));
+}
+
+function attributes(product) {
+  const tags = features(product);
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Attributes" }, el("table", { class: "attribute-table" },
+    el("thead", {}, el("tr", {}, ["Attribute", "Value", "Where it was read"].map((name) => el("th", { scope: "col" }, name)))),
+    el("tbody", {}, ATTRIBUTES.map(([name, label, reads]) => {
+      const [value, source] = [product[name], product.attribute_sources[name]];
+      const isKnown = Array.isArray(value) ? value.length > 0 : value !== null;
+      return el("tr", {}, el("th", { scope: "row" }, label), el("td", { class: isKnown ? null : "dim" }, isKnown ? reads(value) : source ? "contradictory" : "not stated"), el("td", { class: "small" }, provenance(source)));
+    }), tags.length > 0 && el("tr", {}, el("th", { scope: "row" }, "Tags"), el("td", {}, tags.join(", ")), el("td", { class: "small" }, "the retailer's tags")))));
+}
+
+function provenance(source) {
+  if (!source) return "–";
+  if (!source.words.length) return "stated by the retailer's feed";
+  const words = source.words.flatMap((one, at) => [at > 0 && ", ", el("q", {}, one)]).filter(Boolean);
+  return [...words, PLACES[source.place] ? ` in the ${PLACES[source.place]}` : " in a field of the retailer's feed"];
 }

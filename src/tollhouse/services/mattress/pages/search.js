@@ -1,49 +1,126 @@
-// Mattress search: matching products as cards, and a dialog with one product.
-import { pageLink, state, values } from "../address.js";
-import { byId, el } from "../dom.js";
-import { listRequest, showListPage } from "../list_page.js";
+// The mattress search: filters and order in the address, products as cards, one in a drawer, several side by side.
+import { apiButton } from "../api_call.js";
+import { go, onAddress, pageLink, state } from "../address.js";
+import { combobox } from "../combobox.js";
+import { announce, byId, el, fill } from "../dom.js";
+import { closeDrawer } from "../drawer.js";
+import { counted, errorNotice, number } from "../format.js";
+import { callOnce, query } from "../server.js";
+import { isMadeUp, productCard } from "./card.js";
 import { showChips } from "./chips.js";
-import { LISTS, NUMBERS, OTHERS, showFacets } from "./filters.js";
-import { DEMO, isMadeUp, productDetails } from "./product.js";
-import { query } from "../server.js";
-import { money } from "../format.js";
+import { chosenIds, showComparison, showTray, toggle } from "./compare.js";
+import { COUNTED, showFacets } from "./filters.js";
+import { asked, FILTERS } from "./parameters.js";
+import { openProduct } from "./product.js";
+import { loadShops } from "./shops.js";
+import { parameterOf, suggestions } from "./suggestions.js";
 
-const COUNTED = "size,material,sleep_position,brand,retailer,price";
+const PER_PAGE = 24;
+const LAST_OFFSET = 10_000;
+const EXAMPLES = ["firm queen for side sleepers, no latex, under 1500", "cool king, not too soft", "cheapest latex double in stock"];
 
-showListPage({
-  service: "mattress", noun: "mattress", nouns: "mattresses", name: "product", listPath,
-  list: (members) => {
-    showFacets(byId("facets"), members.facets || {});
-    showChips(byId("chips"), byId("read"), members.applied_filters);
-    byId("made-up").hidden = !members.products.some(isMadeUp);
-    return members.products.map(card);
-  },
-  details: (id) => productDetails(id, picture),
+const shops = loadShops();
+let shown = null;
+
+byId("find").addEventListener("submit", (event) => {
+  event.preventDefault();
+  go({ q: byId("q").value.trim(), compare: "", offset: "" });
 });
+byId("sort").addEventListener("change", () => go({ sort: byId("sort").value, offset: "" }));
+byId("filters").open = matchMedia("(min-width: 60rem)").matches;
+byId("api").append(apiButton(() => listCall()));
+combobox(byId("q"), { label: "Brands, attributes and products", suggest: suggestions, choose });
+if (Object.keys(asked()).length) byId("chips").classList.add("expected");
+fill(byId("goods"), Array.from({ length: 9 }, () => el("li", { class: "product-card skeleton", "aria-hidden": "true" })));
+onAddress(show);
 
-function listPath() {
+/** Chosen from the suggestions: a product opens, a value becomes a filter in place of the words. */
+function choose({ id, field, value }) {
+  if (id) return go({ product: id, compare: "" });
+  const name = parameterOf(field);
+  go({ q: "", compare: "", offset: "", [name]: [...new Set([...(asked()[name] || []), value])] });
+}
+
+async function show() {
   const given = state();
-  const lists = Object.fromEntries([...LISTS, ...OTHERS].map((name) => [name, values(name)]));
-  const numbers = Object.fromEntries(NUMBERS.map((name) => [name, given[name]]));
-  const { path, page } = listRequest("/api/products");
-  return path + query({ ...lists, ...numbers, ...page, q: given.q, facets: COUNTED });
+  byId("q").value = given.q || "";
+  byId("sort").value = given.sort || "";
+  byId("list-view").hidden = Boolean(given.compare);
+  byId("comparison").hidden = !given.compare;
+  if (given.product) openProduct(given.product);
+  else closeDrawer();
+  if (given.compare) await showComparison(byId("comparison"), shops);
+  else if (JSON.stringify(asked()) !== shown) await showList();
+  showTray(byId("tray"));
+  for (const box of document.querySelectorAll("#goods [data-compare]")) box.checked = chosenIds().includes(box.dataset.compare);
 }
 
-function card(product) {
-  const isReduced = product.sale_price < product.price;
-  return el("li", { class: "card" }, picture(product), el("h3", {}, pageLink(el("a", {}, product.title), { product: product.id })),
-    el("p", { class: "price" }, money(product.sale_price, product.currency), isReduced && [" ", el("s", { "aria-label": `before ${money(product.price, product.currency)}` }, money(product.price, product.currency))]),
-    el("p", { class: "small dim" }, [product.brand, product.size, product.material, product.firmness && `firmness ${product.firmness}/10`].filter(Boolean).join(" · ")),
-    el("p", { class: "small" }, marks(product).flatMap((mark) => [el("span", { class: "badge" }, mark), " "])));
+/** The call of the API for the address, without the parameters that the API refused before. */
+function listCall(refused = {}) {
+  const parameters = Object.fromEntries(Object.entries(asked()).filter(([name]) => !(name in refused)));
+  return { service: "mattress", path: parameters.q ? "/api/search" : "/api/products", query: { ...parameters, limit: PER_PAGE, facets: COUNTED, include: "price_history" } };
 }
 
-function marks(product) {
-  return [product.availability !== "in stock" && product.availability, isMadeUp(product) && DEMO].filter(Boolean);
+async function showList() {
+  const now = JSON.stringify(asked());
+  shown = now;
+  byId("goods").setAttribute("aria-busy", "true");
+  try {
+    const [{ members, refused }] = await Promise.all([load(), shops]);
+    if (shown !== now) return;
+    fill(byId("trouble"));
+    showFacets(byId("facets"), members.facets);
+    showChips(byId("chips"), members, refused);
+    const isMixed = new Set(members.products.map(isMadeUp)).size > 1;
+    byId("made-up").hidden = !members.products.some(isMadeUp);
+    byId("made-up").textContent = `Demonstration data: ${isMixed ? "products marked “demo data” are" : "these products, brands and shops are"} fictional. `;
+    byId("found").textContent = counted(members.total, "mattress", "mattresses");
+    announce(counted(members.total, "mattress", "mattresses"));
+    fill(byId("goods"), members.products.length ? members.products.map((product) => card(product, isMixed)) : nothing());
+    showPages(members);
+    if (!Object.keys(asked()).length) fill(byId("chips"), el("span", { class: "small dim" }, "Try: "), EXAMPLES.map((text) => pageLink(el("a", { class: "small" }, text), { q: text })));
+  } catch (error) {
+    if (!error.problem) throw error;
+    if (shown !== now) return;
+    shown = null;
+    byId("found").textContent = "The list could not be loaded";
+    fill(byId("goods"));
+    fill(byId("pages"));
+    fill(byId("trouble"), errorNotice(error, show));
+  } finally {
+    byId("goods").removeAttribute("aria-busy");
+  }
 }
 
-/** Only images of this server are shown: a retailer's image would reveal the visitor to the retailer. */
-function picture(product, kind = "") {
-  const url = new URL(product.image_url || "about:blank", location.href);
-  if (!url.pathname.includes("/images/") || !url.pathname.endsWith(`${product.id}.svg`)) return null;
-  return el("img", { src: url.pathname, alt: "", class: kind, loading: "lazy", width: 320, height: 200 });
+/** The list without the parameters that the API refuses: a mistyped filter stays in the address, with its message. */
+async function load(refused = {}) {
+  const { path, query: parameters } = listCall(refused);
+  try {
+    return { refused, members: (await callOnce("mattress", path + query(parameters))).members };
+  } catch (error) {
+    const name = error.problem?.parameter;
+    if (error.status !== 400 || !(name in asked()) || name in refused) throw error;
+    return load({ ...refused, [name]: error.message });
+  }
+}
+
+function card(product, isMixed) {
+  const box = el("input", { type: "checkbox", "data-compare": product.id, "aria-label": `Compare ${product.title}`, checked: chosenIds().includes(product.id),
+    onchange: (event) => { event.target.checked = toggle(product.id, event.target.checked); } });
+  return productCard(product, { title: pageLink(el("a", {}, product.title), { product: product.id }), isMixed, more: el("label", { class: "choice compare-choice" }, box, "Compare") });
+}
+
+function nothing() {
+  const clear = Object.fromEntries([...FILTERS, "q", "offset"].map((name) => [name, ""]));
+  return el("li", { class: "empty" }, el("p", {}, "No mattress matches."), el("p", {}, "Remove a filter above, or ", pageLink(el("a", {}, "start again"), clear), "."));
+}
+
+function showPages({ offset, count, total }) {
+  const last = Math.min(Math.ceil(total / PER_PAGE), Math.floor(LAST_OFFSET / PER_PAGE) + 1);
+  const current = Math.floor(offset / PER_PAGE) + 1;
+  const link = (page, text, label) => pageLink(el("a", { class: "button quiet", "aria-label": label, "aria-current": page === current ? "page" : null, onclick: () => byId("find").scrollIntoView() }, text), { offset: page > 1 ? String((page - 1) * PER_PAGE) : "" });
+  const numbers = [...new Set([1, current - 1, current, current + 1, last])].filter((page) => page >= 1 && page <= last);
+  const numbered = numbers.flatMap((page, at) => [at && page - numbers[at - 1] > 1 ? el("span", { class: "dim", "aria-hidden": "true" }, "…") : null, link(page, number(page), `Page ${page}`)]);
+  fill(byId("pages"), last > 1 && [current > 1 && link(current - 1, "←", "Previous page"), numbered, current < last && link(current + 1, "→", "Next page")].flat(),
+    count > 0 && el("span", { class: "small dim" }, `${number(offset + 1)}–${number(offset + count)} of ${number(total)}`));
 }

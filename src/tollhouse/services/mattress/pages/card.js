@@ -1,0 +1,61 @@
+// A product in a list: picture, price with its history, attributes, and the link to its retailer.
+import { sparkline } from "../chart.js";
+import { el } from "../dom.js";
+import { money, number } from "../format.js";
+import { shopLink, shopName } from "./shops.js";
+
+/** The tag of fictional products. */
+const DEMO = "demo data";
+const STOCK = { "in stock": "in", "low stock": "low" };
+
+export const isMadeUp = (product) => product.tags.includes(DEMO);
+/** The tags that say something about the product. */
+export const features = (product) => product.tags.filter((tag) => tag !== DEMO);
+/** The share off the list price, in whole percent; 0 without a reduction. */
+export const shareOff = (product) => (product.sale_price < product.price ? Math.round(100 * (1 - product.sale_price / product.price)) : 0);
+
+/** `title` is the heading's link, `more` what stands beside the stock; `isMixed`: fictional products are among others. */
+export function productCard(product, { title, more = null, isMixed = false }) {
+  return el("li", { class: "product-card", "data-id": product.id }, picture(product),
+    el("p", { class: "small dim maker" }, [product.brand, shopName(product.retailer)].filter(Boolean).join(" · ")),
+    el("h3", {}, title),
+    el("div", { class: "price-line" }, price(product), priceLine(product)),
+    attributes(product),
+    el("div", { class: "small state" }, stock(product), isMixed && isMadeUp(product) && el("span", { class: "badge" }, DEMO), more),
+    el("div", { class: "card-actions" }, shopLink(product, { quiet: true })));
+}
+
+/** The current price; where it is reduced, also the list price and the share off. */
+export function price(product) {
+  const off = shareOff(product);
+  const reduced = product.sale_price < product.price ? [" ", el("s", {}, el("span", { class: "unseen" }, "list price "), money(product.price, product.currency)), " ", off > 0 && el("span", { class: "off" }, `−${off}\u00a0%`)] : [];
+  return el("p", { class: "price" }, el("strong", {}, money(product.sale_price, product.currency)), reduced);
+}
+
+/** The current price since the product was listed; nothing where it never changed. */
+export function priceLine(product, size = { width: 84, height: 26 }) {
+  const points = pricePoints(product, "sale_price");
+  if (points.length < 3) return el("span", { class: "small dim steady" }, "no change");
+  const values = points.map((one) => one.y);
+  return sparkline(points, { ...size, kind: "step", label: `Price history: from ${money(Math.min(...values), product.currency)} to ${money(Math.max(...values), product.currency)}, ${number(values.length - 2)} ${values.length === 3 ? "change" : "changes"}` });
+}
+
+/** Prices as points of a chart; the last price holds until now. */
+export function pricePoints(product, member) {
+  const points = product.price_history.map((one) => ({ x: one.at, y: one[member] }));
+  return points.length ? [...points, { x: new Date().toISOString(), y: points.at(-1).y }] : points;
+}
+
+function attributes(product) {
+  const known = [product.size, product.material, product.firmness && `Firmness ${product.firmness}/10`, product.cooling && `Cooling ${product.cooling}/5`].filter(Boolean);
+  return el("ul", { class: "small attributes" }, (known.length ? known : ["No attributes stated"]).map((text) => el("li", {}, text)));
+}
+
+export const stock = (product) => el("span", { class: `stock ${STOCK[product.availability] || "out"}` }, product.availability.slice(0, 1).toUpperCase() + product.availability.slice(1));
+
+/** Only pictures that this server draws are shown: a retailer's image would reveal the visitor to the retailer. */
+export function picture(product) {
+  const url = new URL(product.image_url || "about:blank", location.href);
+  if (!url.pathname.includes("/images/") || !url.pathname.endsWith(`${product.id}.svg`)) return null;
+  return el("img", { class: "product-picture", src: url.pathname, alt: "", loading: "lazy", width: 480, height: 240 });
+}
