@@ -4,7 +4,6 @@ import re
 from itertools import combinations
 
 import pytest
-from playwright.sync_api import expect
 
 # A line's box is a little higher than its letters.
 LETTERS_SPARE_PIXELS = 4
