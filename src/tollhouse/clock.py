@@ -22,3 +22,8 @@ def iso(moment: datetime) -> str:
 def at(moment: float) -> datetime:
     """The time in UTC of a number of seconds since 1970."""
     return datetime.fromtimestamp(moment, UTC)
+
+
+def age_seconds(moment: str) -> int:
+    """The whole seconds since a time in RFC 3339."""
+    return int((now() - datetime.fromisoformat(moment)).total_seconds())

@@ -26,7 +26,7 @@ SET = {"operator_token": "the-operators-own-token"}
 TOKEN = {"Authorization": "Bearer the-operators-own-token"}
 # These tests only read, so they share one server and its event loop.
 SHARED = pytest.mark.asyncio(loop_scope="module")
-READS = ("revenue", "transfers", "audit", "deliveries", "sources")
+READS = ("traffic", "calls", "revenue", "transfers", "audit", "deliveries", "sources", "chain")
 
 
 def settings_of(data_dir, **options: Any) -> Settings:
@@ -277,8 +277,11 @@ async def test_figures_are_those_of_the_ledger(data_dir):
             "0.03",
             "0.001",
         )
-        (day,) = revenue["days"]
-        assert (day["revenue_usd"], day["payments"], revenue["days_are_whole"]) == ("0.031", 4, True)
+        assert len(revenue["days"]) == 35
+        today = {"credit_usd": "0.03", "per_request_usd": "0.001", "reversed_usd": "0.00", "revenue_usd": "0.031"}
+        assert revenue["today"] == revenue["days"][-1] == today | {"at": revenue["today"]["at"], "payments": 4}
+        assert (revenue["yesterday"]["revenue_usd"], revenue["last_7_days_usd"]) == ("0.00", "0.031")
+        assert (revenue["subscriptions"], revenue["verified"]) == (None, None)
         accounts = {account["name"]: account for account in revenue["accounts"]}
         assert accounts["treasury"]["balance_usd"] == "-2.00"
         listed = (await client.get("/operator/api/transfers?account=agent:a&limit=3", headers=TOKEN)).json()
@@ -287,6 +290,8 @@ async def test_figures_are_those_of_the_ledger(data_dir):
         assert {transfer["amount_usd"] for transfer in listed["transfers"]} == {"0.01"}
         audit = (await client.get("/operator/api/audit", headers=TOKEN)).json()
         assert (audit["balanced"], audit["transfers"], audit["differences"]) == (True, 6, [])
+        verified = (await client.get("/operator/api/revenue", headers=TOKEN)).json()["verified"]
+        assert verified["result"] == audit
 
 
 async def test_parked_delivery_is_sent_again_and_an_unknown_one_is_404(data_dir):

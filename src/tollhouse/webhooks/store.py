@@ -263,6 +263,13 @@ async def deliveries(connection: AsyncConnection, endpoint_id: str | None, state
     return list(await connection.execute(query))
 
 
+async def backlog(connection: AsyncConnection) -> list[Any]:
+    """The number of deliveries of each endpoint in each state, and when the oldest was made."""
+    made = func.min(delivery.c.created_at).label("oldest_at")
+    query = select(delivery.c.endpoint_id, delivery.c.state, func.count().label("deliveries"), made)
+    return list(await connection.execute(query.group_by(delivery.c.endpoint_id, delivery.c.state)))
+
+
 async def delivery_by_id(connection: AsyncConnection, delivery_id: str) -> Any:
     """One delivery with its event's type and subject, or None."""
     return (await connection.execute(_select_deliveries().where(delivery.c.id == delivery_id))).one_or_none()

@@ -47,6 +47,15 @@ class Delivery(Struct, frozen=True):
     attempts: tuple[Attempt, ...]
 
 
+class Backlog(Struct, frozen=True):
+    """The number of deliveries of an endpoint in a state, and when the oldest was made."""
+
+    endpoint_id: str
+    state: State
+    deliveries: int
+    oldest_at: str
+
+
 class Deliveries:
     """The record of one server's deliveries."""
 
@@ -61,6 +70,12 @@ class Deliveries:
             rows = await store.deliveries(connection, endpoint_id, state, limit)
             attempts = await store.attempts_of(connection, [row.id for row in rows])
         return [_delivery(row, attempts.get(row.id, [])) for row in rows]
+
+    async def backlog(self) -> list[Backlog]:
+        """The deliveries of every endpoint by state."""
+        async with self._database.reading() as connection:
+            rows = await store.backlog(connection)
+        return [Backlog(row.endpoint_id, row.state, row.deliveries, clock.iso(clock.at(row.oldest_at))) for row in rows]
 
     async def replay(self, transaction: Transaction, delivery_id: str, endpoint_id: str | None = None) -> Delivery:
         """Send a delivery again, whatever its state; one in progress is not changed.

@@ -10,9 +10,13 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.payments.ledger.types import (
+    REVENUE,
+    REVERSALS,
+    TREASURY,
     IdTakenError,
     Insufficient,
     OverdrawnError,
+    PeriodSum,
     ReservationGoneError,
     Reserved,
     Transfer,
@@ -407,3 +411,37 @@ async def test_event_loop_runs_on_while_a_batch_is_written(ledger, hold_the_ledg
             await asyncio.sleep(0.01)
         assert not moving.done()
     assert (await moving).is_new
+
+
+async def test_revenue_is_summed_by_period_and_payer_and_transfers_are_read_by_time(ledger, monkeypatch):
+    async def at(moment: float, *transfers: Transfer) -> None:
+        monkeypatch.setattr(clock, "seconds", lambda: moment)
+        for transfer in transfers:
+            await ledger.move(transfer)
+
+    await at(
+        1_000,
+        Transfer("d", TREASURY, "agent:a", 90_000, "deposit"),
+        Transfer("d2", TREASURY, "agent:b", 90_000, "deposit"),
+    )
+    await at(3_599.9, Transfer("p1", "agent:a", REVENUE, 10_000, "call"), Transfer("p2", "x402", REVENUE, 700, "x402"))
+    await at(
+        3_600, Transfer("p3", "agent:b", REVENUE, 10_000, "call"), Transfer("p4", "agent:b", REVENUE, 5_000, "call")
+    )
+    await ledger.reserve("open", "agent:a", REVENUE, 1_000, "call", b"print")
+    await ledger.reserve("posted", "agent:a", REVENUE, 1_000, "call", b"print")
+    await ledger.post("posted", None)
+    await at(7_300, Transfer("back", REVENUE, REVERSALS, 700, "reversal"))
+    hour = 3_600
+    assert await ledger.kinds() == ["call", "deposit", "reversal", "x402"]
+    assert await ledger.revenue_by_period("call", 0, 9_000, hour) == [
+        PeriodSum(0, "", 10_000, 1),
+        PeriodSum(hour, "", 16_000, 3),
+    ]
+    assert await ledger.revenue_by_period("call", 0, hour, hour) == [PeriodSum(0, "", 10_000, 1)]
+    assert await ledger.revenue_by_period("reversal", 0, 9_000, hour) == [PeriodSum(2 * hour, "", 700, 1, False)]
+    assert await ledger.revenue_by_payer("call", 0, 9_000, 10) == [
+        PeriodSum(0, "agent:b", 15_000, 2),
+        PeriodSum(0, "agent:a", 11_000, 2),
+    ]
+    assert [one.id for one in await ledger.between("call", hour, 9_000)] == ["p3", "p4", "open", "posted"]

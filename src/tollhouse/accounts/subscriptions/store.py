@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Boolean, Column, Double, Index, Integer, String, Table, select, update
+from sqlalchemy import Boolean, Column, Double, Index, Integer, String, Table, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -118,6 +118,15 @@ async def due_keys(connection: AsyncConnection, now: float) -> list[str]:
     """The ids of keys whose subscription is due for a sync, the longest due first."""
     query = select(account.c.key_id).where(account.c.next_sync_at <= now).order_by(account.c.next_sync_at)
     return list((await connection.execute(query)).scalars())
+
+
+async def subscriptions_by_plan(connection: AsyncConnection) -> list[Any]:
+    """Plan, status and number of the subscriptions at Stripe that have not ended."""
+    columns = (account.c.applied_tier.label("plan"), account.c.subscription_status.label("status"))
+    query = select(*columns, func.count().label("subscriptions")).where(
+        account.c.subscription_id.is_not(None), account.c.subscription_status.not_in(("canceled", "incomplete_expired"))
+    )
+    return list(await connection.execute(query.group_by(*columns).order_by(*columns)))
 
 
 async def processed_events(connection: AsyncConnection, event_ids: Collection[str]) -> set[str]:

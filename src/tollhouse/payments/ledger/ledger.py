@@ -30,6 +30,7 @@ from tollhouse.payments.ledger.types import (
     Moved,
     Overdrawn,
     OverdrawnError,
+    PeriodSum,
     Post,
     Release,
     ReservationGoneError,
@@ -275,6 +276,22 @@ class Ledger:
     async def recent(self, limit: int, account: str | None = None) -> list[Transfer]:
         """The newest transfers, of one account or of all, newest first."""
         return await self._store.recent(limit, account)
+
+    async def kinds(self) -> list[str]:
+        """Every kind of transfer there is."""
+        return await self._store.kinds()
+
+    async def between(self, kind: str, since: float, until: float) -> list[Transfer]:
+        """The transfers of a kind made in that time, oldest first."""
+        return await self._store.between(kind, since, until)
+
+    async def revenue_by_period(self, kind: str, since: float, until: float, width: int) -> list[PeriodSum]:
+        """What a kind of transfer moved into and out of revenue, by period of `width` seconds, oldest first."""
+        return await self._store.revenue_by_period(kind, since, until, width)
+
+    async def revenue_by_payer(self, kind: str, since: float, until: float, limit: int) -> list[PeriodSum]:
+        """What each account paid into revenue in that time, the largest sums first."""
+        return await self._store.revenue_by_payer(kind, since, until, limit)
 
     async def verify(self) -> LedgerReport:
         """Derive every balance again from the transfers, in the database, and check the ledger's rules."""

@@ -59,6 +59,8 @@ _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_s
 class PostgresStore(Store):
     """See Store. The process lease is an advisory lock of the writing session."""
 
+    period = "CAST(floor(t.at / $5) AS BIGINT)"
+
     def __init__(self, url: URL) -> None:
         _, self._options = url.get_dialect()().create_connect_args(url)
         self.owner = secrets.randbits(31)

@@ -13,10 +13,12 @@ from tollhouse.logs import logger
 from tollhouse.payments.ledger.types import (
     AGENT_PREFIX,
     NAMES,
+    REVENUE,
     AccountState,
     LedgerCommand,
     LedgerEntry,
     LedgerReport,
+    PeriodSum,
     PostedResponse,
     Result,
     Transfer,
@@ -50,6 +52,8 @@ class Store(ABC):
     """
 
     owner: int
+    period = "CAST(t.at / $5 AS BIGINT)"
+    """The number of the period of $5 seconds that holds a transfer's time, in the database's dialect."""
 
     @abstractmethod
     async def apply(self, commands: Sequence[LedgerCommand]) -> list[Result]:
@@ -89,6 +93,26 @@ class Store(ABC):
         """The transfers of a kind made at or after `since`, oldest first."""
         return await self._transfers("WHERE t.kind = $1 AND t.at >= $2 ORDER BY t.seq", kind, since)
 
+    async def kinds(self) -> list[str]:
+        """Every kind of transfer there is."""
+        return [row[0] for row in await self._read(_KINDS)]
+
+    async def between(self, kind: str, since: float, until: float) -> list[Transfer]:
+        """The transfers of a kind made in that time, oldest first."""
+        return await self._transfers(
+            "WHERE t.kind = $1 AND t.at >= $2 AND t.at < $3 ORDER BY t.seq", kind, since, until
+        )
+
+    async def revenue_by_period(self, kind: str, since: float, until: float, width: int) -> list[PeriodSum]:
+        """What a kind moved into and out of revenue, by period of `width` seconds, oldest first."""
+        rows = await self._read(_BY_PERIOD.format(period=self.period), REVENUE, kind, since, until, float(width))
+        return [PeriodSum(row[0] * width, "", row[2], row[3], bool(row[1])) for row in rows]
+
+    async def revenue_by_payer(self, kind: str, since: float, until: float, limit: int) -> list[PeriodSum]:
+        """What each account paid into revenue in that time, the largest sums first."""
+        rows = await self._read(_BY_PAYER, REVENUE, kind, since, until, limit)
+        return [PeriodSum(int(since), *row) for row in rows]
+
     async def recent(self, limit: int, account: str | None) -> list[Transfer]:
         """The newest transfers, of one account or of all, newest first."""
         if account is None:
@@ -114,6 +138,16 @@ _NEWEST_OF_ACCOUNT = """WHERE t.seq IN (
     SELECT seq FROM (SELECT seq FROM transfer WHERE debit = $1 ORDER BY seq DESC LIMIT $2) AS paid
     UNION SELECT seq FROM (SELECT seq FROM transfer WHERE credit = $1 ORDER BY seq DESC LIMIT $2) AS got)
     ORDER BY t.seq DESC LIMIT $2"""
+
+_KINDS = """WITH RECURSIVE known(kind) AS (SELECT min(kind) FROM transfer UNION ALL
+    SELECT (SELECT min(kind) FROM transfer WHERE kind > known.kind) FROM known WHERE known.kind IS NOT NULL)
+    SELECT kind FROM known WHERE kind IS NOT NULL"""
+_COUNTED = """FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq
+    WHERE t.kind = $2 AND t.at >= $3 AND t.at < $4 AND (NOT t.is_reservation OR r.state = 'posted')"""
+_BY_PERIOD = f"""SELECT {{period}}, t.credit = $1, CAST(sum(t.amount) AS BIGINT), count(*) {_COUNTED}
+    AND (t.credit = $1 OR t.debit = $1) GROUP BY 1, 2 ORDER BY 1, 2"""
+_BY_PAYER = f"""SELECT t.debit, CAST(sum(t.amount) AS BIGINT), count(*) {_COUNTED} AND t.credit = $1
+    GROUP BY t.debit ORDER BY 2 DESC, 1 LIMIT $5"""
 
 # The state of every account derived from the transfers; the last column is the sum of its reversals.
 DERIVED = """SELECT name,

@@ -39,6 +39,19 @@ class Transfer(Struct, frozen=True):
     state: State = "settled"
 
 
+class PeriodSum(Struct, frozen=True):
+    """What the settled and posted transfers of a kind moved in the period that begins at `at`, or for one payer.
+
+    `into_revenue` is false for what left the revenue account.
+    """
+
+    at: int
+    account: str
+    micros: int
+    transfers: int
+    into_revenue: bool = True
+
+
 class Moved(Struct, frozen=True):
     """The transfer as it is in the ledger; `is_new` unless it was there before, with the same content."""
 

@@ -22,6 +22,7 @@ from sqlalchemy import (
     Text,
     and_,
     delete,
+    func,
     or_,
     select,
     update,
@@ -178,6 +179,13 @@ async def delete_responses(transaction: Transaction, before: float) -> None:
     """Delete the responses of payments settled before that time."""
     query = update(payment).where(payment.c.settled_at < before, payment.c.answer.is_not(None))
     await transaction.execute(query.values(answer=None))
+
+
+async def pending_settlements(connection: AsyncConnection) -> tuple[int, float | None]:
+    """How many payments are being settled, and when the oldest of them was claimed."""
+    query = select(func.count(), func.min(payment.c.claimed_at)).where(payment.c.state == SETTLING)
+    number, oldest = (await connection.execute(query)).one()
+    return number, oldest
 
 
 async def settled(connection: AsyncConnection, before: float, limit: int) -> list[Any]:

@@ -16,7 +16,7 @@ from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.replies import ChainRefused
 from tollhouse.payments.x402.outcome import Pending, SettlementOutcome, Unrecoverable, recent_outcome
-from tollhouse.payments.x402.settlement.gas import Gas, GasLimits
+from tollhouse.payments.x402.settlement.gas import Gas, GasLimits, GasStatus
 from tollhouse.payments.x402.settlement.submission import FAILED, AccountLock, NotAcceptedError, Preflight, Submission
 from tollhouse.payments.x402.settlement.transaction_monitor import (
     NO_NODE_PAUSE_SECONDS,
@@ -112,6 +112,10 @@ class BuiltInFacilitator:
         )
         self._resolving: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    async def gas_status(self) -> GasStatus:
+        """The account's balance and what gas costs. Raises ChainUnavailable, Problem `storage-unavailable`."""
+        return await self._gas.status()
 
     async def __aenter__(self) -> Self:
         self._spawn(self._run_submission())

@@ -113,6 +113,14 @@ class GasQuote(Struct, frozen=True):
         return -(-wei * self.coin_nanos // WEI_PER_COIN)
 
 
+class GasStatus(Struct, frozen=True):
+    """What the account holds, what the gas of one payment costs now, and what was spent this UTC day, in nano-USD."""
+
+    balance_nanos: int
+    payment_nanos: int
+    spent_nanos: int
+
+
 def limited_fees(quote: GasQuote, ceiling_wei: int, gas: int) -> Fees | None:
     """The fees for `gas` that can never cost more than the ceiling; None if no block would include that.
 
@@ -189,6 +197,11 @@ class Gas:
                 self._quote, self._quoted_at = quote, monotonic()
                 self._observe(quote)
             return self._quote
+
+    async def status(self) -> GasStatus:
+        """The account and the prices now. Raises ChainUnavailable, Problem `storage-unavailable`."""
+        quote = await self.quote()
+        return GasStatus(quote.in_nanos(quote.balance), quote.in_nanos(quote.payment_wei), self._spent_nanos)
 
     def verification_gas(self, fees: Fees, *, with_deployment: bool) -> int:
         """The gas limit of a verification, as far as the account can pay for it."""

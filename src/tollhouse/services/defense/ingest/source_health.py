@@ -1,7 +1,6 @@
 """Health of the sources of the feeds, stored for all processes."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
@@ -54,8 +53,6 @@ async def list_sources(database: Database) -> list[SourceHealth]:
 
 
 def _from_row(row: Any) -> SourceHealth:
-    age = None
-    if row.last_success_at:
-        age = int((clock.now() - datetime.fromisoformat(row.last_success_at)).total_seconds())
+    age = clock.age_seconds(row.last_success_at) if row.last_success_at else None
     status = "ok" if row.failures == 0 else "failing"
     return SourceHealth(row.source, status, row.last_success_at, age, row.last_error_at, row.last_error, row.failures)

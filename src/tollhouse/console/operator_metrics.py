@@ -1,0 +1,181 @@
+"""What the operator sees beside the calls: sources, webhooks, money and the chain, also as Prometheus metrics."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from tollhouse import clock
+from tollhouse.admission.context import AppContext
+from tollhouse.console.operator_revenue import subscriptions
+from tollhouse.errors import Problem
+from tollhouse.http.service import Service
+from tollhouse.logs import logger
+from tollhouse.money import MICROS_PER_USD, usd
+from tollhouse.payments.ledger.types import REVENUE
+from tollhouse.payments.x402.claims import X402
+from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
+from tollhouse.payments.x402.settlement.gas import NANOS_PER_USD
+from tollhouse.payments.x402.store import pending_settlements
+from tollhouse.statistics.statistics import LEDGER_CHECK
+
+log = logger("operator")
+
+CHAIN_SECONDS = 5.0
+"""How long the page waits for the chain's node."""
+NANOS_PER_MICRO = NANOS_PER_USD // MICROS_PER_USD
+
+
+class SourceState(Struct, frozen=True):
+    """A source of a service: its status, the seconds since its last success, its last error and the rows it gave."""
+
+    service: str
+    source: str
+    status: str
+    age_seconds: int | None
+    last_error: str | None
+    rows: int | None
+
+
+class ChainStatus(Struct, frozen=True):
+    """The chain as this server sees it. `pending` are payments that are being settled. `error` says what failed.
+
+    Without a chain in the settings `is_configured` is false; without the built-in facilitator there is no account.
+    """
+
+    is_configured: bool
+    chain_id: int | None = None
+    head: int | None = None
+    head_age_seconds: int | None = None
+    account: str | None = None
+    balance_usd: str | None = None
+    gas_per_payment_usd: str | None = None
+    gas_today_usd: str | None = None
+    pending: int | None = None
+    oldest_pending_seconds: int | None = None
+    error: str | None = None
+
+
+def source_states(service: str, health: Struct | Mapping[str, Any]) -> list[SourceState]:
+    """The sources that a health response lists; a service without any is its own source."""
+    members: dict[str, Any] = msgspec.to_builtins(health)
+    sources = members.get("sources")
+    if isinstance(sources, list) and sources:
+        return [
+            SourceState(
+                service, one["name"], one["status"], one.get("age_seconds"), one.get("last_error"), one.get("rows")
+            )
+            for one in sources
+        ]
+    fault = members.get("fault")
+    rows = next((value for name, value in members.items() if name.endswith("_count")), None)
+    reason = fault.get("reason") if isinstance(fault, dict) else None
+    return [SourceState(service, service, members.get("status", "ok"), None, reason, rows)]
+
+
+async def chain_status(context: AppContext) -> ChainStatus:
+    """Head, gas and pending settlements; a node that does not answer within CHAIN_SECONDS is an error."""
+    chain, settler = context.per_request.chain, context.per_request.settler
+    if chain is None:
+        return ChainStatus(is_configured=False)
+    async with context.database.reading() as connection:
+        pending, oldest = await pending_settlements(connection)
+    known: dict[str, Any] = {
+        "chain_id": context.settings.evm_chain_id,
+        "pending": pending,
+        "oldest_pending_seconds": None if oldest is None else int(clock.seconds() - oldest),
+    }
+    try:
+        async with asyncio.timeout(CHAIN_SECONDS):
+            block = await chain.block()
+            if block is not None:
+                known |= {"head": block.number, "head_age_seconds": max(0, int(clock.seconds() - block.timestamp))}
+            if isinstance(settler, BuiltInFacilitator):
+                gas = await settler.gas_status()
+                known |= {
+                    "account": settler.address,
+                    "balance_usd": usd(gas.balance_nanos // NANOS_PER_MICRO),
+                    "gas_per_payment_usd": usd(gas.payment_nanos // NANOS_PER_MICRO),
+                    "gas_today_usd": usd(gas.spent_nanos // NANOS_PER_MICRO),
+                }
+    except (Problem, TimeoutError) as error:
+        log.warning("chain status unknown", error=str(error))
+        known["error"] = "The node did not answer. The log has the reason."
+    return ChainStatus(is_configured=True, **known)
+
+
+async def business_families(context: AppContext, services: Sequence[Service]) -> list[Metric]:
+    """Revenue, webhooks, sources and the ledger's last verification; what cannot be read is left out."""
+    storage = GaugeMetricFamily("tollhouse_storage_up", "Whether the database answered: 1 or 0")
+    families: list[Metric] = [storage, *await _source_families(services)]
+    try:
+        families += await _stored_families(context)
+    except Problem:
+        storage.add_metric((), 0)
+    else:
+        storage.add_metric((), 1)
+    return families
+
+
+async def _stored_families(context: AppContext) -> list[Metric]:
+    revenue, per_request = await context.ledger.account(REVENUE), await context.ledger.account(X402)
+    earned = CounterMetricFamily("tollhouse_revenue_usd", "Revenue in the ledger by method, in USD", labels=("method",))
+    earned.add_metric(("credit",), (revenue.total_in_micros - per_request.total_out_micros) / MICROS_PER_USD)
+    earned.add_metric(("x402",), per_request.total_out_micros / MICROS_PER_USD)
+    reversed_ = CounterMetricFamily(
+        "tollhouse_revenue_reversed_usd", "Revenue taken back after reorganizations, in USD"
+    )
+    reversed_.add_metric((), revenue.total_out_micros / MICROS_PER_USD)
+    return [earned, reversed_, *await _webhook_families(context), *await _ledger_families(context)]
+
+
+async def _webhook_families(context: AppContext) -> list[Metric]:
+    endpoints = await context.webhooks.subscriptions.all()
+    backlog = await context.webhooks.deliveries.backlog()
+    by_status = GaugeMetricFamily("tollhouse_webhook_endpoints", "Webhook endpoints by status", labels=("status",))
+    for status in ("active", "failing", "disabled"):
+        by_status.add_metric((status,), sum(one.status == status for one in endpoints))
+    by_state = GaugeMetricFamily("tollhouse_webhook_deliveries", "Stored deliveries by state", labels=("state",))
+    for state in ("pending", "parked", "delivered", "cancelled"):
+        by_state.add_metric((state,), sum(one.deliveries for one in backlog if one.state == state))
+    oldest = GaugeMetricFamily("tollhouse_webhook_oldest_pending_seconds", "Age of the oldest pending delivery")
+    pending = [one.oldest_at for one in backlog if one.state == "pending"]
+    oldest.add_metric((), clock.age_seconds(min(pending)) if pending else 0)
+    return [by_status, by_state, oldest]
+
+
+async def _ledger_families(context: AppContext) -> list[Metric]:
+    families: list[Metric] = []
+    check = await context.statistics.last_check(LEDGER_CHECK)
+    if check is not None:
+        balanced = GaugeMetricFamily("tollhouse_ledger_balanced", "Whether the last verification balanced: 1 or 0")
+        balanced.add_metric((), int(bool(check.result.get("balanced"))))
+        verified = GaugeMetricFamily("tollhouse_ledger_verified_timestamp_seconds", "When the ledger was last verified")
+        verified.add_metric((), check.at)
+        families += [balanced, verified]
+    by_plan = await subscriptions(context)
+    if by_plan is not None:
+        family = GaugeMetricFamily("tollhouse_subscriptions", "Stripe subscriptions", labels=("plan", "status"))
+        for one in by_plan:
+            family.add_metric((one.plan, one.status), one.subscriptions)
+        families.append(family)
+    return families
+
+
+async def _source_families(services: Sequence[Service]) -> list[Metric]:
+    labels = ("service", "source")
+    up = GaugeMetricFamily("tollhouse_source_up", "Whether a source is well: 1 or 0", labels=labels)
+    age = GaugeMetricFamily("tollhouse_source_age_seconds", "Seconds since a source last succeeded", labels=labels)
+    for service in services:
+        try:
+            states = source_states(service.name, await service.health())
+        except Problem:
+            continue
+        for state in states:
+            up.add_metric((state.service, state.source), int(state.status == "ok"))
+            if state.age_seconds is not None:
+                age.add_metric((state.service, state.source), state.age_seconds)
+    return [up, age]
