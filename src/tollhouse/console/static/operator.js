@@ -1,9 +1,17 @@
 // The operator's page. The session is a cookie that no script can read; the token is not kept.
-import { bars, byId, el, facts, fill, announce } from "./dom.js";
-import { call, query } from "./server.js";
-import { counted, day, lasted, moment, number, errorNotice } from "./format.js";
+import { go, onAddress, pageLink, state } from "./address.js";
+import { chart } from "./chart.js";
+import { announce, byId, el, fill } from "./dom.js";
+import { clockTime, counted, errorNotice, moment, number } from "./format.js";
+import { showCalls, startCalls } from "./operator_calls.js";
+import { showChain, showLedger, showRevenue, verified } from "./operator_money.js";
+import { fetchPart, part, seconds, table } from "./operator_parts.js";
+import { query } from "./server.js";
 
-const fetchPart = async (path, options = {}) => (await call("", `/operator/api/${path}`, options)).members;
+const WINDOWS = { hour: "Last hour", day: "Day", week: "Week" };
+const REFRESH = { traffic: 15_000, others: 30_000 };
+const known = {};
+let shownWindow = "";
 
 byId("open").addEventListener("submit", async (event) => {
   event.preventDefault();
@@ -25,87 +33,184 @@ open();
 async function open() {
   const isOpen = Boolean((await fetchPart("session")).expires_at);
   byId("open").hidden = isOpen;
-  byId("figures").hidden = !isOpen;
+  for (const id of ["figures", "windows", "leave"]) byId(id).hidden = !isOpen;
   fill(byId("trouble"));
-  if (isOpen) await Promise.all([part("revenue", async () => showRevenue(await fetchPart("revenue"))), part("sources", showSources), part("deliveries", () => showDeliveries("")), part("ledger", () => showLedger(""))]);
+  if (!isOpen) return;
+  skeletons();
+  startCalls();
+  showOthers();
+  onAddress(() => {
+    if (`${state().window}/${state().operation}` !== shownWindow) showTraffic();
+    showCalls();
+  });
+  repeat(showTraffic, REFRESH.traffic);
+  repeat(showOthers, REFRESH.others);
 }
 
-async function part(id, show) {
+/** Run this again and again while the tab is visible. */
+function repeat(show, milliseconds) {
+  setInterval(() => { if (!document.hidden) show(); }, milliseconds);
+}
+
+function skeletons() {
+  fill(byId("tiles"), Array.from({ length: 6 }, () => el("div", { class: "op-tile" })));
+  for (const id of ["charts", "tops"]) fill(byId(id), Array.from({ length: 3 }, () => el("article", { class: "panel" })));
+}
+
+function showOthers() {
+  part("revenue", async () => { known.revenue = await fetchPart("revenue"); showRevenue(known.revenue); verified(known.revenue.verified, attention); });
+  part("sources", showSources);
+  part("deliveries", showWebhooks);
+  part("chain", async () => { known.chain = await fetchPart("chain"); showChain(known.chain); });
+  part("ledger", showLedger);
+}
+
+async function showTraffic() {
+  const given = state();
+  shownWindow = `${given.window}/${given.operation}`;
+  const chosen = given.window in WINDOWS ? given.window : "day";
+  fill(byId("windows"), Object.entries(WINDOWS).map(([name, text]) =>
+    pageLink(el("a", { "aria-current": name === chosen ? "true" : null }, text), { window: name === "day" ? "" : name })));
   try {
-    await show();
+    const traffic = await fetchPart(`traffic${query({ window: given.window, operation: given.operation })}`);
+    fill(byId("trouble"));
+    known.traffic = traffic;
+    showTiles(traffic, WINDOWS[chosen].toLowerCase());
+    showCharts(traffic, given.operation);
+    showTops(traffic, given);
+    byId("updated").textContent = `Updated ${clockTime(new Date().toISOString())}`;
   } catch (error) {
-    fill(byId(id), errorNotice(error, () => part(id, show)));
+    if (!error.problem) throw error;
+    fill(byId("trouble"), errorNotice(error, showTraffic));
   }
+  attention();
 }
 
-function table(label, heads, rows) {
-  if (!rows.length) return el("p", { class: "dim" }, "Nothing yet.");
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, el("table", {},
-    el("thead", {}, el("tr", {}, heads.map(([text, kind]) => el("th", { scope: "col", class: kind || null }, text)))),
-    el("tbody", {}, rows.map((cells) => el("tr", {}, cells.map((cell, at) => el("td", { class: heads[at][1] || null }, cell ?? "–")))))));
+function showTiles(traffic, name) {
+  const { total, before } = traffic;
+  const errors = total.requests ? (100 * total.failed) / total.requests : 0;
+  const paid = traffic.revenue.payments;
+  const yesterday = known.revenue?.yesterday;
+  const tile = (title, value, unit, below, isBad = false) => el("div", { class: isBad ? "op-tile bad" : "op-tile" },
+    el("h2", {}, title), el("strong", {}, value, unit && el("span", {}, ` ${unit}`)), el("p", {}, below));
+  fill(byId("tiles"),
+    tile("Requests", number(total.requests), "", change(total.requests, before.requests, name)),
+    tile("Failed (5xx)", errors ? `${errors.toFixed(errors < 1 ? 2 : 1)} %` : "0 %", "", `${number(total.failed)} failed, ${number(total.refused)} refused`, total.failed > 0),
+    tile("Latency p95", total.p95_ms === null ? "–" : readMs(total.p95_ms), "", total.p50_ms === null ? "no calls" : `p50 ${readMs(total.p50_ms)}, p99 ${readMs(total.p99_ms)}`),
+    tile("Paid calls", number(paid), "", `of ${counted(total.requests, "call")}`),
+    tile("Revenue", traffic.revenue.total_usd, "USD", change(Number(traffic.revenue.total_usd), Number(traffic.revenue_before_usd), name)),
+    tile("Yesterday", yesterday ? yesterday.revenue_usd : "–", yesterday ? "USD" : "", yesterday ? `${counted(yesterday.payments, "payment")}; today ${known.revenue.today.revenue_usd} USD` : " "));
 }
 
-function showRevenue(revenue) {
-  fill(byId("revenue"),
-    facts([["Revenue", `${revenue.revenue_usd} USD`], ["From wallets", `${revenue.by_agents_usd} USD`], ["Per request", `${revenue.per_request_usd} USD`]]),
-    revenue.days.length > 0 && el("h3", {}, revenue.days_are_whole ? "By day" : "By day, of the newest 1,000 payments"),
-    revenue.days.length > 0 && bars(revenue.days.slice(-14).map((one) => ({ name: day(one.day), value: Number(one.revenue_usd), shown: one.revenue_usd })), { wide: true, label: "Revenue by day in USD" }),
-    table("Accounts", [["Account"], ["Meaning"], ["Balance USD", "number"], ["In", "number"], ["Out", "number"], ["Payments", "number"]],
-      revenue.accounts.map((one) => [one.name, one.meaning, one.balance_usd, one.in_usd, one.out_usd, number(one.calls)])));
+const readMs = (ms) => (ms < 10 ? `${ms.toFixed(1)} ms` : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
+
+function change(now, before, name) {
+  if (!before) return `none in the ${name.replace("last ", "")} before`;
+  const percent = Math.round((100 * (now - before)) / before);
+  return `${percent > 0 ? "+" : ""}${percent} % against the ${name.replace("last ", "")} before`;
+}
+
+function showCharts(traffic, operation) {
+  if (byId("charts").contains(document.activeElement)) return;
+  const ends = traffic.width_seconds * 1000;
+  const point = (one, y) => ({ x: one.at, y, until: new Date(Date.parse(one.at) + ends).toISOString() });
+  const line = (member) => traffic.points.map((one) => ({ x: one.at, y: one[member] }));
+  const title = (text) => el("h2", {}, text, operation && el("span", { class: "small dim" }, ` ${operation}`));
+  const x = { from: traffic.since, to: traffic.until };
+  const refused = traffic.points.map((one) => point(one, one.refused));
+  fill(byId("charts"),
+    el("article", { class: "panel" }, title("Requests and errors"), chart({ label: "Requests over time", x, height: 170, y: { from: 0 }, series: [
+      { name: "answered", kind: "bar", tone: "1", points: traffic.points.map((one) => point(one, one.requests - one.refused - one.failed)) },
+      { name: "refused (4xx)", kind: "bar", tone: "2", points: refused },
+      { name: "failed (5xx)", kind: "bar", tone: "critical", points: traffic.points.map((one) => point(one, one.failed)) }] })),
+    el("article", { class: "panel" }, title("Latency"), chart({ label: "Latency over time", x, height: 170, y: { from: 0, format: readMs }, series: [
+      { name: "p50", tone: "1", points: line("p50_ms") }, { name: "p95", tone: "3", points: line("p95_ms") }, { name: "p99", tone: "4", points: line("p99_ms") }] })),
+    el("article", { class: "panel" }, el("h2", {}, "Revenue"), chart({ label: "Revenue over time", x, height: 170, y: { from: 0, format: readUsd }, series: [
+      { name: "wallet credit", kind: "bar", tone: "1", points: traffic.revenue.points.map((one) => point(one, Number(one.credit_usd))) },
+      { name: "per request (x402)", kind: "bar", tone: "3", points: traffic.revenue.points.map((one) => point(one, Number(one.per_request_usd))) }] })));
+}
+
+const readUsd = (value) => `${Number(value.toFixed(6))} USD`;
+
+function showTops(traffic, given) {
+  if (byId("tops").contains(document.activeElement)) return;
+  const list = (title, rows, none) => el("article", { class: "panel" }, el("h2", {}, title), rows.length ? el("ol", {}, rows.map((row) => el("li", {}, row))) : el("p", { class: "dim small" }, none));
+  const errors = (one) => [one.refused > 0 && `${number(one.refused)} refused`, one.failed > 0 && `${number(one.failed)} failed`].filter(Boolean).join(", ");
+  fill(byId("tops"),
+    list("Top operations", traffic.operations.slice(0, 8).map((one) => {
+      const isChosen = given.operation === one.name;
+      return pageLink(el("a", { "aria-current": isChosen ? "true" : null }, el("strong", { title: one.name }, one.name.trim()), el("span", { class: "amount" }, number(one.requests)),
+        el("span", { class: "under" }, [one.p95_ms !== null && `p95 ${readMs(one.p95_ms)}`, errors(one), isChosen && "shown in the charts; press to show all"].filter(Boolean).join(" · "))), { operation: isChosen ? "" : one.name });
+    }), "No call in this window."),
+    list("Top callers", traffic.callers.slice(0, 8).map((one) => pageLink(el("a", {}, el("strong", { title: one.caller }, one.name || one.caller), el("span", { class: "amount" }, number(one.requests)),
+      el("span", { class: "under" }, [`${one.kind}${one.plan && ` · ${one.plan}`}`, one.name && one.caller, Number(one.paid_usd) > 0 && `paid ${one.paid_usd} USD`, errors(one)].filter(Boolean).join(" · "))), { caller: one.caller })), "No caller in this window."),
+    list("Refusals by reason", traffic.refusals.slice(0, 8).map((one) => pageLink(el("a", {}, el("strong", {}, one.code), el("span", { class: "amount" }, number(one.count)),
+      el("span", { class: "under" }, one.operations.slice(0, 3).map(([name, count]) => `${name} ${number(count)}`).join(" · "))), { code: one.code })), "No call was refused in this window."));
 }
 
 async function showSources() {
-  const { services } = await fetchPart("sources");
-  fill(byId("sources"), el("div", { class: "cards" }, Object.entries(services).map(([name, health]) =>
-    el("article", { class: "panel" }, el("h3", {}, `${name} `, el("span", { class: `badge ${health.status === "ok" ? "good" : "high"}` }, health.status)),
-      el("p", { class: "small dim" }, `Version ${health.version}, up for ${lasted(health.uptime_seconds)}`),
-      (health.sources || []).length > 0 && el("ul", { class: "small" }, health.sources.map((one) => el("li", {},
-        `${one.name}: ${one.status}`, one.age_seconds !== null && ` (${lasted(one.age_seconds)} ago)`, one.last_error && el("div", { class: "dim" }, one.last_error)))),
-      el("details", {}, el("summary", {}, "Health response"), el("pre", { tabindex: "0", "aria-label": `Health of ${name}` }, JSON.stringify(health, null, 1)))))));
+  const { sources } = await fetchPart("sources");
+  known.sources = sources;
+  attention();
+  fill(byId("sources"), el("ul", { class: "op-sources" }, sources.map((one) => el("li", {},
+    el("span", {}, one.source === one.service ? one.service : `${one.service} · ${one.source}`),
+    el("span", { class: one.status === "ok" ? "dim" : "failing" }, [one.status, one.age_seconds !== null && `${seconds(one.age_seconds)} ago`, one.rows !== null && counted(one.rows, "row")].filter(Boolean).join(" · ")),
+    one.last_error && el("span", { class: "under" }, one.last_error)))));
 }
 
-async function showDeliveries(state) {
-  const { endpoints, deliveries } = await fetchPart(`deliveries${query({ state })}`);
-  const choice = el("select", { id: "state", onchange: (event) => part("deliveries", () => showDeliveries(event.target.value)) },
-    ["", "pending", "delivered", "parked", "cancelled"].map((value) => el("option", { value, selected: value === state }, value || "all")));
+const inState = (backlog, name, endpoint) => backlog.filter((one) => one.state === name && (!endpoint || one.endpoint_id === endpoint));
+const sum = (rows) => rows.reduce((total, one) => total + one.deliveries, 0);
+
+async function showWebhooks() {
+  const chosen = state().state || "";
+  const found = await fetchPart(`deliveries${query({ state: chosen })}`);
+  known.webhooks = found;
+  attention();
+  if (byId("deliveries").contains(document.activeElement)) return;
+  const { endpoints, backlog, deliveries } = found;
+  const choice = el("select", { id: "state", onchange: (event) => { go({ state: event.target.value }); event.target.blur(); part("deliveries", showWebhooks); } },
+    ["", "pending", "delivered", "parked", "cancelled"].map((value) => el("option", { value, selected: value === chosen }, value || "all")));
   fill(byId("deliveries"),
-    el("h3", {}, "Endpoints"),
-    table("Endpoints", [["Service"], ["Address"], ["Email"], ["Status"], ["Failures", "number"], ["Last error"]], endpoints.map((one) => [one.service, one.url, one.email, one.status, number(one.consecutive_failures), one.last_error])),
-    el("h3", {}, "Deliveries"),
-    el("div", { class: "row" }, el("div", { class: "field" }, el("label", { for: "state" }, "State"), choice)),
-    table("Deliveries", [["Created"], ["Type"], ["Subject"], ["State"], ["Attempts", "number"], ["Last response"], [""]],
-      deliveries.map((one) => [moment(one.created_at), one.type, one.subject_id, one.state, number(one.attempt_count), one.last_error || one.last_status, again(one, state)])));
+    table("Webhook endpoints", [["Endpoint", "wide"], ["Status"], ["Queued", "number"], ["Parked", "number"], ["Last error"], [""]], endpoints.map((one) => {
+      const parked = sum(inState(backlog, "parked", one.id));
+      return [el("span", {}, one.url, el("span", { class: "dim" }, ` ${one.service}`)), el("span", { class: `badge ${{ active: "good", failing: "high", disabled: "critical" }[one.status]}` }, one.status),
+        number(sum(inState(backlog, "pending", one.id))), number(parked), one.last_error && `${one.last_error}, ${counted(one.consecutive_failures, "time")}`,
+        parked > 0 && one.status !== "disabled" && el("button", { type: "button", class: "quiet", onclick: () => replay(`endpoints/${one.id}`) }, `Send ${counted(parked, "parked delivery", "parked deliveries")} again`)];
+    }), "No endpoint is registered: `tollhouse webhooks add`, or an alert."),
+    (deliveries.length > 0 || chosen) && [el("div", { class: "op-bar" }, el("h3", {}, "Deliveries"), el("label", { for: "state", class: "unseen" }, "State"), choice),
+      table("Deliveries", [["Created"], ["Type"], ["Subject", "wide"], ["State"], ["Attempts", "number"], ["Last response"], [""]],
+        deliveries.slice(0, 15).map((one) => [moment(one.created_at), one.type, one.subject_id, one.state, number(one.attempt_count), one.last_error || one.last_status,
+          !["pending", "cancelled"].includes(one.state) && el("button", { type: "button", class: "quiet", "aria-label": `Send again: ${one.id}`, onclick: () => replay(`deliveries/${one.id}`) }, "Send again")]), "No delivery in this state.")].flat());
 }
 
-function again(delivery, state) {
-  if (delivery.state === "pending" || delivery.state === "cancelled") return "";
-  return el("button", { type: "button", class: "quiet small", "aria-label": `Send again: ${delivery.id}`, onclick: () => part("deliveries", async () => {
-    await fetchPart(`deliveries/${encodeURIComponent(delivery.id)}/replay`, { method: "POST" });
+function replay(path) {
+  document.activeElement.blur();
+  return part("deliveries", async () => {
+    await fetchPart(`${path}/replay`, { method: "POST" });
     announce("Queued for another attempt");
-    await showDeliveries(state);
-  }) }, "Send again");
+    await showWebhooks();
+  });
 }
 
-async function showLedger(account) {
-  const { transfers } = await fetchPart(`transfers${query({ account })}`);
-  const box = el("input", { id: "account", value: account, placeholder: "revenue, agent:…" });
-  const result = el("div");
-  fill(byId("ledger"),
-    el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); part("ledger", () => showLedger(box.value.trim())); } },
-      el("div", { class: "field grow" }, el("label", { for: "account" }, "Account"), box), el("button", { class: "quiet" }, "Show"),
-      el("button", { type: "button", onclick: () => audit(result) }, "Verify the ledger")),
-    result,
-    table("Newest transfers", [["When"], ["Kind"], ["From"], ["To"], ["USD", "number"], ["State"], ["Id"]],
-      transfers.map((one) => [moment(one.at), one.kind, one.debit, one.credit, one.amount_usd, one.state, one.id])));
-}
-
-async function audit(place) {
-  try {
-    const report = await fetchPart("audit");
-    fill(place, el("div", { class: report.balanced ? "notice good" : "notice", role: "status" }, el("p", {}, report.balanced
-      ? `The ledger balances: ${counted(report.accounts, "account")}, ${counted(report.transfers, "transfer")}, ${number(report.pending)} pending.`
-      : `The ledger does not balance: ${counted(report.differences.length, "difference")}.`), report.differences.length > 0 && el("ul", {}, report.differences.map((text) => el("li", {}, text)))));
-  } catch (error) {
-    fill(place, errorNotice(error));
+/** What needs the operator, most urgent first. */
+function attention() {
+  const items = [];
+  const add = (kind, text, target, link) => items.push(el("li", { class: kind }, el("span", {}, text), target && el("a", { href: target }, link)));
+  const check = known.revenue?.verified;
+  if (check && !check.result.balanced) add("critical", "The ledger does not balance.", "#ledger-heading", "Ledger");
+  if (known.chain?.error) add("critical", `Chain: ${known.chain.error}`, "#chain-heading", "Chain");
+  if (known.webhooks) {
+    const { endpoints, backlog } = known.webhooks;
+    for (const one of endpoints.filter((each) => each.status !== "active")) {
+      const since = one.failing_since ? ` since ${moment(one.failing_since)}` : "";
+      add("critical", `Webhook ${one.status}${since}: ${one.url} (${one.last_error || one.disabled_reason || "no answer"}), ${number(sum(inState(backlog, "pending", one.id)))} queued, ${number(sum(inState(backlog, "parked", one.id)))} parked.`, "#webhooks-heading", "Webhooks");
+    }
   }
+  for (const one of (known.sources || []).filter((each) => each.status !== "ok")) add("medium", `Source ${one.service === one.source ? one.service : `${one.service} · ${one.source}`}: ${one.status}${one.last_error ? ` (${one.last_error})` : ""}.`, "#sources-heading", "Sources");
+  const traffic = known.traffic;
+  if (traffic?.total.failed) add("medium", `${counted(traffic.total.failed, "call")} failed with 5xx in this window.`, "?status=5xx#calls-heading", "Calls");
+  const isComplete = known.traffic && known.webhooks && known.sources && known.revenue && known.chain;
+  if (!items.length && isComplete) items.push(el("li", { class: "good" }, "No failing webhook or source, and no failed call in this window."));
+  fill(byId("attention"), items);
+  if (known.traffic && known.revenue && !byId("tiles").contains(document.activeElement)) showTiles(known.traffic, WINDOWS[known.traffic.window].toLowerCase());
 }
