@@ -27,8 +27,12 @@ REFUSALS = (
     (400, "invalid-parameter", "`country`: unknown country."),
     (401, "invalid-key", "This API key is unknown, revoked or malformed."),
 )
-OPERATIONS = (("defense", "getEvents", "/defense/feeds/events"), ("mattress", "searchProducts", "/mattress/api/search"),
-              ("defense", "getBrief", "/defense/feeds/defense-brief"), ("infra", "getPaths", "/infra/api/paths"))  # fmt: skip
+OPERATIONS = (
+    ("defense", "getEvents", "/defense/feeds/events"),
+    ("mattress", "searchProducts", "/mattress/api/search"),
+    ("defense", "getBrief", "/defense/feeds/defense-brief"),
+    ("infra", "getPaths", "/infra/api/paths"),
+)
 
 
 async def live_through(data_dir: Path, *, hours: int = 168, calls_an_hour: int = 20) -> None:
@@ -61,7 +65,7 @@ async def _lose_a_webhook(context: AppContext) -> None:
 
 
 async def _pay(context: AppContext, hour: int) -> None:
-    if hour % 24 == 0:
+    if hour % 12 == 0:
         await context.ledger.move(Transfer(f"deposit-{hour}", TREASURY, "agent:agent_0001", 2_000_000, "deposit"))
     reserved = await context.ledger.reserve(f"call-{hour}", "agent:agent_0001", REVENUE, 10_000, "call", b"print")
     assert isinstance(reserved, Reserved)
@@ -79,9 +83,8 @@ def _call(recorder: Recorder, chance: random.Random, number: int) -> None:
         status, code, detail = 502, "upstream-unavailable", "The model did not answer within 30 s."
     if code:
         payment, micros = "", 0
+    ended, seconds = recorder._minute_ends - chance.random() * 50, chance.lognormvariate(-5.5, 1.0)
+    outcome, request_id = (ended, seconds, status, code, detail), f"{chance.getrandbits(64):016x}"
     recorder.record(
-        RecordedCall(
-            recorder._minute_ends - chance.random() * 50, chance.lognormvariate(-5.5, 1.0), status, code, detail, service, operation,
-            "GET", path, f"{chance.getrandbits(64):016x}", kind, subject, name, plan, payment, micros,
-        )
-    )  # fmt: skip
+        RecordedCall(*outcome, service, operation, "GET", path, request_id, kind, subject, name, plan, payment, micros)
+    )

@@ -201,8 +201,8 @@ def test_operator_logs_in_with_the_token_and_out_again(visit, server):
     assert not page.get_by_role("heading", name="Revenue").is_visible()
     page.get_by_label("Operator token").fill((server.data_dir / "operator-token").read_text())
     page.get_by_role("button", name="Log in").click()
-    page.get_by_role("button", name="Verify the ledger").click()
-    page.get_by_text("The ledger balances").wait_for()
+    page.get_by_role("button", name="Verify now").click()
+    page.get_by_text("✓ balanced").wait_for()
     visitor.check_both_layouts()
     assert page.evaluate("document.cookie + JSON.stringify(sessionStorage)") == "{}"
     visitor.open("/operator")

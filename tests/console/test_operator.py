@@ -4,6 +4,7 @@ import asyncio
 import re
 import stat
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+from tests.console.operator_day import GONE, live_through
 from tests.http.conftest import asgi_client
 from tests.servers.databases import migrated_copy
 from tollhouse import app, clock
@@ -322,3 +324,116 @@ async def test_sources_are_the_health_of_every_service(data_dir):
         services = (await client.get("/operator/api/sources", headers=TOKEN)).json()["services"]
         assert set(services) == {"studio"}
         assert services["studio"]["document"]["served_from"] == "file"
+
+
+async def test_calls_are_counted_by_outcome_caller_and_payment_without_secrets(data_dir):
+    async with served(data_dir, **SET, free_per_ip_per_day=2) as client:
+        made = (await client.post("/api/keys/create", json={"email": "ada@example.org", "label": "robot"})).json()
+        key = {"Authorization": f"Bearer {made['api_key']}"}
+        await client.get("/api/catalogue")
+        assert (await client.get("/api/catalogue?secret=th_live_notakey")).status_code == 400
+        assert (await client.get("/nowhere")).status_code == 404
+        assert (await client.get("/api/keys/verify", headers=key)).status_code == 200
+        assert (await client.get("/api/keys/verify", headers={"Authorization": "Bearer wrong"})).status_code == 401
+        await client.get("/keys")
+        await client.get("/health")
+        traffic = (await client.get("/operator/api/traffic?window=hour", headers=TOKEN)).json()
+        assert (traffic["total"]["requests"], traffic["total"]["refused"], traffic["pages"]) == (6, 3, 2)
+        assert traffic["total"]["p99_ms"] > 0
+        assert sum(point["requests"] for point in traffic["points"]) == 6
+        assert (len(traffic["points"]), traffic["width_seconds"]) == (60, 60)
+        assert {one["code"]: one["operations"] for one in traffic["refusals"]} == {
+            "invalid-key": [["studio verifyKey", 1]],
+            "invalid-parameter": [["studio getStudioCatalogue", 1]],
+            "not-found": [["unrouted", 1]],
+        }
+        by_kind = {one["kind"]: one for one in traffic["callers"]}
+        assert (by_kind["key"]["caller"], by_kind["key"]["name"], by_kind["key"]["requests"]) == (
+            made["key_id"],
+            "robot",
+            1,
+        )
+        assert by_kind["address"]["caller"].startswith("127.0.0.0/24 ")
+
+        text = (await client.get("/operator/api/calls", headers=TOKEN)).text
+        assert made["api_key"] not in text
+        assert "notakey" not in text
+        assert "127.0.0.1" not in text
+        for query, number in {
+            "status=4xx": 3, "status=404": 1, "code=invalid-key": 1, "caller=robot": 1, "caller=127.0.0": 5,
+            "operation=studio getStudioCatalogue": 2, "operation=%25": 0, "limit=2": 2,
+        }.items():  # fmt: skip
+            assert (await client.get(f"/operator/api/calls?{query}", headers=TOKEN)).json()["count"] == number, query
+        for query, parameter in {"status=9xx": "status", "limit=0": "limit", "calller=x": "calller"}.items():
+            refused = await client.get(f"/operator/api/calls?{query}", headers=TOKEN)
+            assert (refused.status_code, refused.json()["parameter"]) == (400, parameter)
+        for query in ("window=year", "operation=" + "x" * 300):
+            assert (await client.get(f"/operator/api/traffic?{query}", headers=TOKEN)).status_code == 400
+        for query in (
+            "since=2026-13-01&until=2026-01-01",
+            "since=2026-02-01&until=2026-01-01",
+            "since=2020-01-01&until=2026-01-01",
+        ):
+            assert (await client.get(f"/operator/api/statement?{query}", headers=TOKEN)).status_code == 400
+
+
+@pytest.fixture(scope="module")
+def weeks_server(start_server, tmp_path_factory):
+    """A server with a week of calls, payments and a webhook that fails."""
+    home = tmp_path_factory.mktemp("week")
+    # In a thread, because the browser's event loop runs in this one.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, live_through(migrated_copy(home / "data"), hours=60)).result()
+    return start_server(
+        "studio", home=home, is_recorded=False, webhook_allow_loopback=True, operator_token=SET["operator_token"]
+    )
+
+
+# The last of the module: while its browser is open, no other test can run an event loop.
+def test_operator_finds_yesterdays_revenue_and_a_failed_webhook(visit, weeks_server):
+    """Every hour of the past brought 0.01 USD of wallet credit and 0.001 USD per request."""
+    visitor = visit(root=weeks_server.root)
+    page = visitor.page
+    visitor.open("/operator")
+    page.get_by_label("Operator token").fill(SET["operator_token"])
+    page.get_by_role("button", name="Log in").click()
+    tile = page.locator(".op-tile", has_text="Yesterday")
+    tile.get_by_text("0.264").wait_for()
+    assert "48 payments" in tile.inner_text()
+    attention = page.locator("#attention li", has_text="Webhook failing")
+    assert GONE in attention.inner_text()
+    assert "1 parked" in attention.inner_text()
+    attention.get_by_role("link", name="Webhooks").click()
+    page.get_by_role("button", name="Send 1 parked delivery again").click()
+    page.locator("#attention li", has_text="0 parked").wait_for()
+    assert page.get_by_role("button", name="Send 1 parked").count() == 0
+
+    page.get_by_role("link", name="Week").click()
+    page.wait_for_url("**/operator?window=week**")
+    page.locator(".op-tile", has_text="Requests").get_by_text("1,220").wait_for()
+    page.get_by_role("link", name="rate-limited").click()
+    page.wait_for_url("**code=rate-limited**")
+    rows = page.locator("#calls tbody tr")
+    page.locator("#calls tbody tr:has-text('200')").first.wait_for(state="detached")
+    assert rows.count() > 0
+    assert set(rows.locator(".op-status").all_inner_texts()) == {"429"}
+    rows.get_by_role("button").first.click()
+    assert "Retry after 41 s" in page.get_by_role("dialog").inner_text()
+    visitor.check_both_layouts()
+    page.keyboard.press("Escape")
+
+    page.get_by_label("Status").select_option("5xx")
+    page.wait_for_url("**status=5xx**")
+    page.get_by_text("No call matches").wait_for()
+    visitor.open("/operator?status=9xx")
+    page.get_by_role("alert").get_by_text("Must be a status").wait_for()
+    assert page.get_by_label("Status").get_attribute("aria-invalid") == "true"
+    visitor.console_messages.clear()  # the browser reports the 400
+    page.get_by_role("button", name="Verify now").click()
+    page.get_by_text("✓ balanced").wait_for()
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Download CSV").click()
+    lines = started.value.path().read_text().splitlines()
+    assert lines[0] == "time,id,kind,from,to,amount_usd,state,memo"
+    assert any("call-1," in line and line.endswith("revenue,0.01,posted,") for line in lines)
+    visitor.check_both_layouts()

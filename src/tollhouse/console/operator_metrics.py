@@ -60,20 +60,21 @@ class ChainStatus(Struct, frozen=True):
 
 
 def source_states(service: str, health: Struct | Mapping[str, Any]) -> list[SourceState]:
-    """The sources that a health response lists; a service without any is its own source."""
+    """The sources and feeds that a health response lists; a service without any is its own source."""
     members: dict[str, Any] = msgspec.to_builtins(health)
-    sources = members.get("sources")
-    if isinstance(sources, list) and sources:
-        return [
-            SourceState(
-                service, one["name"], one["status"], one.get("age_seconds"), one.get("last_error"), one.get("rows")
-            )
-            for one in sources
-        ]
+    status = members.get("status", "ok")
+    listed = [
+        SourceState(service, one["name"], one["status"], one.get("age_seconds"), one.get("last_error"), one.get("rows"))
+        for one in members.get("sources") or []
+    ]
+    feeds = [
+        SourceState(service, name, status, None, None, one.get(name)) for name, one in members.get("feeds", {}).items()
+    ]
+    if listed or feeds:
+        return [*listed, *feeds]
     fault = members.get("fault")
     rows = next((value for name, value in members.items() if name.endswith("_count")), None)
-    reason = fault.get("reason") if isinstance(fault, dict) else None
-    return [SourceState(service, service, members.get("status", "ok"), None, reason, rows)]
+    return [SourceState(service, service, status, None, fault.get("reason") if fault else None, rows)]
 
 
 async def chain_status(context: AppContext) -> ChainStatus:

@@ -30,6 +30,8 @@ def record_call(  # noqa: PLR0913, PLR0917 - everything that is known of a reque
         endpoint = route.endpoint
         service, operation, path = route.service.name, endpoint.id, route.prefix + endpoint.path
         if status < FIRST_ERROR and (not endpoint.is_described or endpoint.tag == "about"):
+            # One name for all pages and files: the address of a file changes with every release.
+            operation = operation.partition(" ")[0]
             recorder.count((service, operation, status, "", "", "", ""), seconds, ended)
             return
     kind, subject, name, plan, payment, micros = "address", address, "", "", "", 0

@@ -5,7 +5,7 @@ import { announce, byId, el, fill } from "./dom.js";
 import { clockTime, counted, errorNotice, moment, number } from "./format.js";
 import { showCalls, startCalls } from "./operator_calls.js";
 import { showChain, showLedger, showRevenue, verified } from "./operator_money.js";
-import { fetchPart, part, seconds, table } from "./operator_parts.js";
+import { callerName, fetchPart, part, seconds, table } from "./operator_parts.js";
 import { query } from "./server.js";
 
 const WINDOWS = { hour: "Last hour", day: "Day", week: "Week" };
@@ -105,8 +105,8 @@ function showTiles(traffic, name) {
 const readMs = (ms) => (ms < 10 ? `${ms.toFixed(1)} ms` : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
 
 function change(now, before, name) {
-  if (!before) return `none in the ${name.replace("last ", "")} before`;
   const percent = Math.round((100 * (now - before)) / before);
+  if (!before || percent > 999) return `${before ? number(before) : "none"} in the ${name.replace("last ", "")} before`;
   return `${percent > 0 ? "+" : ""}${percent} % against the ${name.replace("last ", "")} before`;
 }
 
@@ -142,7 +142,7 @@ function showTops(traffic, given) {
       return pageLink(el("a", { "aria-current": isChosen ? "true" : null }, el("strong", { title: one.name }, one.name.trim()), el("span", { class: "amount" }, number(one.requests)),
         el("span", { class: "under" }, [one.p95_ms !== null && `p95 ${readMs(one.p95_ms)}`, errors(one), isChosen && "shown in the charts; press to show all"].filter(Boolean).join(" · "))), { operation: isChosen ? "" : one.name });
     }), "No call in this window."),
-    list("Top callers", traffic.callers.slice(0, 8).map((one) => pageLink(el("a", {}, el("strong", { title: one.caller }, one.name || one.caller), el("span", { class: "amount" }, number(one.requests)),
+    list("Top callers", traffic.callers.slice(0, 8).map((one) => pageLink(el("a", {}, el("strong", { title: one.caller }, callerName(one)), el("span", { class: "amount" }, number(one.requests)),
       el("span", { class: "under" }, [`${one.kind}${one.plan && ` · ${one.plan}`}`, one.name && one.caller, Number(one.paid_usd) > 0 && `paid ${one.paid_usd} USD`, errors(one)].filter(Boolean).join(" · "))), { caller: one.caller })), "No caller in this window."),
     list("Refusals by reason", traffic.refusals.slice(0, 8).map((one) => pageLink(el("a", {}, el("strong", {}, one.code), el("span", { class: "amount" }, number(one.count)),
       el("span", { class: "under" }, one.operations.slice(0, 3).map(([name, count]) => `${name} ${number(count)}`).join(" · "))), { code: one.code })), "No call was refused in this window."));

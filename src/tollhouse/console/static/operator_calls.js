@@ -3,7 +3,7 @@ import { go, state } from "./address.js";
 import { byId, el, fill, snippet } from "./dom.js";
 import { openDrawer } from "./drawer.js";
 import { errorNotice, moment } from "./format.js";
-import { fetchPart, table } from "./operator_parts.js";
+import { callerName, fetchPart, table } from "./operator_parts.js";
 import { query } from "./server.js";
 
 const REFRESH = 3_000;
@@ -62,12 +62,11 @@ export async function showCalls() {
 }
 
 const kindOf = (status) => (status >= 500 ? "failed" : status >= 400 ? "refused" : "answered");
-const callerOf = (one) => one.name || one.caller;
 
 function row(one) {
   return [exact.format(new Date(one.at)), el("span", { class: `op-status ${kindOf(one.status)}` }, String(one.status)),
     el("button", { type: "button", class: "text", onclick: () => details(one), title: `${one.method} ${one.path}` }, `${one.service} ${one.operation}`.trim()),
-    el("span", {}, callerOf(one), el("span", { class: "dim" }, ` ${[one.kind, one.plan].filter(Boolean).join(" · ")}`)),
+    el("span", {}, callerName(one), el("span", { class: "dim" }, ` ${[one.kind, one.plan].filter(Boolean).join(" · ")}`)),
     one.code && el("span", {}, el("strong", {}, one.code), one.detail && ` ${one.detail}`),
     `${one.ms < 10 ? one.ms.toFixed(1) : Math.round(one.ms)} ms`, Number(one.price_usd) ? `${one.price_usd} USD` : one.payment || ""];
 }

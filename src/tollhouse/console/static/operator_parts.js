@@ -8,6 +8,9 @@ export const fetchPart = async (path, options = {}) => (await call("", `/operato
 /** A duration in its largest unit, from seconds on. */
 export const seconds = (value) => (value < 120 ? `${Math.round(value)} s` : lasted(value));
 
+/** A caller's name for a list: a key's label, a wallet's shortened address, an id, or a network. */
+export const callerName = (one) => (/^0x[0-9a-fA-F]{40}$/.test(one.name) ? `${one.name.slice(0, 6)}…${one.name.slice(-4)}` : one.name || one.caller);
+
 /** Show a part, or its error with a button to try again in its place. */
 export async function part(id, show) {
   try {
