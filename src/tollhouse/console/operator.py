@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from tollhouse import clock
 from tollhouse.admission.context import AppContext
-from tollhouse.console.operator_metrics import business_families, chain_status, source_states
+from tollhouse.console.operator_metrics import business_families, source_states
 from tollhouse.console.operator_revenue import StatementQuery, TransfersQuery, revenue, statement, transfers, verify
 from tollhouse.console.operator_traffic import CallsQuery, TrafficQuery, calls, traffic
 from tollhouse.console.page_shell import HERE, PageShell, fill_template
@@ -17,6 +17,7 @@ from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE, OPERATOR, Terms
+from tollhouse.payments.chain_status import read_chain_status
 from tollhouse.statistics.metrics import exposition
 from tollhouse.webhooks.store import State
 
@@ -166,7 +167,9 @@ class OperatorEndpoints:
         return _json(await verify(self._context))
 
     async def chain(self, _request: Request[Any, Any]) -> Response:
-        return _json(await chain_status(self._context))
+        context = self._context
+        chain_id = context.settings.evm_chain_id
+        return _json(await read_chain_status(context.per_request, context.database, chain_id))
 
     async def deliveries(self, request: Request[DeliveriesQuery, None]) -> Response:
         webhooks = self._context.webhooks

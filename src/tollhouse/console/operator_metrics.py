@@ -1,6 +1,5 @@
-"""What the operator sees beside the calls: sources, webhooks, money and the chain, also as Prometheus metrics."""
+"""What the operator sees beside the calls: sources, webhooks and money, as Prometheus metrics."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,20 +12,10 @@ from tollhouse.admission.context import AppContext
 from tollhouse.console.operator_revenue import subscriptions
 from tollhouse.errors import Problem
 from tollhouse.http.service import Service
-from tollhouse.logs import logger
-from tollhouse.money import MICROS_PER_USD, usd
+from tollhouse.money import MICROS_PER_USD
 from tollhouse.payments.ledger.types import REVENUE
 from tollhouse.payments.x402.claims import X402
-from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
-from tollhouse.payments.x402.settlement.gas import NANOS_PER_USD
-from tollhouse.payments.x402.store import pending_settlements
 from tollhouse.statistics.statistics import LEDGER_CHECK
-
-log = logger("operator")
-
-CHAIN_SECONDS = 5.0
-"""How long the page waits for the chain's node."""
-NANOS_PER_MICRO = NANOS_PER_USD // MICROS_PER_USD
 
 
 class SourceState(Struct, frozen=True):
@@ -38,25 +27,6 @@ class SourceState(Struct, frozen=True):
     age_seconds: int | None
     last_error: str | None
     rows: int | None
-
-
-class ChainStatus(Struct, frozen=True):
-    """The chain as this server sees it. `pending` are payments that are being settled. `error` says what failed.
-
-    Without a chain in the settings `is_configured` is false; without the built-in facilitator there is no account.
-    """
-
-    is_configured: bool
-    chain_id: int | None = None
-    head: int | None = None
-    head_age_seconds: int | None = None
-    account: str | None = None
-    balance_usd: str | None = None
-    gas_per_payment_usd: str | None = None
-    gas_today_usd: str | None = None
-    pending: int | None = None
-    oldest_pending_seconds: int | None = None
-    error: str | None = None
 
 
 def source_states(service: str, health: Struct | Mapping[str, Any]) -> list[SourceState]:
@@ -75,37 +45,6 @@ def source_states(service: str, health: Struct | Mapping[str, Any]) -> list[Sour
     fault = members.get("fault")
     rows = next((value for name, value in members.items() if name.endswith("_count")), None)
     return [SourceState(service, service, status, None, fault.get("reason") if fault else None, rows)]
-
-
-async def chain_status(context: AppContext) -> ChainStatus:
-    """Head, gas and pending settlements; a node that does not answer within CHAIN_SECONDS is an error."""
-    chain, settler = context.per_request.chain, context.per_request.settler
-    if chain is None:
-        return ChainStatus(is_configured=False)
-    async with context.database.reading() as connection:
-        pending, oldest = await pending_settlements(connection)
-    known: dict[str, Any] = {
-        "chain_id": context.settings.evm_chain_id,
-        "pending": pending,
-        "oldest_pending_seconds": None if oldest is None else int(clock.seconds() - oldest),
-    }
-    try:
-        async with asyncio.timeout(CHAIN_SECONDS):
-            block = await chain.block()
-            if block is not None:
-                known |= {"head": block.number, "head_age_seconds": max(0, int(clock.seconds() - block.timestamp))}
-            if isinstance(settler, BuiltInFacilitator):
-                gas = await settler.gas_status()
-                known |= {
-                    "account": settler.address,
-                    "balance_usd": usd(gas.balance_nanos // NANOS_PER_MICRO),
-                    "gas_per_payment_usd": usd(gas.payment_nanos // NANOS_PER_MICRO),
-                    "gas_today_usd": usd(gas.spent_nanos // NANOS_PER_MICRO),
-                }
-    except (Problem, TimeoutError) as error:
-        log.warning("chain status unknown", error=str(error))
-        known["error"] = "The node did not answer. The log has the reason."
-    return ChainStatus(is_configured=True, **known)
 
 
 async def business_families(context: AppContext, services: Sequence[Service]) -> list[Metric]:

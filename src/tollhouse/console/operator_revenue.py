@@ -220,10 +220,10 @@ async def _statement_rows(ledger: Ledger, since: datetime, until: datetime) -> A
     yield write_rows([("time", "id", "kind", "from", "to", "amount_usd", "state", "memo")])
     kinds = await ledger.kinds()
     for begin in range(int(since.timestamp()), int(until.timestamp()), HOUR):
-        found = [one for kind in kinds for one in await ledger.between(kind, begin, begin + HOUR)]
-        found.sort(key=lambda transfer: transfer.at)
-        if found:
-            yield write_rows(_statement_row(_entry(transfer)) for transfer in found)
+        made = [one for kind in kinds for one in await ledger.between(kind, begin, begin + HOUR)]
+        made.sort(key=lambda transfer: transfer.at)
+        if made:
+            yield write_rows(_statement_row(_entry(transfer)) for transfer in made)
 
 
 def _statement_row(entry: TransferEntry) -> list[str]:

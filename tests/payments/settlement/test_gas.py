@@ -23,12 +23,13 @@ from tests.payments.x402.signed_payments import (
 )
 from tests.servers.chain import deploy
 from tollhouse.errors import Problem
-from tollhouse.http.server import exposition
 from tollhouse.payments.chain.contracts import GAS_PRICE_ORACLE, call_data
 from tollhouse.payments.chain.local_chain import load_contracts
 from tollhouse.payments.x402.settlement import gas
 from tollhouse.payments.x402.types import Failed, Settled, VerificationFailure, Verified
 from tollhouse.payments.x402.verification import plan_settlement
+from tollhouse.statistics.metrics import exposition
+from tollhouse.statistics.recorder import Recorder
 
 GWEI = 10**9
 DEFAULTS = {"x402_max_gas_usd": None, "x402_gas_usd_per_day": Decimal(100), "x402_contract_wallets": False}
@@ -179,7 +180,7 @@ async def test_reserve_is_a_metric_a_warning_and_an_end(chain, open_facilitator,
         await chain.request("anvil_setBalance", SETTLING.address, hex(10**9))
         assert await unavailable(facilitator) == "gas_reserve"
     assert "reserve for gas is low" in capsys.readouterr().out
-    metrics = exposition().decode()
+    metrics = exposition(Recorder()).decode()
     assert "tollhouse_facilitator_balance_usd 4e-06" in metrics
     assert "tollhouse_facilitator_gas_usd_total" in metrics
     assert "tollhouse_facilitator_gas_used_total" in metrics

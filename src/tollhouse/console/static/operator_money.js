@@ -20,14 +20,14 @@ export function showRevenue(revenue) {
     el("p", { class: "small dim" }, revenue.subscriptions ? "Subscriptions at list prices; their invoices are at Stripe and not in the figures above." : "Plans sold through Stripe would be listed here: stripe_secret_key is not set."));
 }
 
-/** What the chain's node and the facilitator's account say. */
+/** What the chain's node and the account that pays for gas say. */
 export function showChain(chain) {
   if (!chain.is_configured) return fill(byId("chain"), el("p", { class: "small dim" }, "No chain is configured: set ", el("code", {}, "evm_rpc_url"), " to take deposits and payments."));
   fill(byId("chain"), chain.error && el("p", { class: "notice" }, chain.error), facts([
     ["Head", chain.head === null ? "–" : number(chain.head)], ["Age of the head", chain.head_age_seconds === null ? "–" : seconds(chain.head_age_seconds)], ["Chain", String(chain.chain_id)],
     ["Pending settlements", chain.pending ? `${number(chain.pending)}, oldest ${seconds(chain.oldest_pending_seconds)}` : "0"],
     ...(chain.account ? [["Balance for gas", `${chain.balance_usd} USD`], ["Gas of a payment", `${chain.gas_per_payment_usd} USD`], ["Gas today", `${chain.gas_today_usd} USD`]] : [])]),
-    chain.account && el("p", { class: "small dim" }, "Facilitator's account ", el("code", { class: "long" }, chain.account)));
+    chain.account && el("p", { class: "small dim" }, "Account that pays for gas ", el("code", { class: "long" }, chain.account)));
 }
 
 /** The last verification of the ledger, with a button for another, and the form for a statement. */
