@@ -1,12 +1,8 @@
 """What a person does in the pages, in a real browser with nothing but this server to reach."""
 
 import re
-from itertools import combinations
 
 import pytest
-
-# A line's box is a little higher than its letters.
-LETTERS_SPARE_PIXELS = 4
 
 
 def test_visitor_gets_a_key_and_calls_with_it(visit, server):
@@ -118,43 +114,6 @@ def test_map_is_zoomed_and_a_place_opened_by_keyboard(visit, key):
     assert visitor.violations() == []
 
 
-def test_graph_shows_neighbours_then_a_path_then_what_fails(visit):
-    visitor = visit()
-    visitor.open("/value-chain")
-    page = visitor.page
-    page.locator("#chokepoints a").first.wait_for()
-    page.get_by_label("Company", exact=True).fill("NVDA")
-    page.get_by_role("button", name="Show", exact=True).click()
-    page.locator("#company-panel h2", has_text="NVIDIA").wait_for()
-    assert page.locator("#graph .edge.on").count() > 10
-    page.get_by_label("From", exact=True).fill("ASML")
-    page.get_by_label("To", exact=True).fill("OpenAI")
-    page.get_by_role("button", name="Find paths").click()
-    page.locator("#paths-panel li").first.wait_for()
-    assert page.locator("#graph .node.chosen").get_attribute("data-company") == "asml"
-    assert page.locator("#graph .edge.on").count() >= 2
-    visitor.check()
-    page.locator("#paths-panel").get_by_role("link", name="ASML").first.click()
-    page.get_by_role("link", name="What fails without it?").click()
-    page.locator("#fails-panel", has_text="30 companies fail").wait_for()
-    assert page.locator("#graph .node.fails").count() == 30
-    visitor.check()
-
-
-@pytest.mark.parametrize(("width", "fewest"), [(1280, 50), (390, 25)])
-def test_names_in_the_graph_never_cover_one_another(visit, width, fewest):
-    visitor = visit(width=width)
-    visitor.open("/value-chain")
-    visitor.page.locator("#graph .node").first.wait_for()
-    boxes = visitor.page.locator("#graph .node text:visible").evaluate_all(
-        "all => all.map((one) => one.getBoundingClientRect()).map((box) => [box.left, box.top, box.right, box.bottom])"
-    )
-    assert len(boxes) >= fewest
-    for (left, top, right, bottom), other in combinations(boxes, 2):
-        overlap = (min(right, other[2]) - max(left, other[0]), min(bottom, other[3]) - max(top, other[1]))
-        assert min(overlap) <= LETTERS_SPARE_PIXELS
-
-
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("path", ["/", "/wallet", "/guide/agents-client"])
 def test_copy_button_never_covers_the_command(visit, path, width):
@@ -166,17 +125,6 @@ def test_copy_button_never_covers_the_command(visit, path, width):
         text, button = snippet.locator("pre").bounding_box(), snippet.get_by_role("button").bounding_box()
         is_beside = text["x"] + text["width"] <= button["x"]
         assert is_beside or button["y"] + button["height"] <= text["y"] + 1
-
-
-def test_assistant_answers_and_highlights_the_companies(visit):
-    visitor = visit()
-    visitor.open("/value-chain")
-    page = visitor.page
-    page.get_by_label("Your question").fill("Who supplies HBM to NVIDIA?")
-    page.get_by_role("button", name="Ask").click()
-    page.locator("#answers", has_text="SK hynix").wait_for()
-    assert page.locator("#graph .node.on").count() >= 2
-    visitor.check()
 
 
 def test_theme_is_chosen_and_kept(visit):

@@ -7,6 +7,7 @@ PAGES = (
     "/", "/keys", "/board", "/board?view=stories", "/board?view=entities", "/board?view=brief", "/board?q=nothing",
     "/mattresses", "/mattresses?q=firm+queen&sort=price", "/mattresses?brand=nobody",
     "/value-chain", "/value-chain?company=nvidia", "/value-chain?without=tsmc", "/value-chain?from=asml&to=openai",
+    "/value-chain?company=nvidia&with=amd", "/value-chain?company=nobody", "/value-chain?category=memory",
     "/studio-catalogue", "/operator", "/problems/rate-limited", "/ask", "/alerts", "/wallet",
     "/tables", "/tables/books", "/tables/books?q=ka&sort=-price", "/tables/books?item=978-0000007", "/tables/odd",
     "/guide", "/guide/webhooks", "/guide/reference/studio",

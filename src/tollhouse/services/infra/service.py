@@ -13,7 +13,7 @@ from tollhouse.questions.conversation import open_conversations
 from tollhouse.services.infra.assistant.assistant import Assistant, AssistantEndpoints, AssistantMemory
 from tollhouse.services.infra.endpoints import GraphEndpoints
 from tollhouse.services.infra.exports import export_endpoints
-from tollhouse.services.infra.pages import FRONT_PAGE, PAGES
+from tollhouse.services.infra.pages import declare_front_page, declare_pages
 from tollhouse.services.infra.settings import InfraSettings
 from tollhouse.services.infra.supply_graph import SupplyGraph, load_supply_graph
 
@@ -63,8 +63,8 @@ async def open_infra(context: AppContext) -> Service:
         health=partial(_health, context, graph),
         health_schema=Health,
         tags=_TAGS,
-        pages=PAGES,
-        front_page=FRONT_PAGE,
+        pages=declare_pages(graph),
+        front_page=declare_front_page(graph),
     )
 
 

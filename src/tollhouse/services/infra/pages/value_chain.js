@@ -1,120 +1,126 @@
-// The value chain: the graph, one company's neighbours, paths between two, and what fails when one is lost.
-import { onAddress, go, pageLink, state } from "../address.js";
-import { byId, el, fill, announce } from "../dom.js";
-import { drawGraph } from "./graph.js";
-import { connectAssistant } from "./assistant.js";
+// The value chain: the graph and the panel beside it. What they show is in the address.
+import { go, onAddress, pageLink, state } from "../address.js";
+import { announce, bars, byId, el, fill } from "../dom.js";
+import { counted, errorNotice, number } from "../format.js";
 import { callOnce, query } from "../server.js";
-import { counted, number, errorNotice, share } from "../format.js";
 
-const EDGES_SHOWN = 8;
-const catalogue = await load();
-const companies = new Map(catalogue.companies.map((one) => [one.id, one]));
-const categories = new Map(catalogue.categories.map((one) => [one.id, one]));
-const graph = drawGraph(byId("graph"), catalogue, (id) => go({ company: id, from: "", to: "", without: "" }));
+const loaded = await loadAll();
+const { catalogue, categories, companies, companyLink, countryName, idOf, nameOf, only } = loaded.words;
+const { companyPanel, comparePanel, comparison, edgeList, pathWords } = loaded.panels;
+const { knockOut, lostWith, stopPlaying } = loaded.knockout;
+const side = byId("side");
+const player = byId("player");
+const graph = loaded.drawLayers(byId("graph"), catalogue, { choose });
+let inView = { on: null, edges: null };
+let shown = "";
 
 fill(byId("companies"), catalogue.companies.map((one) => el("option", { value: one.name }, [one.ticker, one.country].filter(Boolean).join(", "))));
-byId("legend").textContent = `${counted(companies.size, "company", "companies")} and ${counted(catalogue.edges.length, "link")}, in the order of the chain from ${catalogue.categories[0].name} to ${catalogue.categories.at(-1).name}. A larger circle has more customers. Drag to move, pinch or scroll to zoom, choose a circle to see its neighbours. Names stand where there is room for them: zoom in for more.`;
-byId("find").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const id = idOf(byId("company").value);
-  if (id) go({ company: id, from: "", to: "", without: "" });
-  else announce("The catalogue has no such company.");
-});
-byId("whole").addEventListener("click", () => go({ company: "", from: "", to: "", without: "", category: "" }));
-connectAssistant(byId("ask"), byId("answers"), (ids) => graph.show({ on: new Set(ids) }), (id) => nameOf(id));
+fill(byId("view-tools"), loaded.exportMenu(() => inView));
+byId("stage-bar").append(graph.controls);
+byId("find").addEventListener("submit", find);
+byId("whole").addEventListener("click", () => go(only({})));
+loaded.connectAssistant((ids, edges) => emphasize({ on: new Set(ids), edges: edges.length ? new Set(edges.map((edge) => edge.id)) : null }));
 onAddress(show);
 
-async function load() {
+/** The modules need the catalogue: without it the page says what failed, and loads again on request. */
+async function loadAll() {
   try {
-    return (await callOnce("infra", "/infra-catalog.json")).members;
+    const [words, panels, knockout, layers, exports, assistant] = await Promise.all(["catalogue", "company_panel", "knockout", "layers", "export", "assistant"].map((name) => import(`./${name}.js`)));
+    return { words, panels, knockout, drawLayers: layers.drawLayers, exportMenu: exports.exportMenu, connectAssistant: assistant.connectAssistant };
   } catch (error) {
     fill(byId("side"), errorNotice(error, () => location.reload()));
     throw error;
   }
 }
 
+function emphasize(view) {
+  inView = { on: view.on || null, edges: view.edges || null };
+  graph.show(view);
+}
+
+function find(event) {
+  event.preventDefault();
+  const [first, second] = [byId("company").value.trim(), byId("other").value.trim()];
+  if (!first) return byId("company").focus();
+  go(only({ company: idOf(first) || first, with: second && (idOf(second) || second) }));
+}
+
+function choose(id) {
+  const { company } = state();
+  go(only({ company: id }));
+  if (company !== id && matchMedia("(max-width: 60rem)").matches) side.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth", block: "start" });
+}
+
 async function show() {
-  const { company, from, to, without } = state();
-  byId("company").value = company ? nameOf(company) : "";
-  const side = byId("side");
+  const given = state();
+  const { company, with: other, from, to, without, country, category, step } = given;
+  // A step changes what the graph shows, not what is loaded.
+  const key = JSON.stringify({ ...given, step: without || country ? null : step });
+  if (key === shown) return;
+  shown = key;
+  byId("company").value = company ? nameOf(idOf(company) || company) : "";
+  byId("other").value = other ? nameOf(idOf(other) || other) : "";
+  stopPlaying();
+  player.hidden = true;
+  const unknown = [company, other, from, to, without].filter((text) => text && !idOf(text));
+  if (category && !categories.has(category)) unknown.push(category);
   try {
-    if (from && to) await showPaths(side, from, to);
-    else if (without) await showWithout(side, without);
-    else if (company) showCompany(side, idOf(company));
-    else await showWhole(side);
+    if (unknown.length) showUnknown(unknown);
+    else if (from && to) await showPaths(idOf(from), idOf(to));
+    else if (without || country) await showWithout({ company: without && idOf(without), country });
+    else if (company && other) showComparison(idOf(company), idOf(other));
+    else if (company) showCompany(idOf(company));
+    else if (category) showCategory(categories.get(category));
+    else await showWhole();
   } catch (error) {
     if (!error.problem) throw error;
-    graph.show({});
-    fill(side, errorNotice(error), pathForm());
+    emphasize({});
+    shown = "";
+    fill(side, errorNotice(error, show), pathForm());
   }
 }
 
-function idOf(text) {
-  const typed = (text || "").trim().toLowerCase();
-  const match = catalogue.companies.find((one) => [one.id, one.name, one.ticker, ...one.aliases].some((name) => name && name.toLowerCase() === typed))
-    || catalogue.companies.find((one) => typed && one.name.toLowerCase().startsWith(typed));
-  return match ? match.id : "";
+function showUnknown(names) {
+  emphasize({});
+  announce(`Not in the catalogue: ${names.join(", ")}`);
+  fill(side, el("div", { class: "notice", role: "alert" }, el("p", {}, "Not in the catalogue: ", names.flatMap((name, at) => [at ? ", " : "", el("code", {}, name)]), "."),
+    el("p", {}, "Use a name, ticker or id from the list. The address keeps what you typed.")), pathForm());
 }
 
-function nameOf(id) {
-  return companies.has(id) ? companies.get(id).name : id;
+function showCompany(id) {
+  const edges = catalogue.edges.filter((edge) => edge.source === id || edge.target === id);
+  emphasize({ chosen: id, on: new Set([id, ...edges.flatMap((edge) => [edge.source, edge.target])]), edges: new Set(edges.map((edge) => edge.id)) });
+  announce(`${nameOf(id)}: ${counted(edges.length, "link")}`);
+  fill(side, companyPanel(companies.get(id)), pathForm(id));
 }
 
-function companyLink(id) {
-  return pageLink(el("a", {}, nameOf(id)), { company: id, from: "", to: "", without: "" });
+function showComparison(a, b) {
+  const { suppliers, customers } = comparison(a, b);
+  const marks = new Map([[a, "first"], [b, "second"]]);
+  for (const [name, mark] of [["first", "first"], ["second", "second"], ["shared", "shared"]]) for (const id of [...suppliers[name], ...customers[name]]) if (id !== a && id !== b) marks.set(id, marks.has(id) && marks.get(id) !== mark ? "shared" : mark);
+  const ends = new Set([a, b]);
+  emphasize({ on: new Set(marks.keys()), marks, edges: new Set(catalogue.edges.filter((edge) => (ends.has(edge.source) || ends.has(edge.target)) && marks.has(edge.source) && marks.has(edge.target)).map((edge) => edge.id)) });
+  announce(`${nameOf(a)} and ${nameOf(b)}: ${counted(suppliers.shared.length, "shared supplier")}, ${counted(customers.shared.length, "shared customer")}`);
+  fill(side, comparePanel(a, b));
 }
 
-function showCompany(side, id) {
-  const one = companies.get(id);
-  if (!one) {
-    graph.show({});
-    return fill(side, el("p", { class: "notice" }, "The catalogue has no such company."), pathForm());
-  }
-  const into = catalogue.edges.filter((edge) => edge.target === id);
-  const out = catalogue.edges.filter((edge) => edge.source === id);
-  graph.show({ chosen: id, on: new Set([...into.map((edge) => edge.source), ...out.map((edge) => edge.target), id]), edges: new Set([...into, ...out].map((edge) => edge.id)) });
-  announce(`${one.name}: ${counted(into.length, "link")} in, ${counted(out.length, "link")} out`);
-  fill(side, el("section", { class: "panel", "aria-labelledby": "one", id: "company-panel" }, el("h2", { id: "one" }, one.name),
-    el("p", { class: "small dim" }, [one.ticker, categories.get(one.category).name, one.country].filter(Boolean).join(" · ")),
-    el("p", {}, one.description),
-    edgeList("Suppliers", into, "source"), edgeList("Customers", out, "target"),
-    el("p", { class: "actions" }, pageLink(el("a", { class: "button quiet" }, "What fails without it?"), { without: id, company: "" }))),
-  pathForm(id));
+function showCategory(one) {
+  const inside = catalogue.companies.filter((each) => each.category === one.id);
+  const ids = new Set(inside.map((each) => each.id));
+  const edges = catalogue.edges.filter((edge) => ids.has(edge.source) || ids.has(edge.target));
+  emphasize({ on: new Set([...ids, ...edges.flatMap((edge) => [edge.source, edge.target])]), edges: new Set(edges.map((edge) => edge.id)) });
+  fill(side, el("section", { class: "panel", "aria-labelledby": "layer", id: "layer-panel" }, el("h2", { id: "layer" }, one.name),
+    el("p", { class: "small dim" }, `Layer ${one.order} of ${categories.size}: ${counted(inside.length, "company", "companies")}, ${counted(edges.length, "link")}.`),
+    el("ul", { class: "list small" }, inside.map((each) => el("li", {}, companyLink(each.id), el("span", { class: "dim" }, ` ${countryName(each.country)} · ${number(each.suppliers)} suppliers, ${number(each.customers)} customers`)))),
+    edgeList("Links into the layer", edges.filter((edge) => !ids.has(edge.source)), "source", true), edgeList("Links out of the layer", edges.filter((edge) => !ids.has(edge.target)), "target", true)), layers());
 }
 
-function edgeList(title, edges, end) {
-  if (!edges.length) return el("p", { class: "dim" }, `${title}: none known`);
-  const [first, rest] = [edges.slice(0, EDGES_SHOWN), edges.slice(EDGES_SHOWN)];
-  const line = (edge) => el("li", {}, companyLink(edge[end]), el("div", { class: "about" }, el("span", {}, kindOf(edge)), el("span", {}, edge.product), el("span", {}, `confidence ${share(edge.confidence)}`)));
-  return [el("h3", {}, `${title} (${edges.length})`), el("ul", { class: "list small" }, first.map(line)),
-    rest.length > 0 && el("details", {}, el("summary", { class: "small" }, `${number(rest.length)} more`), el("ul", { class: "list small" }, rest.map(line)))];
-}
-
-/** `hbm_base_die` -> HBM base die */
-function worded(id) {
-  return id.replaceAll("_", " ").replace(/\b(ip|hbm)\b/, (short) => short.toUpperCase());
-}
-
-function kindOf(edge) {
-  return worded(edge.kind);
-}
-
-function pathForm(from = "", to = "") {
-  const box = (id, text, value) => el("div", { class: "field grow" }, el("label", { for: id }, text), el("input", { id, list: "companies", value: value ? nameOf(value) : "", autocomplete: "off", required: true }));
-  const form = el("form", { class: "panel", onsubmit: (event) => {
-    event.preventDefault();
-    const [start, end] = [form.querySelector("#from").value, form.querySelector("#to").value];
-    go({ from: idOf(start) || start, to: idOf(end) || end, company: "", without: "" });
-  } }, el("h2", {}, "Paths between two companies"), el("div", { class: "row" }, box("from", "From", from), box("to", "To", to), el("button", {}, "Find paths")));
-  return form;
-}
-
-async function showPaths(side, from, to) {
+async function showPaths(from, to) {
   const { members } = await callOnce("infra", `/api/paths${query({ from, to, limit: 10 })}`);
-  const draw = (path) => graph.show({ on: new Set(path.companies), edges: new Set(path.edges.map((edge) => edge.id)), chosen: from });
+  const draw = (path) => emphasize({ chosen: from, on: new Set(path.companies), edges: new Set(path.edges.map((edge) => edge.id)) });
   if (members.paths.length) draw(members.paths[0]);
-  else graph.show({ on: new Set([from, to]) });
-  const title = `${nameOf(members.from)} to ${nameOf(members.to)}`;
+  else emphasize({ chosen: from, on: new Set([from, to]), edges: new Set() });
+  const title = `${nameOf(from)} to ${nameOf(to)}`;
   announce(`${title}: ${counted(members.paths.length, "path")}`);
   fill(side, el("section", { class: "panel", "aria-labelledby": "paths", id: "paths-panel" }, el("h2", { id: "paths" }, title),
     members.paths.length ? el("p", { class: "small dim" }, `The ${counted(members.paths.length, "shortest path", "shortest paths")}${members.is_cut ? "; there are more" : ""}. The first is shown.`)
@@ -124,35 +130,41 @@ async function showPaths(side, from, to) {
   pathForm(from, to));
 }
 
-function pathWords(path) {
-  return [companyLink(path.companies[0]), path.edges.map((edge) => [el("span", { class: "dim small" }, ` ${kindOf(edge)} → `), companyLink(edge.target)])].flat(3);
-}
-
-async function showWithout(side, id) {
-  const { members } = await callOnce("infra", `/api/chokepoints${query({ company: id })}`);
+async function showWithout(given) {
+  fill(side, el("div", { class: "panel waiting-panel", "aria-busy": "true" }, el("p", { class: "dim" }, "Counting what stops…")));
+  const { members } = await callOnce("infra", `/api/chokepoints${query(given)}`);
   const [chokepoint] = members.chokepoints;
-  const fails = chokepoint ? chokepoint.fails : [];
-  graph.show({ chosen: id, fails: new Set(fails.map((one) => one.id)), on: new Set([id, ...fails.map((one) => one.id)]) });
-  const rounds = Map.groupBy ? Map.groupBy(fails, (one) => one.round) : grouped(fails);
-  announce(`Without ${nameOf(id)} ${counted(fails.length, "company fails", "companies fail")}`);
-  fill(side, el("section", { class: "panel", "aria-labelledby": "fails", id: "fails-panel" }, el("h2", { id: "fails" }, `Without ${nameOf(id)}`),
-    el("p", {}, fails.length ? `${counted(fails.length, "company fails", "companies fail")}, according to the catalogue.` : "No other company fails, according to the catalogue."),
-    [...rounds].map(([round, ones]) => el("details", { open: round === 1 }, el("summary", {}, `Round ${round} (${ones.length})`),
-      el("ul", {}, ones.map((one) => el("li", {}, companyLink(one.id), el("span", { class: "dim small" }, ` has no ${worded(one.slot)}`)))))),
-    el("p", { class: "small dim" }, members.caveat || "A product with one supplier in the catalogue may have others.")), pathForm());
+  fill(side, knockOut({ player, graph: { show: emphasize }, chokepoint, caveat: members.caveat, lost: lostWith({ ...given, country: given.country && chokepoint.country }) }), pathForm());
 }
 
-function grouped(fails) {
-  const rounds = new Map();
-  for (const one of fails) rounds.set(one.round, [...(rounds.get(one.round) || []), one]);
-  return rounds;
+async function showWhole() {
+  emphasize({});
+  const { members } = await callOnce("infra", `/api/chokepoints${query({ limit: 10 })}`);
+  const [worst] = members.chokepoints;
+  fill(side, el("section", { class: "panel", "aria-labelledby": "choke", id: "chokepoints" }, el("h2", { id: "choke" }, "What if one is lost?"),
+    el("p", { class: "small dim" }, "Companies that stop when one is taken out, by the links in this catalogue. Structure, not a forecast."),
+    el("p", { class: "actions" }, ["tsmc", worst?.id].filter((id, at, all) => companies.has(id) && all.indexOf(id) === at).map((id) => pageLink(el("a", { class: "button" }, `Take ${nameOf(id)} out`), only({ without: id })))),
+    bars(members.chokepoints.map((one) => ({ name: one.name, value: one.fails_count, shown: number(one.fails_count), onclick: () => go(only({ without: one.id })) })), { label: "Companies that stop without each" })),
+  layers(), pathForm());
 }
 
-async function showWhole(side) {
-  graph.show({});
-  const { members } = await callOnce("infra", `/api/chokepoints${query({ limit: 12 })}`);
-  fill(side, el("section", { class: "panel", "aria-labelledby": "choke", id: "chokepoints" }, el("h2", { id: "choke" }, "Chokepoints"),
-    el("p", { class: "small dim" }, "How many companies fail when one is lost, according to the catalogue."),
-    el("ol", { class: "list small" }, members.chokepoints.map((one) => el("li", {}, pageLink(el("a", {}, one.name), { without: one.id }),
-      el("span", { class: "dim" }, ` ${one.fails_count} fail`))))), pathForm());
+/** Every company by layer: the list that says the same as the graph. */
+function layers() {
+  const open = state().category;
+  return el("section", { class: "panel", "aria-labelledby": "layers", id: "layers-panel" }, el("h2", { id: "layers" }, "Layers"),
+    catalogue.categories.map((one) => {
+      const inside = catalogue.companies.filter((each) => each.category === one.id);
+      return el("details", { open: open === one.id }, el("summary", {}, one.name, el("span", { class: "dim" }, ` ${number(inside.length)}`)),
+        el("p", { class: "small names" }, inside.flatMap((each, at) => [at ? ", " : "", companyLink(each.id)]), " · ", pageLink(el("a", {}, "show in the graph"), only({ category: one.id }))));
+    }));
+}
+
+function pathForm(from = "", to = "") {
+  const box = (id, text, value) => el("div", { class: "field" }, el("label", { for: id }, text), el("input", { id, list: "companies", value: value ? nameOf(value) : "", autocomplete: "off", required: true }));
+  const form = el("form", { class: "panel paths", onsubmit: (event) => {
+    event.preventDefault();
+    const [start, end] = ["#from", "#to"].map((id) => form.querySelector(id).value);
+    go(only({ from: idOf(start) || start, to: idOf(end) || end }));
+  } }, el("h2", {}, "Paths between two companies"), el("div", { class: "pair-up" }, box("from", "From", from), box("to", "To", to)), el("p", { class: "actions" }, el("button", { class: "quiet" }, "Find paths")));
+  return form;
 }
