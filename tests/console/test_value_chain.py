@@ -74,8 +74,8 @@ def test_researcher_reads_evidence_compares_and_asks(visit, server):
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
         page.keyboard.press(key)
     expect(graph).not_to_have_attribute("data-chosen", "")
-    page.get_by_label("Company", exact=True).fill("NVDA")
-    page.get_by_role("button", name="Show", exact=True).click()
+    page.get_by_label("Company", exact=True).fill("nvd")
+    page.get_by_role("option", name="NVIDIA").click()
     panel = page.locator("#company-panel")
     expect(panel.locator("h2")).to_have_text("NVIDIA")
     assert graph.get_attribute("data-chosen") == "nvidia"
@@ -95,6 +95,13 @@ def test_researcher_reads_evidence_compares_and_asks(visit, server):
     expect(compare.locator("h3").first).to_have_text(f"Shared suppliers ({len(of('nvidia') & of('amd'))})")
     expect(compare.locator("tbody tr", has_text="All upstream").locator("td").first).to_have_text("29")
     assert "company=nvidia&with=amd" in page.url
+
+    page.get_by_role("button", name="Get this as API").click()
+    drawer = page.get_by_role("dialog")
+    drawer.get_by_role("button", name="Exposure of AMD").click()
+    expect(drawer.locator(".api-route code")).to_have_text(f"{server.root}/infra/api/exposure?company=amd")
+    drawer.locator(".api-answer").get_by_text("upstream").first.wait_for()
+    page.keyboard.press("Escape")
 
     page.get_by_role("link", name="Paths between them").click()
     page.locator("#paths-panel", has_text="No path along supply links is known").wait_for()

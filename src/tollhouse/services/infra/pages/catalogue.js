@@ -7,6 +7,7 @@ import { callOnce } from "../server.js";
 // What the address says about the view; a link to another view clears the rest.
 const VIEW = { company: "", with: "", from: "", to: "", without: "", country: "", step: "", category: "" };
 const CLASSES = { company_filing: "Company filing", company_announcement: "Company announcement", widely_reported: "Widely reported", same_category: "Same layer" };
+const SUGGESTED = 8;
 const NOT_SUPPLY = new Set(["invests_in", "partners_with", "owns", "competes_with"]);
 const regions = new Intl.DisplayNames("en", { type: "region" });
 
@@ -51,4 +52,13 @@ export function evidenceOf(edge) {
     " ", one.url ? externalLink(one.url) : "no page was opened", one.date && (one.url ? ` (${day(one.date)})` : `; dated ${day(one.date)}`),
     ` · confidence ${share(edge.confidence)}`,
   ]));
+}
+
+/** Companies whose name, ticker or alias contains what is typed; beginnings first. */
+export async function suggestCompanies(text) {
+  const typed = text.trim().toLowerCase();
+  if (!typed) return [];
+  const rank = (one) => Math.min(...[one.name, one.ticker, one.id, ...one.aliases].filter(Boolean).map((name) => name.toLowerCase().indexOf(typed)).map((at) => (at < 0 ? Infinity : at)));
+  return catalogue.companies.map((one) => [rank(one), one]).filter(([at]) => at < Infinity).sort((a, b) => a[0] - b[0]).slice(0, SUGGESTED)
+    .map(([, one]) => ({ text: one.name, note: [one.ticker, categories.get(one.category).name].filter(Boolean).join(" · ") }));
 }

@@ -1,11 +1,13 @@
 // The value chain: the graph and the panel beside it. What they show is in the address.
 import { go, onAddress, pageLink, state } from "../address.js";
+import { apiButton } from "../api_call.js";
+import { combobox } from "../combobox.js";
 import { announce, bars, byId, el, fill } from "../dom.js";
 import { counted, errorNotice, number } from "../format.js";
 import { callOnce, query } from "../server.js";
 
 const loaded = await loadAll();
-const { catalogue, categories, companies, companyLink, countryName, idOf, nameOf, only } = loaded.words;
+const { catalogue, categories, companies, companyLink, countryName, idOf, nameOf, only, suggestCompanies } = loaded.words;
 const { companyPanel, comparePanel, comparison, edgeList, pathWords } = loaded.panels;
 const { knockOut, lostWith, stopPlaying } = loaded.knockout;
 const side = byId("side");
@@ -14,8 +16,8 @@ const graph = loaded.drawLayers(byId("graph"), catalogue, { choose });
 let inView = { on: null, edges: null };
 let shown = "";
 
-fill(byId("companies"), catalogue.companies.map((one) => el("option", { value: one.name }, [one.ticker, one.country].filter(Boolean).join(", "))));
-fill(byId("view-tools"), loaded.exportMenu(() => inView));
+for (const id of ["company", "other"]) suggestIn(byId(id), () => byId("find").requestSubmit());
+fill(byId("view-tools"), loaded.exportMenu(() => inView), apiButton(callsInView));
 byId("stage-bar").append(graph.controls);
 byId("find").addEventListener("submit", find);
 byId("whole").addEventListener("click", () => go(only({})));
@@ -36,6 +38,23 @@ async function loadAll() {
 function emphasize(view) {
   inView = { on: view.on || null, edges: view.edges || null };
   graph.show(view);
+}
+
+/** The calls whose answers are in view. */
+function callsInView() {
+  const { company, with: other, from, to, without, country, category } = state();
+  const one = (title, path, given) => ({ title, service: "infra", path, query: given });
+  const about = (id) => [one(nameOf(id), `/api/companies/${id}`), one(`Exposure of ${nameOf(id)}`, "/api/exposure", { company: id })];
+  if (from && to) return [one("Paths", "/api/paths", { from: idOf(from), to: idOf(to), limit: 10 })];
+  if (without || country) return [one("What stops", "/api/chokepoints", { company: without && idOf(without), country })];
+  if (company) return [company, other].filter(Boolean).flatMap((id) => about(idOf(id)));
+  if (category) return [one("Companies of the layer", "/api/products", { category })];
+  return [one("The whole catalogue", "/infra-catalog.json"), one("Chokepoints", "/api/chokepoints", { limit: 10 })];
+}
+
+/** Suggest companies in a text field; `then` runs when one is chosen. */
+function suggestIn(input, then = () => {}) {
+  combobox(input, { suggest: suggestCompanies, label: "Companies", choose: ({ text }) => { input.value = text; then(); } });
 }
 
 function find(event) {
@@ -140,10 +159,12 @@ async function showWithout(given) {
 async function showWhole() {
   emphasize({});
   const { members } = await callOnce("infra", `/api/chokepoints${query({ limit: 10 })}`);
-  const [worst] = members.chokepoints;
+  // The one with the most links among those whose loss stops most, and the worst.
+  const links = ({ id }) => companies.get(id).suppliers + companies.get(id).customers;
+  const offered = new Set([...members.chokepoints].sort((a, b) => links(b) - links(a)).slice(0, 1).concat(members.chokepoints.slice(0, 1)).map((one) => one.id));
   fill(side, el("section", { class: "panel", "aria-labelledby": "choke", id: "chokepoints" }, el("h2", { id: "choke" }, "What if one is lost?"),
     el("p", { class: "small dim" }, "Companies that stop when one is taken out, by the links in this catalogue. Structure, not a forecast."),
-    el("p", { class: "actions" }, ["tsmc", worst?.id].filter((id, at, all) => companies.has(id) && all.indexOf(id) === at).map((id) => pageLink(el("a", { class: "button" }, `Take ${nameOf(id)} out`), only({ without: id })))),
+    el("p", { class: "actions" }, [...offered].map((id) => pageLink(el("a", { class: "button" }, `Take ${nameOf(id)} out`), only({ without: id })))),
     bars(members.chokepoints.map((one) => ({ name: one.name, value: one.fails_count, shown: number(one.fails_count), onclick: () => go(only({ without: one.id })) })), { label: "Companies that stop without each" })),
   layers(), pathForm());
 }
@@ -160,11 +181,12 @@ function layers() {
 }
 
 function pathForm(from = "", to = "") {
-  const box = (id, text, value) => el("div", { class: "field" }, el("label", { for: id }, text), el("input", { id, list: "companies", value: value ? nameOf(value) : "", autocomplete: "off", required: true }));
+  const box = (id, text, value) => el("div", { class: "field" }, el("label", { for: id }, text), el("input", { id, value: value ? nameOf(value) : "", autocomplete: "off", required: true }));
   const form = el("form", { class: "panel paths", onsubmit: (event) => {
     event.preventDefault();
     const [start, end] = ["#from", "#to"].map((id) => form.querySelector(id).value);
     go(only({ from: idOf(start) || start, to: idOf(end) || end }));
   } }, el("h2", {}, "Paths between two companies"), el("div", { class: "pair-up" }, box("from", "From", from), box("to", "To", to)), el("p", { class: "actions" }, el("button", { class: "quiet" }, "Find paths")));
+  for (const id of ["from", "to"]) suggestIn(form.querySelector(`#${id}`));
   return form;
 }
