@@ -62,7 +62,7 @@ def test_researcher_knocks_out_a_company_and_takes_the_result_along(visit, serve
     page.emulate_media(reduced_motion="no-preference")
 
 
-def test_researcher_reads_evidence_compares_and_asks(visit, server):
+def test_researcher_reads_evidence_and_compares(visit, server):
     edges = httpx2.get(f"{server.root}/infra/infra-catalog.json").json()["edges"]
     visitor = visit()
     page, graph = visitor.page, visitor.page.locator("#graph")
@@ -112,6 +112,11 @@ def test_researcher_reads_evidence_compares_and_asks(visit, server):
     assert graph.get_attribute("data-chosen") == "asml"
     visitor.check()
 
+
+def test_question_shows_what_was_understood_or_that_nothing_was(visit):
+    visitor = visit()
+    page, graph = visitor.page, visitor.page.locator("#graph")
+    visitor.open("/value-chain")
     page.get_by_label("Your question").fill("Who supplies HBM to NVIDIA?")
     page.get_by_role("button", name="Ask").click()
     answer = page.locator("#answers article", has_text="SK hynix")
