@@ -1,11 +1,14 @@
 """Statistics of calls: what is counted, stored by several processes, summed, shortened and deleted."""
 
+import os
+
 import pytest
 
 from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.statistics import store
-from tollhouse.statistics.recorder import BOUNDS, Latencies, RecordedCall
+from tollhouse.statistics.metrics import exposition, share_totals
+from tollhouse.statistics.recorder import BOUNDS, Latencies, RecordedCall, Recorder
 from tollhouse.statistics.statistics import MOST_ADDRESSES, OTHERS, Statistics
 from tollhouse.statistics.store import DAY, HOUR, MINUTE
 from tollhouse.storage.database import open_database
@@ -153,6 +156,25 @@ async def test_counts_that_cannot_be_stored_are_stored_later(database, at, tmp_p
     statistics._database = database
     assert [day.requests for day in await statistics.usage_by_day("key_1")] == [1]
     await broken.close()
+
+
+def test_metrics_are_those_of_all_workers(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    recorders = [Recorder(), Recorder()]
+    for number, recorder in enumerate(recorders):
+        monkeypatch.setattr(os, "getpid", lambda number=number: number)
+        recorder.record(call())
+        share_totals(recorder)
+        share_totals(recorder)
+    recorders[1].record(call(status=429, code="rate-limited"))
+    text = exposition(recorders[1]).decode()
+    assert 'tollhouse_request_duration_seconds_count{operation="getRows",service="shop",status="200"} 2.0' in text
+    assert (
+        'tollhouse_request_duration_seconds_bucket{le="0.005",operation="getRows",service="shop",status="200"} 2.0'
+        in text
+    )
+    assert 'tollhouse_refusals_total{code="rate-limited",service="shop"} 1.0' in text
+    assert 'tollhouse_calls_total{caller="key",payment="plan",plan="pro",service="shop"} 3.0' in text
 
 
 def test_quantiles_are_interpolated_in_their_bucket():

@@ -10,6 +10,7 @@ from tollhouse.admission.context import AppContext
 from tollhouse.cli.options import DEFAULTS, CommonOptions, print_json, print_lines
 from tollhouse.config.settings import SettingError
 from tollhouse.payments.x402.claims import SettledPayment
+from tollhouse.statistics.statistics import LEDGER_CHECK
 
 ledger = App(name="ledger", help="Verify the ledger and list its entries.")
 
@@ -32,6 +33,7 @@ async def _verify(context: AppContext) -> dict[str, object]:
         payments = await context.per_request.x402.reconcile()
         report["payments"] = msgspec.to_builtins(payments)
         report["balanced"] = bool(report["balanced"]) and payments.agrees
+    await context.statistics.save_check(LEDGER_CHECK, report)
     return report
 
 

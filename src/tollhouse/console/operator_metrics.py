@@ -88,21 +88,16 @@ async def _webhook_families(context: AppContext) -> list[Metric]:
 
 
 async def _ledger_families(context: AppContext) -> list[Metric]:
-    families: list[Metric] = []
+    balanced = GaugeMetricFamily("tollhouse_ledger_balanced", "Whether the last verification balanced: 1 or 0")
+    verified = GaugeMetricFamily("tollhouse_ledger_verified_timestamp_seconds", "When the ledger was last verified")
     check = await context.statistics.last_check(LEDGER_CHECK)
     if check is not None:
-        balanced = GaugeMetricFamily("tollhouse_ledger_balanced", "Whether the last verification balanced: 1 or 0")
         balanced.add_metric((), int(bool(check.result.get("balanced"))))
-        verified = GaugeMetricFamily("tollhouse_ledger_verified_timestamp_seconds", "When the ledger was last verified")
         verified.add_metric((), check.at)
-        families += [balanced, verified]
-    by_plan = await subscriptions(context)
-    if by_plan is not None:
-        family = GaugeMetricFamily("tollhouse_subscriptions", "Stripe subscriptions", labels=("plan", "status"))
-        for one in by_plan:
-            family.add_metric((one.plan, one.status), one.subscriptions)
-        families.append(family)
-    return families
+    by_plan = GaugeMetricFamily("tollhouse_subscriptions", "Subscriptions at Stripe", labels=("plan", "status"))
+    for one in await subscriptions(context) or []:
+        by_plan.add_metric((one.plan, one.status), one.subscriptions)
+    return [balanced, verified, by_plan]
 
 
 async def _source_families(services: Sequence[Service]) -> list[Metric]:

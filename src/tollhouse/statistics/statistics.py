@@ -119,7 +119,7 @@ class Statistics:
             for row in rows
         ]
 
-    async def save_check(self, name: str, result: Struct) -> Check:
+    async def save_check(self, name: str, result: Struct | dict[str, object]) -> Check:
         """Store the result of a check for every process, in place of the one before."""
         now, body = clock.seconds(), msgspec.json.encode(result)
         async with self._database.writing() as transaction:
