@@ -159,7 +159,9 @@ def _accounts(context: AppContext) -> Service:
     settings = context.settings
     checkout = CheckoutEndpoints(settings, context.database, context.keys, context.meter, context.stripe)
     handlers = (
-        KeyEndpoints(context.keys, context.plans, context.meter, settings.keys_per_address_per_hour),
+        KeyEndpoints(
+            context.keys, context.plans, context.meter, settings.keys_per_address_per_hour, context.statistics
+        ),
         AgentEndpoints(settings, context.wallets, context.ledger, context.deposits, context.meter),
         checkout,
     )

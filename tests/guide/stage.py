@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -133,6 +134,13 @@ class Stage:
         await self._post("/api/agent/register", {"wallet_address": wallet["WALLET_ADDRESS"]})
         return wallet
 
+    async def _signed_usage(self) -> Environment:
+        agent, at = Agent("0x" + secrets.token_hex(32)), str(int(time.time()))
+        await self._post("/api/agent/register", {"wallet_address": agent.address})
+        sent = agent.headers(f"/api/agent/usage?signed_at={at}")
+        names = {"Address": "WALLET_ADDRESS", "Nonce": "AGENT_NONCE", "Signature": "AGENT_SIGNATURE"}
+        return {"SIGNED_AT": at} | {variable: sent[f"X-Agent-{name}"] for name, variable in names.items()}
+
     async def _deposit(self) -> Environment:
         agent, chain = await self._agent(), self._behind.chain
         await chain.fund_usdc(agent["WALLET_ADDRESS"], 2_000_000)
@@ -155,6 +163,7 @@ class Stage:
         "receiveStripeEvent": _event,
         "registerAgent": _wallet,
         "getAgentBalance": _agent,
+        "getAgentUsage": _signed_usage,
         "depositCredit": _deposit,
         "createAlert": _hook,
         **dict.fromkeys(["getAlert", "changeAlert", "deleteAlert", "testAlert", "listAlertDeliveries"], _alert),

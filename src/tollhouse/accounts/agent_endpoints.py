@@ -1,4 +1,4 @@
-"""Endpoints under /api/agent: register a wallet, credit a deposit, read a balance."""
+"""Endpoints under /api/agent: register a wallet, credit a deposit, read a balance and what was spent."""
 
 from typing import Annotated, Any
 
@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tollhouse import clock
+from tollhouse.accounts.key_endpoints import iso_day
 from tollhouse.accounts.plans import MINIMUM_DEPOSIT_MICROS
 from tollhouse.accounts.wallets import Agent, AgentHeaders, WalletRegistry
 from tollhouse.config.settings import Settings
@@ -14,15 +15,18 @@ from tollhouse.evm.address import Address, parse_address
 from tollhouse.http.endpoint import JSON, Example, Request, endpoint
 from tollhouse.http.terms import AGENT_CALL_MICROS, FREE
 from tollhouse.metering.address_budget import count_or_refuse
-from tollhouse.metering.meter import Meter, Windows
+from tollhouse.metering.meter import SECONDS_PER_DAY, Meter, Windows
 from tollhouse.money import usd
 from tollhouse.payments import credit
 from tollhouse.payments.deposits.deposits import Deposits
 from tollhouse.payments.ledger.ledger import Ledger
 
-REGISTER = "/api/agent/register"
+REGISTER, USAGE = "/api/agent/register", "/api/agent/usage"
 SECONDS_PER_HOUR = 3_600
 SECONDS_PER_MINUTE = 60
+SIGNED_FOR_SECONDS = 600
+"""How long, and how far ahead of this clock, a signature opens the usage of a wallet."""
+USAGES_PER_ADDRESS_PER_MINUTE = 60
 # Each deposit makes several calls to the node.
 DEPOSITS_PER_ADDRESS_PER_MINUTE = 60
 
@@ -129,6 +133,46 @@ class AgentBalance(Struct, frozen=True):
     last_call_at: str | None
 
 
+class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The query of `GET /api/agent/usage`."""
+
+    signed_at: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="When the wallet signed, in seconds since 1970; valid for 10 minutes",
+            examples=[1769846400],
+        ),
+    ]
+    days: Annotated[int, Meta(ge=1, le=400, description="How many UTC days, today included")] = 30
+
+
+class OperationSpending(Struct, frozen=True):
+    """Paid calls of one operation. `service` and `operation` are empty for calls of before they were recorded."""
+
+    service: str
+    operation: str
+    calls: int
+    spent_usd: str
+
+
+class AgentDay(Struct, frozen=True):
+    """What a wallet's calls cost on a UTC day."""
+
+    day: str
+    calls: int
+    spent_usd: str
+    operations: list[OperationSpending]
+
+
+class AgentUsage(Struct, frozen=True):
+    """What a wallet's calls cost on each UTC day, oldest first."""
+
+    agent_id: str
+    wallet_address: str
+    days: list[AgentDay]
+
+
 def _authentication(prefix: str, wallet_address: str) -> Authentication:
     path, nonce = "/feeds/defense-brief", "9f86d081884c7d659a2feaa0c55ad015"
     return Authentication(
@@ -173,6 +217,18 @@ _EXAMPLE_BALANCE = {
     "calls": 1,
     "last_call_at": "2026-01-31T08:00:00Z",
 }
+_EXAMPLE_USAGE: dict[str, Any] = {
+    "agent_id": "agent_3f1c9a52b7d04e66",
+    "wallet_address": _WALLET,
+    "days": [
+        {
+            "day": "2026-01-31",
+            "calls": 1,
+            "spent_usd": "0.01",
+            "operations": [{"service": "defense", "operation": "getBrief", "calls": 1, "spent_usd": "0.01"}],
+        }
+    ],
+}
 
 
 class AgentEndpoints:
@@ -187,6 +243,7 @@ class AgentEndpoints:
         self._deposits = deposits
         self._meter = meter
         self._registrations = Windows(None, settings.keys_per_address_per_hour, SECONDS_PER_HOUR)
+        self._usages = Windows(None, USAGES_PER_ADDRESS_PER_MINUTE, SECONDS_PER_MINUTE)
         self._reports = Windows(None, DEPOSITS_PER_ADDRESS_PER_MINUTE, SECONDS_PER_MINUTE)
 
     @endpoint(
@@ -212,32 +269,31 @@ class AgentEndpoints:
         if agent is None or body.email is not None:
             await count_or_refuse(self._meter, "agents", request.address, self._registrations, "registrations")
         if body.email is not None:
-            self._require_signature(request, wallet, body.email)
+            signer = self._signer(request, f"{REGISTER}?email={body.email}")
+            if signer != wallet.raw:
+                raise Problem(
+                    "invalid-signature",
+                    "X-Agent-Address is not the wallet that is registered.",
+                    headers={"WWW-Authenticate": 'Agent error="invalid_signature"'},
+                )
         if agent is None:
             agent = await self._wallets.register(wallet.text, body.label)
         if body.email is not None:
             await self._wallets.set_email(agent, body.email)
         return self._registered(agent)
 
-    def _require_signature(self, request: Request[None, AgentRequest], wallet: Address, email: str) -> None:
-        """Raise Problem unless the wallet signed this email address."""
-        path = f"{REGISTER}?email={email}"
+    def _signer(self, request: Request[Any, Any], path: str) -> bytes:
+        """The wallet that signed this path and query. Raises Problem `missing-credentials`, `invalid-signature`."""
         headers = request.http.headers if request.http is not None else {}
         sent = [headers.get(f"x-agent-{name}".encode(), "") for name in ("address", "nonce", "signature")]
         if not all(sent):
-            message = f"{self._settings.agent_prefix}:{path}:<nonce>"
             raise Problem(
                 "missing-credentials",
-                f"Registering an email address requires the wallet's signature. Sign `{message}` and send "
+                f"This requires the wallet's signature. Sign `{self._settings.agent_prefix}:{path}:<nonce>` and send "
                 "X-Agent-Address, X-Agent-Nonce and X-Agent-Signature.",
                 headers={"WWW-Authenticate": "Agent"},
             )
-        if self._wallets.signed_by(path, "", AgentHeaders(*sent)) != wallet.raw:
-            raise Problem(
-                "invalid-signature",
-                "X-Agent-Address is not the wallet that is registered.",
-                headers={"WWW-Authenticate": 'Agent error="invalid_signature"'},
-            )
+        return self._wallets.signed_by(path, "", AgentHeaders(*sent))
 
     @endpoint(
         "POST",
@@ -263,7 +319,7 @@ class AgentEndpoints:
         Finds the USDC transfer from the wallet to the treasury on the chain and credits it once.
         """
         wallet = _body_address(request.body.wallet_address)
-        agent = await self._known(wallet)
+        agent = await self._known(wallet.raw)
         if self._deposits is None:
             raise Problem(
                 "not-configured",
@@ -296,7 +352,7 @@ class AgentEndpoints:
             wallet = parse_address(request.query.wallet_address)
         except ValueError as error:
             raise invalid_parameter("wallet_address", f"`wallet_address`: {error}.") from None
-        agent = await self._known(wallet)
+        agent = await self._known(wallet.raw)
         standing = await credit.agent_balance(self._ledger, agent.agent_id)
         return AgentBalance(
             agent_id=agent.agent_id,
@@ -309,8 +365,54 @@ class AgentEndpoints:
             last_call_at=None if standing.last_call_at is None else clock.iso(clock.at(standing.last_call_at)),
         )
 
-    async def _known(self, wallet: Address) -> Agent:
-        agent = await self._wallets.agent_of(wallet.raw)
+    @endpoint(
+        "GET",
+        USAGE,
+        id="getAgentUsage",
+        terms=FREE,
+        problems=("missing-credentials", "invalid-signature", "rate-limited"),
+        tag="agents",
+        examples={JSON: _EXAMPLE_USAGE},
+        sample=Example(
+            query={"signed_at": "$SIGNED_AT"},
+            headers={
+                "X-Agent-Address": "$WALLET_ADDRESS",
+                "X-Agent-Nonce": "$AGENT_NONCE",
+                "X-Agent-Signature": "$AGENT_SIGNATURE",
+            },
+        ),
+    )
+    async def usage(self, request: Request[UsageQuery, None]) -> AgentUsage:
+        """What a wallet's calls cost, by day and operation.
+
+        Only for the wallet itself: a balance is public, what it was spent on is not. Sign
+        `service:/api/agent/usage?<query>:<nonce>` with the query exactly as it is sent. Costs nothing.
+        """
+        await count_or_refuse(self._meter, "usage", request.address, self._usages, "requests")
+        assert request.http is not None, "a request that came over HTTP"
+        signer = self._signer(request, f"{USAGE}?{request.http.query.decode('latin-1')}")
+        if abs(clock.seconds() - request.query.signed_at) > SIGNED_FOR_SECONDS:
+            raise invalid_parameter("signed_at", "`signed_at` must be within 10 minutes of the server's time.")
+        agent = await self._known(signer)
+        today = int(clock.seconds() // SECONDS_PER_DAY)
+        spent = await credit.agent_spending(self._ledger, agent.agent_id, today - request.query.days + 1)
+        return AgentUsage(
+            agent.agent_id,
+            agent.wallet_address,
+            [
+                AgentDay(
+                    iso_day(day),
+                    sum(one.calls for one in of_day),
+                    usd(sum(one.spent_micros for one in of_day)),
+                    [OperationSpending(one.service, one.operation, one.calls, usd(one.spent_micros)) for one in of_day],
+                )
+                for day in range(today - request.query.days + 1, today + 1)
+                for of_day in [[one for one in spent if one.day == day]]
+            ],
+        )
+
+    async def _known(self, wallet: bytes) -> Agent:
+        agent = await self._wallets.agent_of(wallet)
         if agent is None:
             raise Problem("not-found", "This wallet is not registered. Register it with POST /api/agent/register.")
         return agent

@@ -12,7 +12,8 @@ from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Request, endpoint
 from tollhouse.http.terms import FREE, KEY_UNMETERED
 from tollhouse.metering.address_budget import release, reserve_for_address
-from tollhouse.metering.meter import Level, Meter, Windows
+from tollhouse.metering.meter import SECONDS_PER_DAY, Level, Meter, Windows
+from tollhouse.statistics.statistics import Statistics
 
 SECONDS_PER_HOUR = 3_600
 
@@ -78,6 +79,28 @@ class KeyStatus(Struct, frozen=True):
     usage: Usage
 
 
+class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The query of `GET /api/keys/usage`."""
+
+    days: Annotated[int, Meta(ge=1, le=400, description="How many UTC days, today included")] = 30
+
+
+class KeyDay(Struct, frozen=True):
+    """The calls of a key on a UTC day: all, those answered with 4xx, and those answered with 5xx."""
+
+    day: str
+    requests: int
+    refused: int
+    failed: int
+
+
+class KeyHistory(Struct, frozen=True):
+    """The calls of a key on each UTC day, oldest first."""
+
+    key_id: str
+    days: list[KeyDay]
+
+
 class KeyRevoked(Struct, frozen=True):
     """The key is revoked."""
 
@@ -102,14 +125,25 @@ _EXAMPLE_STATUS = {
     },
 }
 
+_EXAMPLE_DAYS: dict[str, Any] = {
+    "key_id": _EXAMPLE["key_id"],
+    "days": [
+        {"day": "2026-01-30", "requests": 0, "refused": 0, "failed": 0},
+        {"day": "2026-01-31", "requests": 52, "refused": 2, "failed": 0},
+    ],
+}
+
 
 class KeyEndpoints:
     """Handlers of the key endpoints. A key always starts on the default plan."""
 
-    def __init__(self, keys: KeyRing, plans: Plans, meter: Meter, keys_per_address_per_hour: int) -> None:
+    def __init__(
+        self, keys: KeyRing, plans: Plans, meter: Meter, keys_per_address_per_hour: int, statistics: Statistics
+    ) -> None:
         self._keys = keys
         self._plans = plans
         self._meter = meter
+        self._statistics = statistics
         self._per_address = Windows(None, keys_per_address_per_hour, SECONDS_PER_HOUR)
 
     @endpoint(
@@ -176,6 +210,28 @@ class KeyEndpoints:
         )
 
     @endpoint(
+        "GET", "/api/keys/usage", id="getKeyUsage", terms=KEY_UNMETERED, tag="keys", examples={JSON: _EXAMPLE_DAYS}
+    )
+    async def history(self, request: Request[HistoryQuery, None]) -> KeyHistory:
+        """The calls of an API key on each of the last days.
+
+        Days without calls are listed with zeros. The newest calls may be counted some seconds later. Kept for 400 days.
+        Counts against no limit.
+        """
+        key_id, today = _holder(request).key_id, int(clock.seconds() // SECONDS_PER_DAY)
+        counted = {one.day: one for one in await self._statistics.usage_by_day(key_id, request.query.days)}
+        names = [iso_day(today - ago) for ago in reversed(range(request.query.days))]
+        return KeyHistory(
+            key_id,
+            [
+                KeyDay(name, one.requests, one.refused, one.failed)
+                if (one := counted.get(name))
+                else KeyDay(name, 0, 0, 0)
+                for name in names
+            ],
+        )
+
+    @endpoint(
         "POST",
         "/api/keys/rotate",
         id="rotateKey",
@@ -212,7 +268,12 @@ class KeyEndpoints:
         return KeyRevoked(revoked=True, key_id=key_id)
 
 
-def _holder(request: Request[None, None]) -> KeyCaller:
+def iso_day(day: int) -> str:
+    """The date of a day since 1970."""
+    return clock.iso(clock.at(day * SECONDS_PER_DAY))[:10]
+
+
+def _holder(request: Request[Any, None]) -> KeyCaller:
     assert isinstance(request.caller, KeyCaller), "the terms admit keys only"
     return request.caller
 

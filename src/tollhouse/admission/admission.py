@@ -246,7 +246,10 @@ class Admission:
         async with self._attempts.attempt(address, f"wallet:{signer.hex()}", is_partys_fault=_is_unfunded):
             caller = call.caller = await wallets.caller(signer)
             reservation = await self._reserve(caller)
-            claiming = partial(credit.claim, self._context.ledger, caller.agent_id, nonce, price, print_of_call)
+            operation = (call.route.service.name, call.endpoint.id)
+            claiming = partial(
+                credit.claim, self._context.ledger, caller.agent_id, nonce, price, print_of_call, *operation
+            )
             claim = await self._counted(reservation, caller, claiming)
         call.payment = "credit"
         if claim.stored is not None:

@@ -18,6 +18,7 @@ from tollhouse.payments.ledger.types import (
 from tollhouse.payments.stored_response import StoredResponse
 
 CALL = "call"
+SECONDS_PER_DAY = 86_400
 
 
 class AgentBalance(Struct, frozen=True):
@@ -70,13 +71,35 @@ class Claim:
         self.ledger.delivered(self.id)
 
 
-async def claim(ledger: Ledger, agent_id: str, nonce: str, price_micros: int, fingerprint: bytes) -> Claim:
+class CallSpending(Struct, frozen=True):
+    """What an agent paid for one operation on a UTC day (days since 1970).
+
+    Service and operation are empty for calls that were made before the ledger kept them.
+    """
+
+    day: int
+    service: str
+    operation: str
+    calls: int
+    spent_micros: int
+
+
+async def claim(  # noqa: PLR0913, PLR0917 - what identifies a call, and what it costs
+    ledger: Ledger,
+    agent_id: str,
+    nonce: str,
+    price_micros: int,
+    fingerprint: bytes,
+    service: str,
+    operation: str,
+) -> Claim:
     """Claim the nonce and reserve the price in one transaction. Raises Problem `nonce-reused`, `insufficient-balance`.
 
     `fingerprint` identifies the request: a repeated nonce with the same request gets the stored response, if any.
     """
     call_id = f"call:{agent_id}:{nonce}"
-    outcome = await ledger.reserve(call_id, agent_account(agent_id), REVENUE, price_micros, CALL, fingerprint)
+    memo = {"service": service, "operation": operation}
+    outcome = await ledger.reserve(call_id, agent_account(agent_id), REVENUE, price_micros, CALL, fingerprint, memo)
     if isinstance(outcome, Reserved):
         return Claim(ledger, call_id)
     if isinstance(outcome, Insufficient):
@@ -110,3 +133,13 @@ async def agent_balance(ledger: Ledger, agent_id: str) -> AgentBalance:
         calls=account.posted_count,
         last_call_at=account.last_at,
     )
+
+
+async def agent_spending(ledger: Ledger, agent_id: str, since_day: int) -> list[CallSpending]:
+    """What an agent's calls cost, by UTC day and operation, from a day (days since 1970) on; most first."""
+    spent = await ledger.spending(agent_account(agent_id), CALL, since_day * SECONDS_PER_DAY)
+    memos = ((one, one.memo or {}) for one in sorted(spent, key=lambda one: (one.day, -one.amount_micros)))
+    return [
+        CallSpending(one.day, memo.get("service", ""), memo.get("operation", ""), one.count, one.amount_micros)
+        for one, memo in memos
+    ]

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -37,6 +38,7 @@ from tollhouse.payments.ledger.types import (
     Reserve,
     Reserved,
     Result,
+    Spending,
     Sweep,
     Transfer,
     Used,
@@ -202,13 +204,20 @@ class Ledger:
         return result
 
     async def reserve(  # noqa: PLR0913, PLR0917 - the fields of a transfer
-        self, transfer_id: str, debit: str, credit: str, amount_micros: int, kind: str, fingerprint: bytes
+        self,
+        transfer_id: str,
+        debit: str,
+        credit: str,
+        amount_micros: int,
+        kind: str,
+        fingerprint: bytes,
+        memo: dict[str, Any] | None = None,
     ) -> Reserved | Insufficient | Used:
         """Take the id and reserve the price in one step. `fingerprint` identifies the request.
 
         An agent with too little pays nothing, and nothing is stored. Raises ValueError for an invalid transfer.
         """
-        transfer = Transfer(transfer_id, debit, credit, amount_micros, kind)
+        transfer = Transfer(transfer_id, debit, credit, amount_micros, kind, memo)
         _check(transfer)
         origin = self._store.owner, next(self._numbers)
         self._reserving.add(origin)
@@ -272,6 +281,10 @@ class Ledger:
     async def transfers(self, kind: str, since: float) -> list[Transfer]:
         """The transfers of a kind made at or after `since` (seconds since 1970), oldest first."""
         return await self._store.transfers(kind, since)
+
+    async def spending(self, account: str, kind: str, since: float) -> list[Spending]:
+        """What an account paid by transfers of a kind that were made at or after `since`, by day and memo."""
+        return await self._store.spending(account, kind, since)
 
     async def recent(self, limit: int, account: str | None = None) -> list[Transfer]:
         """The newest transfers, of one account or of all, newest first."""

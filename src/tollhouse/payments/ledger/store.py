@@ -21,11 +21,15 @@ from tollhouse.payments.ledger.types import (
     PeriodSum,
     PostedResponse,
     Result,
+    Spending,
     Transfer,
 )
 from tollhouse.payments.stored_response import StoredResponse
 
 log = logger("ledger")
+
+SECONDS_PER_DAY = 86_400
+FOREVER = 1e12
 
 
 def unavailable(error: BaseException) -> Problem:
@@ -119,6 +123,15 @@ class Store(ABC):
             return await self._transfers("ORDER BY t.seq DESC LIMIT $1", limit)
         return await self._transfers(_NEWEST_OF_ACCOUNT, account, limit)
 
+    async def spending(self, account: str, kind: str, since: float) -> list[Spending]:
+        """What an account paid by transfers of a kind that were made at or after `since`, by day and memo."""
+        query = _SPENDING.format(period=self.period)
+        rows = await self._read(query, account, kind, since, FOREVER, SECONDS_PER_DAY)
+        return [
+            Spending(day, msgspec.json.decode(memo) if memo else None, count, amount)
+            for day, memo, count, amount in rows
+        ]
+
     async def pending(self) -> list[LedgerEntry]:
         """Every open reservation of any process."""
         return [entry_from_row(row) for row in await self._read(f"{ENTRY} WHERE o.seq IS NOT NULL")]
@@ -148,6 +161,8 @@ _BY_PERIOD = f"""SELECT {{period}}, t.credit = $1, CAST(sum(t.amount) AS BIGINT)
     AND (t.credit = $1 OR t.debit = $1) GROUP BY 1, 2 ORDER BY 1, 2"""
 _BY_PAYER = f"""SELECT t.debit, CAST(sum(t.amount) AS BIGINT), count(*) {_COUNTED} AND t.credit = $1
     GROUP BY t.debit ORDER BY 2 DESC, 1 LIMIT $5"""
+_SPENDING = f"""SELECT {{period}}, t.memo, count(*), CAST(sum(t.amount) AS BIGINT) {_COUNTED} AND t.debit = $1
+    GROUP BY 1, 2 ORDER BY 1"""
 
 # The state of every account derived from the transfers; the last column is the sum of its reversals.
 DERIVED = """SELECT name,

@@ -52,6 +52,15 @@ class PeriodSum(Struct, frozen=True):
     into_revenue: bool = True
 
 
+class Spending(Struct, frozen=True):
+    """What an account paid on the UTC day `day` (days since 1970) by transfers with the same memo."""
+
+    day: int
+    memo: dict[str, Any] | None
+    count: int
+    amount_micros: int
+
+
 class Moved(Struct, frozen=True):
     """The transfer as it is in the ledger; `is_new` unless it was there before, with the same content."""
 
