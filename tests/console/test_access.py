@@ -136,3 +136,36 @@ def test_arguments_of_a_tool_are_what_builds_the_same_request():
     built = build_request(operation, arguments)
     assert (built.path, parse_qsl(built.query.decode())) == ("/things/x%20y", query)
     assert arguments_of(operation, path, [("limit", "many")], {})["limit"] == "many"
+
+
+def test_key_is_remembered_on_the_device_in_every_tab_until_it_is_forgotten_and_shows_its_days(visit, server):
+    made = server.new_key("rememberer@example.org")
+    visitor = visit()
+    page = visitor.page
+    visitor.open("/keys")
+    other = page.context.new_page()
+    other.goto(f"{server.root}/studio-catalogue")
+    assert other.locator(".tools a[href='/keys']").inner_text() == "Get a key"
+    page.get_by_label("Existing key").fill(made["api_key"])
+    page.get_by_role("button", name="Use this key").click()
+    page.get_by_text("No requests in the last 30 days").wait_for()
+    assert page.locator(".tools a[href='/keys']").inner_text() == "Your key"
+    assert page.evaluate("localStorage.getItem('tollhouse-key')") is None, "by default a tab keeps it"
+    page.get_by_label("Remember on this device").last.check()
+    other.locator(".tools a", has_text="Your key").wait_for()
+    with server.client(made["api_key"]) as client:
+        assert client.get("/feeds/events?limit=1").status_code == 200
+        assert client.get("/feeds/events?limit=0").status_code == 400
+    page.get_by_role("button", name="Refresh").click()
+    page.get_by_role("slider", name="Requests a day of the last 30 days").wait_for()
+    shown = page.locator("#upgrade").inner_text()
+    assert f"tollhouse keys set-tier {made['key_id']} pro" in shown
+    assert "mailto" not in page.locator("#upgrade").inner_html()
+    visitor.check_both_layouts()
+    page.get_by_role("button", name="Forget this key").click()
+    other.locator(".tools a", has_text="Get a key").wait_for()
+    assert page.evaluate("[localStorage.getItem('tollhouse-key'), sessionStorage.getItem('tollhouse-key')]") == [
+        None,
+        None,
+    ]
+    other.close()

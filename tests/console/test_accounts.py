@@ -17,6 +17,8 @@ from tollhouse.accounts.plans import open_plans
 from tollhouse.client import Agent
 from tollhouse.config.settings import PlanSettings, Settings
 from tollhouse.console.pages import client_samples
+from tollhouse.evm.keccak import personal_digest
+from tollhouse.evm.signature import parse_private_key, sign
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.services.defense.pages import build_pages
 
@@ -43,6 +45,12 @@ class Checkout:
     def _way_back(self) -> str:
         begun = [one for one in self.stripe.asked if (one.method, one.path) == ("POST", "/v1/checkout/sessions")]
         return begun[-1].form["success_url"]
+
+
+def signed_by_wallet(method: str, message: str, account: str) -> str:
+    """What a browser's wallet answers (EIP-1193)."""
+    assert (method, account) == ("personal_sign", WALLET.address)
+    return sign(parse_private_key(WALLET.private_key), personal_digest(bytes.fromhex(message[2:])))
 
 
 @pytest.fixture(scope="module")
@@ -226,8 +234,13 @@ def test_rejected_rule_focuses_its_field(visit, key):
 
 def test_wallet_registers_deposits_and_sees_what_its_calls_cost(visit, server, deposit):
     visitor = visit()
-    visitor.open("/wallet")
     page = visitor.page
+    page.expose_function("signedByWallet", signed_by_wallet)
+    page.add_init_script(
+        "window.ethereum = { request: async ({ method, params = [] }) => "
+        f"method === 'eth_requestAccounts' ? ['{WALLET.address}'] : signedByWallet(method, ...params) }}"
+    )
+    visitor.open("/wallet")
     page.get_by_label("Wallet address").fill(WALLET.address)
     page.get_by_role("button", name="Show balance").click()
     page.get_by_role("button", name="Register this wallet").click()
@@ -241,6 +254,9 @@ def test_wallet_registers_deposits_and_sees_what_its_calls_cost(visit, server, d
     assert httpx2.get(f"{server.base}{BRIEF}", headers=headers).status_code == 200
     page.get_by_role("button", name="Refresh").click()
     page.get_by_text("enough for 199 more calls").wait_for()
+    page.get_by_role("button", name="Sign and show").click()
+    page.get_by_role("row", name="defense getDefenseBrief 1 0.01 USD").wait_for()
+    assert (visitor.violations(), visitor.foreign_requests, visitor.overflow()) == ([], [], 0)
     assert TREASURY.address in page.locator("#chain").inner_text()
     assert f"address={WALLET.address}" in page.url
 

@@ -215,8 +215,8 @@ class KeyEndpoints:
     async def history(self, request: Request[HistoryQuery, None]) -> KeyHistory:
         """The calls of an API key on each of the last days.
 
-        Days without calls are listed with zeros. The newest calls may be counted some seconds later. Kept for 400 days.
-        Counts against no limit.
+        Calls that count against no limit, such as this one, are left out. Days without calls are listed with zeros.
+        The newest calls may be counted some seconds later. Kept for 400 days.
         """
         key_id, today = _holder(request).key_id, int(clock.seconds() // SECONDS_PER_DAY)
         counted = {one.day: one for one in await self._statistics.usage_by_day(key_id, request.query.days)}

@@ -70,7 +70,11 @@ def account_pages(settings: Settings, services: Sequence[Service]) -> list[Page]
     """The pages for keys and wallets, which every host has. Prices are shown only where the checkout is configured."""
     prices = settings.stripe_prices if settings.stripe_secret_key else {}
     sold = [one.name for one in services if any(each.terms.agent_price_micros for each in one.endpoints)]
-    keys = {"plans": [plan.described() for plan in open_plans(settings).all], "prices": prices}
+    keys = {
+        "plans": [plan.described() for plan in open_plans(settings).all],
+        "prices": prices,
+        "contact": settings.contact,
+    }
     return [
         Page("/keys", "API keys and plans", "Keys", _FILES / "keys.html", ("keys.js",), (), ("status",), facts=keys),
         Page(
@@ -116,6 +120,7 @@ def _wallet_facts(settings: Settings) -> dict[str, Any]:
         "chain": f"{_CHAINS.get(chain_id, 'chain')} ({chain_id})",
         "usdc_address": settings.usdc_address,
         "confirmations": settings.deposit_confirmations,
+        "prefix": settings.agent_prefix,
         "call_usd": usd(AGENT_CALL_MICROS),
         "minimum_usd": usd(MINIMUM_DEPOSIT_MICROS),
         "samples": client_samples(settings.agent_prefix),

@@ -126,15 +126,16 @@ class Recorder:
         status, kind = call.status, call.kind
         key = (call.service, call.operation, status, call.code, kind, call.plan, call.payment)
         self.count(key, call.seconds, call.ended)
+        (self._answered if status < FIRST_ERROR else self._refused).append(call)
+        if kind == "key" and not call.payment and status < FIRST_ERROR:
+            # It counted against no limit: the holder verified the key, or read its usage.
+            return
         callers = self._current.callers
         use = callers.get((kind, call.subject))
         if use is None:
             use = callers[kind, call.subject] = CallerUse(call.plan, call.name)
         use.requests += 1
-        if status < FIRST_ERROR:
-            self._answered.append(call)
-        else:
-            self._refused.append(call)
+        if status >= FIRST_ERROR:
             use.refused += status < FIRST_FAILURE
             use.failed += status >= FIRST_FAILURE
         use.charged_micros += call.charged_micros

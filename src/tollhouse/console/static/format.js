@@ -32,6 +32,9 @@ export function moment(iso) {
 /** 11:00 UTC, on one line. */
 export const clockTime = (iso) => `${times.format(new Date(iso))}\u00a0UTC`;
 
+/** The date after an ISO date. */
+export const dayAfter = (date) => new Date(Date.parse(date) + 86_400_000).toISOString().slice(0, 10);
+
 /** A duration in its largest unit. */
 export function lasted(seconds) {
   if (seconds < 7200) return counted(Math.floor(seconds / 60), "minute");

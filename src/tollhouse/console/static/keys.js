@@ -1,9 +1,10 @@
 // The keys page: create a key, see its usage, replace, revoke or upgrade it.
 import { state } from "./address.js";
-import { byId, el, fill } from "./dom.js";
+import { byId, el, fill, snippet } from "./dom.js";
 import { forgetButton, keyInUse, newKeyForm, ownKeyForm, shownOnce } from "./key_form.js";
 import { call, facts, key } from "./server.js";
-import { clockTime, dollars, moment, number, errorNotice } from "./format.js";
+import { chart } from "./chart.js";
+import { clockTime, dayAfter, dollars, moment, number, errorNotice } from "./format.js";
 
 const made = byId("made");
 const usage = byId("usage");
@@ -58,8 +59,21 @@ function usageOf(status) {
       el("button", { type: "button", class: "quiet", onclick: showUsage }, "Refresh"),
       el("button", { type: "button", class: "quiet", onclick: rotate }, "Replace this key"),
       el("button", { type: "button", class: "quiet", onclick: revoke }, "Revoke this key")),
-    keyInUse(forgotten),
+    keyInUse(forgotten), history(),
   ];
+}
+
+/** The calls of the last days, in a place of their size. */
+function history() {
+  const place = el("div", { class: "usage-history" }, el("h3", {}, "Requests a day"));
+  call("", "/api/keys/usage", { bearer: key.get() }).then(({ members: { days } }) => {
+    const bars = (name, tone, of) => ({ name, tone, kind: "bar", points: days.map((one) => ({ x: one.day, y: of(one), until: dayAfter(one.day) })) });
+    const isUsed = days.some((one) => one.requests);
+    place.append(isUsed ? chart({ label: "Requests a day of the last 30 days", series: [bars("Answered", "1", (one) => one.requests - one.refused - one.failed),
+      bars("Refused", "medium", (one) => one.refused), bars("Failed", "critical", (one) => one.failed)], y: { title: "requests" } })
+      : el("p", { class: "empty" }, "No requests in the last 30 days. They appear here some seconds after a call."));
+  }, (error) => place.append(errorNotice(error)));
+  return place;
 }
 
 function windowOf(name, window) {
@@ -119,8 +133,17 @@ function pricesAbove(tier) {
   return above.map(([id, one]) => [id, tiers.filter((other) => other === one).length > 1 ? `${one} (${id})` : one]);
 }
 
+/** How a key gets another plan where the operator sells none online. */
+function notSoldHere(status) {
+  const others = facts.plans.filter((plan) => plan.tier !== status.tier).map((plan) => plan.tier);
+  const link = facts.contact && el("a", { href: facts.contact }, facts.contact.replace(/^(mailto|tel):/, ""));
+  return [el("p", {}, `Your key is on the plan ${status.tier}. This server sells no plans online. `, link ? ["Ask its operator: ", link, ". Name your key ", el("code", {}, status.key_id), "; never send the key itself."] : "Its operator can change the plan of a key."),
+    ...(others.length ? [el("p", { class: "small dim" }, "As the operator, on the machine of the server:"), snippet(`tollhouse keys set-tier ${status.key_id} ${others[0]}`, "Command for the operator"),
+      el("p", { class: "small" }, el("a", { href: "/guide/upgrades" }, "Selling plans with Stripe"))] : [])];
+}
+
 function showUpgrade(status) {
-  if (!Object.keys(facts.prices).length) return;
+  if (!Object.keys(facts.prices).length) return fill(byId("upgrade"), notSoldHere(status));
   const prices = pricesAbove(status.tier);
   const email = el("input", { id: "pay-email", type: "email", required: true, autocomplete: "email" });
   const price = el("select", { id: "pay-price" }, prices.map(([id, text]) => el("option", { value: id }, text)));

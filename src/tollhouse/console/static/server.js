@@ -58,7 +58,8 @@ export class ApiError extends Error {
 
 /**
  * The response of a service. Throws ApiError unless the status is 2xx. Without `bearer`, the page reads on the budget
- * that its visitor's address has for reading without a key; beyond it, with the visitor's key if there is one.
+ * that its visitor's address has for reading without a key; beyond it, with the visitor's key if there is one. `headers` are
+ * those of a wallet that signs the call.
  */
 export async function send(service, path, options = {}) {
   if (options.bearer || !service) return sendOnce(service, path, options);
@@ -72,8 +73,8 @@ export async function send(service, path, options = {}) {
   }
 }
 
-async function sendOnce(service, path, { method = "GET", body, bearer, visit, accept = "application/json" }) {
-  const headers = { Accept: accept };
+async function sendOnce(service, path, { method = "GET", body, bearer, visit, accept = "application/json", headers: signed = {} }) {
+  const headers = { Accept: accept, ...signed };
   if (bearer) headers.Authorization = `Bearer ${bearer}`;
   if (visit) headers["X-Visit-Token"] = visit;
   if (body !== undefined) headers["Content-Type"] = "application/json";

@@ -2,7 +2,10 @@
 import { onAddress, go, state } from "./address.js";
 import { byId, copyButton, el, facts as factsOf, fill, announce, snippet } from "./dom.js";
 import { addressOf, call, facts, query } from "./server.js";
-import { dollars, moment, number, errorNotice, whole } from "./format.js";
+import { chart } from "./chart.js";
+import { dayAfter, dollars, moment, number, errorNotice, whole } from "./format.js";
+
+const MOST_SERIES = 5;
 
 byId("find").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -33,7 +36,58 @@ function balance(agent) {
     factsOf([["Deposited", dollars(agent.deposited_usd)], ["Spent", dollars(agent.spent_usd)], ["Reserved for calls in progress", dollars(agent.reserved_usd)], ["Paid calls", number(agent.calls)],
       ["Last call", agent.last_call_at ? moment(agent.last_call_at) : "none", "plain"]]),
     el("p", { class: "small dim" }, "Agent ", el("code", {}, agent.agent_id), ", wallet ", el("code", { class: "long" }, agent.wallet_address)),
-    el("p", { class: "actions" }, el("button", { type: "button", class: "quiet", onclick: show }, "Refresh")));
+    el("p", { class: "actions" }, el("button", { type: "button", class: "quiet", onclick: show }, "Refresh")), spending(agent.wallet_address));
+}
+
+/** What the balance was spent on: only the wallet sees it, and signs for it in the browser's own wallet. */
+function spending(address) {
+  const place = el("div", { "aria-live": "polite" });
+  const section = (...children) => el("section", { class: "usage-history", "aria-label": "Spending" }, el("h3", {}, "Spending by day and operation"), children);
+  const guide = el("a", { href: "/guide/agents" }, "With a program");
+  if (!window.ethereum) return section(el("p", { class: "small dim" }, "Only the wallet itself sees this: it signs the request. This browser has no wallet. ", guide, "."));
+  const ask = async () => {
+    fill(place, el("p", { class: "dim" }, "Confirm the signature in your wallet. It costs nothing and sends no transaction."));
+    try {
+      fill(place, spent(await signedUsage(address)));
+    } catch (error) {
+      fill(place, error.problem ? errorNotice(error) : el("p", { class: "notice", role: "alert" }, error.message || "The wallet did not sign."));
+    }
+  };
+  return section(el("p", { class: "small dim" }, "Only the wallet itself sees this. Your wallet signs a message, and no transaction is sent. ", guide, "."),
+    el("p", { class: "actions" }, el("button", { type: "button", class: "quiet", onclick: ask }, "Sign and show")), place);
+}
+
+async function signedUsage(address) {
+  const accounts = await window.ethereum.request({ method: "eth_requestAccounts" });
+  const account = accounts.find((one) => one.toLowerCase() === address.toLowerCase());
+  if (!account) throw new Error("The wallet of this browser has other accounts than this one. Choose it there and try again.");
+  const path = `/api/agent/usage${query({ signed_at: Math.floor(Date.now() / 1000) })}`;
+  const nonce = hex(crypto.getRandomValues(new Uint8Array(16)));
+  const message = hex(new TextEncoder().encode(`${facts.prefix}:${path}:${nonce}`));
+  const signature = await window.ethereum.request({ method: "personal_sign", params: [`0x${message}`, account] });
+  return (await call("", path, { headers: { "X-Agent-Address": account, "X-Agent-Nonce": nonce, "X-Agent-Signature": signature } })).members.days;
+}
+
+const hex = (bytes) => [...bytes].map((one) => one.toString(16).padStart(2, "0")).join("");
+
+function spent(days) {
+  const nameOf = (one) => (one.operation ? `${one.service} ${one.operation}` : "before operations were recorded");
+  const totals = new Map();
+  for (const one of days.flatMap((day) => day.operations)) {
+    const total = totals.get(nameOf(one)) || { calls: 0, spent: 0 };
+    totals.set(nameOf(one), { calls: total.calls + one.calls, spent: total.spent + Number(one.spent_usd) });
+  }
+  if (!totals.size) return el("p", { class: "empty" }, "No paid calls in the last 30 days.");
+  const names = [...totals.keys()].sort((one, other) => totals.get(other).spent - totals.get(one).spent);
+  const shown = names.slice(0, MOST_SERIES);
+  const onDay = (day, isWanted) => day.operations.filter((one) => isWanted(nameOf(one))).reduce((sum, one) => sum + Number(one.spent_usd), 0);
+  const bars = (name, isWanted) => ({ name, kind: "bar", points: days.map((day) => ({ x: day.day, y: onDay(day, isWanted), until: dayAfter(day.day) })) });
+  const format = (amount) => `${amount.toFixed(3).replace(/0$/, "")} USD`;
+  return [chart({ label: "Spending a day of the last 30 days, by operation", y: { title: "USD", format }, table: false,
+    series: [...shown.map((name) => bars(name, (one) => one === name)), ...(names.length > MOST_SERIES ? [bars("others", (one) => !shown.includes(one))] : [])] }),
+  el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Spending by operation" }, el("table", {},
+    el("thead", {}, el("tr", {}, el("th", {}, "Operation"), el("th", { class: "number" }, "Calls"), el("th", { class: "number" }, "Spent"))),
+    el("tbody", {}, names.map((name) => el("tr", {}, el("td", {}, name), el("td", { class: "number" }, number(totals.get(name).calls)), el("td", { class: "number" }, format(totals.get(name).spent)))))))];
 }
 
 function unknown(address) {
