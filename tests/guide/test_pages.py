@@ -15,6 +15,7 @@ from tollhouse import app
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.console import guide
+from tollhouse.console.highlight import highlight
 from tollhouse.console.markdown import render
 from tollhouse.console.reference import described_endpoints
 from tollhouse.http.code_samples import lacking
@@ -50,7 +51,7 @@ def ids(page: str) -> list[str]:
 
 def test_every_page_of_the_documentation_has_its_place_in_the_guide():
     folder = guide.docs_folder()
-    files = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")}
+    files = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")} | {"changelog"}
     assert sorted(guide.page_names()) == sorted(files)
 
 
@@ -91,7 +92,7 @@ async def test_pages_allow_no_script_or_style_but_the_servers_files(client):
 
 @SHARED
 async def test_page_that_the_reader_has_already_is_not_sent_again(client):
-    for path in ("/guide", "/guide/settings", "/guide/reference/infra", "/guide/headings.json"):
+    for path in ("/guide", "/guide/settings", "/guide/reference/infra", "/guide/changelog"):
         first = await client.get(path)
         again = await client.get(path, headers={"If-None-Match": first.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
@@ -120,7 +121,7 @@ async def test_host_of_one_service_has_the_guide_and_that_reference_alone(data_d
 async def test_reference_tells_of_every_operation_what_it_costs_and_how_to_call_it(client):
     for name in SERVICES:
         page = (await client.get(f"/guide/reference/{name}")).text
-        text = html.unescape(page)
+        text = html.unescape(re.sub(r"<[^>]*>", "", page))
         document = (await client.get(f"/{name}/api/openapi.json")).json()
         for path, item in document["paths"].items():
             for method, operation in item.items():
@@ -154,16 +155,72 @@ async def test_guide_is_found_from_the_front_page_and_by_agents(client):
             assert (await client.get(address)).status_code == 200
 
 
+def results(answer: Any) -> dict[str, dict[str, Any]]:
+    return {one["address"]: one for one in answer.json()["results"]}
+
+
 @SHARED
-async def test_search_knows_the_headings_of_pages_and_operations(client):
-    headings = {
-        (one["page"], one["heading"]): one["address"] for one in (await client.get("/guide/headings.json")).json()
-    }
-    assert headings["Problems", "quota-exceeded"] == "/guide/problems#quota-exceeded"
-    assert (
-        headings["infra: API reference", "List what fails without a company or country"]
-        == "/guide/reference/infra#listChokepoints"
-    )
+async def test_search_finds_the_words_of_pages_and_operations_and_shows_them(client):
+    asks = {"Accept": "application/json"}
+    quota = results(await client.get("/guide/search", params={"q": "quota exceeded"}, headers=asks))
+    assert next(iter(quota)) == "/guide/problems#quota-exceeded"
+    # Any inflected form, and the beginning of the last word.
+    replayed = results(await client.get("/guide/search", params={"q": "replays of delivery"}, headers=asks))
+    assert any(address.startswith("/guide/webhooks") for address in replayed)
+    chokepoints = results(await client.get("/guide/search", params={"q": "what fails without a comp"}, headers=asks))
+    found = chokepoints["/guide/reference/infra#listChokepoints"]
+    assert found["page"] == "infra: API reference"
+    matched = [piece["text"].lower() for one in quota.values() for piece in one["excerpt"] if piece["is_match"]]
+    assert matched
+    assert all(word.startswith(("quota", "exceed")) for word in matched)
+    assert (await client.get("/guide/search", params={"q": "zzzyx"}, headers=asks)).json()["count"] == 0
+    page = (await client.get("/guide/search", params={"q": "quota exceeded"})).text
+    assert 'href="/guide/problems#quota-exceeded"' in page
+    assert "<mark>" in page
+    assert "<b>" not in (await client.get("/guide/search", params={"q": 'x"><b>'})).text
+    answer = await client.get("/guide/search", params={"q": "x" * 201})
+    assert (answer.status_code, answer.json()["parameter"]) == (400, "q")
+
+
+async def test_samples_name_this_server_and_its_services_but_not_a_server_of_ones_own(data_dir):
+    async with served(data_dir, public_url="https://feeds.example", hosts={"shop.example": "mattress"}) as client:
+        page = html.unescape(re.sub(r"<[^>]*>", "", (await client.get("/guide/start-agent")).text))
+        assert '"url": "https://feeds.example/infra/mcp"' in page
+        assert "127.0.0.1:8000" not in page
+        assert "127.0.0.1:8000" in (await client.get("/guide/start-operator")).text
+        reference = (await client.get("/guide/reference/defense")).text
+        assert "=https://feeds.example/defense" in reference
+        assert '<span data-fill="key">th_live_…</span>' in reference
+        assert 'data-fill="address"' not in reference
+        alone = (await client.get("/guide/mattress", headers={"Host": "shop.example"})).text
+        assert re.search(r'<span data-fill="address">[^<]*</span>/api/products\?', alone)
+    async with served(data_dir) as client:
+        assert (
+            '<span data-fill="address">http://127.0.0.1:8000</span>/infra/mcp'
+            in (await client.get("/guide/start-agent")).text
+        )
+
+
+@SHARED
+async def test_pages_follow_each_other_to_the_changelog(client):
+    first = guide.page_path(guide.page_names()[0])
+    seen = [first]
+    while following := re.search(r'rel="next" href="([^"]+)"', (await client.get(seen[-1])).text):
+        seen.append(following[1])
+    assert {guide.page_path(name) for name in guide.page_names()} <= set(seen)
+    assert len(seen) == len(set(seen))
+    changes = (await client.get("/guide/changelog")).text
+    assert 'id="unreleased"' in changes
+    assert 'href="/guide/security"' in changes
+
+
+def test_code_is_highlighted_without_changing_it():
+    code = 'curl -sS "http://x/<y>" # a & b\nexport A=1\n'
+    shown = highlight(code, "sh")
+    assert html.unescape(re.sub(r"<[^>]*>", "", shown)) == code.rstrip()
+    assert '<span class="tok-keyword">curl</span>' in shown
+    assert '<span class="tok-comment"># a &amp; b' in shown
+    assert highlight("a < b", "text") == highlight("a < b", "no-such-language") == "a &lt; b"
 
 
 def test_markup_in_a_page_is_shown_and_never_passed_on():

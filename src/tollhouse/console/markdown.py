@@ -11,6 +11,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from msgspec import Struct
 
+from tollhouse.console.highlight import highlight
+
 _PUNCTUATION = re.compile(r"[^\w\- ]")
 
 # Given the target and the text of a link: its address, None where nothing is served, and its text.
@@ -104,7 +106,7 @@ def code_block(text: str, language: str, label: str = "") -> str:
     language_class = f' class="language-{html.escape(language)}"' if language else ""
     return (
         f'<div class="snippet"><pre tabindex="0" role="region" aria-label="{name}">'
-        f"<code{language_class}>{html.escape(text.rstrip())}</code></pre></div>\n"
+        f"<code{language_class}>{highlight(text.rstrip(), language)}</code></pre></div>\n"
     )
 
 

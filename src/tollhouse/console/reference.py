@@ -4,7 +4,6 @@ import html
 import json
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from tollhouse.console.markdown import Heading, RenderedText, code_block, render, render_inline
 from tollhouse.errors import CODES
@@ -34,11 +33,10 @@ def described_endpoints(service: Service) -> list[Endpoint]:
     return [endpoint for endpoint in [*service.endpoints, *about(service)] if endpoint.is_described]
 
 
-def render_reference(service: Service, address: str) -> RenderedText:
-    """The whole page. `address` is the base URL of the service."""
+def render_reference(service: Service, address: str, prefix: str) -> RenderedText:
+    """The whole page. `address` is the base URL of the service in the samples, `prefix` where this host has it."""
     endpoints = described_endpoints(service)
     document = description(service, address)
-    prefix = urlsplit(address).path.rstrip("/")
     sections = "".join(_section(endpoint, document, prefix) for endpoint in endpoints)
     title = service.title.removeprefix("Tollhouse: ")
     title = title[:1].upper() + title[1:]
