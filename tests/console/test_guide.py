@@ -63,7 +63,7 @@ def test_reader_finds_a_section_by_its_words(visit, server):
     visitor.check()
     page.keyboard.press("Enter")
     page.wait_for_url("**/guide/search?q=used+up+allowance")
-    found = page.locator(".found li")
+    found = page.locator(".results li")
     assert found.count() > 2
     words = {word.lower() for word in found.locator("mark").all_inner_texts()}
     assert words

@@ -281,10 +281,10 @@ class Guide:
         async def search(request: Request[GuideQuery, None]) -> Response:
             words = request.query.q.strip()
             is_page = request.media_type != JSON
-            found = await asyncio.to_thread(self._find, words, RESULTS if is_page else SUGGESTIONS)
+            results = await asyncio.to_thread(self._find, words, RESULTS if is_page else SUGGESTIONS)
             if is_page:
-                return self._results_page(words, found)
-            body = msgspec.json.encode(GuideResults(words, len(found), found))
+                return self._results_page(words, results)
+            body = msgspec.json.encode(GuideResults(words, len(results), results))
             return Response(body, JSON, compute_etag(body))
 
         responses: dict[str, Any] = {HTML.partition(";")[0]: {}, JSON: {}}
@@ -304,20 +304,22 @@ class Guide:
             self._index = GuideIndex([each for page in (*pages, *references) for each in sections_of(*page)])
         return self._index.search(words, limit)
 
-    def _results_page(self, words: str, found: Sequence[GuideResult]) -> Response:
+    def _results_page(self, words: str, results: Sequence[GuideResult]) -> Response:
         items = "".join(
             f'<li><a class="title" href="{html.escape(one.address)}">{html.escape(one.heading)}</a> '
             f'<span class="dim small">{html.escape(one.page)}</span><p class="small">{_excerpt(one)}</p></li>'
-            for one in found
+            for one in results
         )
         count = (
-            f"{len(found)} section{'' if len(found) == 1 else 's'}" if len(found) < RESULTS else f"The best {RESULTS}"
+            f"{len(results)} section{'' if len(results) == 1 else 's'}"
+            if len(results) < RESULTS
+            else f"The best {RESULTS}"
         )
-        said = f"{count} for “{html.escape(words)}”" if found else "No section of the guide has these words."
+        said = f"{count} for “{html.escape(words)}”" if results else "No section of the guide has these words."
         status = f'<p class="dim" role="status">{said}</p>' if words else ""
         main = (
             f'<div class="guide">{self._navigation(SEARCH, words)}<article class="prose"><h1>Search the guide</h1>'
-            f'{status}<ol class="list found">{items}</ol></article></div>'
+            f'{status}<ol class="list results">{items}</ol></article></div>'
         )
         return self._shell.page(SEARCH, "Search · Guide · Tollhouse", main, scripts=FILES)
 
@@ -369,8 +371,8 @@ def _search_form(words: str = "") -> str:
     )
 
 
-def _excerpt(found: GuideResult) -> str:
-    pieces = ((html.escape(piece.text), piece.is_match) for piece in found.excerpt)
+def _excerpt(result: GuideResult) -> str:
+    pieces = ((html.escape(piece.text), piece.is_match) for piece in result.excerpt)
     return "".join(f"<mark>{text}</mark>" if is_match else text for text, is_match in pieces)
 
 

@@ -1,4 +1,4 @@
-"""Full-text search over the sections of the guide: an index in memory, ranking, and excerpts with the words found."""
+"""Full-text search over the sections of the guide: an index in memory, ranking, and excerpts with the words of the query."""
 
 import re
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class Excerpt(Struct, frozen=True):
 
 
 class GuideResult(Struct, frozen=True):
-    """A section that was found, with an excerpt."""
+    """A section that matches, with an excerpt."""
 
     page: str
     heading: str
