@@ -1,4 +1,4 @@
-"""Full-text search over the sections of the guide: an index in memory, ranking, and excerpts with the words of the query."""
+"""Full-text search over the sections of the guide: an index in memory, and excerpts with the words of the query."""
 
 import re
 from collections.abc import Sequence
