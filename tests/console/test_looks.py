@@ -21,7 +21,7 @@ def _story(page: Page) -> None:
 
 
 def _event(page: Page) -> None:
-    page.locator("#events a.title").first.click()
+    page.locator("#board a.title").first.click()
     page.get_by_role("dialog").locator("h3", has_text="Why these figures").wait_for()
 
 
@@ -50,7 +50,7 @@ def _preview(page: Page) -> None:
 
 STATES = {
     "story": ("/board?view=stories", _story),
-    "event": ("/board?category=Battles", _event),
+    "event": ("/board?category=Battles&list=events", _event),
     "entity": ("/board?view=entities", _entity),
     "product": ("/mattresses?q=latex", _product),
     "answer": ("/ask", _answer),

@@ -56,7 +56,7 @@ def home_page(settings: Settings, services: Sequence[Service], shell: PageShell)
 
 
 def _files(entry: FrontPageEntry, shell: PageShell) -> list[str]:
-    return shell.files.names(entry.file, entry.libraries, entry.scripts) if entry.file else []
+    return shell.files.names(entry.file, entry.scripts) if entry.file else []
 
 
 def _piece(section: _Section, settings: Settings, shell: PageShell) -> str:

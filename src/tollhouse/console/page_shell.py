@@ -28,14 +28,17 @@ POLICY = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 
-_MODULE = 'type="module"'
 _MEDIA_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
     ".json": "application/json",
 }
-_VENDORED = ("d3/d3.min.js", "topojson-client/topojson-client.min.js", "world-atlas/countries-110m.json")
+_VENDORED = (
+    "topojson-client/topojson-client.min.js",
+    "world-atlas/countries-110m.json",
+    "world-atlas/countries-50m.json",
+)
 
 
 class Link(Struct, frozen=True):
@@ -66,10 +69,10 @@ class PageFiles:
         """Where the files of a folder stand below the address: `x/` for the folder `x/pages` of a package."""
         return "" if folder.parent == HERE else f"{folder.parent.name}/"
 
-    def names(self, file: Path, libraries: Sequence[str], scripts: Sequence[str]) -> list[str]:
-        """What to load for a page: libraries, then the scripts and styles that stand beside its `file`."""
+    def names(self, file: Path, scripts: Sequence[str]) -> list[str]:
+        """The scripts and styles beside a page's `file`, or the console's (`../`), as their addresses end."""
         place = self.place(file.parent)
-        return [*(f"{name}.min.js" for name in libraries), *(f"{place}{name}" for name in scripts)]
+        return [name.removeprefix("../") if name.startswith("../") else f"{place}{name}" for name in scripts]
 
     def endpoints(self) -> list[Endpoint]:
         return [
@@ -96,13 +99,9 @@ class PageShell(Struct, frozen=True):
     has_visits: bool = False
 
     def page(self, path: str, title: str, main: str, scripts: Sequence[str] = (), facts: Any = None) -> Response:
-        """A whole page around `main`, which is HTML. The scripts run in their order, libraries as classic scripts."""
+        """A whole page around `main`, which is HTML. The scripts run in their order, as modules."""
         address = self.files.address
-        loaded = [
-            f'<script {"defer" if name.endswith(".min.js") else _MODULE} src="{address}/{name}"></script>'
-            for name in scripts
-            if name.endswith(".js")
-        ]
+        loaded = [f'<script type="module" src="{address}/{name}"></script>' for name in scripts if name.endswith(".js")]
         styles = [f'<link rel="stylesheet" href="{address}/{name}">' for name in scripts if name.endswith(".css")]
         text = _shell().substitute(
             title=html.escape(title),

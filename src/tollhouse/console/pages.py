@@ -134,7 +134,7 @@ def page_texts(service: Service, settings: Settings, shell: PageShell) -> dict[s
 
 def _render(page: Page, shell: PageShell, texts: dict[str, str]) -> Response:
     main = fill_template(page.file, {**texts, **page.texts})
-    scripts = shell.files.names(page.file, page.libraries, page.scripts)
+    scripts = shell.files.names(page.file, page.scripts)
     title = f"{page.title} · Tollhouse"
     return shell.page(page.path, title, main, scripts=scripts, facts=page.facts)
 

@@ -7,9 +7,16 @@ from tollhouse.config.settings import Settings
 from tollhouse.http.pages import FrontPageEntry, Page
 from tollhouse.http.terms import AGENT_CALL_MICROS
 from tollhouse.money import usd
+from tollhouse.services.defense.countries import COUNTRIES
 from tollhouse.services.defense.events.filter import FILTER_FIELDS, form_fields
 
 _HERE = Path(__file__).parent
+
+# `at` and `map` are the view and the mode of the map, `list` what stands beside it; the rest opens things or filters.
+_BOARD_PARAMETERS = ("at", "map", "list", "story", "event", *FILTER_FIELDS)
+# Countries by name: the id of the shape in the atlas, ISO 3166-1 numeric, or its name there without one.
+_BOARD_FACTS = {"filters": form_fields(), "countries": {one.name: one.numeric or one.name for one in COUNTRIES}}
+_BOARD_FILES = ("../map.css", "board.css", "reading.css")
 
 FRONT_PAGE = FrontPageEntry(
     title="Defense intelligence feed",
@@ -17,6 +24,11 @@ FRONT_PAGE = FrontPageEntry(
     example_calls=("/feeds/events?limit=5", "/feeds/stories?limit=5", "/feeds/defense-brief"),
     page="/board",
     button="Open the dashboard",
+    file=_HERE / "front.html",
+    scripts=(*_BOARD_FILES, "front.js"),
+    parameters=_BOARD_PARAMETERS,
+    facts=_BOARD_FACTS,
+    is_lead=True,
     sources=("The GDELT Project", "publishers' feeds"),
 )
 
@@ -31,10 +43,9 @@ def build_pages(settings: Settings, plans: Plans) -> list[Page]:
             title="Defense dashboard",
             label="Defense",
             file=_HERE / "dashboard.html",
-            scripts=("dashboard.js", "reading.css"),
-            libraries=("d3", "topojson-client"),
-            parameters=("view", "severity", "story", "event", "type", *FILTER_FIELDS),
-            facts={"filters": form_fields()},
+            scripts=(*_BOARD_FILES, "dashboard.js"),
+            parameters=("view", "type", *_BOARD_PARAMETERS),
+            facts=_BOARD_FACTS,
         ),
         Page(
             path="/ask",

@@ -1,59 +1,42 @@
-// The defense dashboard: its views and dialogs, chosen by the address.
+// The defense page: the board and the other views of the feeds, chosen by the address.
 import { onAddress, pageLink, state } from "../address.js";
-import { newKeyForm, ownKeyForm, shownOnce } from "../key_form.js";
 import { byId, el, fill } from "../dom.js";
+import { errorNotice } from "../format.js";
+import { openBoard } from "./board.js";
 import { showBrief } from "./brief.js";
 import { showEntities } from "./entities.js";
-import { showMap } from "./map_view.js";
 import { showDetails } from "./open_details.js";
 import { showStories } from "./stories.js";
-import { key } from "../server.js";
-import { errorNotice } from "../format.js";
 
-const VIEWS = {
-  map: ["Map", showMap],
-  stories: ["Stories", showStories],
-  entities: ["Entities", showEntities],
-  brief: ["Brief", showBrief],
-};
-const OF_OTHER_VIEWS = { entity: "", type: "", story: "", event: "" };
+const VIEWS = { map: ["Map"], stories: ["Stories", showStories], entities: ["Entities", showEntities], brief: ["Brief", showBrief] };
+const OF_OTHER_VIEWS = { entity: "", type: "", story: "", event: "", at: "", map: "", list: "" };
+const [board, place] = [byId("board"), byId("view")];
+let showBoard = null;
 let shown = "";
 
 onAddress(show);
 
 async function show() {
-  const view = VIEWS[state().view] ? state().view : "map";
+  const given = state();
+  const view = VIEWS[given.view] ? given.view : "map";
   fill(byId("views"), Object.entries(VIEWS).map(([name, [text]]) =>
     pageLink(el("a", { "aria-current": name === view ? "page" : null }, text), { ...OF_OTHER_VIEWS, view: name === "map" ? "" : name })));
+  board.hidden = view !== "map";
+  place.hidden = view === "map";
   showDetails();
-  const { story, event, entity, ...rest } = state();
-  const stateKey = JSON.stringify([rest, key.get()]);
-  if (stateKey !== shown) {
-    shown = stateKey;
-    await guarded(byId("board"), () => VIEWS[view][1](byId("board")), () => { shown = ""; show(); });
+  if (view === "map") {
+    shown = "";
+    showBoard ??= openBoard(board);
+    return showBoard();
   }
-}
-
-async function guarded(place, work, again) {
+  const { story: _story, event: _event, entity: _entity, ...rest } = given;
+  const key = JSON.stringify(rest);
+  if (key === shown) return undefined;
+  shown = key;
   try {
-    await work();
+    return await VIEWS[view][1](byId("board-view"));
   } catch (error) {
     if (!error.problem) throw error;
-    if (error.status === 401) return askForKey(error);
-    fill(place, errorNotice(error, again));
+    return fill(byId("board-view"), errorNotice(error, () => { shown = ""; show(); }));
   }
-}
-
-function askForKey(error) {
-  shown = "";
-  const made = el("div");
-  const done = (created) => {
-    fill(made, shownOnce(created), el("p", { class: "actions" }, el("button", { type: "button", onclick: show }, "Open the dashboard")));
-    made.querySelector("button").focus();
-  };
-  fill(byId("board"), error ? errorNotice(error) : null,
-    el("section", { class: "panel", "aria-labelledby": "need-key" },
-      el("h2", { id: "need-key" }, "The feeds require an API key"),
-      el("p", {}, "The pages of this server are not open without one."),
-      newKeyForm(done), made, el("hr"), ownKeyForm(show)));
 }

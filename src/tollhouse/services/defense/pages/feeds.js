@@ -1,18 +1,47 @@
 // Calls to the feeds, each cached.
 import { moment } from "../format.js";
-import { callOnce, facts, query } from "../server.js";
+import { callOnce, factsOf, query } from "../server.js";
 
 const fetchFeed = async (path) => (await callOnce("defense", path)).members;
 
 export const SEVERITIES = ["critical", "high", "medium", "low"];
 export const CATEGORIES = ["Battles", "Protests", "Political", "Economic"];
 
-/** The filters of the events feed that have no control of their own on the map view; `entity` opens an entity there. */
-export const OTHER_FILTERS = (facts?.filters || []).filter(({ name }) => !["category", "country", "severity_tier", "q", "entity"].includes(name));
+const declared = factsOf("defense");
+// `entity` opens an entity on these pages, so that the filter of that name is the API's alone.
+export const FILTER_NAMES = (declared.filters || []).map(({ name }) => name).filter((name) => name !== "entity");
+const CONTROLLED = ["category", "country", "severity_tier", "region", "q", "bbox", "since", "until"];
+/** The filters of the events feed that have no control of their own on the board. */
+export const OTHER_FILTERS = (declared.filters || []).filter(({ name }) => FILTER_NAMES.includes(name) && !CONTROLLED.includes(name));
+const OF_STORIES = ["category", "country", "q", "since"];
+const FACETS = "category,severity_tier,country,region,reported_at";
 
-export const events = ({ category, country, severity, q, ...rest }, cursor) =>
-  fetchFeed(`/feeds/events${query({ limit: 100, category, country, severity_tier: severity, q, cursor,
-    ...Object.fromEntries(OTHER_FILTERS.map(({ name }) => [name, rest[name]])) })}`);
+/** The filters that are set, of the values of an address. */
+export const filtersOf = (given) => Object.fromEntries(FILTER_NAMES.filter((name) => given[name]).map((name) => [name, given[name]]));
+/** Whether a filter is set that only the events feed has. */
+export const hasEventFilters = (given) => Object.keys(filtersOf(given)).some((name) => !OF_STORIES.includes(name));
+/** The requests behind the board, as `apiButton` takes them. */
+export const requestsOf = (given) => [
+  { title: "Events", service: "defense", path: "/feeds/events", query: filtersOf(given) },
+  { title: "Positions and counts", service: "defense", path: "/feeds/events/points", query: { ...filtersOf(given), facets: FACETS } },
+  { title: "Stories", service: "defense", path: "/feeds/stories", query: storyFilters(given) },
+];
+
+const storyFilters = (given) => Object.fromEntries(OF_STORIES.filter((name) => given[name]).map((name) => [name, given[name]]));
+
+export const events = (given, { limit, cursor } = {}) => fetchFeed(`/feeds/events${query({ ...filtersOf(given), limit, cursor })}`);
+export const points = (given) => fetchFeed(`/feeds/events/points${query({ ...filtersOf(given), facets: FACETS })}`);
+export const topStories = (given, limit) => fetchFeed(`/feeds/stories${query({ ...storyFilters(given), limit })}`);
+export const summary = () => fetchFeed("/feeds/defense-brief/summary");
+export const NO_POINTS = { longitude: [], latitude: [], tone: [], rank: [] };
+
+const areas = new Map(Object.entries(declared.countries || {}));
+const names = new Map([...areas].map(([name, area]) => [area, name]));
+/** The id of a country's shape on the map, and the country of an id. */
+export const areaOf = (name) => areas.get(name);
+export const countryOf = (area) => names.get(area);
+export const iso = (time) => new Date(time).toISOString().replace(".000Z", "Z");
+
 export const stories = ({ category, country, q } = {}, cursor) =>
   fetchFeed(`/feeds/stories${query({ limit: 50, category, country, q, cursor })}`);
 export const entities = ({ type, q }, cursor) => fetchFeed(`/feeds/entities${query({ limit: 100, type, q, cursor })}`);
