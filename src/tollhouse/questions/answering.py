@@ -159,11 +159,15 @@ class Engine:
 
     def refuse(self, text: str, refusal: Refusal) -> Answer:
         """A refusal in words, with the nearest questions that have answers."""
-        words = ", ".join(f"“{word[:60]}”" for word in refusal.words[:5])
-        why = _REASONS[refusal.reason].format(words=words or "that", window=self._window())
+        why = self.reason(refusal)
         near = refusal.suggestions or self.suggestions(text)
         offer = f" You can ask: {' '.join(f'“{question}”' for question in near)}" if near else ""
         return Answer(f"I cannot answer that: {why}{offer}", refusal=refusal, suggestions=near)
+
+    def reason(self, refusal: Refusal) -> str:
+        """Why a question is refused, in words."""
+        words = ", ".join(f"“{word[:60]}”" for word in refusal.words[:5])
+        return _REASONS[refusal.reason].format(words=words or "that", window=self._window())
 
     def suggestions(self, text: str) -> tuple[str, ...]:
         """The examples of the service that are nearest to the question."""
@@ -475,7 +479,7 @@ class _Writer:
             if rows.kind == kind:
                 links = self._tables.links_behind(array, rows.where)
                 references += [self._dataset.link_reference(relation, link) for relation, link in links]
-        if not references:
+        if not any(references):
             every = self._dataset.rows(kind)
             references = [self._dataset.reference(kind, every[place]) for place in array[:MOST_CITED]]
         return self._citations.mark(reference for reference in references if reference is not None)

@@ -481,8 +481,11 @@ def _share(tables: Tables, query: Share) -> Result:
 
 
 def _call(tables: Tables, query: Call) -> Result:
+    kind = next(one.kind for one in tables.dataset.declaration.operations if one.name == query.operation)
     sets = []
     for rows in query.rows:
+        if kind is not None and rows.kind != kind:
+            raise KeyError(query.operation)
         every = tables.dataset.rows(rows.kind)
         sets.append([every[place] for place in tables.select(rows)[0]])
     if not all(sets):

@@ -98,7 +98,8 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The vocabulary file of a service. `unavailable` are subjects that users ask for and the data does not have.
 
     Each subject has the phrases that name it: {"revenue": ["revenue", "turnover", "Umsatz"]}. `fillers` change nothing.
-    `examples` are questions that have answers, for suggestions.
+    `examples` are questions that have answers, for suggestions. `follow_ups` are what may be asked next, by kind of
+    row, and under "any" after all; `{country}` is the answer's first group by that attribute or row of that kind.
     """
 
     kinds: tuple[Kind, ...]
@@ -107,6 +108,7 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     unavailable: dict[str, tuple[str, ...]] = {}
     fillers: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
+    follow_ups: dict[str, tuple[str, ...]] = {}
 
 
 class Named(Struct, frozen=True):

@@ -38,6 +38,10 @@ class Wording:
             return f"number of {nouns[0] if nouns else relation}s"
         return next((each.nouns[0] for each in self._attributes_named(attribute) if each.nouns), attribute)
 
+    def is_time(self, kind: str, attribute: str) -> bool:
+        """Whether an attribute of a kind of row is a time."""
+        return any(one.name == attribute and one.type == "time" for one in self._tables.kinds[kind].attributes)
+
     def value(self, test: Test) -> str:
         """The values that a test names, or the labels of its rows."""
         if test.attribute != "id":
