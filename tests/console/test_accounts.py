@@ -163,7 +163,7 @@ def test_alert_is_previewed_created_triggered_tested_changed_and_deleted(visit, 
         page.get_by_label("Threshold").fill("3")
         page.get_by_role("button", name="Preview over stored history").click()
         page.locator("#preview", has_text=re.compile(r"It would have triggered \d+ time")).wait_for()
-        assert page.locator("#preview svg .fired").count() >= 1
+        assert page.locator("#preview svg .mark").count() >= 1
         assert hook.taken == []
         page.get_by_label("Your endpoint").fill(hook.url())
         page.get_by_role("button", name="Create the alert").click()
