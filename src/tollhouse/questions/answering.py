@@ -167,6 +167,8 @@ class Engine:
     def reason(self, refusal: Refusal) -> str:
         """Why a question is refused, in words."""
         words = ", ".join(f"“{word[:60]}”" for word in refusal.words[:5])
+        if refusal.reason == "unclear" and words:
+            return f"I could not relate {words} to the rest of the question."
         return _REASONS[refusal.reason].format(words=words or "that", window=self._window())
 
     def suggestions(self, text: str) -> tuple[str, ...]:
@@ -285,7 +287,9 @@ class _Writer:
         called = self._result.called
         assert called is not None
         marks = self._citations.mark(called.references)
-        return f"{called.text} {marks}".rstrip()
+        query = self._result.query
+        lead = ("Yes. " if self._result.value else "No. ") if isinstance(query, Call) and query.is_yes_no else ""
+        return f"{lead}{called.text} {marks}".rstrip()
 
     def listed(self) -> str:
         query = self._result.query
@@ -359,6 +363,8 @@ class _Writer:
         text = "; ".join(parts)
         if query.is_yes_no and self._result.value is not None:
             return f"{'Yes' if self._result.value else 'No'}: {text}."
+        if query.total:
+            return f"{_number(self._result.value)} together: {text}."
         if self._result.value is not None:
             more = "more" if self._result.value >= 0 else "fewer"
             return f"{_number(abs(self._result.value))} {more}: {text}."

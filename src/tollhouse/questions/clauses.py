@@ -14,7 +14,7 @@ from tollhouse.questions.frames import (
     range_test,
 )
 from tollhouse.questions.linking import Item, Meaning
-from tollhouse.questions.query import Condition, Test
+from tollhouse.questions.query import Condition, Related, Test
 from tollhouse.questions.relations import ANY, Relations, leads, transitive
 from tollhouse.questions.times import TimePhrase
 from tollhouse.questions.vocabulary import Attribute
@@ -496,9 +496,25 @@ class Clauses(Relations):
 
         return sorted(meanings, key=rank)
 
+    def _as_party(self, test: Test, frame: Frame) -> bool:
+        """As in "with X as a supplier", "counts X among its customers": the row stands at the relation's other end."""
+        following = self.at(self.i + 1)
+        if following is None or not following.says("as"):
+            return False
+        place = self.skip_light(self.i + 2, "those", "one", "possessive")
+        party = item.find("party") if (item := self.at(place)) is not None else None
+        if party is None:
+            return False
+        related = Related(party.relation, not party.value, test, words=test.words)
+        start, self.i = self.i, place + 1
+        self.add(frame, related, party.relation, test.words, at=start)
+        return True
+
     def _name(self, item: Item, test: Test, frame: Frame) -> bool:
         """A named row: the owner of what follows, the subject of a verb, or one of the rows that are requested."""
         self._mentioned = test
+        if self._as_party(test, frame):
+            return True
         end = self._possessive(self.i + 1)
         owned = self._party_after(end)
         if owned is not None and (end > self.i + 1 or self.skip_light(end) == end):

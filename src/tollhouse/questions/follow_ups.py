@@ -9,6 +9,7 @@ from tollhouse.questions.frames import Frame, Part, all_of, named_in, split
 from tollhouse.questions.query import (
     EVERYTHING,
     AllOf,
+    Among,
     AnyOf,
     Call,
     Compare,
@@ -49,6 +50,8 @@ _NEW_FORMS = {
 }
 
 
+# So many figures before are kept for their sum.
+MOST_EARLIER = 4
 _FUNCTIONS: tuple[Function, ...] = ("average", "median", "sum")
 
 
@@ -72,6 +75,15 @@ def with_rows(query: Query, change: Callable[[Rows], Rows]) -> Query:
     if isinstance(query, Call):
         return msgspec.structs.replace(query, rows=tuple(change(rows) for rows in query.rows))
     return msgspec.structs.replace(query, rows=change(query.rows))
+
+
+def with_earlier(query: Query, before: Query | None) -> Query:
+    """The query with the figures before it, for a sum or difference of them."""
+    if not isinstance(before, Figure) or not isinstance(query, Figure) or before.measure != query.measure:
+        return query
+    if before.rows.kind != query.rows.kind or before.rows == query.rows:
+        return query
+    return msgspec.structs.replace(query, earlier=(before.rows, *before.earlier)[:MOST_EARLIER])
 
 
 def mentions(clauses: Clauses) -> bool:
@@ -106,10 +118,21 @@ def continued(  # noqa: PLR0911
     return with_rows(before, lambda old: override(old, frame.parts)) if frame.parts else query()
 
 
-def _changed_form(before: Query, frame: Frame, forms: Collection[str]) -> Query | None:
+def _changed_form(  # noqa: PLR0911
+    before: Query, frame: Frame, forms: Collection[str]
+) -> Query | None:
     """The query before with another measure, order or limit, where that is all that the question says."""
     if frame.parts or frame.has_noun or frame.is_named or frame.requested:
         return None
+    if isinstance(before, Figure) and before.earlier and not {"sum", "both", "difference"}.isdisjoint(forms):
+        sides = (*reversed(before.earlier), before.rows)
+        is_difference = "difference" in forms
+        return Compare(
+            sides[-2:] if is_difference or "both" in forms else sides,
+            before.measure,
+            is_difference,
+            total=not is_difference,
+        )
     if isinstance(before, Compare) and "difference" in forms:
         return msgspec.structs.replace(before, difference=True, is_yes_no=False)
     if isinstance(before, List) and "difference" in forms and before.rows.order is not None:
@@ -165,6 +188,8 @@ def _key(condition: Condition) -> str:
         return condition.relation
     if isinstance(condition, Not):
         return _key(condition.of)
+    if isinstance(condition, Among):
+        return "id"
     keys = {_key(inner) for inner in condition.of}
     return keys.pop() if len(keys) == 1 else ""
 
