@@ -55,7 +55,7 @@ def _is_new(item: Item) -> bool:
 
 
 def is_plausible(query: Query) -> bool:
-    """Whether anybody would ask for it: not for the number of rows that are named, or a named row among itself."""
+    """Whether anyone would ask for it: not for the number of rows that are named, or a named row among itself."""
     if isinstance(query, Compare):
         named = [_names(rows) for rows in query.sides]
         if len({rows.kind for rows in query.sides}) == 1 and any(rows.where == EVERYTHING for rows in query.sides):
@@ -172,8 +172,10 @@ class _Parts:
             return name in self._attributes
         if role in {"verb", "party", "stranded"}:
             relation = self._linker.relations[meaning.relation]
-            told = isinstance(self._query, Groups) and not self._kinds.isdisjoint((relation.source, relation.target))
-            return told or meaning.relation in self._relations or name in self._counts
+            is_grouped = isinstance(self._query, Groups) and not self._kinds.isdisjoint(
+                (relation.source, relation.target)
+            )
+            return is_grouped or meaning.relation in self._relations or name in self._counts
         if role == "attribute":
             return name in self._attributes or name in self._kinds
         if role == "kind":
@@ -241,7 +243,7 @@ def _nodes(value: Any) -> Iterator[Struct]:
 
 
 def _numbers(query: Query, nodes: Sequence[Struct]) -> set[float]:
-    found = {
+    numbers = {
         float(value)
         for node in nodes
         if isinstance(node, Test)
@@ -252,8 +254,8 @@ def _numbers(query: Query, nodes: Sequence[Struct]) -> set[float]:
         for name in ("limit", "skip", "at_least", "at_most"):
             value = getattr(node, name, None)
             if isinstance(value, int | float):
-                found.add(float(value))
-    return found
+                numbers.add(float(value))
+    return numbers
 
 
 def _folded(value: Any) -> str:

@@ -88,7 +88,7 @@ def with_earlier(query: Query, before: Query | None) -> Query:
 
 def mentions(clauses: Clauses) -> bool:
     """Whether a question points back to the rows of the one before."""
-    return clauses.before is not None and bool({"those", *_NEW_FORMS} & clauses.forms.keys())
+    return clauses.before is not None and bool({"those", "both", *_NEW_FORMS} & clauses.forms.keys())
 
 
 def continued(  # noqa: PLR0911
@@ -108,6 +108,11 @@ def continued(  # noqa: PLR0911
     leads = "only" in forms or excludes or clauses.forms.get("what_about", 9) <= 1
     is_fragment = not frame.has_noun and frame.requested is None and not clauses.operations
     continues = is_fragment or (leads and not (forms & _NEW_FORMS) and frame.kind == rows.kind and not frame.requested)
+    if not clauses.refers_back and _asks_of_rows(frame, rows):
+        frame.parts = [Part(Among(rows) if rows.order and rows.limit else rows.where, "", "", 0)]
+        return query()
+    if not clauses.refers_back and _adds_to(before, frame, clauses):
+        return with_rows(before, lambda old: override(old, frame.parts))
     if clauses.refers_back or not continues:
         return query()
     if frame.order is not None and not frame.parts:
@@ -116,6 +121,24 @@ def continued(  # noqa: PLR0911
         frame.parts = [Part(override(rows, frame.parts).where, "", "", 0)]
         return query()
     return with_rows(before, lambda old: override(old, frame.parts)) if frame.parts else query()
+
+
+def _asks_of_rows(frame: Frame, rows: Rows) -> bool:
+    """Whether only an attribute is asked for: "how many mentions?" after the most mentioned person."""
+    meaning = frame.requested
+    says_no_rows = not frame.parts and not frame.has_noun and not frame.is_named and frame.group is None
+    is_narrow = rows.limit is not None or named_in(rows.where) is not None
+    return meaning is not None and meaning.kind == rows.kind and says_no_rows and is_narrow and not frame.superlative
+
+
+def _adds_to(before: Query, frame: Frame, clauses: Clauses) -> bool:
+    """Whether the same figure is asked for with another value: "and how many battles?" after events of a country."""
+    begins = bool(clauses.items) and clauses.items[0].says("and", "what_about")
+    is_count = isinstance(before, Figure) and before.measure == Measure() and "how_many" in clauses.forms
+    is_bare = frame.requested is None and frame.order is None and not frame.is_named and clauses.than is None
+    tests = all(isinstance(part.condition, Test) and part.key != "id" for part in frame.parts)
+    same = isinstance(before, Figure) and before.rows.kind == frame.kind
+    return begins and is_count and is_bare and same and bool(frame.parts) and tests
 
 
 def _changed_form(  # noqa: PLR0911

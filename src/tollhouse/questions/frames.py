@@ -68,6 +68,7 @@ FORMS = frozenset(
         "how",
         "sort",
         "whom",
+        "both",
         "whether",
         "descending",
         "ascending",
@@ -242,7 +243,6 @@ class FrameReader:
         self._both = False
         self._transitive = False
         self._either = False
-        self._introduced = ""
         self._context = ""
         self._light_since_part = False
         self._noun: tuple[Meaning, int] | None = None

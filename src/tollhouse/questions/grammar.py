@@ -287,7 +287,7 @@ class _Question:
     def turned(self, query: Query) -> Query:
         """The query of rows at the other end, where a row is named and what it is related to is asked for.
 
-        As in "X has which customers?" and "X is a customer of whom?": nobody asks for X itself.
+        As in "X has which customers?" and "X is a customer of whom?": no one asks for X itself.
         """
         if not isinstance(query, List | Figure | Groups):
             return query

@@ -25,7 +25,7 @@ _OF: dict[str, Comparison] = {
     "exactly": "is",
 }
 _MULTIPLIERS = frozenset(language_data()["multipliers"])
-_SUPERLATIVES = ("most", "least", "top", "bottom", "latest", "earliest")
+SUPERLATIVES = ("most", "least", "top", "bottom", "latest", "earliest")
 
 
 class Quantities(FrameReader):
@@ -281,9 +281,9 @@ class Quantities(FrameReader):
             frame.superlative, frame.limit, frame.skip = "most", 1, skip
             self.i = index
             return True
-        if word is None or not (word.says(*_SUPERLATIVES) or (word.find("extreme") and index > self.i)):
+        if word is None or not (word.says(*SUPERLATIVES) or (word.find("extreme") and index > self.i)):
             return False
-        if word.find("extreme") and not word.says(*_SUPERLATIVES):
+        if word.find("extreme") and not word.says(*SUPERLATIVES):
             self.i = index
             frame.limit, frame.skip = limit or 1, skip
             return self._extreme(word, frame)

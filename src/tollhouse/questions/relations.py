@@ -15,8 +15,8 @@ from tollhouse.questions.frames import (
 )
 from tollhouse.questions.linking import Item, Meaning
 from tollhouse.questions.normalise import fold, phrase
-from tollhouse.questions.quantities import Quantities, comparison_test
-from tollhouse.questions.query import EVERYTHING, Condition, Not, Order, Related, Test
+from tollhouse.questions.quantities import SUPERLATIVES, Quantities, comparison_test
+from tollhouse.questions.query import EVERYTHING, Among, Condition, Not, Order, Related, Rows, Test
 from tollhouse.questions.vocabulary import Relation
 
 # Rows that a relation leads to, with the word before each and whether it is excluded.
@@ -44,9 +44,29 @@ class Relations(Quantities):
         """The rows that a pronoun stands for: of "it" those that were named, of "them" those that were the answer."""
         if not item.says("those") or item.find("value", "kind", "party", "verb"):
             return None
-        if self.before is not None and item.says("it") and (named := named_in(self.before.where)) is not None:
+        if self.before is None:
+            return self._mentioned
+        if item.says("it") and (named := named_in(self.before.where)) is not None:
             return named
-        return self.before.where if self.before is not None else self._mentioned
+        is_chosen = self.before.order is not None and self.before.limit is not None
+        return Among(self.before) if is_chosen else self.before.where
+
+    def _nth_rows(self, item: Item) -> tuple[Condition, int] | None:
+        """As in "the second one", "the first two": rows of the answer before by their places, and where they end."""
+        ordinal = item.find("ordinal")
+        if self.before is None or ordinal is None:
+            return None
+        number, after, count = self.at(self.i + 1), self.i + 1, 1
+        if number is not None and number.number is not None:
+            count, after = int(number.number), after + 1
+        following = self.at(self.skip_light(after, "of", "those"))
+        if following is not None and following.find("kind", "value", "attribute", "extreme", "party", "range"):
+            return None
+        if following is not None and following.says(*SUPERLATIVES):
+            return None
+        before = self.before
+        rows = Rows(before.kind, before.where, before.order, count, before.skip + int(ordinal.value) - 1)
+        return Among(rows), after
 
     def _test(self, kind: str, meanings: list[Meaning], words: str) -> Test:
         """That the row has one of these values; for texts, that it contains one."""
@@ -562,7 +582,7 @@ class Relations(Quantities):
                 self._both = self._both or item.says("both")
                 self._either = self._either or (item.says("either") and not item.says("both"))
                 negation = negation or item.says("neither")
-            elif not self._is_light(item) or self._refers(item):
+            elif not self._is_light(item) or self._refers(item) or item.find("ordinal"):
                 break
             self.i += 1
         return conjunction, negation
@@ -577,9 +597,9 @@ class Relations(Quantities):
         item = self.at(self.i)
         if item is None:
             return None
-        back = self._refers(item)
-        if back is not None:
-            self.i += 1
+        back, nth = self._refers(item), self._nth_rows(item)
+        if back is not None or nth is not None:
+            back, self.i = nth or (back, self.i + 1)
             self.refers_back = self.before is not None
             return back
         if item.says("anyone", "no_one"):
