@@ -9,7 +9,8 @@ PAGES = (
     "/value-chain", "/value-chain?company=nvidia", "/value-chain?without=tsmc", "/value-chain?from=asml&to=openai",
     "/value-chain?company=nvidia&with=amd", "/value-chain?company=nobody", "/value-chain?category=memory",
     "/studio-catalogue", "/operator", "/problems/rate-limited", "/ask", "/alerts", "/wallet",
-    "/tables", "/tables/books", "/tables/books?q=ka&sort=-price", "/tables/books?item=978-0000007", "/tables/odd",
+    "/tables", "/tables/books", "/tables/books?q=ka&sort=-price", "/tables/books/row?id=978-0000007",
+    "/tables/books?_view=chart", "/tables/odd",
     "/guide", "/guide/webhooks", "/guide/reference/studio",
 )  # fmt: skip
 KEYED_PAGES = ("/keys", "/ask", "/alerts")

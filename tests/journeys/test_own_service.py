@@ -90,8 +90,9 @@ async def test_wrong_declaration_stops_the_start_and_names_its_line(tmp_path):
 
 async def test_served_table_is_searched_filtered_counted_and_exported(server):
     with httpx2.Client(base_url=f"{server.root}/books", timeout=30) as http:
-        health = http.get("/health").json()
-        assert (health["status"], health["item_count"]) == ("ok", COUNT)
+        # The server listens before a large table is indexed.
+        poll(lambda: http.get("/health").json()["status"] == "ok", seconds=60)
+        assert http.get("/health").json()["item_count"] == COUNT
         lines = http.get("/api/items.ndjson").text.splitlines()
         assert len(lines) == COUNT
         items = [json.loads(line) for line in lines]
@@ -123,7 +124,15 @@ async def connected(server, service):
 async def test_official_mcp_client_lists_and_calls_the_tables_tools(server):
     async with connected(server, "books") as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"ask", "listItems", "searchItems", "getItem", "listSimilarItems", "suggest"}
+        assert set(tools) == {
+            "ask",
+            "listItems",
+            "searchItems",
+            "countByValue",
+            "getItem",
+            "listSimilarItems",
+            "suggest",
+        }
         assert "min_price" in tools["searchItems"].input_schema["properties"]
         arguments = {"shelf": ["cellar", "A north"], "in_print": True, "limit": 2, "sort": "-price"}
         result = await client.call_tool("listItems", arguments)

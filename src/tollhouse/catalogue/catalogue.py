@@ -21,7 +21,7 @@ from tollhouse.catalogue.items import (
     prepare_item,
     visible_members,
 )
-from tollhouse.catalogue.query import CatalogueQuery, SearchResult, Suggestion
+from tollhouse.catalogue.query import CatalogueQuery, Distribution, SearchResult, Suggestion
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.search_engine import TantivyEngine
 from tollhouse.errors import Problem
@@ -162,6 +162,10 @@ class Catalogue:
         if len(self) <= THREAD_ABOVE_ITEMS:
             return self._engine.find(query)
         return await asyncio.to_thread(self._engine.find, query)
+
+    async def distribution(self, query: CatalogueQuery, field: str) -> Distribution:
+        """The matching items by a filtered number or time. Raises Problem `invalid-parameter`."""
+        return await asyncio.to_thread(self._engine.distribution, query, field)
 
     def items(self, query: CatalogueQuery) -> Iterator[Item]:
         """Every match ordered by id, ignoring page and order, for exports.

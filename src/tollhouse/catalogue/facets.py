@@ -204,9 +204,9 @@ def _fine_width(view: View, field: Field) -> float:
     return float(view.counts[name])
 
 
-def bar_width(field: Field, low: float, high: float) -> float:
-    """The smallest of 1, 2, 5, 10, 20, … units with at most ten bars (eleven if not aligned) for the range."""
+def bar_width(field: Field, low: float, high: float, most: int = BARS) -> float:
+    """The smallest of 1, 2, 5, 10, 20, … units with at most `most` bars (one more if not aligned) for the range."""
     smallest = 1.0 if field.type == "money" else 1e-9
-    width = max((high - low) / BARS, smallest)
+    width = max((high - low) / most, smallest)
     power = 10.0 ** math.floor(math.log10(width))
     return next(step * power for step in (1, 2, 5, 10) if step * power >= width * (1 - 1e-12))

@@ -25,15 +25,17 @@ class Range(Struct, frozen=True):
 
 
 class Clause(Struct, frozen=True):
-    """A condition on a field: one of `values`, or within `ends`. Without a field: a searched text has a value's words.
+    """A condition on a field: one of `values`, or within `ends`, or its text has all `words`.
 
-    `negated`: the items for which that does not hold, those without a value included.
+    Without a field: a searched text has a value's words. `negated`: the items for which that does not hold, those
+    without a value included.
     """
 
     field: str = ""
     values: tuple[Value, ...] = ()
     ends: Range | None = None
     negated: bool = False
+    words: str = ""
 
 
 class CatalogueQuery(Struct, frozen=True):
@@ -95,6 +97,26 @@ class HistogramBucket(Struct, frozen=True, rename={"start": "from", "end": "to"}
     count: int
 
 
+class Bar(Struct, frozen=True, rename={"start": "from", "end": "to"}):
+    """The number of items from `from` up to, but not including, `to`: numbers as items show them, or RFC 3339 times."""
+
+    start: float | str
+    end: float | str
+    count: int
+
+
+class Distribution(Struct, frozen=True):
+    """The matching items by a number or a time: how many there are, how many have no value, and bars of the others.
+
+    `unit` is the width of the bars of times: `hour`, `day`, `month`, `year`, `decade` or `century`.
+    """
+
+    total: int
+    missing: int
+    bars: list[Bar]
+    unit: str | None = None
+
+
 class NumberFacet(Struct, frozen=True):
     """Range and histogram of a number. Without values, `min` and `max` are None and the histogram is empty."""
 
@@ -133,6 +155,10 @@ def _check_offered(schema: Schema, parameter: str, name: str, ability: str) -> N
 
 def _check_clause(schema: Schema, clause: Clause) -> None:
     if not clause.field:
+        return
+    if clause.words:
+        if clause.field not in {field.name for field in schema.searched}:
+            raise invalid_parameter(clause.field, f"Field {clause.field[:60]!r} cannot be searched.")
         return
     _check_offered(schema, clause.field, clause.field, "filtered")
     if clause.ends is None:

@@ -246,6 +246,10 @@ def _clause(view: View, clause: Clause) -> IndexQuery:
     if not clause.field:
         texts = [query_words(str(value)) for value in clause.values]
         having = any_of([all_of([_has_word(view, word) for word in words]) for words in texts if words])
+    elif clause.words:
+        column = index.stems_column(clause.field)
+        stems = [index.equal(view.columns, "text", column, word.stem) for word in query_words(clause.words)]
+        having = all_of(stems)
     elif clause.ends is None:
         having = _any_of(view, view.schema.by_name[clause.field], clause.values)
     else:

@@ -11,9 +11,10 @@ from tantivy import Document, Index, Occur
 from tantivy import Query as IndexQuery
 
 from tollhouse.catalogue import facets, index, search
+from tollhouse.catalogue.distribution import count_bars
 from tollhouse.catalogue.index import View
 from tollhouse.catalogue.items import Item, visible_members
-from tollhouse.catalogue.query import CatalogueQuery, SearchResult, Suggestion, ValueCount
+from tollhouse.catalogue.query import CatalogueQuery, Distribution, SearchResult, Suggestion, ValueCount
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.search import Conditions
 from tollhouse.catalogue.term_matching import Matcher
@@ -94,6 +95,11 @@ class TantivyEngine:
         if query.fields is not None:
             items = [visible_members(self._schema, item, query.fields) for item in items]
         return SearchResult(total, items, counts, corrected)
+
+    def distribution(self, query: CatalogueQuery, field: str) -> Distribution:
+        """The matching items by a filtered number or time. Raises Problem `invalid-parameter`."""
+        where, _ = self._where(query)
+        return count_bars(where, self._schema.by_name[field])
 
     def items(self, query: CatalogueQuery) -> Iterator[Item]:
         """Every match in one publication, by id, ignoring page and order. Raises Problem `invalid-parameter`."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+from sqlalchemy import or_
 
 from tollhouse import clock
 from tollhouse.admission.context import AppContext
@@ -249,9 +250,14 @@ class CallList(Struct, frozen=True):
 async def calls(context: AppContext, query: CallsQuery) -> CallList:
     """The newest calls. Raises Problem `invalid-parameter`."""
     await context.statistics.flush()
-    matching = store.CallFilter(query.operation, _statuses(query.status), query.caller, query.code)
+    conditions = [
+        *_status_condition(query.status),
+        *_contains(query.operation, store.recent.c.service + " " + store.recent.c.operation),
+        *_contains(query.caller, store.recent.c.subject, store.recent.c.name),
+        *([store.recent.c.code == query.code] if query.code else []),
+    ]
     async with context.database.reading() as connection:
-        rows = await store.newest_calls(connection, query.limit, matching)
+        rows = await store.newest_calls(connection, query.limit, conditions)
     entries = [
         CallEntry(
             clock.iso(clock.at(row.at)), row.request_id, row.service, row.operation, row.method, row.path, row.status,
@@ -263,13 +269,18 @@ async def calls(context: AppContext, query: CallsQuery) -> CallList:
     return CallList(clock.iso(clock.now()), len(entries), entries)
 
 
-def _statuses(status: str) -> range:
-    """The statuses that a filter names; empty for all. Raises Problem `invalid-parameter`."""
+def _status_condition(status: str) -> list[object]:
     if not status:
-        return range(0)
+        return []
+    column = store.recent.c.status
     if status in STATUS_CLASSES:
         first = STATUS_CLASSES[status]
-        return range(first, first + 100)
+        return [column >= first, column < first + 100]
     if status.isascii() and status.isdigit():
-        return range(int(status), int(status) + 1)
+        return [column == int(status)]
     raise invalid_parameter("status", f"Must be a status such as 429, or one of {', '.join(STATUS_CLASSES)}.")
+
+
+def _contains(text: str, *columns: object) -> list[object]:
+    """The condition that one of the columns contains the text, in any case."""
+    return [or_(*(column.icontains(text, autoescape=True) for column in columns))] if text else []  # type: ignore[attr-defined]

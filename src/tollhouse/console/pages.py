@@ -142,7 +142,7 @@ def _render(page: Page, shell: PageShell, texts: dict[str, str]) -> Response:
 def _page_list(
     settings: Settings, shell: PageShell, group: PageGroup, members: Sequence[tuple[Service, Page]]
 ) -> Endpoint:
-    cards = "".join(_card(page, page_texts(service, settings, shell)) for service, page in members)
+    cards = "".join(_card(page, page_texts(service, settings, shell)) for service, page in members if page.label)
     label = html.escape(group.label)
     main = f'<h1>{label}</h1><p class="dim">{html.escape(group.summary)}</p><div class="cards">{cards}</div>'
     page = Page(group.path, group.label, group.label, members[0][1].file)

@@ -15,7 +15,7 @@ class PageGroup(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """A page for people at `path` of the host, with `label` in the navigation.
+    """A page for people at `path` of the host, with `label` in the navigation, or in the list of its group.
 
     `file` is the page's own HTML, a `string.Template`: `$prefix` is the path where the service is mounted, `$price`
     what a request costs, and `texts` fills the other names.
@@ -23,7 +23,7 @@ class Page(Struct, frozen=True):
     `scripts` are JavaScript and CSS files in the folder of `file`, or the console's (`../map.css`); a script imports
     the console's modules from the folder above (`../dom.js`). `facts` is handed to the scripts as JSON. `parameters`
     and `list_parameters` are what the page's address may carry; the scripts read them. `summary` and
-    `note` describe the page in the list of its group.
+    `note` describe the page in the list of its group. A page of a group without a label is not listed.
     """
 
     path: str

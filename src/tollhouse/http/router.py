@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from tollhouse import tracing
 from tollhouse.caller import Caller, VisitorCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, missing_credentials
@@ -160,12 +159,7 @@ class Call:
         body: Any = await self.body()
         if endpoint.body is not None and not endpoint.takes_bytes:
             body = parse_body(body, request.header(b"content-type"), endpoint.body)
-        parsed = Request(query, body, self._parameters, caller, address, media_type, request)
-        if tracing.is_on():
-            with tracing.span("handler"):
-                result = await endpoint.handler(parsed)
-        else:
-            result = await endpoint.handler(parsed)
+        result = await endpoint.handler(Request(query, body, self._parameters, caller, address, media_type, request))
         return result if isinstance(result, Response) else _encoded(result, endpoint)
 
 

@@ -48,8 +48,7 @@ class Attribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Kind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One kind of row: "event". `nouns` name it; a noun may imply values: {"battle": {"category": "Battles"}}.
 
-    `usual_order` orders lists that name no order; `person`: "who" asks for it, with the values of `who`.
-    `weight`: the attribute by which "most",
+    `usual_order` orders lists that name no order; `person`: "who" asks for it. `weight`: the attribute by which "most",
     "largest" or "main" without a noun is meant.
     """
 
@@ -59,7 +58,6 @@ class Kind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attributes: tuple[Attribute, ...] = ()
     usual_order: str | None = None
     person: bool = False
-    who: dict[str, str] = {}
     weight: str | None = None
 
 
@@ -86,8 +84,7 @@ class Relation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Operation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An operation of the service's own, and the phrases that ask for it.
 
-    `rows` is how many sets of rows it takes at least and at most; `example` is a question that it answers. `counts`:
-    its number is what is asked for.
+    `rows` is how many sets of rows it takes at least and at most; `example` is a question that it answers.
     """
 
     name: str
@@ -95,15 +92,13 @@ class Operation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rows: tuple[int, int] = (0, 0)
     kind: str | None = None
     example: str = ""
-    counts: bool = False
 
 
 class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The vocabulary file of a service. `unavailable` are subjects that users ask for and the data does not have.
 
     Each subject has the phrases that name it: {"revenue": ["revenue", "turnover", "Umsatz"]}. `fillers` change nothing.
-    `examples` are questions that have answers, for suggestions. `follow_ups` are what may be asked next, by kind of
-    row, and under "any" after all; `{country}` is the answer's first group by that attribute or row of that kind.
+    `examples` are questions that have answers, for suggestions.
     """
 
     kinds: tuple[Kind, ...]
@@ -112,7 +107,6 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     unavailable: dict[str, tuple[str, ...]] = {}
     fillers: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
-    follow_ups: dict[str, tuple[str, ...]] = {}
 
 
 class Named(Struct, frozen=True):
@@ -129,10 +123,7 @@ class Named(Struct, frozen=True):
 
 
 class CallResult(Struct, frozen=True):
-    """What an operation of the service answers: a text, the rows, names or number that it is about, and links.
-
-    `holds`: it is so as it was asked, not only the other way round.
-    """
+    """What an operation of the service answers: a text, the rows, names or number that it is about, and links."""
 
     text: str
     kind: str = ""
@@ -141,7 +132,6 @@ class CallResult(Struct, frozen=True):
     value: float | None = None
     references: tuple[Reference, ...] = ()
     links: tuple[Any, ...] = ()
-    holds: bool = True
 
 
 class Dataset(ABC):

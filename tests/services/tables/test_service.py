@@ -269,7 +269,7 @@ async def test_agents_find_a_declared_table_like_any_other(home):
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         tools = (await client.post("/books/mcp", json=call)).json()["result"]["tools"]
         assert [tool["name"] for tool in tools] == [
-            "listItems", "searchItems", "ask", "getItem", "listSimilarItems", "suggest",
+            "listItems", "searchItems", "countByValue", "ask", "getItem", "listSimilarItems", "suggest",
         ]  # fmt: skip
         assert "shelf" in tools[0]["inputSchema"]["properties"]
 

@@ -13,7 +13,16 @@ import msgspec
 from tollhouse.catalogue.importers.items import FeedItemError
 
 DateFormat = Literal[
-    "YYYY-MM-DD", "YYYY/MM/DD", "YYYYMMDD", "DD/MM/YYYY", "MM/DD/YYYY", "DD.MM.YYYY", "DD-MM-YYYY", "MM-DD-YYYY"
+    "YYYY-MM-DD",
+    "YYYY/MM/DD",
+    "YYYYMMDD",
+    "DD/MM/YYYY",
+    "MM/DD/YYYY",
+    "DD.MM.YYYY",
+    "DD-MM-YYYY",
+    "MM-DD-YYYY",
+    "DD MMM YYYY",
+    "MMM DD, YYYY",
 ]
 DATE_FORMATS: tuple[DateFormat, ...] = get_args(DateFormat)
 DecimalMark = Literal[".", ","]
@@ -39,11 +48,18 @@ _MONEY = re.compile(
     rf"(?:\s*(?P<after>{_SIGN}))?",
     re.IGNORECASE,
 )
+# In lower case these are hardly words of a language.
+_HEADER_CODES = frozenset({"aud", "chf", "eur", "gbp", "jpy", "nok", "nzd", "sek", "usd"})
 # One thousand or one and a half, depending on where it was written.
 _AMBIGUOUS = re.compile(r"[-+]?\d{1,3}\.\d{3}", re.ASCII)
 _COMMA_DECIMALS = re.compile(r"[-+]?[\d.]+,\d{2}", re.ASCII)
-_YES = frozenset({"true", "yes", "y", "t", "1", "on"})
-_NO = frozenset({"false", "no", "n", "f", "0", "off"})
+_DEGREES = r"([-+]?\d{1,3}(?:\.\d+)?)"
+_POINT = re.compile(rf"[(\[]?\s*{_DEGREES}\s*[,;]\s*{_DEGREES}\s*[)\]]?", re.ASCII)
+_WKT_POINT = re.compile(rf"POINT\s*\(\s*{_DEGREES}\s+{_DEGREES}\s*\)", re.ASCII | re.IGNORECASE)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_YES = frozenset({"true", "yes", "y", "t", "1", "on", "ja", "oui", "si", "sí", "sim"})
+_NO = frozenset({"false", "no", "n", "f", "0", "off", "nein", "nee", "non", "não", "nao"})
+YES_OR_NO = _YES | _NO
 
 _AVAILABILITY = {
     "in stock": ("instock", "available", "yes", "true", "1", "availablefororder", "onlineonly", "instoreonly",
@@ -155,14 +171,20 @@ def parse_number(cell: Any, mark: DecimalMark = ".") -> int | float:
     return _finite(float(f"{plain}e{exponent or 0}"))
 
 
-def parse_amount(cell: Any, mark: DecimalMark = ".") -> int | float:
-    """An amount of money, with or without a currency beside it. Raises ValueError."""
+def parse_amount(cell: Any, mark: DecimalMark = ".", currency: str = "") -> int | float:
+    """An amount of money, with or without a currency beside it, which must be `currency` where both are known.
+
+    Raises ValueError.
+    """
     if not isinstance(cell, str):
         return parse_number(cell, mark)
     match = _money_match(cell)
     signs = [sign for sign in (match["code"], match["before"], match["after"]) if sign] if match else []
     if not match or len(signs) > 1 or not {*signs} <= _CURRENCIES | {*_SYMBOLS}:
         raise ValueError("is not an amount of money")
+    code = _SYMBOLS.get(signs[0], signs[0]) if signs else ""
+    if code and currency and code != currency:
+        raise ValueError(f"is in {code}, not in {currency}")
     amount = parse_number(match["number"], mark)
     if round(amount, MONEY_DECIMALS) != amount:
         raise ValueError(f"has more than {MONEY_DECIMALS} decimals")
@@ -176,8 +198,22 @@ def cell_currency(cell: Any) -> str:
     return "USD" if sign == "$" else _SYMBOLS.get(sign, sign if sign in _CURRENCIES else "")
 
 
+def named_currency(header: str) -> str:
+    """The ISO 4217 code of the currency that a header names: `Price (€)`, `Cost USD`, `usd_total`; "" without one.
+
+    A code stands at the end, in brackets, or in lower case between underscores: `CAD files` are no dollars.
+    """
+    if symbol := re.search(r"[A-Z]*\$|[€£¥₹]", header):
+        return "USD" if symbol[0] == "$" else _SYMBOLS.get(symbol[0], "")
+    codes = re.findall(r"[(\[]\s*([A-Z]{3})\s*[)\]]|\b([A-Z]{3})$", header.strip())
+    codes += [(word.upper(), "") for word in header.split("_") if word in _HEADER_CODES]
+    return next((code for pair in codes for code in pair if code in _CURRENCIES), "")
+
+
 def parse_date(cell: Any, form: DateFormat = "YYYY-MM-DD") -> str:
     """A day as `2026-01-31`; a time at midnight counts as a day. Raises ValueError."""
+    if "MMM" in form:
+        return _day(_text(cell), form).isoformat()
     day, _, clock = _text(cell).replace("T", " ", 1).partition(" ")
     if clock and not re.fullmatch(r"0?0:00(:00(\.0+)?)?(Z|\+00:00)?", clock.strip()):
         raise ValueError("is a time, not a day")
@@ -223,6 +259,23 @@ def is_url(value: Any) -> TypeGuard[str]:
     return parts.scheme in {"http", "https"} and bool(parts.hostname)
 
 
+def parse_point(cell: Any) -> dict[str, float]:
+    """A position as `latitude, longitude` in degrees, in brackets or not, or as WKT's `POINT(longitude latitude)`.
+
+    Raises ValueError.
+    """
+    text = _text(cell)
+    if match := _WKT_POINT.fullmatch(text):
+        longitude, latitude = float(match[1]), float(match[2])
+    elif match := _POINT.fullmatch(text):
+        latitude, longitude = float(match[1]), float(match[2])
+    else:
+        raise ValueError("is not a position such as 47.37, 8.54")
+    if abs(latitude) > 90 or abs(longitude) > 180:
+        raise ValueError("is not a position on Earth")
+    return {"latitude": latitude, "longitude": longitude}
+
+
 def parse_list(cell: Any, separator: str = "|") -> list[str]:
     """The texts of a JSON list, or of a text with a separator between them. Raises ValueError."""
     parts = cell if isinstance(cell, list) else cell_text(cell).split(separator)
@@ -263,14 +316,16 @@ def _day(text: str, form: DateFormat) -> date:
     if not match:
         raise ValueError(f"is not a day such as {form}")
     try:
-        return date(int(match["Y"]), int(match["M"]), int(match["D"]))
+        month = match["M"]
+        number = int(month) if month.isdecimal() else _MONTHS.index(month[:3].lower()) + 1
+        return date(int(match["Y"]), number, int(match["D"]))
     except ValueError:
         raise ValueError("is not a day of the calendar") from None
 
 
 @cache
 def _day_pattern(form: DateFormat) -> re.Pattern[str]:
-    pattern = re.escape(form).replace("YYYY", r"(?P<Y>\d{4})")
+    pattern = re.escape(form).replace("YYYY", r"(?P<Y>\d{4})").replace("MMM", r"(?P<M>[A-Za-z]{3,9})\.?")
     # Where nothing stands between them, or the year comes first, months and days have two digits.
     two = r"\d{2}" if form.startswith("YYYY") else r"\d{1,2}"
     return re.compile(pattern.replace("MM", rf"(?P<M>{two})").replace("DD", rf"(?P<D>{two})"), re.ASCII)

@@ -172,7 +172,7 @@ function draw(rows, scale, { threshold, spans, marks }, width, height) {
   for (const one of marks) svg.append(drawn("circle", { class: "mark", cx: across(one.x), cy: down(one.y), r: 4.5 }, one.text && drawn("title", {}, one.text)));
   const cursor = drawn("line", { class: "cursor", y1: TOP, y2: height - BOTTOM, x1: 0, x2: 0, visibility: "hidden" });
   svg.append(cursor);
-  const ends = new Map(points.filter((one) => one.until).map((one) => [one.x, one.until]));
+  const ends = new Map(points.filter((one) => hasEnd(one)).map((one) => [one.x, one.until]));
   return { svg, cursor, middle: (at) => across((at + (ends.get(at) ?? at)) / 2) };
 }
 
@@ -191,7 +191,7 @@ function drawSeries(one, bases, { across, down, floor, slot }) {
     known.forEach((point) => {
       const base = bases.get(point) ?? floor;
       const end = across(point.until ?? point.x + slot);
-      const shift = point.until ? 0 : (across(point.x + slot) - across(point.x)) / 2;
+      const shift = hasEnd(point) ? 0 : (across(point.x + slot) - across(point.x)) / 2;
       const [high, low] = [down(base + point.y), down(base)];
       if (point.y) group.append(drawn("rect", { class: "bar", x: across(point.x) - shift + 0.5, width: Math.max(1, end - across(point.x) - 1), y: Math.min(high, low - 1), height: Math.max(1, low - high) }));
     });
@@ -255,7 +255,9 @@ function figures(label, rows, positions, scale) {
   return details;
 }
 
-const reads = (scale, point) => (point.until ? `${scale.x.format(point.x)} – ${scale.isTime && point.until - point.x < DAY ? `${shortTime.format(point.until)}\u00a0UTC` : scale.x.format(point.until)}` : scale.x.format(point.x));
+/** Whether a bar has an end; that of 1970 is 0. */
+const hasEnd = (point) => point.until !== undefined && point.until !== null;
+const reads = (scale, point) => (hasEnd(point) ? `${scale.x.format(point.x)} – ${scale.isTime && point.until - point.x < DAY ? `${shortTime.format(point.until)}\u00a0UTC` : scale.x.format(point.until)}` : scale.x.format(point.x));
 const shownValue = (scale, point) => (point.y === null ? "not known" : scale.y.format(point.y));
 const isTimeValue = (value) => value !== undefined && value !== null && typeof value !== "number";
 const toNumber = (value) => (isTimeValue(value) ? new Date(value).getTime() : value);

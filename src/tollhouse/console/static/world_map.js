@@ -648,8 +648,8 @@ export function createMap(place, options) {
   }
 
   function walk(by) {
-    if (mode !== "points" || !marks.length) return announce("No marks in view.");
-    const inView = marks.filter(({ left, top }) => left >= 0 && left <= width && top >= 0 && top <= height);
+    const inView = mode === "points" ? marks.filter(({ left, top }) => left >= 0 && left <= width && top >= 0 && top <= height) : [];
+    if (!inView.length) return announce("No marks in view.");
     const now = focused ? inView.findIndex((one) => one.members[0] === focused.members[0]) : -1;
     focused = inView[(now + by + inView.length + (now < 0 && by < 0 ? 1 : 0)) % inView.length];
     const said = describe(focused.members);

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tollhouse.catalogue.api_types import Words, check_words, known_names
 from tollhouse.catalogue.importers.values import parse_date, parse_moment
-from tollhouse.catalogue.query import CatalogueQuery, NumberFacet, Range, ValueCount
+from tollhouse.catalogue.query import Bar, CatalogueQuery, Clause, NumberFacet, Range, ValueCount
 from tollhouse.errors import invalid_parameter
 from tollhouse.services.tables.declaration import RANGED, Declaration, Field, Kind
 from tollhouse.services.tables.readiness import Indexing
@@ -21,6 +21,8 @@ EXPORTS = ("csv", "ndjson", "json")
 _Text = Annotated[str, Meta(min_length=1, max_length=1_000, pattern=r"^[^\x00]*$")]
 _Names = Annotated[str, Meta(min_length=1, max_length=4_000, description="Names separated by commas")]
 _VALUES: dict[Kind, Any] = {"integer": int, "number": float, "money": float, "boolean": bool}
+HAS = "__has"
+"""The end of the parameter that wants words in one field."""
 _SEVERAL = "if repeated, any of them"
 _PAGE = ("q", "sort", "facets", "fields", "limit", "offset")
 
@@ -39,6 +41,8 @@ class TableQueries:
         self.items = _struct("ItemsQuery", [*filters, words, *page])
         self.search = _struct("SearchQuery", [("q", Annotated[Words, words[1]]), *filters, *page])
         # A type for each endpoint: OpenAPI has them by name.
+        self.points = _struct("PointsQuery", [*filters, words])
+        self.histogram = _struct("HistogramQuery", [*filters, words])
         self.exports = {ending: _struct(f"{ending.capitalize()}Query", [*filters, words, fields]) for ending in EXPORTS}
 
     def catalogue_query(self, query: Any, *, limit: int = 0, offset: int = 0) -> CatalogueQuery:
@@ -56,8 +60,10 @@ class TableQueries:
                 ends = [getattr(query, f"{end}_{name}") for end in ("min", "max")]
                 if ends != [None, None]:
                     between[name] = _between(name, field.type, *ends)
+        held = {name: words for name in self._declaration.fields if (words := getattr(query, f"{name}{HAS}", None))}
         return CatalogueQuery(
             text=query.q,
+            where=tuple((Clause(name, words=words),) for name, words in held.items()),
             any_of=any_of,
             between=between,
             facets=tuple(known_names("facets", getattr(query, "facets", ()), self.facets)),
@@ -92,6 +98,9 @@ def _struct(name: str, members: Sequence[tuple[Any, ...]]) -> type[Struct]:
 
 def _filters(fields: dict[str, Field]) -> Iterator[tuple[str, Any, Any]]:
     for name, field in fields.items():
+        if field.searched and f"{name}{HAS}" not in fields:
+            description = f"{field.label or field.column or name}: has all of these words"
+            yield f"{name}{HAS}", Annotated[Words | None, Meta(description=description)], None
         if not field.filtered:
             continue
         value = _VALUES.get(field.type, _Text)
@@ -143,8 +152,16 @@ def _between(name: str, kind: Kind, low: Any, high: Any) -> Range:
     return Range(first, last)
 
 
+class Point(Struct, frozen=True):
+    """A position in degrees."""
+
+    latitude: float
+    longitude: float
+
+
 _TYPES: dict[Kind, Any] = {
-    "list": list[str], "integer": int, "number": float, "money": float, "boolean": bool, "json": Any,
+    "list": list[str], "integer": int, "number": float, "money": float, "boolean": bool, "point": Point,
+    "json": Any,
 }  # fmt: skip
 _SHAPES: dict[Kind, str] = {
     "date": "A day, `2026-01-31`", "moment": "RFC 3339 in UTC", "url": "An address", "image": "A picture's address",
@@ -168,6 +185,14 @@ class ResponseTypes:
         self.single = _response_struct("SingleItem", [("item", item), *rights])
         similar: list[tuple[Any, ...]] = [("id", str), ("count", int), ("items", list[item]), *rights, partly]
         self.similar = _response_struct("Similar", similar)
+        self.points = _response_struct("Points", [
+            ("total", int), ("located", int), ("count", int), ("is_sample", bool), ("id", list[str]),
+            ("latitude", list[float]), ("longitude", list[float]), ("applied_filters", dict[str, Any]), *rights, partly,
+        ])  # fmt: skip
+        self.histogram = _response_struct("Histogram", [
+            ("field", str), ("total", int), ("missing", int), ("unit", str | None), ("bars", list[Bar]),
+            ("applied_filters", dict[str, Any]), *rights, partly,
+        ])  # fmt: skip
         self.whole = _response_struct("WholeTable", [("total", int), *rights, ("items", list[item])])
 
 

@@ -23,7 +23,19 @@ UNKNOWN = "unknown"
 MIN_REFRESH_SECONDS = 60
 
 Kind = Literal[
-    "text", "keyword", "list", "integer", "number", "money", "date", "moment", "boolean", "url", "image", "json"
+    "text",
+    "keyword",
+    "list",
+    "integer",
+    "number",
+    "money",
+    "date",
+    "moment",
+    "boolean",
+    "url",
+    "image",
+    "point",
+    "json",
 ]
 
 # The name of a catalogue in the database is up to 40 characters, with the table's shape at its end.

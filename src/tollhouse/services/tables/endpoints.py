@@ -20,12 +20,13 @@ from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.exports import CSV, NDJSON, csv_rows, ndjson_rows
 from tollhouse.catalogue.items import Item
 from tollhouse.catalogue.response_cache import ResponseCache
-from tollhouse.errors import Problem
+from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response, endpoint, endpoints_of
 from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import Terms
 from tollhouse.services.tables.api_types import ResponseTypes, TableQueries, applied_filters
-from tollhouse.services.tables.declaration import Declaration
+from tollhouse.services.tables.declaration import RANGED, Declaration
+from tollhouse.services.tables.positions import find_position_fields, list_points
 from tollhouse.services.tables.questions import TableAnswer, TableQuestions
 from tollhouse.services.tables.readiness import Readiness
 from tollhouse.services.tables.rows import visible_item
@@ -52,6 +53,9 @@ class TableEndpoints:
         self._queries = TableQueries(declaration)
         self._responses = ResponseCache(catalogue)
         self._questions = questions
+        self._positions = find_position_fields(declaration)
+        fields = declaration.fields.items()
+        self._counted = [name for name, one in fields if one.filtered and one.exported and one.type in RANGED]
         self._rights = {"licence": declaration.licence, "source": declaration.source}
 
     def endpoints(self, terms: Terms, example: Item | None) -> Sequence[Endpoint]:
@@ -86,11 +90,25 @@ class TableEndpoints:
                 "responses": {JSON: TableAnswer},
                 "sample": Example(query={"q": self._questions.example}),
             },
+            "listPoints": {"query": self._queries.points, "responses": {JSON: types.points}},
+            "countByValue": {
+                "query": self._queries.histogram,
+                "path_parameters": {
+                    "field": {
+                        "description": "A number or a date",
+                        "example": next(iter(self._counted), ""),
+                        "schema": {"type": "string", "enum": self._counted},
+                    }
+                },
+                "responses": {JSON: types.histogram},
+            },
             **exported,
             "exportJson": {**exported["exportJson"], "responses": {JSON: types.whole}},
         }
         endpoints = [replace(one, **own[one.id]) for one in endpoints_of(self, terms=terms)]
-        return [one for one in endpoints if self._declaration.exports or one.tag != "exports"]
+        is_offered = {"listPoints": self._positions is not None, "countByValue": bool(self._counted)}
+        is_exported = self._declaration.exports
+        return [one for one in endpoints if is_offered.get(one.id, is_exported or one.tag != "exports")]
 
     @_endpoint("/api/items", id="listItems")
     async def items(self, request: Request[Any, None]) -> Response:
@@ -111,6 +129,41 @@ class TableEndpoints:
         """
         key = ("search", msgspec.json.encode(request.query))
         return await self._cached(key, lambda: self._page(request.query, request.query.q))
+
+    @_endpoint("/api/points", id="listPoints", is_tool=False)
+    async def points(self, request: Request[Any, None]) -> Response:
+        """List the positions of all items that match the filters, for a map.
+
+        Ids, latitudes and longitudes are lists of the same length. Above 20,000 positions it is an even sample.
+        """
+        query, positions = self._queries.catalogue_query(request.query), self._positions
+        assert positions is not None, "tables without positions have no such endpoint"
+
+        async def make() -> Response:
+            total = (await self._catalogue.search(query)).total
+            points = await asyncio.to_thread(lambda: list_points(positions, self._catalogue.items(query)))
+            filters = applied_filters(request.query)
+            return self._listed({"total": total, **points, "applied_filters": filters, **self._rights})
+
+        return await self._cached(("points", msgspec.json.encode(request.query)), make)
+
+    @_endpoint("/api/histogram/{field}", id="countByValue")
+    async def histogram(self, request: Request[Any, None]) -> Response:
+        """Count the items that match the filters by a number or a date, in at most 100 bars.
+
+        The bars of dates are hours, days, months, years, decades or centuries. `missing` items have no value.
+        """
+        name = request.path["field"]
+        if name not in self._counted:
+            raise invalid_parameter("field", "`field` must be a number or a date of this table.", self._counted)
+        query = self._queries.catalogue_query(request.query)
+
+        async def make() -> Response:
+            counted = msgspec.structs.asdict(await self._catalogue.distribution(query, name))
+            filters = applied_filters(request.query)
+            return self._listed({"field": name, **counted, "applied_filters": filters, **self._rights})
+
+        return await self._cached(("histogram", name, msgspec.json.encode(request.query)), make)
 
     @_endpoint("/api/ask", id="ask")
     async def ask(self, request: Request[AskQuery, None]) -> Response:
@@ -190,7 +243,10 @@ class TableEndpoints:
         described = await self._questions.describe(words) if words and is_described else None
         if described is not None:
             whole = msgspec.structs.replace(
-                whole, text=described.text or None, where=described.where, sort=whole.sort or described.sort
+                whole,
+                text=described.text or None,
+                where=(*whole.where, *described.where),
+                sort=whole.sort or described.sort,
             )
             filters["understood"] = described.understood
         result = await self._catalogue.search(whole)

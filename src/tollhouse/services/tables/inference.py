@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tollhouse.catalogue.importers import values
 from tollhouse.catalogue.importers.items import UnreadableFeed
 from tollhouse.catalogue.importers.tables import Table
-from tollhouse.catalogue.importers.values import DATE_FORMATS, DECIMAL_MARKS, DateFormat
+from tollhouse.catalogue.importers.values import DATE_FORMATS, DECIMAL_MARKS, YES_OR_NO, DateFormat
 from tollhouse.catalogue.items import MAX_INTEGER, MAX_MONEY, key
 from tollhouse.services.tables.declaration import MAX_FIELDS, Field, field_names
 from tollhouse.services.tables.rows import cell_value
@@ -75,8 +75,25 @@ class Column:
         return sum(map(len, self.texts)) / max(1, len(self.texts))
 
     @cached_property
+    def is_percent(self) -> bool:
+        """Whether some cells are percentages."""
+        return any(text.endswith("%") for text in self.texts)
+
+    @cached_property
     def distinct(self) -> int:
         return len(set(map(key, set(self.texts))))
+
+    @cached_property
+    def currencies(self) -> list[str]:
+        """The currencies beside the amounts."""
+        return sorted(set(filter(None, map(values.cell_currency, self.texts))))
+
+    @property
+    def currency(self) -> str:
+        """The currency of the amounts, or that the header names: "$" in the cells is that of the header."""
+        named = values.named_currency(self.header)
+        in_cells = next(iter(self.currencies), "")
+        return named if named and in_cells in ("", "USD") else in_cells
 
     @property
     def variety(self) -> float:
@@ -102,6 +119,11 @@ def infer_column(column: Column) -> InferredColumn:
     if any(isinstance(cell, dict | list) for cell in column.present):
         return InferredColumn(_json_field(column))
     filled = [cell for cell in column.present if not _is_empty_word(cell)]
+    if len(column.currencies) > 1:
+        remark = (
+            f"{column.name}: amounts in {', '.join(column.currencies)}, so it stays text; amounts need one currency"
+        )
+        return InferredColumn(_with_abilities(_text_field(column), column), (remark,))
     for field in _candidates(column) if filled else ():
         if all(_fits(field, cell) for cell in filled):
             words = sorted({cell.strip() for cell in column.present if _is_empty_word(cell)})
@@ -117,19 +139,16 @@ def infer_column(column: Column) -> InferredColumn:
 def _candidates(column: Column) -> Iterator[Field]:
     """Types to try, the narrowest first."""
     words = {text.casefold() for text in column.texts if not _is_empty_word(text)}
-    if words <= {"true", "false", "yes", "no", "y", "n", "t", "f"} or (
-        words <= {"0", "1"} and _CLAIM.search(column.name)
-    ):
+    if words <= YES_OR_NO - {"1", "0"} or (words <= {"0", "1"} and _CLAIM.search(column.name)):
         yield Field("boolean")
     if _DAY.search(column.name):
         yield Field("date", format="YYYYMMDD")
     has_zeros = any(re.match(r"[-+]?0\d", text) for text in column.texts)
     if not has_zeros and not _CODE.search(column.name):
-        # The currency most of the amounts are written with.
-        currencies = Counter(filter(None, map(values.cell_currency, column.texts))).most_common(1)
-        money = Field("money", currency=currencies[0][0] if currencies else "")
+        money = Field("money", currency=column.currency)
+        is_money = bool(column.currency or _MONEY.search(column.name)) and not column.is_percent
         for mark in DECIMAL_MARKS:
-            yield replace(money, decimal=mark) if _MONEY.search(column.name) else Field("integer", decimal=mark)
+            yield replace(money, decimal=mark) if is_money else Field("integer", decimal=mark)
             yield Field("number", decimal=mark)
         for mark in DECIMAL_MARKS:
             yield replace(money, decimal=mark)
@@ -137,6 +156,7 @@ def _candidates(column: Column) -> Iterator[Field]:
         for form in DATE_FORMATS:
             if form != "YYYYMMDD":
                 yield Field(kind, format=form)
+    yield Field("point")
     is_picture = bool(_PICTURE.search(column.name)) or all(map(_PICTURE_FILE.search, column.texts))
     yield Field("image" if is_picture else "url")
 
@@ -160,7 +180,9 @@ def _fits(field: Field, cell: Any) -> bool:
 
 
 def _with_abilities(field: Field, column: Column) -> Field:
-    """The field with the abilities that its type has and its values make useful."""
+    """The field with the abilities that its type has and its values make useful. Percentages say so in the label."""
+    if column.is_percent and field.type in ("integer", "number") and "%" not in column.header:
+        field = replace(field, label=f"{column.header} (%)")
     few = column.distinct <= MAX_VALUES and column.distinct * 2 <= len(column.texts)
     if field.type == "integer":
         return replace(field, filtered=True, sorted=True, faceted=few and column.distinct <= _MAX_NUMBERS)
@@ -308,6 +330,7 @@ def _title(columns: Sequence[Column], fields: dict[str, Field]) -> str:
     candidates = [
         column for column in columns if column.name in fields and fields[column.name].type in ("text", "keyword")
     ]
+    candidates = [column for column in candidates if not _CODE.search(column.name)] or candidates
     if not candidates:
         return "id"
     named = [

@@ -28,6 +28,7 @@ _TYPES: dict[Kind, FieldType] = {
     "boolean": "boolean",
     "url": "text",
     "image": "text",
+    "point": "json",
     "json": "json",
 }
 _MIDNIGHT = "T00:00:00Z"
@@ -155,12 +156,13 @@ _READERS: dict[str, Callable[[Field, Any], Any]] = {
     "list": lambda field, cell: values.parse_list(cell, field.separator) or None,
     "integer": lambda field, cell: values.parse_integer(cell, field.decimal),
     "number": lambda field, cell: values.parse_number(cell, field.decimal),
-    "money": lambda field, cell: values.parse_amount(cell, field.decimal),
+    "money": lambda field, cell: values.parse_amount(cell, field.decimal, field.currency),
     "date": lambda field, cell: values.parse_date(cell, field.format),
     "moment": lambda field, cell: values.parse_moment(cell, field.format),
     "boolean": lambda _, cell: values.parse_boolean(cell),
     "url": lambda _, cell: values.parse_url(cell),
     "image": lambda _, cell: values.parse_url(cell),
+    "point": lambda _, cell: values.parse_point(cell),
     "json": lambda _, cell: cell,
 }
 

@@ -16,7 +16,7 @@ from tollhouse.http.terms import free_then_paid
 from tollhouse.services.tables.declaration import Declaration
 from tollhouse.services.tables.endpoints import TableEndpoints
 from tollhouse.services.tables.loader import TableLoader, open_loader
-from tollhouse.services.tables.pages import build_front_page, build_page
+from tollhouse.services.tables.pages import build_front_page, build_pages
 from tollhouse.services.tables.questions import TableQuestions
 from tollhouse.services.tables.readiness import Indexing, Readiness
 
@@ -86,7 +86,7 @@ async def open_table(declaration: Declaration, context: AppContext) -> Service:
         leader_tasks=(loader.run,),
         per_process_tasks=(readiness.follow,),
         tags=_TAGS,
-        pages=(build_page(declaration),),
+        pages=build_pages(declaration),
         front_page=build_front_page(declaration),
     )
 

@@ -1,51 +1,91 @@
-"""The page of a declared table, and its entry on the front page, made from the declaration."""
+"""The pages of a declared table, and its entry on the front page, made from the declaration."""
 
 from pathlib import Path
+from typing import Any
 
 from tollhouse.http.pages import FrontPageEntry, Page, PageGroup
+from tollhouse.services.tables.api_types import HAS
 from tollhouse.services.tables.declaration import RANGED, Declaration
+from tollhouse.services.tables.positions import find_position_fields
 
 GROUP = PageGroup("/tables", "Tables", "Tables to search, filter and download.")
 
-_PARAMETERS = ("q", "sort", "offset", "item")
+# Parameters of the page itself begin with a line, which no field's name does.
+_PARAMETERS = ("q", "sort", "offset", "_view", "_columns", "_chart")
+_FOLDER = Path(__file__).parent
 
 
-def build_page(declaration: Declaration) -> Page:
-    """The search page of a table. Its facts tell the script what the fields are and what can be done with each."""
-    ranged = [name for name, field in declaration.fields.items() if field.filtered and field.type in RANGED]
+def build_pages(declaration: Declaration) -> tuple[Page, ...]:
+    """The page of a table, and that of one of its rows."""
+    fields = declaration.fields.items()
+    path = f"{GROUP.path}/{declaration.name}"
     note = f"Source: {declaration.source}. Licence: {declaration.licence}."
-    return Page(
-        path=f"{GROUP.path}/{declaration.name}",
-        title=declaration.title,
-        label=declaration.title,
-        file=Path(__file__).parent / "table.html",
-        scripts=("table.css", "table.js"),
-        parameters=(*_PARAMETERS, *(f"{end}_{name}" for name in ranged for end in ("min", "max"))),
-        list_parameters=tuple(name for name, field in declaration.fields.items() if field.filtered),
-        facts={
-            "service": declaration.name,
-            "title_field": declaration.table.title,
-            "has_files": declaration.exports,
-            "fields": [
-                {
-                    "name": name,
-                    "label": field.label or field.column or name,
-                    "type": field.type,
-                    "unit": field.currency,
-                    "is_filtered": field.filtered,
-                    "is_ranged": name in ranged,
-                    "is_counted": field.faceted,
-                    "is_ordered": field.sorted,
-                    "is_shown": field.exported,
-                }
-                for name, field in declaration.fields.items()
-            ],
-        },
-        texts={"title": declaration.title, "summary": declaration.description, "note": note},
-        group=GROUP,
-        summary=declaration.description,
-        note=note,
+    ends = [
+        f"{end}_{name}" for name, field in fields if field.filtered and field.type in RANGED for end in ("min", "max")
+    ]
+    parameters = (*_PARAMETERS, *ends, *(f"{name}{HAS}" for name, field in fields if field.searched))
+    lists = tuple(name for name, field in fields if field.filtered)
+    facts = _facts(declaration, path)
+    return (
+        Page(
+            path=path,
+            title=declaration.title,
+            label=declaration.title,
+            file=_FOLDER / "table.html",
+            scripts=("../map.css", "table.css", "table.js"),
+            parameters=parameters,
+            list_parameters=lists,
+            facts=facts,
+            texts={"title": declaration.title, "summary": declaration.description, "note": note},
+            group=GROUP,
+            summary=declaration.description,
+            note=note,
+        ),
+        Page(
+            path=f"{path}/row",
+            title=f"A row of {declaration.title}",
+            label="",
+            file=_FOLDER / "row.html",
+            scripts=("table.css", "row.js"),
+            parameters=("id", "_at", *parameters),
+            list_parameters=lists,
+            facts=facts,
+            texts={"title": declaration.title, "table": path, "note": note},
+            group=GROUP,
+        ),
     )
+
+
+def _facts(declaration: Declaration, path: str) -> dict[str, Any]:
+    """What the scripts of the pages need to know: what the fields are, and what can be done with each."""
+    fields = declaration.fields.items()
+    positions = find_position_fields(declaration)
+    # Counts of latitudes say nothing: a map does.
+    located = (positions.latitude, positions.longitude) if positions else ()
+    return {
+        "service": declaration.name,
+        "title": declaration.title,
+        "page": path,
+        "title_field": declaration.table.title,
+        "has_files": declaration.exports,
+        "position": {"latitude": located[0], "longitude": located[1]} if located else None,
+        "has_chart": any(field.filtered and (field.faceted or field.type in RANGED) for _, field in fields),
+        "fields": [
+            {
+                "name": name,
+                "label": field.label or field.column or name,
+                "type": field.type,
+                "unit": field.currency,
+                "is_searched": field.searched > 0 and f"{name}{HAS}" not in declaration.fields,
+                "is_filtered": field.filtered,
+                "is_ranged": field.filtered and field.type in RANGED,
+                "is_counted": field.faceted and name not in located,
+                "is_ordered": field.sorted,
+                "is_shown": field.exported,
+            }
+            for name, field in fields
+        ],
+    }
 
 
 def build_front_page(declaration: Declaration) -> FrontPageEntry:

@@ -1,28 +1,23 @@
-// The filters of a table, one for each filtered field.
+// The facets of a table beside its rows: values with their counts, and the spread of numbers, each under the other filters.
 import { el } from "../dom.js";
 import { choices, fillFilters, range } from "../list_filters.js";
 import { money, number } from "../format.js";
+import { heading } from "./cells.js";
+import { parametersOf } from "./query.js";
 
-const FIRST = 8;
+const FIRST = 6;
 
-export function showFilters(place, fields, facets) {
-  const filtered = fields.filter((field) => field.is_filtered);
-  const groups = filtered.map((field) => group(field, facets[field.name])).filter(Boolean);
+export function showFacets(place, fields, facets) {
+  const groups = fields.map((field) => group(field, facets[field.name])).filter(Boolean);
   const rest = groups.slice(FIRST);
   const isOpen = place.querySelector("details.rest")?.open;
-  fillFilters(place, filtered.flatMap(({ name }) => [name, `min_${name}`, `max_${name}`]), [...groups.slice(0, FIRST),
+  fillFilters(place, ["q", ...fields.flatMap(parametersOf)], [...groups.slice(0, FIRST),
     rest.length > 0 && el("details", { class: "rest", open: isOpen }, el("summary", {}, `${rest.length} more filters`), rest)]);
 }
 
 function group(field, facet) {
-  const counts = Array.isArray(facet) ? facet : [];
-  if (field.is_ranged) return range(field.name, field.label, { spread: Array.isArray(facet) ? null : facet, unit: unitOf(field), isDay: ["date", "moment"].includes(field.type), reads: readingOf(field) });
-  return counts.length > 0 ? choices(field.name, field.label, counts, field.type === "boolean" ? (value) => (value ? "yes" : "no") : String) : null;
+  const { label, unit } = heading(field);
+  if (!facet) return null;
+  if (Array.isArray(facet)) return facet.length > 0 ? choices(field.name, label, facet, field.type === "boolean" ? (value) => (value ? "yes" : "no") : String) : null;
+  return field.is_ranged ? range(field.name, label, { spread: facet, unit, reads: field.type === "money" && field.unit ? (value) => money(value, field.unit) : number }) : null;
 }
-
-/** Empty for a column whose header names the unit, such as "Price (€)". */
-function unitOf(field) {
-  return /\(.+\)$/.test(field.label) ? "" : field.unit;
-}
-
-const readingOf = (field) => (field.type === "money" && field.unit ? (value) => money(value, field.unit) : number);

@@ -1,0 +1,91 @@
+"""Distributions: the matching items of a query by a number or a time, in bars of a round width."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from tollhouse.catalogue import index
+from tollhouse.catalogue.facets import bar_width
+from tollhouse.catalogue.index import COUNT, TOTAL
+from tollhouse.catalogue.items import EPOCH, MICROS, display_number
+from tollhouse.catalogue.query import Bar, Distribution
+from tollhouse.catalogue.schema import Field
+from tollhouse.catalogue.search import Conditions
+
+MAX_BARS = 100
+
+_STATS = "="
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+# Units of a calendar with their months; those of fixed length with their duration.
+_FIXED = (("hour", _HOUR), ("day", _DAY))
+_MONTHS = (("month", 1), ("year", 12), ("decade", 120), ("century", 1_200))
+_LAST_YEAR = 9_999
+
+
+def count_bars(where: Conditions, field: Field) -> Distribution:
+    """The items that match, by a field of type integer, number, money or timestamp that is filtered."""
+    column = index.value_column(field)
+    replies = where.view.aggregate(where.all, {_STATS: {"stats": {"field": column}}, **COUNT})
+    total, stats = int(replies[TOTAL]["value"]), replies[_STATS]
+    missing = total - int(stats["count"])
+    if not stats["count"]:
+        return Distribution(total, missing, [])
+    unit = None
+    if field.type == "timestamp":
+        unit, edges = _calendar_edges(stats["min"], stats["max"])
+    else:
+        edges = list(_number_edges(field, stats["min"], stats["max"]))
+    ranges = [{"key": str(at), "from": low, "to": high} for at, (low, high) in enumerate(pairwise(edges))]
+    counted = where.view.aggregate(where.all, {_STATS: {"range": {"field": column, "ranges": ranges}}})
+    counts = {bucket["key"]: int(bucket["doc_count"]) for bucket in counted[_STATS]["buckets"]}
+    bars = [
+        Bar(_displayed(field, low), _displayed(field, high), counts.get(str(at), 0))
+        for at, (low, high) in enumerate(pairwise(edges))
+    ]
+    return Distribution(total, missing, bars, unit)
+
+
+def _number_edges(field: Field, low: float, high: float) -> Iterator[float]:
+    width = bar_width(field, low, high, MAX_BARS - 1)
+    if field.type != "number":
+        width = max(width, 1.0)
+    first = low // width
+    at = 0
+    while (first + at) * width <= high:
+        yield (first + at) * width
+        at += 1
+    yield (first + at) * width
+
+
+def _calendar_edges(low: float, high: float) -> tuple[str, list[float]]:
+    """The smallest unit with at most MAX_BARS bars, and the edges of its bars."""
+    first, last = (EPOCH + timedelta(microseconds=value) for value in (low, high))
+    for unit, duration in _FIXED:
+        start = first.replace(minute=0, second=0, microsecond=0)
+        start = start if unit == "hour" else start.replace(hour=0)
+        if (last - start) / duration < MAX_BARS:
+            count = (last - start) // duration + 1
+            return unit, [_micros(start) + at * duration.total_seconds() * MICROS for at in range(count + 1)]
+    for unit, months in _MONTHS:
+        start_month = (first.year * 12 + first.month - 1) // months * months
+        count = (last.year * 12 + last.month - 1 - start_month) // months + 1
+        if count <= MAX_BARS or unit == _MONTHS[-1][0]:
+            return unit, [_micros(_month(start_month + at * months)) for at in range(count + 1)]
+    raise AssertionError("the last unit fits every time")
+
+
+def _month(number: int) -> datetime:
+    """The first of a month, counted from the year 0, within the years of the calendar."""
+    year, month = divmod(number, 12)
+    return datetime(min(max(year, 1), _LAST_YEAR), month + 1, 1, tzinfo=UTC)
+
+
+def _micros(moment: datetime) -> float:
+    since = moment - EPOCH
+    return float((since.days * 86_400 + since.seconds) * MICROS + since.microseconds)
+
+
+def _displayed(field: Field, value: float) -> float | str:
+    if field.type == "timestamp":
+        return f"{(EPOCH + timedelta(microseconds=value)).replace(tzinfo=None).isoformat()}Z"
+    return display_number(field.type, round(value, 9))
