@@ -169,3 +169,28 @@ def test_key_is_remembered_on_the_device_in_every_tab_until_it_is_forgotten_and_
         None,
     ]
     other.close()
+
+
+# What a curious person does in 43 seconds; each is a whole page, which sends more than the action itself would.
+ACTIONS = (
+    "/", "/board", "/board?view=stories", "/board?view=entities", "/board?view=brief", "/board?category=Battles",
+    "/board?country=ET", "/mattresses", "/mattresses?q=firm+queen", "/mattresses?size=Queen", "/mattresses?sort=price",
+    "/value-chain", "/studio-catalogue", "/", "/board?q=rocket", "/mattresses?q=latex",
+)  # fmt: skip
+
+
+def test_visit_of_sixteen_actions_meets_no_limit_and_touches_no_allowance(visit, start_server):
+    server = start_server(free_per_ip_per_day=1)
+    visitor = visit(root=server.root)
+    statuses: list[int] = []
+    visitor.page.on("response", lambda answer: statuses.append(answer.status))
+    for path in ACTIONS:
+        visitor.open(path)
+    assert max(statuses) < 400, [status for status in statuses if status >= 400]
+    assert visitor.console_messages == []
+    allowance = httpx2.get(f"{server.root}/mattress/api/products")
+    assert (allowance.status_code, allowance.headers["x-ratelimit-remaining"]) == (200, "0")
+    budget = httpx2.post(f"{server.root}/console/visit").json()["token"]
+    used = httpx2.get(f"{server.root}/mattress/api/products", headers={"X-Visit-Token": budget})
+    assert used.headers["x-ratelimit-limit"] == "2000"
+    assert int(used.headers["x-ratelimit-remaining"]) >= 2_000 - 6 * len(ACTIONS)

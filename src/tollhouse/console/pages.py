@@ -76,9 +76,12 @@ def account_pages(settings: Settings, services: Sequence[Service]) -> list[Page]
         "contact": settings.contact,
     }
     return [
-        Page("/keys", "API keys and plans", "Keys", _FILES / "keys.html", ("keys.js",), (), ("status",), facts=keys),
         Page(
-            "/wallet", "Wallet", "Wallet", _FILES / "wallet.html", ("wallet.js",), (), ("address",),
+            "/keys", "API keys and plans", "Keys", _FILES / "keys.html", ("keys.js", "accounts.css"), (), ("status",),
+            facts=keys,
+        ),
+        Page(
+            "/wallet", "Wallet", "Wallet", _FILES / "wallet.html", ("wallet.js", "accounts.css"), (), ("address",),
             facts={**_wallet_facts(settings), "service": sold[0] if sold else ""},
         ),
     ]  # fmt: skip

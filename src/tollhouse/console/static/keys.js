@@ -13,13 +13,23 @@ const POLLS = 12;
 const POLL_INTERVAL_MS = 2500;
 
 fill(byId("new-key"), newKeyForm((created) => {
-  fill(made, shownOnce(created));
+  show(shownOnce(created));
   showUsage();
 }));
-showPlans();
+if (key.get()) {
+  const create = byId("new-key").closest("section");
+  create.querySelector("h2").textContent = "Create another key";
+  create.parentElement.append(create);
+}
 showUsage();
 if (state().status === "paid") thank();
 if (state().status === "cancelled") fill(made, el("p", { class: "notice" }, "Checkout cancelled. Your plan has not changed."));
+
+/** What was made or done, at the top of the page. */
+function show(result) {
+  fill(made, result);
+  made.scrollIntoView({ block: "nearest" });
+}
 
 /** Back from the checkout: the server learns of the payment within seconds, so poll a few times. */
 async function thank() {
@@ -38,10 +48,12 @@ async function thank() {
 }
 
 async function showUsage() {
+  showPlans();
   if (!key.get()) return fill(usage, ownKeyForm(showUsage));
   try {
     const { members } = await call("", "/api/keys/verify", { bearer: key.get() });
     fill(usage, ...usageOf(members));
+    showPlans(members.tier);
     showUpgrade(members);
     return members;
   } catch (error) {
@@ -54,7 +66,7 @@ function usageOf(status) {
   return [
     el("p", {}, "Key ", el("code", {}, status.key_id), status.label ? ` (${status.label})` : "", ", plan ", el("strong", {}, status.tier),
       ", created ", moment(status.created_at)),
-    windowOf("Today", day), windowOf("This minute", minute),
+    el("div", { class: "windows" }, windowOf("Today", day), windowOf("This minute", minute)),
     el("p", { class: "actions" },
       el("button", { type: "button", class: "quiet", onclick: showUsage }, "Refresh"),
       el("button", { type: "button", class: "quiet", onclick: rotate }, "Replace this key"),
@@ -78,10 +90,10 @@ function history() {
 
 function windowOf(name, window) {
   const id = `use-${name.replace(" ", "-").toLowerCase()}`;
-  if (window.limit === null) return el("p", { class: "used" }, `${name}: ${number(window.used)} used, no limit`);
+  if (window.limit === null) return el("p", { class: "used" }, el("strong", {}, name), `${number(window.used)} used, no limit`);
   return el("div", {},
-    el("label", { for: id, class: "used" }, `${name}: ${number(window.used)} of ${number(window.limit)} used, ${number(window.remaining)} remaining`),
-    el("meter", { id, min: 0, max: window.limit, value: window.used }),
+    el("label", { for: id, class: "used" }, el("strong", {}, name), `${number(window.used)} of ${number(window.limit)} used, ${number(window.remaining)} remaining`),
+    el("meter", { id, min: 0, max: window.limit, low: window.limit * 0.85, optimum: 0, value: window.used }),
     el("p", { class: "small dim" }, `Resets at ${clockTime(window.resets_at)}`));
 }
 
@@ -95,7 +107,7 @@ async function rotate() {
   try {
     const { members } = await call("", "/api/keys/rotate", { method: "POST", bearer: key.get() });
     key.set(members.api_key);
-    fill(made, shownOnce(members));
+    show(shownOnce(members));
     showUsage();
   } catch (error) {
     fill(made, errorNotice(error));
@@ -107,16 +119,17 @@ async function revoke() {
   try {
     await call("", "/api/keys/revoke", { method: "POST", bearer: key.get() });
     key.forget();
-    fill(made, el("p", { class: "notice" }, "The key was revoked."));
+    show(el("p", { class: "notice", role: "status" }, "The key was revoked."));
     showUsage();
   } catch (error) {
     fill(made, errorNotice(error));
   }
 }
 
-function showPlans() {
-  fill(byId("plans"), facts.plans.map((plan) => el("article", { class: "card plan" },
-    el("h3", {}, plan.tier),
+/** The plans; the key's own is marked. */
+function showPlans(own = "") {
+  fill(byId("plans"), facts.plans.map((plan) => el("article", { class: plan.tier === own ? "card plan own" : "card plan" },
+    el("h3", {}, plan.tier, plan.tier === own && el("span", { class: "tag" }, "Your plan")),
     el("p", { class: "price" }, Number(plan.price_per_month_usd) ? [dollars(plan.price_per_month_usd), el("span", { class: "unit" }, " a month")] : "0 USD"),
     el("p", { class: "small dim" }, plan.price_per_year_usd === null ? (Number(plan.price_per_month_usd) ? "billed monthly" : "no card needed") : `or ${dollars(plan.price_per_year_usd)} a year`),
     el("ul", {}, el("li", {}, plan.requests_per_day === null ? "no daily limit" : `${number(plan.requests_per_day)} requests a day`),

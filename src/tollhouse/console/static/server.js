@@ -18,20 +18,31 @@ export const keyedCall = root.dataset.keyedCall;
 /** The base URL of a service, for examples. */
 export const addressOf = (service) => location.origin + BASES[service];
 
+const forgotten = new Map();
+const noStorage = { getItem: (name) => forgotten.get(name), setItem: (name, text) => forgotten.set(name, text), removeItem: (name) => forgotten.delete(name) };
+
+/** The storage of this tab, or of this device; where a browser refuses both, they last for this page. */
+function storage(place) {
+  try {
+    return place === "local" ? localStorage : sessionStorage;
+  } catch {
+    return noStorage;
+  }
+}
+
 /**
  * The visitor's key. It is stored in this tab until the tab closes, or on this device where the visitor wants that; then
  * every tab has it. It is never in an address or a cookie.
  */
 export const key = {
-  get: () => sessionStorage.getItem(KEY) || localStorage.getItem(KEY) || "",
+  get: () => storage("session").getItem(KEY) || storage("local").getItem(KEY) || "",
   set(text, isRemembered = key.isRemembered()) {
-    sessionStorage.removeItem(KEY);
-    localStorage.removeItem(KEY);
-    if (text) (isRemembered ? localStorage : sessionStorage).setItem(KEY, text);
+    for (const place of ["session", "local"]) storage(place).removeItem(KEY);
+    if (text) storage(isRemembered ? "local" : "session").setItem(KEY, text);
     keyChanged();
   },
   forget: () => key.set(""),
-  isRemembered: () => Boolean(localStorage.getItem(KEY)),
+  isRemembered: () => Boolean(storage("local").getItem(KEY)),
   /** The key as it may be shown: its first and last characters. */
   masked: () => key.get().replace(/^(.{8}).*(.{4})$/, "$1…$2"),
   /** Run this when this tab or another one sets or forgets the key. */
@@ -44,7 +55,7 @@ function keyChanged() {
 }
 
 addEventListener("storage", (event) => {
-  if (event.storageArea === localStorage && (event.key === KEY || event.key === null)) keyChanged();
+  if (event.storageArea === storage("local") && (event.key === KEY || event.key === null)) keyChanged();
 });
 
 /** An error response. `problem` is its body (RFC 9457). */
@@ -93,11 +104,11 @@ let visiting = null;
 /** The token of this visit, empty where the pages need a key. All calls of a page share one, and all pages of a tab. */
 function visitToken(isRefused = false) {
   if (root.dataset.visits !== "yes") return "";
-  if (isRefused) sessionStorage.removeItem(VISIT);
-  const [token, until] = (sessionStorage.getItem(VISIT) || "").split(" ");
+  if (isRefused) storage("session").removeItem(VISIT);
+  const [token, until] = (storage("session").getItem(VISIT) || "").split(" ");
   if (Number(until) > Date.now()) return token;
   visiting ||= sendOnce("", "/console/visit", { method: "POST" }).then((response) => response.json()).then((given) => {
-    sessionStorage.setItem(VISIT, `${given.token} ${Date.now() + 1000 * (given.valid_seconds - VISIT_MARGIN_SECONDS)}`);
+    storage("session").setItem(VISIT, `${given.token} ${Date.now() + 1000 * (given.valid_seconds - VISIT_MARGIN_SECONDS)}`);
     return given.token;
   }).catch((error) => {
     if (!error.problem) throw error;

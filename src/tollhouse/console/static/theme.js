@@ -1,5 +1,5 @@
 "use strict";
-// Runs before the page is painted, so that the other theme does not flash. On a phone, the navigation is collapsed.
+// Runs before the page is painted, so that the other theme does not flash and a page with a key has its size. On a phone, the navigation is collapsed.
 (() => {
   const ORDER = ["auto", "light", "dark"];
   const SIGNS = { auto: "◐", light: "☼", dark: "☾" };
@@ -29,7 +29,15 @@
       menu.focus();
     });
   };
+  const isKeyed = () => {
+    try {
+      return Boolean(sessionStorage.getItem("tollhouse-key") || localStorage.getItem("tollhouse-key"));
+    } catch {
+      return false;
+    }
+  };
   root.dataset.scripted = "yes";
+  if (isKeyed()) root.dataset.keyed = "yes";
   show(storedTheme());
   document.addEventListener("DOMContentLoaded", () => {
     fold();

@@ -11,15 +11,16 @@ byId("find").addEventListener("submit", (event) => {
   event.preventDefault();
   go({ address: byId("address").value.trim() });
 });
+onAddress(show);
 showChain();
 showSamples();
-onAddress(show);
 
 async function show() {
   const { address = "" } = state();
   byId("address").value = address;
   showDeposit(address);
   if (!address) return fill(byId("balance"));
+  if (!byId("balance").firstChild) fill(byId("balance"), el("p", { class: "dim loading" }, "Reading the balance…"));
   try {
     const { members } = await call("", `/api/agent/balance${query({ wallet_address: address })}`);
     fill(byId("balance"), balance(members));
