@@ -22,6 +22,7 @@ def leave_by_shop_link(page: Page, root: str, product: dict[str, Any]) -> None:
     assert link.get_attribute("href") == product["affiliate_url"]
     assert set(link.get_attribute("rel").split()) == {"sponsored", "nofollow", "noopener", "noreferrer"}
     assert page.locator("#comparison .disclosure").is_visible()
+    assert "fictional" in page.locator("#comparison").inner_text()
     followed: list[str] = []
     page.context.route("**/*", lambda route: (followed.append(route.request.url), route.fulfill(body="the shop")))
     with page.context.expect_page() as opened:
@@ -144,6 +145,17 @@ def test_filters_read_from_a_text_are_shown_and_each_can_be_removed(visit):
     assert "from “under 1500”" in chips.inner_text()
     assert "Not used: “helicopter”" in chips.inner_text()
     before = page.locator("#found").inner_text()
+    # The filters show what was read, and changing one keeps the rest of it.
+    queen, king = (page.locator(f"#size-{size}") for size in ("Queen", "King"))
+    expect(queen).to_be_checked()
+    assert page.get_by_label("Price: to").input_value() == "1499.99"
+    assert page.locator("#sort option").first.inner_text() == "Price, low first"
+    king.check()
+    page.wait_for_url("**material_not=latex**")
+    visitor.settle()
+    assert chips.locator("b").all_inner_texts()[:2] == ["Queen", "King"]
+    page.go_back()
+    visitor.settle()
     page.get_by_role("button", name="Remove filter: not latex").click()
     page.wait_for_url("**size=Queen**")
     visitor.settle()

@@ -21,6 +21,11 @@ export function showChips(place, { applied_filters: applied, facets = {}, query 
     notes(understood).map(([kind, text]) => el("span", { class: `small note ${kind}` }, text)));
 }
 
+/** The state in which a filter has this value, and all that was read from the text are parameters. */
+export function withFilter({ applied_filters: { understood = {}, q, id: _, ...filters }, query = q }, name, value) {
+  return address({ ...filters, [name]: value }, query, understood, understood.conditions || []);
+}
+
 function chip(text, remove, { from, problem } = {}) {
   const isOwn = !from || from.toLowerCase() === text.toLowerCase();
   return el("span", { class: problem ? "chip wrong" : "chip" }, el("b", {}, text), !isOwn && el("span", { class: "from" }, `from “${from}”`),

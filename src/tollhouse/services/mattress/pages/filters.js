@@ -3,6 +3,7 @@ import { go, state } from "../address.js";
 import { el } from "../dom.js";
 import { money, number } from "../format.js";
 import { choices, fillFilters, range } from "../list_filters.js";
+import { withFilter } from "./chips.js";
 import { FILTERS, LISTS } from "./parameters.js";
 import { shopName } from "./shops.js";
 
@@ -12,13 +13,40 @@ const NAMES = { size: "Size", material: "Material", sleep_position: "Sleep posit
 const SIZES = ["Single", "King Single", "Double", "Queen", "King", "Super King"];
 const SCALES = { firmness: ["Firmness", 10, "1 soft, 10 firm"], cooling: ["Cooling", 5, "5 coolest"] };
 
-export function showFacets(place, facets) {
-  const sizes = (facets.size || []).toSorted((one, other) => SIZES.indexOf(one.value) - SIZES.indexOf(other.value));
+/** The filters, with those that were read from the search text set as well; changing one makes parameters of them all. */
+export function showFacets(place, members) {
+  const { facets, applied_filters: applied } = members;
   fillFilters(place, FILTERS, [
-    range("price", "Price", { spread: facets.price, unit: "AUD", reads: money }), listing("size", sizes), switches(facets.availability || []), scale("firmness", facets.firmness),
+    range("price", "Price", { spread: facets.price, unit: "AUD", reads: money }), listing("size", offered(facets, "size")), switches(facets.availability || []), scale("firmness", facets.firmness),
     listing("material", facets.material), scale("cooling", facets.cooling), listing("sleep_position", facets.sleep_position), listing("retailer", facets.retailer), listing("brand", facets.brand),
   ]);
+  for (const name of Object.keys(applied.understood?.words || {})) {
+    if (LISTS.includes(name)) setList(place, members, name);
+    else if (FILTERS.includes(name)) setSingle(place, name, applied[name]);
+  }
 }
+
+function setList(place, members, name) {
+  const chosen = members.applied_filters[name].map((value) => value.toLowerCase());
+  const boxes = [...place.querySelectorAll(`[id^="${name}-"]`)];
+  boxes.forEach((box, at) => {
+    const { value } = offered(members.facets, name)[at];
+    box.checked = chosen.includes(value.toLowerCase());
+    box.addEventListener("change", (event) => {
+      event.stopImmediatePropagation();
+      go(withFilter(members, name, offered(members.facets, name).filter((_, other) => boxes[other].checked).map((one) => one.value)));
+    }, { capture: true });
+  });
+}
+
+function setSingle(place, name, value) {
+  const [base, end] = name.endsWith("_price") ? name.split("_").reverse() : [];
+  const field = place.querySelector(`#${base ? `${end}-${base}` : name}`);
+  if (field?.type === "checkbox") field.checked = value === true;
+  else if (field) field.value = String(value);
+}
+
+const offered = (facets, name) => (name === "size" ? (facets.size || []).toSorted((one, other) => SIZES.indexOf(one.value) - SIZES.indexOf(other.value)) : facets[name]);
 
 const listing = (name, counts) => Boolean(counts?.length) && choices(name, NAMES[name], counts, name === "retailer" ? shopName : String);
 

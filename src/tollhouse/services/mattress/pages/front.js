@@ -1,4 +1,5 @@
 // The mattress search on the front page: a search in words, what was understood of it, and four products.
+import { apiButton } from "../api_call.js";
 import { changed } from "../address.js";
 import { combobox } from "../combobox.js";
 import { announce, byId, el, fill } from "../dom.js";
@@ -14,10 +15,14 @@ const SHOWN = 4;
 const START = { sort: "discount", in_stock: "true" };
 const [field, goods] = [byId("mattress-q"), byId("mattress-goods")];
 let latest = 0;
+let shown = {};
 
+const set = (parameters) => Object.fromEntries(Object.entries(parameters).filter(([, value]) => value?.length || value === true || typeof value === "number"));
+const listCall = (given) => ({ service: "mattress", path: given.q ? "/api/search" : "/api/products", query: { ...(Object.keys(given).length ? given : START), limit: SHOWN, include: "price_history" } });
 const pageOf = (parameters) => PAGE + query(parameters);
 
 fill(goods, Array.from({ length: SHOWN }, () => el("li", { class: "product-card skeleton", "aria-hidden": "true" })));
+byId("mattress-api").append(apiButton(() => listCall(set(shown))));
 combobox(field, { label: "Brands, attributes and products", suggest: suggestions, choose: ({ id, field: name, value }) => {
   if (id) location.assign(pageOf({ product: id }));
   else move({ q: "", [parameterOf(name)]: value });
@@ -39,11 +44,12 @@ function move(parameters) {
 async function show(parameters) {
   latest += 1;
   const own = latest;
-  const given = Object.fromEntries(Object.entries(parameters).filter(([, value]) => value?.length));
+  shown = parameters;
+  const given = set(parameters);
   const isStart = !Object.keys(given).length;
   try {
-    const path = (given.q ? "/api/search" : "/api/products") + query({ ...(isStart ? START : given), limit: SHOWN, include: "price_history" });
-    const [{ members }] = await Promise.all([callOnce("mattress", path), loadShops()]);
+    const { path, query: asked } = listCall(given);
+    const [{ members }] = await Promise.all([callOnce("mattress", path + query(asked)), loadShops()]);
     if (own !== latest) return;
     if (isStart) fill(byId("mattress-chips"), el("span", { class: "small dim" }, "Largest reductions in stock"));
     else showChips(byId("mattress-chips"), members, {}, move);

@@ -30,8 +30,10 @@ byId("sort").addEventListener("change", () => go({ sort: byId("sort").value, off
 byId("filters").open = matchMedia("(min-width: 60rem)").matches;
 byId("api").append(apiButton(() => listCall()));
 combobox(byId("q"), { label: "Brands, attributes and products", suggest: suggestions, choose });
-if (Object.keys(asked()).length) byId("chips").classList.add("expected");
+// A description of many words is read as more filters than fit in a line: keep room for two, so that the list stays.
+byId("chips").classList.toggle("two-lines", (asked().q || "").split(/\s+/).length + 2 * Object.values(asked()).flat().length > 10);
 fill(byId("goods"), Array.from({ length: 9 }, () => el("li", { class: "product-card skeleton", "aria-hidden": "true" })));
+document.querySelector(".views").dataset.ready = "yes";
 onAddress(show);
 
 /** Chosen from the suggestions: a product opens, a value becomes a filter in place of the words. */
@@ -69,11 +71,12 @@ async function showList() {
     const [{ members, refused }] = await Promise.all([load(), shops]);
     if (shown !== now) return;
     fill(byId("trouble"));
-    showFacets(byId("facets"), members.facets);
+    showFacets(byId("facets"), members);
     showChips(byId("chips"), members, refused);
     const isMixed = new Set(members.products.map(isMadeUp)).size > 1;
     byId("made-up").hidden = !members.products.some(isMadeUp);
     byId("made-up").textContent = `Demonstration data: ${isMixed ? "products marked “demo data” are" : "these products, brands and shops are"} fictional. `;
+    nameOrder(members);
     byId("found").textContent = counted(members.total, "mattress", "mattresses");
     announce(counted(members.total, "mattress", "mattresses"));
     fill(byId("goods"), members.products.length ? members.products.map((product) => card(product, isMixed)) : nothing());
@@ -108,6 +111,14 @@ function card(product, isMixed) {
   const box = el("input", { type: "checkbox", "data-compare": product.id, "aria-label": `Compare ${product.title}`, checked: chosenIds().includes(product.id),
     onchange: (event) => { event.target.checked = toggle(product.id, event.target.checked); } });
   return productCard(product, { title: pageLink(el("a", {}, product.title), { product: product.id }), isMixed, more: el("label", { class: "choice compare-choice" }, box, "Compare") });
+}
+
+/** What the order is where none was chosen: a described product is listed by price, unless the words name an order. */
+function nameOrder({ query: words, applied_filters: { understood = {} } }) {
+  const [none, ...orders] = byId("sort").options;
+  const read = understood.words || understood.conditions || understood.sort;
+  const label = orders.find((one) => one.value === (understood.sort || "price")).text;
+  none.text = read ? label : words ? "Relevance" : "Catalogue order";
 }
 
 function nothing() {
