@@ -22,7 +22,8 @@ from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext, open_context
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.console.discovery import discovery_pages
-from tollhouse.console.root_routes import front_service, operator_service
+from tollhouse.console.root_routes import mount_front, operator_service
+from tollhouse.console.status import StatusBoard
 from tollhouse.errors import Problem
 from tollhouse.http.connections import IdleConnections, split_address
 from tollhouse.http.endpoint import Endpoint, endpoints_of
@@ -33,12 +34,16 @@ from tollhouse.http.service import Service, Work
 from tollhouse.http.service_endpoints import with_housekeeping
 from tollhouse.http.terms import Terms
 from tollhouse.services import every_service, load_settings, offered
+from tollhouse.status.incident_store import Fault, Subject
 
 log = logs.logger("app")
 
 RETRY_LEADING_SECONDS = 2.0
 COLLECT_AFTER_OBJECTS = 20_000
 RESTART_TASK_SECONDS = 5.0
+BEAT_SECONDS = 15.0
+LONGEST_TASK = 80
+SERVER = "server"
 SWEEP_LEDGER_SECONDS = 60.0
 
 _ACCOUNTS_DESCRIPTION = """Accounts of this server: API keys, wallets and paid plans. They work for every service.
@@ -75,10 +80,11 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
         accounts = _accounts(context)
         # The token exists before the first request, and a damaged one stops the start.
         await asyncio.to_thread(lambda: context.operator.token)
-        server = _server(context, services, accounts)
-        per_process: list[Work] = [partial(_recover_ledger, context)]
-        per_process += [task for service in services for task in service.per_process_tasks]
-        tasks = [asyncio.create_task(_run_forever(task)) for task in per_process]
+        board = StatusBoard(context, services)
+        server = _server(context, services, accounts, board)
+        per_process: list[tuple[str, Work]] = [(SERVER, partial(_recover_ledger, context)), (SERVER, board.run)]
+        per_process += [(service.name, task) for service in services for task in service.per_process_tasks]
+        tasks = [asyncio.create_task(_run_forever(context, *task)) for task in per_process]
         if settings.background_work:
             tasks.append(asyncio.create_task(lead(context, [*services, accounts])))
         _tune_garbage_collector()
@@ -113,6 +119,13 @@ async def _recover_ledger(context: AppContext) -> None:
         await context.ledger.recover()
 
 
+async def _beat(context: AppContext) -> None:
+    """Record that the background work runs."""
+    while True:
+        await context.incidents.beat("background")
+        await asyncio.sleep(BEAT_SECONDS)
+
+
 async def _sweep_ledger(context: AppContext) -> None:
     """Delete stored responses that their payers no longer can fetch."""
     while True:
@@ -123,18 +136,19 @@ async def _sweep_ledger(context: AppContext) -> None:
 async def lead(context: AppContext, services: Sequence[Service]) -> None:
     """Run the leader tasks in one process of all that share the database; another takes over when it ends."""
     folder = Path(context.settings.data_dir)
-    tasks: list[Work] = [partial(_sweep_ledger, context), context.webhooks.run_deliveries]
-    tasks += [task for service in services for task in service.leader_tasks]
+    works: list[Work] = [partial(_beat, context), partial(_sweep_ledger, context), context.webhooks.run_deliveries]
     if context.deposits is not None:
-        tasks.append(context.deposits.monitor)
+        works.append(context.deposits.monitor)
     if context.per_request.x402 is not None:
-        tasks += [context.per_request.x402.run_recovery, context.per_request.x402.monitor]
+        works += [context.per_request.x402.run_recovery, context.per_request.x402.monitor]
+    tasks = [(SERVER, work) for work in works]
+    tasks += [(service.name, work) for service in services for work in service.leader_tasks]
     while True:
         try:
             async with context.database.leading("background-work", folder) as leads:
                 if leads:
                     log.info("running the background tasks")
-                    await asyncio.gather(*map(_run_forever, tasks))
+                    await asyncio.gather(*(_run_forever(context, *task) for task in tasks))
         except Problem as problem:
             log.warning("not running the background tasks", error=problem.detail)
         await asyncio.sleep(RETRY_LEADING_SECONDS)
@@ -201,12 +215,12 @@ def _with_plans(service: Service, plans: Plans) -> Service:
     return replace(service, endpoints=endpoints)
 
 
-def _server(context: AppContext, services: Sequence[Service], accounts: Service) -> Server:
+def _server(context: AppContext, services: Sequence[Service], accounts: Service, board: StatusBoard) -> Server:
     """Every service under its prefix and the accounts at the root; a service that is served alone is at the root."""
     settings = context.settings
     admission = Admission(context)
     if settings.service:
-        router = _root_router(context, admission, services[0], accounts)
+        router = _root_router(context, admission, services[0], accounts, board)
     else:
         router = Router()
         prefixes = [f"/{service.name}" for service in services]
@@ -217,15 +231,15 @@ def _server(context: AppContext, services: Sequence[Service], accounts: Service)
             for page in discovery_pages(settings, [service], [prefix]):
                 router.add(service, page, prefix)
         _mount(router, context, accounts, "", [])
-        front = front_service(settings, context, mounted, prefixes, accounts)
-        router.mount(front, "")
+        front = mount_front(router, board, mounted, prefixes, accounts)
         for page in discovery_pages(settings, [*mounted, accounts], [*prefixes, ""]):
             router.add(front, page, "")
     by_name = {service.name: service for service in services}
     # A host's own addresses begin at its root, whatever its name.
     own = replace(context, settings=replace(settings, public_url=""))
     hosts = {
-        host.lower(): _root_router(own, admission, by_name[name], accounts) for host, name in settings.hosts.items()
+        host.lower(): _root_router(own, admission, by_name[name], accounts, board)
+        for host, name in settings.hosts.items()
     }
     operator_router = _operator_router(context, services)
     return Server(settings, admission, router, hosts, operator_router, context.statistics.recorder)
@@ -239,12 +253,13 @@ def _operator_router(context: AppContext, services: Sequence[Service]) -> Router
     return router
 
 
-def _root_router(context: AppContext, admission: Admission, service: Service, accounts: Service) -> Router:
+def _root_router(
+    context: AppContext, admission: Admission, service: Service, accounts: Service, board: StatusBoard
+) -> Router:
     """A host that serves one service at its root, with the accounts beside it."""
     router, settings, whole = Router(), context.settings, _with_accounts(service, accounts)
     _mount(router, context, whole, "", [_mcp(context, admission, whole, "")])
-    front = front_service(settings, context, [whole], [""], None)
-    router.mount(front, "")
+    front = mount_front(router, board, [whole], [""], None)
     for page in discovery_pages(settings, [whole], [""]):
         router.add(front, page, "")
     return router
@@ -267,11 +282,22 @@ def _tune_garbage_collector() -> None:
     gc.set_threshold(COLLECT_AFTER_OBJECTS)
 
 
-async def _run_forever(work: Work) -> None:
-    """Run a task that should not end; restart it when it fails."""
+async def _run_forever(context: AppContext, service: str, work: Work) -> None:
+    """Run a task that should not end; restart it when it fails. The time until then is an incident of the service."""
+    function = work.func if isinstance(work, partial) else work
+    subject = service, f"task {getattr(function, '__qualname__', 'work')}"[:LONGEST_TASK]
+    fault = Fault("Background task", "stopped", "A background task failed and was started again.")
     while True:
+        await _record(context, subject, None)
         try:
             await work()
         except Exception:
-            log.exception("background task failed")
+            log.exception("background task failed", service=service, task=subject[1])
+            await _record(context, subject, fault)
         await asyncio.sleep(RESTART_TASK_SECONDS)
+
+
+async def _record(context: AppContext, subject: Subject, fault: Fault | None) -> None:
+    """Record whether a task stands still, if the database is available."""
+    with contextlib.suppress(Problem):
+        await context.incidents.observe({subject}, {subject: fault} if fault else {})

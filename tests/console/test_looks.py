@@ -8,7 +8,7 @@ PAGES = (
     "/mattresses", "/mattresses?q=firm+queen&sort=price", "/mattresses?brand=nobody",
     "/value-chain", "/value-chain?company=nvidia", "/value-chain?without=tsmc", "/value-chain?from=asml&to=openai",
     "/value-chain?company=nvidia&with=amd", "/value-chain?company=nobody", "/value-chain?category=memory",
-    "/studio-catalogue", "/operator", "/problems/rate-limited", "/ask", "/alerts", "/wallet",
+    "/studio-catalogue", "/status", "/operator", "/problems/rate-limited", "/ask", "/alerts", "/wallet",
     "/tables", "/tables/books", "/tables/books?q=ka&sort=-price", "/tables/books/row?id=978-0000007",
     "/tables/books?_view=chart", "/tables/odd",
     "/guide", "/guide/webhooks", "/guide/reference/studio",
@@ -110,3 +110,16 @@ def test_the_api_reference_sends_a_request_and_shows_its_response(visit):
     assert '"count": 1' in section.get_by_label("Response", exact=True).inner_text()
     visitor.console_messages.clear()
     visitor.check_both_layouts()
+
+
+@pytest.mark.parametrize("path", ["/value-chian", "/defense/feeds/events", "/mattress/api/products?limit=many"])
+def test_page_of_an_error_is_accessible(visit, path):
+    visitor = visit()
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        visitor.page.set_viewport_size({"width": width, "height": 844})
+        visitor.page.emulate_media(color_scheme=scheme)
+        visitor.open(path)
+        assert visitor.page.locator("main h1").count() == 1
+        assert visitor.violations() == []
+        assert visitor.overflow() <= 0
+        assert visitor.foreign_requests == []

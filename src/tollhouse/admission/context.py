@@ -18,6 +18,7 @@ from tollhouse.payments.deposits.deposits import Deposits, open_deposits
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
 from tollhouse.payments.pay_per_request import PayPerRequest, open_pay_per_request
 from tollhouse.statistics.statistics import Statistics, open_statistics
+from tollhouse.status.incident_store import Incidents
 from tollhouse.storage.counters import NoCounters, PostgresCounters, StoredCounts
 from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import Database, open_database
@@ -39,6 +40,7 @@ class AppContext:
     deposits: Deposits | None
     webhooks: Webhooks
     statistics: Statistics
+    incidents: Incidents
     operator: OperatorAccess
     visits: Visits
     per_request: PayPerRequest
@@ -80,6 +82,7 @@ async def open_context(settings: Settings, *, answers_calls: bool = True) -> Asy
             deposits=deposits,
             webhooks=webhooks,
             statistics=statistics,
+            incidents=Incidents(database),
             operator=OperatorAccess(settings),
             visits=Visits(settings, keys.derive_secret("visits")),
             per_request=await stack.enter_async_context(open_pay_per_request(settings, database, ledger)),

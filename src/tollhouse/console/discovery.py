@@ -1,4 +1,4 @@
-"""Discovery documents: llms.txt, the API catalogue (RFC 9727), the A2A agent card and security.txt (RFC 9116).
+"""Discovery documents: robots.txt, sitemap.xml, llms.txt, API catalogue (RFC 9727), A2A card, security.txt (RFC 9116).
 
 Those at the root of a host describe every service, those under a service's prefix only that one.
 """
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
+from xml.sax.saxutils import escape
 
 import msgspec
 
@@ -23,6 +24,8 @@ from tollhouse.http.service_endpoints import page_endpoint, serve
 LINKSET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
+XML = "application/xml"
+SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 SECURITY_VALID = timedelta(days=180)
 A2A_VERSION = "0.3.0"
 
@@ -40,6 +43,25 @@ def discovery_pages(settings: Settings, services: Sequence[Service], prefixes: S
     }
     fixed = [_page(path, body, media_type) for path, (body, media_type) in made.items()]
     return [*fixed, _card_page(root, list(zip(services, prefixes, strict=True))), _security(settings)]
+
+
+def crawler_pages(settings: Settings, paths: Sequence[str]) -> list[Endpoint]:
+    """`/robots.txt` and `/sitemap.xml`, with these pages of the host."""
+    root = settings.public_url.rstrip("/")
+
+    def base(request: Request[None, None]) -> str:
+        return root or f"http://{_requested_host(request)}"
+
+    async def robots(request: Request[None, None]) -> Response:
+        lines = ["User-agent: *", "Disallow: /operator", "", f"Sitemap: {base(request)}/sitemap.xml", ""]
+        return Response("\n".join(lines).encode(), TEXT, cache_control="public, max-age=300")
+
+    async def sitemap(request: Request[None, None]) -> Response:
+        urls = "".join(f"<url><loc>{escape(base(request) + path)}</loc></url>\n" for path in paths)
+        text = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="{SITEMAP}">\n{urls}</urlset>\n'
+        return Response(text.encode(), XML, cache_control="public, max-age=300")
+
+    return [page_endpoint("/robots.txt", robots, TEXT), page_endpoint("/sitemap.xml", sitemap, XML)]
 
 
 def _llms(root: str, described: Sequence[tuple[Service, str]]) -> bytes:

@@ -37,8 +37,9 @@ def build_page_shell(settings: Settings, services: Sequence[Service], prefixes: 
     mounted = dict(zip((service.name for service in services), prefixes, strict=True))
     calls = [(one, call) for one in services if one.front_page for call in one.front_page.example_calls]
     keyed_call = next((f"{mounted[one.name]}{call}" for one, call in calls if needs_key(one, call)), "")
-    tools = (Link("/guide", "Docs"), Link("/keys", "Get a key"))
+    tools = (Link("/guide", "Docs"), Link("/status", "Status"), Link("/keys", "Get a key"))
     footer = (
+        Link("/status", "Sources and age"),
         Link("/llms.txt", "llms.txt"),
         Link("/.well-known/api-catalog", "OpenAPI"),
         Link("/wallet", "Wallet"),

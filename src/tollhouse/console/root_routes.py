@@ -12,25 +12,34 @@ from tollhouse.admission.context import AppContext
 from tollhouse.admission.visits import VISIT_SECONDS
 from tollhouse.config.settings import Settings
 from tollhouse.console.call_samples import samples_endpoint
+from tollhouse.console.discovery import crawler_pages
+from tollhouse.console.error_pages import ErrorPages
 from tollhouse.console.guide import Guide
 from tollhouse.console.home_page import home_page
 from tollhouse.console.operator import operator_endpoints
 from tollhouse.console.page_shell import Link, PageFiles, PageShell
 from tollhouse.console.pages import build_page_shell, console_pages, page_query
+from tollhouse.console.status import StatusBoard
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.response import compute_etag
+from tollhouse.http.router import Router
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
 
 
-def front_service(
-    settings: Settings,
-    context: AppContext,
+def mount_front(
+    router: Router,
+    board: StatusBoard,
     services: Sequence[Service],
     prefixes: Sequence[str],
     accounts: Service | None,
 ) -> Service:
-    """The endpoints at the root, beside those of the services under `prefixes` and of `accounts` at the root."""
+    """Mount the endpoints at the root, beside those of the services under `prefixes` and of `accounts` at the root.
+
+    Errors of this router are pages for browsers.
+    """
+    context = board.context
+    settings = context.settings
     shell = build_page_shell(settings, services, prefixes)
 
     async def status() -> dict[str, Any]:
@@ -40,13 +49,20 @@ def front_service(
         _index(settings, services, shell),
         *console_pages(settings, services, shell),
         *Guide(settings, [*services, *([accounts] if accounts else [])], shell).endpoints(),
+        *board.endpoints(shell, services),
         visit_endpoint(context),
         samples_endpoint(
             context, settings, [*services, *([accounts] if accounts else [])], [*prefixes, *([""] if accounts else [])]
         ),
         *([] if settings.operator_listen else operator_endpoints(context, services, shell)),
     ]
-    return Service("front", "Tollhouse", __version__, "", endpoints, status, {"type": "object"})
+    front = Service("front", "Tollhouse", __version__, "", endpoints, status, {"type": "object"})
+    router.mount(front, "")
+    pages = sorted(one.path for one in endpoints if "text/html" in one.responses and "{" not in one.path)
+    for page in crawler_pages(settings, [path for path in pages if not path.startswith("/operator")]):
+        router.add(front, page, "")
+    router.error_page = ErrorPages(shell, router.literal_paths()).render
+    return front
 
 
 class VisitToken(Struct, frozen=True):

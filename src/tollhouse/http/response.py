@@ -38,6 +38,20 @@ def negotiate(accept: str, offered: tuple[str, ...]) -> str:
     return best
 
 
+def opens_page(request: HttpRequest) -> bool:
+    """Whether a browser opens this address as a page: the client names `text/html` and prefers it to JSON.
+
+    `*/*`, which programs send, never does.
+    """
+    accept = request.header(b"accept")
+    if request.method not in {"GET", "HEAD"} or "text/html" not in accept:
+        return False
+    ranges = [_range(part) for part in accept.split(",") if part.strip()]
+    html = _weight("text/html", ranges)
+    named = [weight for name, weight in ranges if name in {JSON, PROBLEM_TYPE}]
+    return html > 0 and html > max(named, default=0.0)
+
+
 def _range(part: str) -> tuple[str, float]:
     name, *parameters = (piece.strip().lower() for piece in part.split(";"))
     weight = 1.0

@@ -33,10 +33,14 @@ class Route:
 Methods = dict[str, Route]
 
 
+ErrorPage = Callable[[Problem, HttpRequest, Route | None], Response]
+
+
 class Router:
-    """The routes of one host."""
+    """The routes of one host. `error_page`, if it is set, renders a problem for a browser that opens a page."""
 
     def __init__(self) -> None:
+        self.error_page: ErrorPage | None = None
         self._literal: dict[str, Methods] = {}
         self._patterns: list[tuple[re.Pattern[str], Methods]] = []
         self._templates: dict[str, Methods] = {}
@@ -71,6 +75,10 @@ class Router:
     def routes(self, path: str) -> Mapping[str, Route]:
         """The routes of a path by method. Raises Problem `not-found`."""
         return self._at(path)[0]
+
+    def literal_paths(self) -> list[str]:
+        """The paths without parameters that GET answers."""
+        return [path for path, methods in self._literal.items() if "GET" in methods]
 
     def _methods(self, template: str) -> Methods:
         if "{" not in template:

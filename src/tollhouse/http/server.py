@@ -19,7 +19,7 @@ from tollhouse.http.client_address import address_reader
 from tollhouse.http.connections import NO_BOUND, IdleConnections, Peer
 from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send, check_head, check_host, drain_body
-from tollhouse.http.response import render_problem, send_response
+from tollhouse.http.response import opens_page, render_problem, send_response
 from tollhouse.http.router import Admission, Admitted, Call, Route, Router, allowed_methods
 from tollhouse.logs import logger
 from tollhouse.statistics.recorder import FIRST_ERROR, Recorder
@@ -97,11 +97,11 @@ class Server:
                 # A foreign protocol writes these problems, too, in its own form.
                 with contextlib.suppress(Problem):
                     route, _ = router.find(request)
-            admitted = Admitted(_problem_response(problem, route, request), problem.usage)
+            admitted = Admitted(_problem_response(problem, route, request, router), problem.usage)
         except Exception:
             log.exception("unexpected failure", request_id=request.id, path=request.path)
             refusal = Problem("internal-error", _INTERNAL)
-            admitted = Admitted(_problem_response(refusal, route, request))
+            admitted = Admitted(_problem_response(refusal, route, request, router))
         await drain_body(request)
         if admitted.is_paid:
             status = await _send_paid(admitted, request, send)
@@ -118,9 +118,14 @@ class Server:
 _INTERNAL = "Internal error. The operator can find it in the log by the request id."
 
 
-def _problem_response(problem: Problem, route: Route | None, request: HttpRequest) -> Response:
+def _problem_response(problem: Problem, route: Route | None, request: HttpRequest, router: Router) -> Response:
+    """A foreign protocol's form, a page for a browser that opens one, and problem+json for everyone else."""
     form = route.endpoint.problem_form if route else None
-    return form.render(problem) if form else render_problem(problem, request.id)
+    if form:
+        return form.render(problem)
+    if router.error_page and opens_page(request):
+        return router.error_page(problem, request, route)
+    return render_problem(problem, request.id)
 
 
 async def _send_paid(admitted: Admitted, request: HttpRequest, send: Send) -> int:

@@ -2,13 +2,34 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from tollhouse.http.endpoint import Endpoint
 from tollhouse.http.pages import FrontPageEntry, Page
 
+ComponentState = Literal["ok", "indexing", "stale", "failing"]
+
+
+class Component(Struct, frozen=True):
+    """A source or dataset of a service, as the status page shows it to everyone.
+
+    `name` is stable and unique in its service. `rows` are the rows served, `as_of` the moment up to which the data
+    reach, and `updated_at` when they were last read successfully; null where there is none. `detail` says what is
+    wrong, without an address or a name of this installation.
+    """
+
+    name: str
+    title: str
+    state: ComponentState
+    rows: int | None = None
+    as_of: str | None = None
+    updated_at: str | None = None
+    detail: str = ""
+
+
+Components = Callable[[], Awaitable[Sequence[Component]]]
 Health = Callable[[], Awaitable[Struct | dict[str, Any]]]
 Work = Callable[[], Awaitable[None]]
 
@@ -19,6 +40,7 @@ class Service:
 
     `leader_tasks` run in one process of all that share a database, `per_process_tasks` in every process that serves;
     both run until the process ends.
+    `components` are the sources and datasets that the status page shows; any process may call it.
     `pages` are for people, and `front_page` is the service's entry on the host's front page; without one it has none.
     `has_accounts`: the account endpoints stand under the prefix of this service too, as its specification writes them.
     """
@@ -32,6 +54,7 @@ class Service:
     health_schema: type[Struct] | dict[str, Any]
     leader_tasks: Sequence[Work] = ()
     per_process_tasks: Sequence[Work] = ()
+    components: Components | None = None
     tags: dict[str, str] = field(default_factory=dict)
     pages: Sequence[Page] = ()
     front_page: FrontPageEntry | None = None

@@ -1,6 +1,7 @@
 """The defense service: its feeds and endpoints, its health and its background tasks."""
 
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,7 +10,7 @@ from msgspec import Struct
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.http.endpoint import endpoints_of
-from tollhouse.http.service import Service, Work
+from tollhouse.http.service import Component, ComponentState, Service, Work
 from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
 from tollhouse.services.defense.analysis.endpoints import AnalysisEndpoints
@@ -27,6 +28,7 @@ from tollhouse.services.defense.news.publisher import Publisher
 from tollhouse.services.defense.pages import FRONT_PAGE, build_pages
 from tollhouse.services.defense.recordings import served_pools
 from tollhouse.services.defense.settings import DefenseSettings
+from tollhouse.storage.database import Database
 
 INTERFACE_VERSION = "2.0"
 
@@ -84,6 +86,7 @@ async def open_defense(context: AppContext) -> Service:
         ],
         health=partial(_health, context, events, news),
         health_schema=Health,
+        components=partial(_components, context.database, events, news),
         leader_tasks=_leader_tasks(context, publisher),
         per_process_tasks=(events.follow, news.follow),
         tags=_TAGS,
@@ -109,3 +112,50 @@ async def _health(context: AppContext, events: EventsFeed, news: NewsFeeds) -> H
     is_degraded = facts["as_of"] is None or any(source.status != "ok" for source in sources)
     feeds = {"events": facts, **news.facts()}
     return Health("degraded" if is_degraded else "ok", __version__, context.uptime_seconds(), feeds, sources)
+
+
+async def _components(database: Database, events: EventsFeed, news: NewsFeeds) -> list[Component]:
+    """The three feeds, and the sources of live data."""
+    facts, counts = events.facts(), news.facts()
+    state: ComponentState = "failing" if facts["as_of"] is None else "stale" if events.is_stale() else "ok"
+    details = {"failing": "The feed is empty.", "stale": "The newest data are older than an hour."}
+    recording = "A bundled recording, which does not age." if facts["source"] == "recorded" else ""
+    detail = details.get(state, recording)
+    feeds = (
+        ("events", facts["events"]),
+        ("stories", counts["stories"]["stories"]),
+        ("entities", counts["entities"]["entities"]),
+    )
+    components = [
+        Component(name, name.capitalize(), state, rows, facts["as_of"], detail=detail) for name, rows in feeds
+    ]
+    for source in await list_sources(database):
+        failing = source.status != "ok"
+        # Its error may have an internal address: the log and the operator's page have it.
+        reason = f"The last {source.failures} attempts failed." if source.failures > 1 else "The last attempt failed."
+        components.append(
+            Component(
+                _source_id(source.name),
+                _source_title(source.name),
+                "failing" if failing else "ok",
+                updated_at=source.last_success_at,
+                detail=reason if failing else "",
+            )
+        )
+    return components
+
+
+def _source_id(name: str) -> str:
+    """A stable id of a source that tells nothing of its address."""
+    return name if not name.startswith("feed ") else f"feed {blake2b(name.encode(), digest_size=4).hexdigest()}"
+
+
+def _source_title(name: str) -> str:
+    """A source's name for everyone: a feed by its host, if that is a public name."""
+    kind, _, address = name.partition(" ")
+    if kind != "feed":
+        return {"gdelt": "GDELT", "ucdp": "UCDP", "acled": "ACLED"}.get(kind, kind)
+    host = address.partition("/")[0]
+    labels = host.split(".")
+    is_public = len(labels) > 1 and labels[-1].isalpha() and labels[-1] not in {"local", "internal", "lan", "localhost"}
+    return f"Feed of {host.removeprefix('www.')}" if is_public else "Feed of a publisher"

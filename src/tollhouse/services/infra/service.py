@@ -8,7 +8,7 @@ from msgspec import Struct
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.http.endpoint import endpoints_of
-from tollhouse.http.service import Service
+from tollhouse.http.service import Component, Service
 from tollhouse.questions.conversation import open_conversations
 from tollhouse.services.infra.assistant.assistant import Assistant, AssistantEndpoints, AssistantMemory
 from tollhouse.services.infra.endpoints import GraphEndpoints
@@ -62,6 +62,7 @@ async def open_infra(context: AppContext) -> Service:
         ],
         health=partial(_health, context, graph),
         health_schema=Health,
+        components=partial(_components, graph),
         tags=_TAGS,
         pages=declare_pages(graph),
         front_page=declare_front_page(graph),
@@ -71,3 +72,9 @@ async def open_infra(context: AppContext) -> Service:
 async def _health(context: AppContext, graph: SupplyGraph) -> Health:
     counts = len(graph.companies), len(graph.edges)
     return Health("ok", __version__, context.uptime_seconds(), *counts, graph.revised)
+
+
+async def _components(graph: SupplyGraph) -> list[Component]:
+    return [
+        Component("catalogue", "Companies and links", "ok", len(graph.companies), as_of=f"{graph.revised}T00:00:00Z")
+    ]

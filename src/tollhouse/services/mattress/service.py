@@ -10,7 +10,7 @@ from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.http.endpoint import endpoints_of
-from tollhouse.http.service import Service
+from tollhouse.http.service import Component, Service
 from tollhouse.http.terms import free_then_paid
 from tollhouse.money import micros
 from tollhouse.services.mattress.catalogue_view import CatalogueView
@@ -75,6 +75,7 @@ async def open_mattress(context: AppContext) -> Service:
         ],
         health=partial(_health, context, view),
         health_schema=Health,
+        components=partial(_components, view),
         per_process_tasks=(catalogue.follow,),
         tags=_TAGS,
         pages=PAGES,
@@ -90,3 +91,7 @@ def open_catalogue(database: Database) -> Catalogue:
 async def _health(context: AppContext, view: CatalogueView) -> Health:
     demo_count = (await view.counts()).demo_count
     return Health("ok", len(view.catalogue), demo_count, context.uptime_seconds(), __version__)
+
+
+async def _components(view: CatalogueView) -> list[Component]:
+    return [Component("products", "Products", "ok", len(view.catalogue))]

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
-from tollhouse.http.service import Service
+from tollhouse.http.service import Component, Service
 from tollhouse.http.terms import FREE
 from tollhouse.services.studio.document import DocumentSource, DocumentStatus, StudioCatalogue
 from tollhouse.services.studio.pages import FRONT_PAGE, PAGES
@@ -47,6 +47,7 @@ async def open_studio(context: AppContext) -> Service:
         endpoints=[_catalogue(source)],
         health=partial(_health, context, source),
         health_schema=Health,
+        components=partial(_components, source),
         per_process_tasks=(source.watch,),
         tags=_TAGS,
         pages=PAGES,
@@ -80,3 +81,11 @@ def _catalogue(source: DocumentSource) -> Endpoint:
 async def _health(context: AppContext, source: DocumentSource) -> Health:
     status = source.status()
     return Health("degraded" if status.problem else "ok", __version__, context.uptime_seconds(), status)
+
+
+async def _components(source: DocumentSource) -> list[Component]:
+    status = source.status()
+    if status.problem is None:
+        return [Component("document", "Catalogue document", "ok", updated_at=status.loaded_at)]
+    rejected = "The newest edit of the document was rejected. The version before it is served."
+    return [Component("document", "Catalogue document", "failing", updated_at=status.loaded_at, detail=rejected)]

@@ -1,0 +1,1 @@
+"""What went wrong and when: incidents and the heartbeats of processes, stored for all processes."""
