@@ -185,3 +185,37 @@ def test_vendored_files_are_small_and_come_with_licence_and_version():
     notice = (CONSOLE.parents[2] / "NOTICE").read_text("utf-8")
     assert all(f"vendor/{name}" in notice for name in VENDORED)
     assert sum(file.stat().st_size for folder in folders for file in folder.iterdir()) < MOST_VENDORED_BYTES
+
+
+@SHARED
+async def test_samples_of_a_call_are_of_the_operation_that_answers_it_and_state_its_terms(client):
+    async def samples(path: str, **more: Any) -> Any:
+        return await client.post("/console/samples", json={"path": path, "origin": "http://here.example", **more})
+
+    event = (await samples("/feeds/events/a%20b%2Fc", service="defense", query=[["x", "é"]])).json()
+    assert event["url"] == "http://here.example/defense/feeds/events/a%20b%2Fc?x=%C3%A9"
+    assert event["tool"] == {
+        "url": "http://here.example/defense/mcp", "tool": "getEvent", "arguments": {"id": "a b%2Fc", "x": "é"},
+    }  # fmt: skip
+    assert (event["has_key"], event["access"]["needs_key"], event["access"]["free_per_day"]) == (True, True, None)
+    search = (await samples("/api/search", service="mattress", query=[["q", "latex"]])).json()
+    assert (search["has_key"], search["access"]["request_usd"], search["access"]["free_per_day"]) == (
+        False,
+        "0.001",
+        100,
+    )
+    left = search["access"]["free_left"]
+    assert (await client.get("/mattress/api/search?q=latex")).status_code == 200
+    assert (await samples("/api/search", service="mattress")).json()["access"]["free_left"] == left - 1
+    chat = (await samples("/chat", service="defense", method="POST", body={"prompt": "$HOME?"})).json()
+    assert (chat["access"]["entitlement"], chat["access"]["minimum_tier"]) == ("chat", "pro")
+    assert all("$HOME?" in one["source"] for one in chat["samples"])
+    for refused, status in (("/none", 404), ("/chat", 405)):
+        assert (await samples(refused, service="defense")).status_code == status
+    for wrong in (
+        {"service": "none"},
+        {"service": "defense", "origin": "http://x`id`"},
+        {"service": "defense", "method": "PUT"},
+    ):
+        answer = await samples("/chat", **wrong)
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid-body")

@@ -142,7 +142,7 @@ class Admission:
         signed = signed_call(request)
         if signed is not None:
             return await self._on_credit(call, signed, address)
-        if _is_visit(call):
+        if b"authorization" not in request.headers and _is_visit(call):
             return await self._on_visit(call, address)
         return await self._on_plan(call, await self._holder(request, address), address)
 
@@ -346,9 +346,8 @@ class Admission:
 
 
 def _is_visit(call: Call) -> bool:
-    """Whether a page reads without a key what its endpoint lets pages read."""
-    headers = call.request.headers
-    return b"authorization" not in headers and VISIT_HEADER in headers and bool(call.endpoint.visit_types)
+    """Whether a page reads what its endpoint lets pages read; a key that is sent counts instead."""
+    return VISIT_HEADER in call.request.headers and bool(call.endpoint.visit_types)
 
 
 def _is_unfunded(problem: Problem) -> bool:

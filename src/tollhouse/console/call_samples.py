@@ -14,6 +14,7 @@ from tollhouse.errors import Problem
 from tollhouse.http.code_samples import Sample, samples_of_call
 from tollhouse.http.endpoint import JSON, Endpoint, Method, Request
 from tollhouse.http.mcp.tools import arguments_of
+from tollhouse.http.request import decode_path
 from tollhouse.http.router import Router
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE, Terms
@@ -24,10 +25,10 @@ KEY_PLACEHOLDER = "YOUR_KEY"
 
 
 class ShownCall(Struct, frozen=True, forbid_unknown_fields=True):
-    """The call in view. `path` stands below the service's prefix; an empty `service` is the accounts at the root.
+    """The call in view. `path` is percent-encoded and stands below the service's prefix.
 
-    `origin` is where the reader found this page, for a server without `public_url`. `with_key` shows a key where the
-    call needs none, for a reader whose paid plan replaces the allowance.
+    An empty `service` is the accounts at the root. `origin` is where the reader found this page, for a server without
+    `public_url`. `with_key` shows a key where the call needs none, for a reader whose paid plan replaces the allowance.
     """
 
     service: Annotated[str, Meta(max_length=100)]
@@ -95,11 +96,11 @@ def samples_endpoint(
         if call.service not in mounted:
             raise Problem("invalid-body", "`service` is not a service of this host.", parameter="service")
         path = mounted[call.service] + call.path
-        route, parameters = router.match(call.method, path)
+        route, parameters = router.match(call.method, decode_path(path))
         operation = route.endpoint
         root = settings.public_url.rstrip("/") or call.origin
         query = f"?{urlencode(call.query, safe=',:')}" if call.query else ""
-        url = f"{root}{quote(path, safe='/:,@')}{query}"
+        url = f"{root}{quote(path, safe='/:,@%')}{query}"
         has_key = operation.terms.opens_to == "key" or call.with_key
         return CallSamples(
             operation=operation.id,

@@ -94,12 +94,13 @@ def _new_id() -> str:
 
 
 def _path(scope: Scope) -> str:
-    """The decoded path; a percent-encoded slash stays encoded, so that it cannot forge a segment."""
     raw = scope.get("raw_path") or scope["path"].encode()
-    text: str = raw.decode("latin-1").partition("?")[0]
-    if "%" not in text:
-        return text
-    return unquote(re.sub("%2[fF]", "%252F", text), errors="replace")
+    return decode_path(raw.decode("latin-1").partition("?")[0])
+
+
+def decode_path(text: str) -> str:
+    """The decoded path; a percent-encoded slash stays encoded, so that it cannot forge a segment."""
+    return unquote(re.sub("%2[fF]", "%252F", text), errors="replace") if "%" in text else text
 
 
 HEADERS_LIMIT_BYTES = 16_384
