@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from tollhouse import __version__, failpoints, logs
+from tollhouse import __version__, failpoints, logs, tracing
 from tollhouse.accounts.agent_endpoints import AgentEndpoints
 from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints
 from tollhouse.accounts.key_endpoints import KeyEndpoints
@@ -35,6 +35,7 @@ from tollhouse.http.service_endpoints import with_housekeeping
 from tollhouse.http.terms import Terms
 from tollhouse.services import every_service, load_settings, offered
 from tollhouse.status.incident_store import Fault, Subject
+from tollhouse.tracing import open_tracing
 
 log = logs.logger("app")
 
@@ -75,7 +76,7 @@ def _idle_connections(settings: Settings) -> IdleConnections:
 @contextlib.asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[Server]:
     """The running server with its background tasks, until the block ends."""
-    async with open_context(settings) as context:
+    async with open_tracing(settings.otlp_url, __version__), open_context(settings) as context:
         services = await _open_services(context)
         accounts = _accounts(context)
         # The token exists before the first request, and a damaged one stops the start.
@@ -99,7 +100,7 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
 
 async def working(settings: Settings) -> None:
     """Run only the background work, until cancelled."""
-    async with open_context(settings, answers_calls=False) as context:
+    async with open_tracing(settings.otlp_url, __version__), open_context(settings, answers_calls=False) as context:
         await lead(context, [*await _open_services(context), _accounts(context)])
 
 
@@ -108,6 +109,11 @@ async def check(settings: Settings) -> None:
     chosen(settings)
     if settings.llm_base_url and find_spec("openai") is None:
         raise SettingError("llm_base_url: needs the extra: pip install 'tollhouse[chat]'")
+    if settings.otlp_url:
+        try:
+            tracing.check_installed()
+        except tracing.TracingUnavailableError:
+            raise SettingError("otlp_url: needs the extra: pip install 'tollhouse[otlp]'") from None
     async with open_context(settings):
         pass
 

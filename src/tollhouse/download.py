@@ -13,7 +13,7 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
-from tollhouse import clock
+from tollhouse import clock, tracing
 from tollhouse.errors import Problem
 
 Failure = Literal["timeout", "network", "too-large", "encoding", "redirect", "address", "status", "denied", "malformed"]
@@ -123,7 +123,8 @@ async def within_deadline(url: str, deadline_seconds: float) -> AsyncGenerator[N
     """Convert a timeout and every transport error into an UpstreamFailure."""
     try:
         async with asyncio.timeout(deadline_seconds):
-            yield
+            with tracing.span("provider", **{"server.address": host_of(url)}):
+                yield
     except (TimeoutError, httpx2.TimeoutException) as cause:
         raise UpstreamFailure(
             "timeout", f"{host_of(url)} did not respond within {deadline_seconds:g} seconds"

@@ -98,6 +98,57 @@ def test_id_that_is_not_here_says_so_and_one_that_was_merged_says_into_what(visi
     visitor.check()
 
 
+def test_stranger_asks_opens_a_source_in_place_and_goes_on_with_a_suggestion(visit):
+    visitor = visit()
+    visitor.open("/ask?q=How+many+events+are+there+by+category%3F")
+    page = visitor.page
+    turn = page.locator(".turn").first
+    turn.locator(".by", has_text="extractive").wait_for()
+    expect(page).to_have_url(re.compile(r"/ask$"))
+    bars = turn.locator(".figures-of-answer .bars li")
+    expect(bars).to_have_count(4)
+    assert "Political" in bars.first.inner_text()
+    visitor.check_both_layouts()
+    turn.locator(".cite").first.click()
+    expect(page).to_have_url(re.compile(r"/ask\?event=conflict_"))
+    drawer = page.get_by_role("dialog")
+    drawer.locator("h3", has_text="Why these figures").wait_for()
+    page.keyboard.press("Escape")
+    expect(drawer).to_have_count(0)
+    suggestion = turn.locator(".next button").first
+    text = suggestion.inner_text()
+    suggestion.click()
+    second = page.locator(".turn").nth(1)
+    expect(second.locator(".asked")).to_have_text(text)
+    second.locator(".by").wait_for()
+    assert second.locator(".refused").count() == 0
+    page.get_by_label("Your question").fill("and how many died in Eritrea?")
+    page.keyboard.press("Enter")
+    page.locator(".turn").nth(2).locator(".said", has_text="Eritrea").wait_for()
+    page.reload()
+    expect(page.locator(".turn")).to_have_count(3)
+    page.get_by_role("button", name="New conversation").click()
+    expect(page.locator(".turn")).to_have_count(0)
+
+
+def test_refused_question_names_the_word_and_offers_questions_that_have_answers(visit):
+    visitor = visit()
+    visitor.open("/ask")
+    page = visitor.page
+    page.get_by_label("Your question").fill("What is the weather in Kenya?")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    turn = page.locator(".turn").first
+    turn.locator(".by", has_text="free").wait_for()
+    assert "“weather”" in turn.locator(".said.refused").inner_text()
+    assert "You can ask" not in turn.locator(".said").inner_text()
+    offered = turn.locator(".next button")
+    expect(offered).to_have_count(2)
+    visitor.check()
+    offered.first.click()
+    page.locator(".turn").nth(1).locator(".by").wait_for()
+    assert page.locator(".turn").nth(1).locator(".refused").count() == 0
+
+
 def test_headline_that_looks_like_markup_stays_text(visit):
     visitor = visit()
     visitor.page.route("**/feeds/stories**", lambda route: route.fulfill(json=_hostile()))

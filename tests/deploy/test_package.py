@@ -12,13 +12,14 @@ from tests.deploy.command import ROOT
 
 BUILD = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
 EXTRAS = {"asyncpg": "postgres", "redis": "redis", "stripe": "stripe", "openai": "chat", "pyarrow": "parquet",
-          "openpyxl": "xlsx"}  # fmt: skip
+          "openpyxl": "xlsx", "opentelemetry": "otlp"}  # fmt: skip
 STRIPE = {"stripe_secret_key": "sk_test", "stripe_webhook_secret": "whsec_test", "stripe_prices": "price_a=pro"}
 COMMANDS = {
     "postgres": (["keys", "list"], {"database_url": "postgresql://u:p@127.0.0.1:1/x"}),
     "redis": (["serve"], {"redis_url": "redis://127.0.0.1:1"}),
     "stripe": (["keys", "list"], STRIPE),
     "chat": (["serve"], {"llm_base_url": "http://127.0.0.1:1/v1"}),
+    "otlp": (["serve"], {"otlp_url": "http://127.0.0.1:1"}),
     "parquet": (["new", "shop", "--from", "table.parquet"], {}),
     "xlsx": (["new", "shop", "--from", "table.xlsx"], {}),
 }

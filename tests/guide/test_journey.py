@@ -33,32 +33,16 @@ def test_reader_goes_from_the_front_page_to_an_operation_and_copies_its_sample(v
     visitor.check()
 
 
-def test_reference_names_the_address_at_which_the_reader_found_the_server(visit, server):
-    visitor = visit()
-    visitor.open("/guide/reference/infra")
-    assert f"export TOLLHOUSE_URL={server.root}/infra" in visitor.page.locator("article").inner_text()
-
-
-def test_reader_finds_a_heading_by_its_words(visit):
-    visitor = visit(width=390)
-    visitor.open("/guide")
-    visitor.page.get_by_label("Search the headings").fill("quota exceeded")
-    visitor.page.get_by_role("link", name="quota-exceeded").click()
-    assert visitor.page.url.endswith("/guide/problems#quota-exceeded")
-    visitor.check()
-
-
-def test_search_without_a_match_says_so(visit):
-    visitor = visit()
-    visitor.open("/guide")
-    visitor.page.get_by_label("Search the headings").fill("zyzzyva")
-    visitor.page.get_by_text("No heading contains these words.").wait_for()
-
-
 def test_page_can_be_read_without_scripts(browser, server):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{server.root}/guide/settings")
     assert page.get_by_role("heading", name="Settings").is_visible()
     assert not page.get_by_text("These pages need JavaScript").is_visible()
+    page.get_by_label("Search the guide").fill("quota exceeded")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="quota-exceeded").click()
+    assert page.url.endswith("/guide/problems#quota-exceeded")
+    page.goto(f"{server.root}/guide/search?q=zyzzyva")
+    assert page.get_by_text("No section of the guide has these words.").is_visible()
     context.close()

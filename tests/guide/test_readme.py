@@ -5,9 +5,11 @@ import re
 
 import pytest
 
-from tests.guide.documents import ROOT
+from tests.guide.documents import ROOT, blocks
+from tests.guide.quick_starts import gone_through
 
 TEXT = (ROOT / "README.md").read_text("utf-8")
+COMMAND = re.compile(r"^\$ (?:.*\\\n)*.*$", re.MULTILINE)
 ASKED = "/feeds/events?country=et&category=Battles&limit=1"
 
 
@@ -37,6 +39,24 @@ def test_reasons_are_those_shown(answered):
     _, event, details = answered
     (significance,) = re.findall(r'"significance":"([^"]+)"', shown(f"events/{event['id']}"))
     assert details["provenance"]["reasons"]["significance"] == significance
+
+
+def test_every_command_runs_as_printed(start_server, tmp_path):
+    """The lines with a prompt, in one shell, against a server at another port."""
+    server = start_server()
+    shells = [block.text for block in blocks(ROOT / "README.md") if block.text.startswith("$ ")]
+    given = [line.removeprefix("$ ") for text in shells for line in COMMAND.findall(text)]
+    assert len(given) == len([line for text in shells for line in text.splitlines() if line.startswith("$ ")]) == 7
+    assert "…" not in "".join(given)
+    text = "\n".join(["set -e", *(f"echo '----'\n{line}" for line in given)])
+    made, kept, events, features, table, event, products = gone_through(
+        text.replace("127.0.0.1:8000", f"127.0.0.1:{server.port}"), tmp_path
+    )
+    assert (json.loads(made)["tier"], kept) == ("free", "")
+    assert json.loads(events)["count"] == 1
+    assert len(json.loads(features)["features"]) == len(table.splitlines()) - 1 == json.loads(events)["total"]
+    assert json.loads(event)["provenance"]["reasons"]
+    assert json.loads(products)["count"] == 2
 
 
 def _compact(value: object) -> str:

@@ -9,6 +9,7 @@ import pytest
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
+from tests.fakes.collector import collecting
 from tests.http.conftest import ThingBody, asgi_client
 from tollhouse.accounts.keys import new_key
 from tollhouse.admission.admission import Admission
@@ -23,6 +24,7 @@ from tollhouse.http.server import Server
 from tollhouse.http.service import Service
 from tollhouse.http.terms import KEY_OR_AGENT, KEY_UNMETERED
 from tollhouse.payments.ledger.types import TREASURY, Transfer, agent_account
+from tollhouse.tracing import open_tracing
 
 PRICE = 10_000
 FAILURES = 40
@@ -118,8 +120,14 @@ def code_of(answer, status):
 
 async def test_signed_call_is_answered_and_charged(house):
     await house.deposit(3 * PRICE)
-    answer = await house.call()
+    with collecting() as collector:
+        async with open_tracing(collector.url, "1"):
+            answer = await house.call()
     assert answer.status_code == 200
+    (request,) = [one for one in collector.spans if one.kind == 2]
+    assert (request.attributes["tollhouse.payment"], request.attributes["tollhouse.caller"]) == ("credit", "wallet")
+    children = [one.name for one in collector.spans if one.parent_id == request.span_id]
+    assert children == ["payment verification", "handler", "payment settlement"]
     assert answer.headers["x-credits-tier"] == "agent"
     assert (answer.headers["x-ratelimit-limit"], answer.headers["x-ratelimit-remaining"]) == ("1000", "999")
     assert await house.balance() == 2 * PRICE

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fakes.collector import collecting
 from tests.http.conftest import asgi_client
 from tests.payments.x402.signed_payments import OTHER, PAYER, PRICE, RELAYER, SELLER, authorization, payload, signature
 from tests.servers.databases import migrated_copy
@@ -25,6 +26,7 @@ from tollhouse.http.server import Server
 from tollhouse.http.service import Service
 from tollhouse.http.terms import free_then_paid
 from tollhouse.payments.chain.contracts import token_balance
+from tollhouse.tracing import open_tracing
 
 URL = "/shop/page"
 FAILURES = 40
@@ -181,6 +183,19 @@ async def test_payment_of_version_two_is_settled_before_the_answer_leaves(house)
     assert answer.status_code == 200, answer.text
     assert json.loads(b64decode(answer.headers["payment-response"]))["success"] is True
     assert await house.earned() == PRICE
+
+
+async def test_payment_is_traced_from_verification_to_settlement(house):
+    with collecting() as collector:
+        async with open_tracing(collector.url, "1"):
+            assert (await house.get(**first())).status_code == 200
+    (request,) = [one for one in collector.spans if one.kind == 2]
+    assert (request.attributes["tollhouse.payment"], request.attributes["tollhouse.caller"]) == ("x402", "address")
+    children = {one.name: one for one in collector.spans if one.parent_id == request.span_id}
+    assert {"payment verification", "handler", "payment settlement"} <= set(children)
+    verification = children["payment verification"]
+    node_calls = [one for one in collector.spans if one.name == "chain node" and one.trace_id == request.trace_id]
+    assert any(one.parent_id == verification.span_id and one.attributes["rpc.method"] for one in node_calls)
 
 
 async def test_payment_while_the_allowance_lasts_is_not_taken(house):

@@ -14,7 +14,7 @@ from tests.waiting import until
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.questions.dialogue import MOST_ROUNDS, MOST_TOKENS, Dialogue, FinishedAnswer, Prompt
-from tollhouse.questions.grounding import Delta, Evidence, Exhibit, Reference, Retract
+from tollhouse.questions.grounding import Delta, Evidence, Exhibit, Reference, Retract, Step
 from tollhouse.questions.language_model import Model
 
 EVENT = Reference("conflict_1", "An event", "https://example.org/1")
@@ -60,7 +60,7 @@ async def ask(server: FakeModel):
                 shown += part.text
             elif isinstance(part, Retract):
                 shown = shown[: part.length]
-            else:
+            elif isinstance(part, FinishedAnswer):
                 finished = part
         assert finished is not None
         return shown, finished, dialogue
@@ -177,7 +177,7 @@ async def test_model_is_left_when_the_caller_leaves():
         model = Model(Settings(llm_base_url=server.url))
         dialogue = Dialogue(model, Counting(), Evidence())
         parts = dialogue.answer(Prompt("fast", (), asyncio.get_running_loop().time() + 30))
-        assert await anext(parts) == Delta("The")
+        assert [await anext(parts), await anext(parts)] == [Step("query", "count"), Delta("The")]
         await parts.aclose()
         assert dialogue.spent_tokens > 0
         await until(lambda: server.cut_off == 1)

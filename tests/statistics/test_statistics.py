@@ -83,7 +83,9 @@ async def test_what_several_processes_count_is_summed_by_dimension_caller_and_da
         key, wallet = await store.top_callers(connection, HOUR, int(NOON), 10)
         assert (key.subject, key.name, key.requests, key.refused, key.failed) == ("key_1", "robot", 11, 2, 2)
         assert (wallet.subject, wallet.charged_micros) == ("agent_1", 20_000)
-        newest = await store.newest_calls(connection, 50, [store.recent.c.status == 429])
+        newest = await store.newest_calls(
+            connection, 50, store.CallFilter("SHOP GETR", range(429, 430), "KEY_", "rate-limited")
+        )
         assert [(one.code, one.detail, one.subject) for one in newest] == [("rate-limited", "Too many", "key_1")] * 2
 
     days = await first.usage_by_day("key_1", 2)
@@ -122,7 +124,7 @@ async def test_old_rows_go_and_the_newest_calls_stay(database, at, monkeypatch):
         }
         steps = [row.step for row in (await connection.execute(store.series.select())).all() if row.label == "calls"]
         assert sorted(steps) == [MINUTE] * 2 + [HOUR] * 3
-        assert len(await store.newest_calls(connection, 50)) == 4  # two of the same time
+        assert len(await store.newest_calls(connection, 50, store.CallFilter())) == 4  # two of the same time
 
 
 async def test_no_address_and_no_secret_is_stored_and_addresses_are_bounded(database, at):

@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 from math import ceil
 from typing import TypeVar
 
-from tollhouse import clock
+from tollhouse import clock, tracing
 from tollhouse.accounts.wallets import AgentHeaders, nonce_of
 from tollhouse.admission import payment
 from tollhouse.admission.context import AppContext
@@ -220,7 +220,8 @@ class Admission:
             if answer.is_free or is_not_modified(answer, call.request):
                 await x402.release(claimed)
                 return Admitted(answer, usage)
-            settled = await x402.settle(claimed, to_stored(answer))
+            with tracing.span("payment settlement", **{"tollhouse.payment": "x402"}):
+                settled = await x402.settle(claimed, to_stored(answer))
         except BaseException:
             await x402.release(claimed)
             raise
@@ -250,7 +251,8 @@ class Admission:
             claiming = partial(
                 credit.claim, self._context.ledger, caller.agent_id, nonce, price, print_of_call, *operation
             )
-            claim = await self._counted(reservation, caller, claiming)
+            with tracing.span("payment verification", **{"tollhouse.payment": "credit"}):
+                claim = await self._counted(reservation, caller, claiming)
         call.payment = "credit"
         if claim.stored is not None:
             usage = self._usage(caller, await self._uncount(reservation))
@@ -266,7 +268,8 @@ class Admission:
             if answer.is_free or is_not_modified(answer, call.request):
                 await claim.void()
             else:
-                await claim.charge(to_stored(answer))
+                with tracing.span("payment settlement", **{"tollhouse.payment": "credit"}):
+                    await claim.charge(to_stored(answer))
                 call.charged_micros = call.endpoint.terms.credit_price_micros or 0
         except Problem as problem:
             is_refused = problem.status < 500 and problem.status not in {402, 429}

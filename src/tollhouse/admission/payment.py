@@ -2,6 +2,7 @@
 
 from hashlib import blake2b
 
+from tollhouse import tracing
 from tollhouse.admission.context import AppContext
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Response
@@ -64,7 +65,8 @@ async def claim(context: AppContext, call: Call, attempts: Attempts, address: st
     )
     reason = ""
     async with budget:
-        outcome = await context.per_request.x402.claim(payment, accepts, print_of_call, resource.url)
+        with tracing.span("payment verification", **{"tollhouse.payment": "x402"}):
+            outcome = await context.per_request.x402.claim(payment, accepts, print_of_call, resource.url)
         if isinstance(outcome, VerificationFailure):
             reason = outcome.reason
             raise payment_invalid(outcome, challenge(resource, accepts, reason))

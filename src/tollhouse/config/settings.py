@@ -106,6 +106,9 @@ class ServerSettings(Section):
     operator_token: OperatorToken = setting("", "Token of the operator; empty: made at the first start", "secret")
     operator_listen: ListenAddress = setting("", "`host:port` where alone the operator's pages and `/metrics` are")
     metrics_open: bool = setting(False, "Show `/metrics` without the operator's token")
+    otlp_url: HttpUrl = setting(
+        "", "URL of an OpenTelemetry collector that receives traces over HTTP. Needs `tollhouse[otlp]`"
+    )
     contact: Contact = setting("", "Where to report security problems; empty: derived from `public_url`")
     log_level: LogLevel = setting("info", "`debug` (every request), `info`, `warning` or `error`")
     failpoint: Failpoint = setting("", "For crash tests: the place at which the process exits")

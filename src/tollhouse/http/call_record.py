@@ -1,5 +1,6 @@
 """What the statistics keep of a request: its operation, outcome and caller."""
 
+from tollhouse import tracing
 from tollhouse.caller import KeyCaller, VisitorCaller, WalletCaller
 from tollhouse.errors import Problem
 from tollhouse.http.request import HttpRequest
@@ -33,6 +34,10 @@ def record_call(  # noqa: PLR0913, PLR0917 - everything that is known of a reque
             # One name for all pages and files: the address of a file changes with every release.
             operation = operation.partition(" ")[0]
             recorder.count((service, operation, status, "", "", "", ""), seconds, ended)
+            if tracing.is_on():
+                _describe(
+                    request, path, status, code, {"tollhouse.service": service, "tollhouse.operation": endpoint.id}
+                )
             return
     kind, subject, name, plan, payment, micros = "address", address, "", "", "", 0
     if call is not None:
@@ -43,6 +48,9 @@ def record_call(  # noqa: PLR0913, PLR0917 - everything that is known of a reque
             kind, subject, name = "wallet", caller.agent_id, caller.address
         elif isinstance(caller, VisitorCaller):
             kind = "page"
+    if tracing.is_on():
+        members = {"service": service, "operation": operation, "caller": kind, "plan": plan, "payment": payment}
+        _describe(request, path, status, code, {f"tollhouse.{name}": value for name, value in members.items()})
     recorder.record(
         RecordedCall(
             ended,
@@ -63,3 +71,10 @@ def record_call(  # noqa: PLR0913, PLR0917 - everything that is known of a reque
             micros,
         )
     )
+
+
+def _describe(request: HttpRequest, path: str, status: int, code: str, members: dict[str, str]) -> None:
+    """Describe the span of the request. Of its path, only the template is named."""
+    route = path if members["tollhouse.operation"] != UNROUTED else ""
+    attributes = {"http.request.method": request.method, "http.route": route, "tollhouse.request_id": request.id}
+    tracing.describe_request(f"{request.method} {route}".strip(), status, code, attributes | members)

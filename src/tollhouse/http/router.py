@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
+from tollhouse import tracing
 from tollhouse.caller import Caller, VisitorCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, missing_credentials
@@ -167,7 +168,12 @@ class Call:
         body: Any = await self.body()
         if endpoint.body is not None and not endpoint.takes_bytes:
             body = parse_body(body, request.header(b"content-type"), endpoint.body)
-        result = await endpoint.handler(Request(query, body, self._parameters, caller, address, media_type, request))
+        parsed = Request(query, body, self._parameters, caller, address, media_type, request)
+        if tracing.is_on():
+            with tracing.span("handler"):
+                result = await endpoint.handler(parsed)
+        else:
+            result = await endpoint.handler(parsed)
         return result if isinstance(result, Response) else _encoded(result, endpoint)
 
 

@@ -10,7 +10,7 @@ from time import perf_counter
 
 from prometheus_client import Gauge
 
-from tollhouse import failpoints
+from tollhouse import failpoints, tracing
 from tollhouse.config.loader import metrics_folder
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
@@ -77,6 +77,13 @@ class Server:
         """Handle one HTTP request; never raises for anything a client can send."""
         begun = perf_counter()
         request = HttpRequest(scope, receive)
+        if not tracing.is_on():
+            await self._handle(request, send, begun, is_for_operator=is_for_operator)
+            return
+        with tracing.request_span(request.method, request.headers):
+            await self._handle(request, send, begun, is_for_operator=is_for_operator)
+
+    async def _handle(self, request: HttpRequest, send: Send, begun: float, *, is_for_operator: bool) -> None:
         route: Route | None = None
         call: Call | None = None
         refusal: Problem | None = None

@@ -159,11 +159,17 @@ class Engine:
 
     def refuse(self, text: str, refusal: Refusal) -> Answer:
         """A refusal in words, with the nearest questions that have answers."""
-        words = ", ".join(f"“{word[:60]}”" for word in refusal.words[:5])
-        why = _REASONS[refusal.reason].format(words=words or "that", window=self._window())
+        why = self.reason(refusal)
         near = refusal.suggestions or self.suggestions(text)
         offer = f" You can ask: {' '.join(f'“{question}”' for question in near)}" if near else ""
         return Answer(f"I cannot answer that: {why}{offer}", refusal=refusal, suggestions=near)
+
+    def reason(self, refusal: Refusal) -> str:
+        """Why a question is refused, in words."""
+        words = ", ".join(f"“{word[:60]}”" for word in refusal.words[:5])
+        if refusal.reason == "unclear" and words:
+            return f"I could not relate {words} to the rest of the question."
+        return _REASONS[refusal.reason].format(words=words or "that", window=self._window())
 
     def suggestions(self, text: str) -> tuple[str, ...]:
         """The examples of the service that are nearest to the question."""
@@ -281,7 +287,9 @@ class _Writer:
         called = self._result.called
         assert called is not None
         marks = self._citations.mark(called.references)
-        return f"{called.text} {marks}".rstrip()
+        query = self._result.query
+        lead = ("Yes. " if self._result.value else "No. ") if isinstance(query, Call) and query.is_yes_no else ""
+        return f"{lead}{called.text} {marks}".rstrip()
 
     def listed(self) -> str:
         query = self._result.query
@@ -355,6 +363,8 @@ class _Writer:
         text = "; ".join(parts)
         if query.is_yes_no and self._result.value is not None:
             return f"{'Yes' if self._result.value else 'No'}: {text}."
+        if query.total:
+            return f"{_number(self._result.value)} together: {text}."
         if self._result.value is not None:
             more = "more" if self._result.value >= 0 else "fewer"
             return f"{_number(abs(self._result.value))} {more}: {text}."
@@ -475,7 +485,7 @@ class _Writer:
             if rows.kind == kind:
                 links = self._tables.links_behind(array, rows.where)
                 references += [self._dataset.link_reference(relation, link) for relation, link in links]
-        if not references:
+        if not any(references):
             every = self._dataset.rows(kind)
             references = [self._dataset.reference(kind, every[place]) for place in array[:MOST_CITED]]
         return self._citations.mark(reference for reference in references if reference is not None)

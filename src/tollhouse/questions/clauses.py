@@ -14,7 +14,7 @@ from tollhouse.questions.frames import (
     range_test,
 )
 from tollhouse.questions.linking import Item, Meaning
-from tollhouse.questions.query import Condition, Test
+from tollhouse.questions.query import Among, Condition, Related, Test
 from tollhouse.questions.relations import ANY, Relations, leads, transitive
 from tollhouse.questions.times import TimePhrase
 from tollhouse.questions.vocabulary import Attribute
@@ -49,6 +49,7 @@ class Clauses(Relations):
             self._time,
             self._marks,
             self._operation,
+            self._nth,
             self._superlative,
             self._comparison,
             self._extreme,
@@ -69,11 +70,9 @@ class Clauses(Relations):
                 return True
         if item.find("transitive"):
             self._read_transitive(frame)
-        elif (introduced := item.find("preposition")) is not None:
-            self._introduced = introduced.name
-        elif item.find("unavailable"):
+        elif item.find("unavailable") and not item.find("preposition"):
             self.unavailable.append(item)
-        elif not item.find("mark"):
+        elif not item.find("mark", "preposition"):
             self._unknown(item)
         self.i += 1
         return True
@@ -205,8 +204,21 @@ class Clauses(Relations):
             self.i += 1
             self.refers_back = self.before is not None
             return self._owned(back, party, frame)
-        if self.before is None:
+        return self.before is not None and self._refer(back, item, frame)
+
+    def _nth(self, item: Item, frame: Frame) -> bool:
+        nth = None if frame.is_nested else self._nth_rows(item)
+        if nth is None:
             return False
+        back, after = nth
+        self.i = after - 1
+        self._refer(back, item, frame)
+        self.i += 1
+        return True
+
+    def _refer(self, back: Condition, item: Item, frame: Frame) -> bool:
+        """Rows of the answer before as the owner or subject of what is asked, or as what it is asked of."""
+        assert self.before is not None
         self.refers_back = True
         following = self.at(self.skip_light(self.i + 1))
         of_subject = frame.has_noun and following is not None and (following.find("verb") or following.says("have"))
@@ -218,7 +230,7 @@ class Clauses(Relations):
             frame.kind = self.before.kind if frame.requested is None and not frame.has_noun else frame.kind
             frame.parts.append(Part(back, "", item.text, self.i))
             frame.has_noun = True
-            if frame.order is None:
+            if frame.order is None and not isinstance(back, Among):
                 frame.order, frame.skip = self.before.order, self.before.skip
                 frame.limit = frame.limit or self.before.limit
         return True
@@ -496,9 +508,25 @@ class Clauses(Relations):
 
         return sorted(meanings, key=rank)
 
+    def _as_party(self, test: Test, frame: Frame) -> bool:
+        """As in "with X as a supplier", "counts X among its customers": the row stands at the relation's other end."""
+        following = self.at(self.i + 1)
+        if following is None or not following.says("as"):
+            return False
+        place = self.skip_light(self.i + 2, "those", "one", "possessive")
+        party = item.find("party") if (item := self.at(place)) is not None else None
+        if party is None:
+            return False
+        related = Related(party.relation, not party.value, test, words=test.words)
+        start, self.i = self.i, place + 1
+        self.add(frame, related, party.relation, test.words, at=start)
+        return True
+
     def _name(self, item: Item, test: Test, frame: Frame) -> bool:
         """A named row: the owner of what follows, the subject of a verb, or one of the rows that are requested."""
         self._mentioned = test
+        if self._as_party(test, frame):
+            return True
         end = self._possessive(self.i + 1)
         owned = self._party_after(end)
         if owned is not None and (end > self.i + 1 or self.skip_light(end) == end):

@@ -11,7 +11,7 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.metering.meter import Meter, Reservation, Windows
-from tollhouse.questions.grounding import Citations, Delta, Evidence, Reference, Retract, SentenceStream
+from tollhouse.questions.grounding import Citations, Delta, Evidence, Reference, Retract, SentenceStream, Step
 from tollhouse.questions.language_model import Message, Model, Text, Turn, unavailable
 
 # The meter counts calls: one of its calls stands for so many tokens here.
@@ -107,7 +107,7 @@ class Dialogue:
     def spent_tokens(self) -> int:
         return self._prompt_tokens + self._completion_tokens
 
-    async def answer(self, prompt: Prompt) -> AsyncGenerator[Delta | Retract | FinishedAnswer, None]:
+    async def answer(self, prompt: Prompt) -> AsyncGenerator[Step | Delta | Retract | FinishedAnswer, None]:
         """The answer as it comes, ending with FinishedAnswer. Raises Problem `upstream-unavailable`."""
         stream = SentenceStream(self._evidence, Citations())
         messages = list(prompt.messages)
@@ -119,7 +119,7 @@ class Dialogue:
 
     async def _rounds(
         self, prompt: Prompt, messages: list[Message], stream: SentenceStream
-    ) -> AsyncGenerator[Delta | Retract, None]:
+    ) -> AsyncGenerator[Step | Delta | Retract, None]:
         """Run turns until the model answers without a tool call."""
         turn = Turn("", (), 0, 0)
         for remaining in range(MOST_ROUNDS, -1, -1):
@@ -138,6 +138,7 @@ class Dialogue:
                 raise unavailable("called tools without end")
             messages.append(_as_message(turn))
             for call in turn.calls:
+                yield Step("query", call.name)
                 shown = self._tools.run(call.name, call.arguments, self._evidence)
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": shown})
         for said in stream.finish():

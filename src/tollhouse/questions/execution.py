@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tollhouse.questions.query import (
     AllOf,
+    Among,
     AnyOf,
     Call,
     Compare,
@@ -189,7 +190,7 @@ class Tables:
             result[column.row[::-1]] = np.asarray(ranks)[column.code[::-1]]
         return result
 
-    def mask(self, kind: str, condition: Condition) -> Mask:
+    def mask(self, kind: str, condition: Condition) -> Mask:  # noqa: PLR0911
         """Which rows pass."""
         if isinstance(condition, AllOf):
             if not condition.of:
@@ -207,6 +208,10 @@ class Tables:
             return ~self.mask(kind, condition.of)
         if isinstance(condition, Related):
             return self._related(kind, condition)
+        if isinstance(condition, Among):
+            result = np.zeros(self.size(kind), bool)
+            result[self.select(condition.rows)[0]] = True
+            return result
         return self._tested(kind, condition)
 
     def _tested(self, kind: str, test: Test) -> Mask:
@@ -226,6 +231,12 @@ class Tables:
             places = (self.place_of(kind, str(value)) for value in test.values)
             result[[place for place in places if place is not None]] = True
             return result
+        if test.of_row:
+            place = self.place_of(kind, test.of_row)
+            value = np.nan if place is None else self.amounts(kind, test.attribute)[place]
+            if np.isnan(value):
+                return np.zeros(self.size(kind), bool)
+            test = Test(test.attribute, test.comparison, (float(value),))
         column = self.column(kind, test.attribute)
         return self._of_rows(kind, column, _hits(column, test))
 
@@ -435,7 +446,10 @@ def _groups(tables: Tables, query: Groups) -> Result:
         Side(names[code], float(values[code]), rows[np.flatnonzero(codes == code)[:MOST_EVIDENCE]])
         for code in shown[:MOST_SORTED]
     )
-    return Result(query, kind, places, total, float(len(names)) if query.counts else None, sides)
+    value = float(len(names)) if query.counts else None
+    if query.limit == 1 and sides:
+        value = sides[0].value
+    return Result(query, kind, places, total, value, sides)
 
 
 def _by_code(tables: Tables, query: Groups, rows: Places, codes: NDArray[Any], size: int) -> Numbers:
@@ -466,6 +480,8 @@ def _compare(tables: Tables, query: Compare) -> Result:
     difference = None
     if query.difference and len(sides) > 1 and sides[0].value is not None and sides[1].value is not None:
         difference = sides[0].value - sides[1].value
+    if query.total:
+        difference = sum(side.value or 0.0 for side in sides)
     first, *others = (side.value for side in sides)
     if query.is_yes_no and first is not None:
         known = [other for other in others if other is not None]
@@ -481,8 +497,11 @@ def _share(tables: Tables, query: Share) -> Result:
 
 
 def _call(tables: Tables, query: Call) -> Result:
+    kind = next(one.kind for one in tables.dataset.declaration.operations if one.name == query.operation)
     sets = []
     for rows in query.rows:
+        if kind is not None and rows.kind != kind:
+            raise KeyError(query.operation)
         every = tables.dataset.rows(rows.kind)
         sets.append([every[place] for place in tables.select(rows)[0]])
     if not all(sets):
@@ -490,7 +509,8 @@ def _call(tables: Tables, query: Call) -> Result:
     called = tables.dataset.call(query.operation, sets, query.words, query.limit)
     places = [tables.place_of(called.kind, tables.dataset.id(called.kind, row)) for row in called.rows]
     known = np.array([place for place in places if place is not None], np.int64)
-    return Result(query, called.kind, known, len(known), called.value, called=called)
+    value = float(len(known) > 0 and called.holds) if query.is_yes_no else called.value
+    return Result(query, called.kind, known, len(known), value, called=called)
 
 
 def _open(tables: Tables, query: Open) -> Result:

@@ -9,6 +9,7 @@ from tollhouse.questions.frames import Frame, Part, all_of, named_in, split
 from tollhouse.questions.query import (
     EVERYTHING,
     AllOf,
+    Among,
     AnyOf,
     Call,
     Compare,
@@ -49,6 +50,8 @@ _NEW_FORMS = {
 }
 
 
+# So many figures before are kept for their sum.
+MOST_EARLIER = 4
 _FUNCTIONS: tuple[Function, ...] = ("average", "median", "sum")
 
 
@@ -74,9 +77,18 @@ def with_rows(query: Query, change: Callable[[Rows], Rows]) -> Query:
     return msgspec.structs.replace(query, rows=change(query.rows))
 
 
+def with_earlier(query: Query, before: Query | None) -> Query:
+    """The query with the figures before it, for a sum or difference of them."""
+    if not isinstance(before, Figure) or not isinstance(query, Figure) or before.measure != query.measure:
+        return query
+    if before.rows.kind != query.rows.kind or before.rows == query.rows:
+        return query
+    return msgspec.structs.replace(query, earlier=(before.rows, *before.earlier)[:MOST_EARLIER])
+
+
 def mentions(clauses: Clauses) -> bool:
     """Whether a question points back to the rows of the one before."""
-    return clauses.before is not None and bool({"those", *_NEW_FORMS} & clauses.forms.keys())
+    return clauses.before is not None and bool({"those", "both", *_NEW_FORMS} & clauses.forms.keys())
 
 
 def continued(  # noqa: PLR0911
@@ -96,6 +108,11 @@ def continued(  # noqa: PLR0911
     leads = "only" in forms or excludes or clauses.forms.get("what_about", 9) <= 1
     is_fragment = not frame.has_noun and frame.requested is None and not clauses.operations
     continues = is_fragment or (leads and not (forms & _NEW_FORMS) and frame.kind == rows.kind and not frame.requested)
+    if not clauses.refers_back and _asks_of_rows(frame, rows):
+        frame.parts = [Part(Among(rows) if rows.order and rows.limit else rows.where, "", "", 0)]
+        return query()
+    if not clauses.refers_back and _adds_to(before, frame, clauses):
+        return with_rows(before, lambda old: override(old, frame.parts))
     if clauses.refers_back or not continues:
         return query()
     if frame.order is not None and not frame.parts:
@@ -106,10 +123,39 @@ def continued(  # noqa: PLR0911
     return with_rows(before, lambda old: override(old, frame.parts)) if frame.parts else query()
 
 
-def _changed_form(before: Query, frame: Frame, forms: Collection[str]) -> Query | None:
+def _asks_of_rows(frame: Frame, rows: Rows) -> bool:
+    """Whether only an attribute is asked for: "how many mentions?" after the most mentioned person."""
+    meaning = frame.requested
+    says_no_rows = not frame.parts and not frame.has_noun and not frame.is_named and frame.group is None
+    is_narrow = rows.limit is not None or named_in(rows.where) is not None
+    return meaning is not None and meaning.kind == rows.kind and says_no_rows and is_narrow and not frame.superlative
+
+
+def _adds_to(before: Query, frame: Frame, clauses: Clauses) -> bool:
+    """Whether the same figure is asked for with another value: "and how many battles?" after events of a country."""
+    begins = bool(clauses.items) and clauses.items[0].says("and", "what_about")
+    is_count = isinstance(before, Figure) and before.measure == Measure() and "how_many" in clauses.forms
+    is_bare = frame.requested is None and frame.order is None and not frame.is_named and clauses.than is None
+    tests = all(isinstance(part.condition, Test) and part.key != "id" for part in frame.parts)
+    same = isinstance(before, Figure) and before.rows.kind == frame.kind
+    return begins and is_count and is_bare and same and bool(frame.parts) and tests
+
+
+def _changed_form(  # noqa: PLR0911
+    before: Query, frame: Frame, forms: Collection[str]
+) -> Query | None:
     """The query before with another measure, order or limit, where that is all that the question says."""
     if frame.parts or frame.has_noun or frame.is_named or frame.requested:
         return None
+    if isinstance(before, Figure) and before.earlier and not {"sum", "both", "difference"}.isdisjoint(forms):
+        sides = (*reversed(before.earlier), before.rows)
+        is_difference = "difference" in forms
+        return Compare(
+            sides[-2:] if is_difference or "both" in forms else sides,
+            before.measure,
+            is_difference,
+            total=not is_difference,
+        )
     if isinstance(before, Compare) and "difference" in forms:
         return msgspec.structs.replace(before, difference=True, is_yes_no=False)
     if isinstance(before, List) and "difference" in forms and before.rows.order is not None:
@@ -165,6 +211,8 @@ def _key(condition: Condition) -> str:
         return condition.relation
     if isinstance(condition, Not):
         return _key(condition.of)
+    if isinstance(condition, Among):
+        return "id"
     keys = {_key(inner) for inner in condition.of}
     return keys.pop() if len(keys) == 1 else ""
 

@@ -68,6 +68,8 @@ FORMS = frozenset(
         "how",
         "sort",
         "whom",
+        "both",
+        "whether",
         "descending",
         "ascending",
         "only",
@@ -241,7 +243,6 @@ class FrameReader:
         self._both = False
         self._transitive = False
         self._either = False
-        self._introduced = ""
         self._context = ""
         self._light_since_part = False
         self._noun: tuple[Meaning, int] | None = None
@@ -252,7 +253,7 @@ class FrameReader:
         """Where the other side of a comparison of rows begins; -1 where there is none."""
         compared = False
         for place, item in enumerate(self.items):
-            following = self.at(self.skip_light(place + 1))
+            following = self.at(self.skip_light(place + 1, "how_many", "those"))
             is_row = following is not None and following.number is None and following.find("value", "kind", "party")
             is_more = item.says("more", "less") and following is not None and following.find("value") is not None
             is_than = (compared and item.says("than")) or is_more

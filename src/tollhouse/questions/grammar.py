@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tollhouse.questions.clauses import Clauses
-from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_rows
+from tollhouse.questions.coverage import is_open, is_plausible, unread
+from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_earlier, with_rows
 from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of, is_attribute, split
-from tollhouse.questions.linking import Item, Linked, Linker
+from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.query import (
     AllOf,
+    Among,
     AnyOf,
     Call,
     Compare,
+    Comparison,
     Condition,
     Exists,
     Figure,
@@ -32,11 +35,13 @@ from tollhouse.questions.query import (
     Share,
     Test,
 )
-from tollhouse.questions.sentences import focused
+from tollhouse.questions.sentences import focused, without_ellipsis
 
 # Forms that ask for a number: no text answers for the rows.
 _NUMBERS = frozenset({"how_many", "how_much", "average", "median", "sum", "share", "difference", "compare"})
 _EVERY = frozenset({"all", "all the", "all of", "every", "each", "alle", "todos", "todas", "tous", "toutes"})
+_WHICH = frozenset({"which", "who", "how_many", "how", "list"})
+_ONE = frozenset({"a", "an", "as", "one of", "ein", "eine", "als", "un", "una", "une", "como", "comme"})
 _REFUSED: tuple[Reason, ...] = ("advice", "opinion", "prediction")
 _OPEN: dict[str, OpenForm] = {
     "why": "why",
@@ -51,11 +56,13 @@ def read_question(
     text: str, linker: Linker, *, now: datetime | None = None, hours: int | None = None, before: Query | None = None
 ) -> Reading | Refusal:
     """The query of a question, read after the query `before` of the same conversation; or why it has none."""
-    linked = focused(linker.link(text, now, hours))
+    linked, left_out = without_ellipsis(focused(linker.link(text, now, hours)))
     rows = rows_of(before) if before is not None else None
     clauses = Clauses(linked, linker, rows)
     kind = rows.kind if rows is not None and _is_fragment(linked) else _kind(linked, linker)
     frame = clauses.read(Frame(kind))
+    if left_out and not _complete(frame, left_out):
+        return Refusal("unclear", (left_out[0].text,))
     question = _Question(linked, linker, clauses, frame)
     refusal = question.refusal()
     if refusal is not None:
@@ -66,7 +73,29 @@ def read_question(
         query = question.query()
     if query is None:
         return Refusal("unclear")
+    query = with_earlier(question.turned(query), before)
+    lost = unread(clauses.items, query, linker, before)
+    if lost or not is_plausible(query):
+        return Refusal("unclear", lost)
     return _reading(query, frame, clauses, linked)
+
+
+def _complete(frame: Frame, names: Sequence[Item]) -> bool:
+    """Give rows that a short clause leaves out the last relation: "suppliers of A that B does not have"."""
+    parts = [part for part in frame.parts if isinstance(part.condition, Related) and _has_row(part.condition.to)]
+    if not parts:
+        return False
+    related = parts[-1].condition
+    assert isinstance(related, Related)
+    for item in names:
+        test = Test("id", "is", tuple(each.value for each in item.meanings if _is_name(each)), item.text)
+        excluded = Related(related.relation, related.outgoing, test, related.link, related.transitive, item.text)
+        frame.parts.append(Part(Not(excluded), related.relation, item.text, item.start, is_negated=True))
+    return True
+
+
+def _is_name(meaning: Meaning) -> bool:
+    return meaning.role == "value" and meaning.name == "id"
 
 
 def _reading(query: Query, frame: Frame, clauses: Clauses, linked: Linked) -> Reading:
@@ -106,7 +135,8 @@ class _Question:
         """Why the question has no query; None where it has one."""
         forms, clauses = self._forms, self._clauses
         # What would happen in a case that an operation works out is no prediction.
-        for reason in _REFUSED[:1] if clauses.operations else _REFUSED:
+        works_out = any(item.says("if", "without", "in", "from") for item in self._items)
+        for reason in _REFUSED if not clauses.operations else _REFUSED[:1] if works_out else _REFUSED[::2]:
             if reason in forms:
                 return Refusal(reason, (self._items[forms[reason]].text,))
         if clauses.outside:
@@ -144,7 +174,13 @@ class _Question:
 
     def _fallback(self) -> Open | None:
         """What to look for in the texts where only words are unknown; nothing for a number or a pronoun of nothing."""
-        if not _NUMBERS.isdisjoint(self._forms):
+        frame = self._frame
+        counted = {"comparative_more", "comparative_less"}
+        compares = self._clauses.than or counted & self._forms.keys()
+        is_structured = frame.superlative or frame.order or frame.requested or frame.group or compares
+        which = self._items[self._forms["which"]].text.lower() if "which" in self._forms else "what"
+        asks_rows = frame.has_noun and which not in ("what", "whats", "was")
+        if (is_structured and len(self._clauses.unknown) == 1) or asks_rows or not _NUMBERS.isdisjoint(self._forms):
             return None
         return None if any(item.says("it") for item in self._clauses.unknown) else self._open("happened")
 
@@ -156,16 +192,18 @@ class _Question:
     def _has_content(self) -> bool:
         frame = self._frame
         described = frame.parts or frame.has_noun or frame.requested or frame.group or frame.order or frame.superlative
+        is_compared = self._clauses.than is not None
         what_time = "when" in self._forms and not self._frame.parts and not frame.has_noun
         return not what_time and bool(
-            described or self._clauses.operations or self._open_form() or mentions(self._clauses)
+            described or is_compared or self._clauses.operations or self._open_form() or mentions(self._clauses)
         )
 
     def _open_form(self) -> OpenForm | None:
         """The form of an open question; None for a question about rows and figures."""
         forms, frame = self._forms, self._frame
         for concept, form in _OPEN.items():
-            if concept in forms and not ({"how_many", "average", "median"} & forms.keys()):
+            as_list = form == "happened" and "list" in forms and frame.has_noun and frame.parts
+            if concept in forms and not as_list and not ({"how_many", "average", "median"} & forms.keys()):
                 return form
         if "who" in forms and not self._asks_rows():
             return "who"
@@ -231,6 +269,13 @@ class _Question:
             return Figure(Rows(frame.kind, frame.where), Measure(function, frame.measured.name))
         if frame.measured is not None and {"average", "median"} & forms.keys():
             return Figure(Rows(frame.kind, frame.where), self._measure())
+        if (
+            "who" in forms
+            and not frame.has_noun
+            and not any(part.key == "id" and not part.is_negated for part in frame.parts)
+        ):
+            who = self._linker.kinds[frame.kind].who
+            frame.parts += [Part(Test(name, "is", (value,), "who"), name, "who", 0) for name, value in who.items()]
         if "how_many" in forms and frame.order is not None and "order_by" in forms:
             return List(self._rows)
         if "how_many" in forms or ("sum" in forms and "list" not in forms and "which" not in forms):
@@ -238,6 +283,51 @@ class _Question:
         if self._is_yes_no():
             return self._universal() or Exists(Rows(frame.kind, frame.where))
         return List(self._rows)
+
+    def turned(self, query: Query) -> Query:
+        """The query of rows at the other end, where a row is named and what it is related to is asked for.
+
+        As in "X has which customers?" and "X is a customer of whom?": no one asks for X itself.
+        """
+        if not isinstance(query, List | Figure | Groups):
+            return query
+        parts = query.rows.where.of if isinstance(query.rows.where, AllOf) else (query.rows.where,)
+        names = [part for part in parts if isinstance(part, Test) and part.attribute == "id"]
+        if is_plausible(query):
+            states = isinstance(query, List) and query.attribute is None and query.rows.order is None
+            asks = states and not ({*_WHICH, "only"} & self._forms.keys()) and not self._clauses.refers_back
+            is_stated = len(names) == 1 and any(isinstance(part, Related) for part in parts)
+            return Exists(query.rows) if asks and is_stated else query
+        links = [part for part in parts if isinstance(part, Related) and is_open(part, names[0])]
+        if len(names) != 1 or len(links) != 1 or len(names) + len(links) < len(parts):
+            return query
+        if isinstance(links[0].to, Related):
+            return query
+        link = links[0]
+        relation = self._linker.relations[link.relation]
+        outgoing = link.outgoing != self._turns(link)
+        of_all = [Test("id", "is", (value,), names[0].words) for value in names[0].values]
+        ends = of_all if any(item.says("both", "common") for item in self._items) else names
+        turned = all_of([Related(link.relation, outgoing, end, link.link, link.transitive, link.words) for end in ends])
+        kind = relation.source if outgoing else relation.target
+        return with_rows(query, lambda old: Rows(kind, turned, old.order, old.limit, old.skip))
+
+    def _turns(self, link: Related) -> bool:
+        """Whether a row is named as the subject of a relation: by a verb, by "has customers", by "is a customer"."""
+        for part in self._frame.parts:
+            if part.key != link.relation:
+                continue
+            place = next(
+                (i for i, item in enumerate(self._items) if i >= part.at and item.find("verb", "party")), part.at
+            )
+            party = self._items[place].find("party")
+            if party is None or (self._items[place].text == link.words and self._items[place].find("verb")):
+                return True
+            if link.outgoing != bool(party.value):
+                return True  # "has customers"
+            before = self._clauses.at(place - 1)
+            return before is not None and before.text.lower() in _ONE
+        return True
 
     def _universal(self) -> Query | None:
         """As in "are all foundries public?": the share of the rows with the last property."""
@@ -256,27 +346,41 @@ class _Question:
             and "what" not in self._forms
             and "how_many" not in self._forms
             and "have" not in self._forms
-            and self._forms["share"] > 1
+            and (self._forms["share"] > 1 or self._precedes_party(self._forms["share"]))
         )
+
+    def _precedes_party(self, place: int) -> bool:
+        following = self._clauses.at(place + 1)
+        return following is not None and following.find("party") is not None
 
     def _is_yes_no(self) -> bool:
         forms = self._forms
-        if {"which", "who", "where", "when", "how_many", "how_much", "difference"} & forms.keys():
+        asks_otherwise = {"which", "who", "where", "when", "how_much", "difference"} & forms.keys()
+        counts = "how_many" in forms and "number" not in self._items[forms["how_many"]].text.lower()
+        if asks_otherwise or counts or ("how_many" in forms and not self._clauses.is_compared):
             return False
+        colon = next((i for i, item in enumerate(self._items) if item.says(":")), -1)
+        start = colon if colon < len(self._items) - 3 else -1
         first = next(
-            (i for i, item in enumerate(self._items) if not item.find("mark") and not item.says("greeting", "filler")),
+            (
+                i
+                for i, item in enumerate(self._items)
+                if i > start and not item.find("mark") and not item.says("greeting", "filler")
+            ),
             0,
         )
+        if "whether" in forms:
+            return True
         exists = forms.get("exists")
         if exists is not None:
-            return "list" not in forms or forms["list"] > exists
+            return "list" not in forms or forms["list"] > exists or "tell" in self._items[forms["list"]].text.lower()
         leading = self._items[first]
-        if leading.find("verb") and not leading.find("value", "party"):
+        if leading.find("verb") and not leading.find("value", "party", "attribute"):
             return True
         return (
             leading.says("be", "do", "have")
             and not leading.find("value", "kind")
-            and first in {forms.get("be"), forms.get("do"), forms.get("have")}
+            and (start >= 0 or first in {forms.get("be"), forms.get("do"), forms.get("have")})
         )
 
     def _measure(self) -> Measure:
@@ -355,6 +459,8 @@ class _Question:
             return Figure(Rows(frame.kind, frame.where), self._measure())
         if self._is_yes_no():
             return Exists(Rows(frame.kind, all_of([frame.where, Test(requested.name, "known")])))
+        if "who" in forms and frame.order is not None and frame.order.by == requested.name:
+            return List(self._rows)
         return List(self._rows, requested.name)
 
     def _place(self) -> Query:
@@ -371,13 +477,24 @@ class _Question:
         frame, clauses = self._frame, self._clauses
         operation = self._linker.operations[clauses.operations[0][0].name]
         least, most = operation.rows
-        sets = [Rows(frame.kind, test) for test in self._named()]
+        sets = [Rows(frame.kind, test) for test in self._named(anywhere=least > 1)]
         if least < 2:
             sets = self._cause_and_effect(most) if len(sets) > 1 else self._only_set()
         if len(sets) < least:
             return None
-        has_number = any(item.number is not None for item in self._items)
-        return Call(operation.name, tuple(sets[:most]), tuple(clauses.topic), frame.limit if has_number else None)
+        numbers = [item.number for item in self._items if item.number is not None]
+        limit = (frame.limit or int(numbers[0])) if numbers else None
+        asks = (
+            least > 1
+            and not operation.counts
+            and not (_WHICH & self._forms.keys())
+            and (self._is_yes_no() or self._begins_with("any", "can"))
+        )
+        return Call(operation.name, tuple(sets[:most]), tuple(clauses.topic), limit, asks)
+
+    def _begins_with(self, *words: str) -> bool:
+        first = next((item for item in self._items if not item.find("mark") and not item.says("greeting")), None)
+        return first is not None and first.text.lower().split()[0] in words
 
     def _asks_beside_operation(self) -> bool:
         """As in "which programme in the brief is the largest": an operation on no rows, and rows that are ordered."""
@@ -407,8 +524,15 @@ class _Question:
         ]
         return [Rows(self._frame.kind, all_of(side)) for side in sides if side]
 
-    def _named(self) -> list[Test]:
-        """The rows that are named, each by itself, in the order of the question."""
+    def _named(self, *, anywhere: bool = False) -> list[Test]:
+        """The rows that are named, each by itself, in the order of the question. `anywhere`: also by relations."""
+        if anywhere:
+            names = [[each for each in item.meanings if _is_name(each)] for item in self._items]
+            return [
+                Test("id", "is", (meanings[0].value,), item.text)
+                for item, meanings in zip(self._items, names, strict=True)
+                if meanings
+            ]
         tests = [
             inner
             for part in sorted(self._frame.parts, key=lambda part: part.at)
@@ -433,7 +557,11 @@ class _Question:
                 for index, item in enumerate(self._items)
                 if nouns
                 and index > nouns[0]
-                and (item.says("be", "have", "do", "occur") or item.find("verb") or item.says("with"))
+                and (
+                    item.says("be", "have", "do", "occur", "with")
+                    or item.find("verb")
+                    or (item.find("preposition") and " " in item.text)
+                )
             ),
             self._place_of_happening(nouns[0]) if nouns else None,
         )
@@ -448,7 +576,8 @@ class _Question:
         """Where a verb without meaning stands before a preposition: "happened in", "took place in"."""
         for index in range(start + 1, len(self._items) - 1):
             item, following = self._items[index], self._items[index + 1]
-            if item.says("filler") and not item.says("all", "of") and following.find("preposition"):
+            is_place = following.find("preposition") or following.says("in", "from", "of")
+            if item.says("filler") and not item.says("all", "of", "in", "from") and is_place:
                 return index
         return None
 
@@ -459,6 +588,8 @@ class _Question:
         if not asks:
             return None
         rows = Rows(frame.kind, frame.where)
+        if self._clauses.before is not None and self._clauses.than is not None and not frame.parts:
+            rows = Rows(self._clauses.before.kind, self._clauses.before.where)
         named_rows = [Rows(frame.kind, test) for test in self._named()]
         are_rows = (
             len(named_rows) > 1 and all(part.key == "id" for part in frame.parts) and self._measure() == Measure()
@@ -471,10 +602,16 @@ class _Question:
                 and not self._is_one_row()
                 and not _has_row(frame.where)
             ):
-                self._is_unclear = True
+                return self._exceeding()
             keys = {part.key for part in frame.parts}
             shared = [part.condition for part in self._clauses.than.parts if part.key not in keys and part.key != "id"]
-            if len(keys) == 1 and keys.isdisjoint(part.key for part in self._clauses.than.parts) and not frame.is_named:
+            is_of_row = all(part.key == "id" for part in self._clauses.than.parts) and _has_row(frame.where)
+            if (
+                not is_of_row
+                and len(keys) == 1
+                and keys.isdisjoint(part.key for part in self._clauses.than.parts)
+                and not frame.is_named
+            ):
                 sides: Sequence[Rows] = (rows, Rows(frame.kind, self._clauses.than.where))
                 return self._compared(sides)
             if any(part.key in keys for part in self._clauses.than.parts):
@@ -484,12 +621,28 @@ class _Question:
             sides = [Rows(frame.kind, one) for one in split(frame.where)]
         return self._compared(sides) if len(sides) > 1 else None
 
+    def _exceeding(self) -> Query | None:
+        """The rows that have more than a named one: "which companies have more customers than TSMC"."""
+        measure, than = self._measure(), self._clauses.than
+        named = [one for part in (than.parts if than else ()) if part.key == "id" for one in _inside(part.condition)]
+        row = named[0] if len(named) == 1 else None
+        if measure.attribute is None or not isinstance(row, Test) or len(row.values) != 1:
+            self._is_unclear = True
+            return None
+        comparison: Comparison = "below" if "comparative_less" in self._forms else "above"
+        test = Test(measure.attribute, comparison, (), row.words, str(row.values[0]))
+        rows = Rows(self._frame.kind, all_of([self._frame.where, test]))
+        if "how_many" in self._forms:
+            return Figure(rows)
+        return Exists(rows) if self._is_yes_no() else List(rows)
+
     def _compared(self, sides: Sequence[Rows]) -> Query:
         """The comparison of sides; of named rows without a number, the row itself."""
         forms, frame = self._forms, self._frame
-        difference = "difference" in forms or ("how_many" in forms and "compare" not in forms) or "how_much" in forms
+        yes_no = "difference" not in forms and self._is_yes_no()
+        counts = ("how_many" in forms and "compare" not in forms) or "how_much" in forms
+        difference = "difference" in forms or (counts and not yes_no)
         measure = self._measure()
-        yes_no = not difference and self._is_yes_no()
         if (
             not difference
             and not yes_no
@@ -513,6 +666,8 @@ def _has_row(condition: Condition) -> bool:
         return condition.attribute == "id"
     if isinstance(condition, Related):
         return _has_row(condition.to)
+    if isinstance(condition, Among):
+        return True
     of = (condition.of,) if isinstance(condition, Not) else condition.of
     return any(_has_row(inner) for inner in of)
 

@@ -13,6 +13,7 @@ unsupported, what was sent of it is retracted.
 import re
 from collections.abc import Container, Iterable, Iterator
 from decimal import ROUND_HALF_UP, Decimal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -250,6 +251,13 @@ class Delta(Struct, frozen=True, tag="delta"):
     """More of the answer's text."""
 
     text: str
+
+
+class Step(Struct, frozen=True, tag="step"):
+    """What is being done: the question is read, or a query runs. `detail` says how, or which."""
+
+    name: Literal["read", "query"]
+    detail: str
 
 
 class Retract(Struct, frozen=True, tag="retract"):

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from tollhouse import tracing
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.errors import Problem
 from tollhouse.logs import logger, masked
@@ -76,6 +77,7 @@ class Model:
         rest = {"stream_options": {"include_usage": True}, self._cap: most_tokens, **options}
         collected = _Collected()
         stream: Any = None
+        span = tracing.Detached("language model", **{"gen_ai.request.model": name})
         try:
             prompt = self._completions.create(model=name, messages=conversation, stream=True, extra_body=rest)
             stream = await self._within(deadline, prompt)
@@ -87,6 +89,7 @@ class Model:
                 raise unavailable("broke off its answer")
             yield collected.turn(messages)
         finally:
+            span.end()
             if stream is not None:
                 await stream.close()
 

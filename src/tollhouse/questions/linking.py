@@ -43,6 +43,9 @@ LONGEST_PHRASE = 9
 # A verb may stand apart from these: "to whom does X sell".
 _PREPOSITIONS = frozenset({"to", "from", "on", "of", "for", "with", "in", "by", "bei", "von", "an", "a", "de"})
 # From how many letters on a word may be misspelt, by one letter or by two.
+# What a typo costs at least; an inflection costs less.
+TYPO_COST = 0.6
+_OF_TIMES = frozenset({"before", "after", "since", "until", "between", "yesterday", "today", "vor", "nach", "seit"})
 ONE_TYPO_FROM = 4
 TWO_TYPOS_FROM = 8
 
@@ -191,6 +194,11 @@ class Linker:
         matches = self._matches(tokens, language)
         items, typos = self._best(tokens, matches, times, language)
         corrected = tuple((tokens[index].text, word) for index, word in sorted(typos))
+        if self.has_time and any(word in _OF_TIMES for _, word in corrected):
+            # A misspelt "before" hides what is said of a time.
+            for typed, word in corrected:
+                text = text.replace(typed, word, 1)
+            return self.link(text, now, hours)
         return Linked(tuple(items), corrected, language)
 
     def _add(self, text: str, entry: _Entry, *, inflects: bool) -> None:
@@ -212,9 +220,12 @@ class Linker:
         said = text[time.start : time.end]
         if not re.search(r"(?<![\d:-])\d{1,2}\s*$", said) or ":" in said:
             return True
-        following = next((token for token in tokens if token.start >= time.end), None)
-        if following is None:
+        after = [token for token in tokens if token.start >= time.end]
+        while len(after) > 1 and after[0].folded in {"or", "more", "fewer", "less"}:
+            after = after[1:]
+        if not after:
             return True
+        following = after[0]
         for word, _ in self._candidates(following.folded, "en"):
             node = self._tree.children.get(word)
             for entry in node.entries if node else ():
@@ -262,7 +273,13 @@ class Linker:
                     for other in self._spellings[form]:
                         near[other] = min(distance, near.get(other, most))
         least = min(near.values(), default=0)
-        return sorted((other, 0.6 + 0.3 * distance) for other, distance in near.items() if distance == least)[:4]
+        # Of several words, the one that begins alike is likelier: "amrica" is America, not Africa.
+        ranked = (
+            (other, TYPO_COST + 0.09 + 0.3 * distance - 0.01 * min(len(_common_prefix(word, other)), 9))
+            for other, distance in near.items()
+            if distance == least
+        )
+        return sorted(ranked, key=lambda pair: (pair[1], pair[0]))[:4]
 
     def _matches(self, tokens: list[Token], language: str) -> list[list[_Match]]:
         """The phrases that begin at each token."""
@@ -278,7 +295,7 @@ class Linker:
                     if not current.folded[0].isalnum() and current.folded not in {"+", "&", "#"}:
                         break
                     states = [
-                        (child, cost + extra, (*typos, (index, word)) if extra >= 0.6 else typos)
+                        (child, cost + extra, (*typos, (index, word)) if extra >= TYPO_COST else typos)
                         for node, cost, typos in states
                         for word, extra in self._candidates(current.folded, language)
                         if (child := node.children.get(word)) is not None
@@ -418,6 +435,12 @@ def _function_entries() -> tuple[tuple[str, _Entry], ...]:
         for concept, phrases in data[language].items()
         for text in phrases
     )
+
+
+def _common_prefix(one: str, other: str) -> str:
+    """The letters with which both words begin."""
+    length = next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+    return one[:length]
 
 
 def _declared(declaration: Declaration) -> Iterator[tuple[str, Meaning]]:  # noqa: C901

@@ -16,6 +16,8 @@ from tollhouse.questions.vocabulary import Named
 _WORDS = frozenset(
     {"and", "are", "as", "at", "be", "by", "can", "do", "in", "is", "it", "me", "my", "no", "nor", "per", "so", "to"}
 )
+# Of German adjectives: "japanisch", "japanische".
+_GERMAN_ENDINGS = ("e", "en", "er", "es", "em")
 _BREAKS = re.compile(r"[\W_]+")
 
 
@@ -72,7 +74,8 @@ def countries() -> dict[str, Country]:
 def country_names(country: Country, kind: str, value: str) -> Iterator[Named]:
     """Every way to write a country, as names of this value of the kind's `country`; codes only in capitals."""
     for text in (country.name, *country.aliases, *country.demonyms, *country.translated):
-        yield Named(text, kind, "country", value)
+        for ending in ("", *_GERMAN_ENDINGS) if text.endswith("isch") else ("",):
+            yield Named(text + ending, kind, "country", value)
     for code in (country.alpha2, country.alpha3):
         if code.lower() not in _WORDS:
             yield Named(code, kind, "country", value, exact=True)

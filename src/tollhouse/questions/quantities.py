@@ -4,6 +4,7 @@ from math import log
 
 from tollhouse.questions.frames import COMPARISONS, NUMERIC, ROUGHLY, Frame, FrameReader, all_of, range_test
 from tollhouse.questions.linking import Item, Meaning
+from tollhouse.questions.normalise import language_data
 from tollhouse.questions.query import AllOf, Comparison, Condition, Order, Test
 
 _SYMBOLS = {
@@ -23,7 +24,8 @@ _OF: dict[str, Comparison] = {
     "less": "below",
     "exactly": "is",
 }
-_SUPERLATIVES = ("most", "least", "top", "bottom", "latest", "earliest")
+_MULTIPLIERS = frozenset(language_data()["multipliers"])
+SUPERLATIVES = ("most", "least", "top", "bottom", "latest", "earliest")
 
 
 class Quantities(FrameReader):
@@ -102,17 +104,21 @@ class Quantities(FrameReader):
 
     def _amount_requested(self, item: Item, frame: Frame) -> bool:
         """As in "how many billion dollars": the unit names the attribute that is requested."""
-        before = self.at(self.skip_back(self.i - 1))
+        before, last = self.at(self.skip_back(self.i - 1)), self.at(self.i - 1)
+        is_scale = last is not None and last.says("in") and item.text.lower() in _MULTIPLIERS
         if (
             before is None
-            or not before.says("how_many", "how_much")
+            or not (is_scale or before.says("how_many", "how_much"))
             or not (item.number is not None or item.find("unit"))
         ):
             return False
         index = self.i + (item.number is not None)
         unit = self.at(index)
         meaning = unit.find("unit") if unit is not None else None
-        if meaning is None or frame.requested is not None:
+        if is_scale and meaning is None:
+            self.i = index
+            return True
+        if meaning is None or (frame.requested is not None and not is_scale):
             return False
         frame.requested = Meaning("attribute", meaning.name, meaning.kind)
         frame.kind = meaning.kind
@@ -275,9 +281,9 @@ class Quantities(FrameReader):
             frame.superlative, frame.limit, frame.skip = "most", 1, skip
             self.i = index
             return True
-        if word is None or not (word.says(*_SUPERLATIVES) or (word.find("extreme") and index > self.i)):
+        if word is None or not (word.says(*SUPERLATIVES) or (word.find("extreme") and index > self.i)):
             return False
-        if word.find("extreme") and not word.says(*_SUPERLATIVES):
+        if word.find("extreme") and not word.says(*SUPERLATIVES):
             self.i = index
             frame.limit, frame.skip = limit or 1, skip
             return self._extreme(word, frame)

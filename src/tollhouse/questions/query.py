@@ -18,7 +18,8 @@ class Test(Struct, frozen=True, tag="test"):
     """A condition on one attribute; a row with several values passes when one of them does.
 
     "is" compares with any of `values`; the four orders compare with the only value; "contains" wants all words of each
-    value in the text; "known" wants the row to have a value. `words` are the question's own, for showing.
+    value in the text; "known" wants the row to have a value. `words` are the question's own, for showing. With
+    `of_row`, the value of the row with that id is compared with: "more customers than TSMC".
     """
 
     # pytest takes any imported class of such a name for tests.
@@ -28,6 +29,7 @@ class Test(Struct, frozen=True, tag="test"):
     comparison: Comparison
     values: tuple[Scalar, ...] = ()
     words: str = ""
+    of_row: str = ""
 
 
 class Related(Struct, frozen=True, tag="related"):
@@ -63,7 +65,13 @@ class Not(Struct, frozen=True, tag="not"):
     of: "Condition"
 
 
-Condition: TypeAlias = Test | Related | AllOf | AnyOf | Not
+class Among(Struct, frozen=True, tag="among"):
+    """The row is one of those chosen by an order and a limit: "the second one", "the three largest"."""
+
+    rows: "Rows"
+
+
+Condition: TypeAlias = Test | Related | AllOf | AnyOf | Not | Among
 EVERYTHING = AllOf()
 
 
@@ -108,10 +116,11 @@ class List(Struct, frozen=True, tag="list"):
 
 
 class Figure(Struct, frozen=True, tag="figure"):
-    """One number of the rows."""
+    """One number of the rows. `earlier` are the rows of the same figure in the questions before, the newest first."""
 
     rows: Rows
     measure: Measure = COUNT
+    earlier: tuple[Rows, ...] = ()
 
 
 class Exists(Struct, frozen=True, tag="exists"):
@@ -140,7 +149,8 @@ class Groups(Struct, frozen=True, tag="groups"):
 class Compare(Struct, frozen=True, tag="compare"):
     """The same measure of several sides; `difference` asks by how much the first exceeds the second.
 
-    `is_yes_no`: whether the first is the largest (smallest, if not `descending`) of all.
+    `total` asks for the sum of all sides. `is_yes_no`: whether the first is the largest (smallest, if not `descending`)
+    of all.
     """
 
     sides: tuple[Rows, ...]
@@ -148,6 +158,7 @@ class Compare(Struct, frozen=True, tag="compare"):
     difference: bool = False
     descending: bool = True
     is_yes_no: bool = False
+    total: bool = False
 
 
 class Share(Struct, frozen=True, tag="share"):
@@ -158,12 +169,16 @@ class Share(Struct, frozen=True, tag="share"):
 
 
 class Call(Struct, frozen=True, tag="call"):
-    """An operation that the service declares, with rows and words as its arguments: a path, a failure."""
+    """An operation that the service declares, with rows and words as its arguments: a path, a failure.
+
+    `is_yes_no`: whether it finds anything is what is asked.
+    """
 
     operation: str
     rows: tuple[Rows, ...] = ()
     words: tuple[str, ...] = ()
     limit: int | None = None
+    is_yes_no: bool = False
 
 
 OpenForm = Literal["happened", "why", "who", "timeline", "summary"]

@@ -1,5 +1,6 @@
 """Reads relations between rows: nouns and verbs for them, what they lead to, and their chains."""
 
+from functools import reduce
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -14,8 +15,8 @@ from tollhouse.questions.frames import (
 )
 from tollhouse.questions.linking import Item, Meaning
 from tollhouse.questions.normalise import fold, phrase
-from tollhouse.questions.quantities import Quantities, comparison_test
-from tollhouse.questions.query import EVERYTHING, Condition, Not, Order, Related, Test
+from tollhouse.questions.quantities import SUPERLATIVES, Quantities, comparison_test
+from tollhouse.questions.query import EVERYTHING, Among, Condition, Not, Order, Related, Rows, Test
 from tollhouse.questions.vocabulary import Relation
 
 # Rows that a relation leads to, with the word before each and whether it is excluded.
@@ -43,9 +44,29 @@ class Relations(Quantities):
         """The rows that a pronoun stands for: of "it" those that were named, of "them" those that were the answer."""
         if not item.says("those") or item.find("value", "kind", "party", "verb"):
             return None
-        if self.before is not None and item.says("it") and (named := named_in(self.before.where)) is not None:
+        if self.before is None:
+            return self._mentioned
+        if item.says("it") and (named := named_in(self.before.where)) is not None:
             return named
-        return self.before.where if self.before is not None else self._mentioned
+        is_chosen = self.before.order is not None and self.before.limit is not None
+        return Among(self.before) if is_chosen else self.before.where
+
+    def _nth_rows(self, item: Item) -> tuple[Condition, int] | None:
+        """As in "the second one", "the first two": rows of the answer before by their places, and where they end."""
+        ordinal = item.find("ordinal")
+        if self.before is None or ordinal is None:
+            return None
+        number, after, count = self.at(self.i + 1), self.i + 1, 1
+        if number is not None and number.number is not None:
+            count, after = int(number.number), after + 1
+        following = self.at(self.skip_light(after, "of", "those"))
+        if following is not None and following.find("kind", "value", "attribute", "extreme", "party", "range"):
+            return None
+        if following is not None and following.says(*SUPERLATIVES):
+            return None
+        before = self.before
+        rows = Rows(before.kind, before.where, before.order, count, before.skip + int(ordinal.value) - 1)
+        return Among(rows), after
 
     def _test(self, kind: str, meanings: list[Meaning], words: str) -> Test:
         """That the row has one of these values; for texts, that it contains one."""
@@ -251,7 +272,7 @@ class Relations(Quantities):
         self.i += 1
         operands = self._operands_of(meaning)
         if operands:
-            self.add(frame, operands[0][2], "id", item.text)
+            self.add(frame, self._any(operands), "id", item.text)
         return True
 
     def _operands_of(self, meaning: Meaning) -> Operands | None:
@@ -325,6 +346,10 @@ class Relations(Quantities):
         self._context = ""
         tied += self._links(meaning.relation)
         if operands and frame.subject is None and self._fronted(frame):
+            is_source = not is_source
+        following = self.at(self.i)
+        if self.language != "en" and at == 0 and operands and following is not None and self._names(following):
+            # The verb leads a question: its subject stands before its object.
             is_source = not is_source
         subject = None if operands else self._take_subject(frame)
         if subject is not None:
@@ -457,12 +482,24 @@ class Relations(Quantities):
         while True:
             index = self.skip_light(self.i, "and", "or") if result else self.skip_light(self.i)
             item = self.at(index)
+            if any(each.says("be") for each in self.items[self.i : index]):
+                return result
+            if not result and self._is_goods(index, relation):
+                self.i = index + 1
+                return result
             is_row = item is not None and (item.find("party", "kind") or (item.find("value") and self._names(item)))
             if item is not None and not is_row and (test := self._link_value(item, relation)):
                 result.append(test)
                 self.i = index + 1
             else:
                 return result
+
+    def _is_goods(self, index: int, relation: str) -> bool:
+        """Whether only a noun for what the relation carries stands here: "delivers goods to X"."""
+        item, following = self.at(index), self.at(index + 1)
+        if item is None or following is None or not following.says("to", "from", "of"):
+            return False
+        return any(each.role == "attribute" and each.relation == relation for each in item.meanings)
 
     def _add_related(
         self, frame: Frame, link: Related, operands: Operands, *, at: int | None = None, any_and: bool = False
@@ -492,6 +529,11 @@ class Relations(Quantities):
             alternatives = any_of(alternatives, one)
         return all_of([replace(link, to=alternatives), *excluded])
 
+    @staticmethod
+    def _any(operands: Operands) -> Condition:
+        conditions = [condition for _, _, condition in operands]
+        return reduce(any_of, conditions)
+
     def operands(self, kind: str) -> Operands:
         """The rows of a kind that are named here, with the word before each and whether it is excluded."""
         result: Operands = []
@@ -504,7 +546,10 @@ class Relations(Quantities):
             first = self.at(self.i)
             negation ^= first is not None and first.says("no_one") and not first.says("anyone")
             condition = self.noun_phrase(kind)
-            if condition is None or (result and self._starts_clause()):
+            is_apposed = (
+                conjunction == "," and condition is not None and not _is_row(condition) and _is_row(result[-1][2])
+            )
+            if condition is None or is_apposed or (result and self._starts_clause()):
                 self.i = start
                 break
             result.append((conjunction, negation, condition))
@@ -537,7 +582,7 @@ class Relations(Quantities):
                 self._both = self._both or item.says("both")
                 self._either = self._either or (item.says("either") and not item.says("both"))
                 negation = negation or item.says("neither")
-            elif not self._is_light(item) or self._refers(item):
+            elif not self._is_light(item) or self._refers(item) or item.find("ordinal"):
                 break
             self.i += 1
         return conjunction, negation
@@ -552,9 +597,9 @@ class Relations(Quantities):
         item = self.at(self.i)
         if item is None:
             return None
-        back = self._refers(item)
-        if back is not None:
-            self.i += 1
+        back, nth = self._refers(item), self._nth_rows(item)
+        if back is not None or nth is not None:
+            back, self.i = nth or (back, self.i + 1)
             self.refers_back = self.before is not None
             return back
         if item.says("anyone", "no_one"):
@@ -578,7 +623,8 @@ class Relations(Quantities):
             self.i = end
             return test
         fits = any(self._fits_kind(meaning, kind) for meaning in item.meanings)
-        if fits and not (item.find("verb") and not item.find("party", "value")):
+        acts = item.find("verb") and (not item.find("party", "value") or item.text.lower().endswith("ing"))
+        if fits and not acts:
             return self._generic(kind)
         return None
 
@@ -618,6 +664,10 @@ class Relations(Quantities):
             self.i = start
             return None
         return inner.where
+
+
+def _is_row(condition: Condition) -> bool:
+    return isinstance(condition, Test) and condition.attribute == "id"
 
 
 def _single(conditions: list[Condition]) -> list[Condition]:

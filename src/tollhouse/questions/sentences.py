@@ -107,3 +107,59 @@ def _without_asides(sentence: list[Item], named: Item | None) -> list[Item]:
         return sentence
     place = next((place for place, item in enumerate(sentence) if item.says("it")), None)
     return sentence if place is None else [*sentence[:place], named, *sentence[place + 1 :]]
+
+
+def without_ellipsis(linked: Linked) -> tuple[Linked, list[Item]]:
+    """The text without clauses that leave out their verb, and the names in them, which are excluded.
+
+    As in "suppliers of A that B does not (have)", "A's suppliers minus B's", "sells to A but does not to B".
+    """
+    items = list(linked.items)
+    names: list[Item] = []
+    for place in range(len(items) - 1, 1, -1):
+        if place >= len(items) or not _is_name(items[place]) or not any(_is_name(item) for item in items[:place]):
+            continue
+        end = _end_of_clause(items, place)
+        start = None if end is None else _start_of_ellipsis(items, place, items[place + 1 : end])
+        if start is not None and end is not None:
+            names.append(items[place])
+            items = items[:start] + items[end:]
+    return replace(linked, items=tuple(items)), names
+
+
+def _end_of_clause(items: Sequence[Item], place: int) -> int | None:
+    """Where a clause ends that has only auxiliary verbs after its name; None where it says more."""
+    end = place + 1
+    while end < len(items) and not items[end].says("?", ".", "!", ",", "and", "but"):
+        item = items[end]
+        is_short = item.says("do", "have", "be", "not", "'", "filler", "also") or item.text.lower() in {"s", "use"}
+        if not is_short or item.find("value", "kind", "attribute", "number", "time"):
+            return None
+        end += 1
+    return end
+
+
+def _start_of_ellipsis(items: Sequence[Item], place: int, after: Sequence[Item]) -> int | None:
+    """Where a clause without its own verb begins, if the name at a place stands in one that is denied."""
+    start = place - 1
+    denied = any(item.says("not") for item in after) and any(item.says("do", "have", "be") for item in after)
+    if denied:
+        joined = items[start].says("that", "and", "but", ",", "which")
+        return _before_marks(items, start) if joined else None
+    is_owner = any(item.says("'") for item in after)
+    is_verbless = False
+    while start > 0 and (items[start].says("those", "of", "to", "from", "do", "filler") or items[start].text == "that"):
+        is_verbless = is_verbless or items[start].says("those", "do")
+        start -= 1
+    short = is_owner or is_verbless
+    if not short or not items[start].says("not", "without", "except") or items[start].find("value"):
+        return None
+    while start > 0 and items[start - 1].says("do", "but", "and", ",", "also"):
+        start -= 1
+    return start
+
+
+def _before_marks(items: Sequence[Item], start: int) -> int:
+    while start > 0 and items[start - 1].says(",", "and", "but"):
+        start -= 1
+    return start

@@ -48,7 +48,8 @@ class Attribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Kind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One kind of row: "event". `nouns` name it; a noun may imply values: {"battle": {"category": "Battles"}}.
 
-    `usual_order` orders lists that name no order; `person`: "who" asks for it. `weight`: the attribute by which "most",
+    `usual_order` orders lists that name no order; `person`: "who" asks for it, with the values of `who`.
+    `weight`: the attribute by which "most",
     "largest" or "main" without a noun is meant.
     """
 
@@ -58,6 +59,7 @@ class Kind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attributes: tuple[Attribute, ...] = ()
     usual_order: str | None = None
     person: bool = False
+    who: dict[str, str] = {}
     weight: str | None = None
 
 
@@ -84,7 +86,8 @@ class Relation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Operation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An operation of the service's own, and the phrases that ask for it.
 
-    `rows` is how many sets of rows it takes at least and at most; `example` is a question that it answers.
+    `rows` is how many sets of rows it takes at least and at most; `example` is a question that it answers. `counts`:
+    its number is what is asked for.
     """
 
     name: str
@@ -92,13 +95,15 @@ class Operation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rows: tuple[int, int] = (0, 0)
     kind: str | None = None
     example: str = ""
+    counts: bool = False
 
 
 class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The vocabulary file of a service. `unavailable` are subjects that users ask for and the data does not have.
 
     Each subject has the phrases that name it: {"revenue": ["revenue", "turnover", "Umsatz"]}. `fillers` change nothing.
-    `examples` are questions that have answers, for suggestions.
+    `examples` are questions that have answers, for suggestions. `follow_ups` are what may be asked next, by kind of
+    row, and under "any" after all; `{country}` is the answer's first group by that attribute or row of that kind.
     """
 
     kinds: tuple[Kind, ...]
@@ -107,6 +112,7 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     unavailable: dict[str, tuple[str, ...]] = {}
     fillers: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
+    follow_ups: dict[str, tuple[str, ...]] = {}
 
 
 class Named(Struct, frozen=True):
@@ -123,7 +129,10 @@ class Named(Struct, frozen=True):
 
 
 class CallResult(Struct, frozen=True):
-    """What an operation of the service answers: a text, the rows, names or number that it is about, and links."""
+    """What an operation of the service answers: a text, the rows, names or number that it is about, and links.
+
+    `holds`: it is so as it was asked, not only the other way round.
+    """
 
     text: str
     kind: str = ""
@@ -132,6 +141,7 @@ class CallResult(Struct, frozen=True):
     value: float | None = None
     references: tuple[Reference, ...] = ()
     links: tuple[Any, ...] = ()
+    holds: bool = True
 
 
 class Dataset(ABC):

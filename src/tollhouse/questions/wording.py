@@ -3,7 +3,7 @@
 import re
 
 from tollhouse.questions.execution import Tables
-from tollhouse.questions.query import EVERYTHING, AllOf, AnyOf, Condition, Not, Related, Rows, Scalar, Test
+from tollhouse.questions.query import EVERYTHING, AllOf, Among, AnyOf, Condition, Not, Related, Rows, Scalar, Test
 from tollhouse.questions.vocabulary import Attribute
 
 _COMPARISONS = {"is": "", "at_least": "at least ", "above": "above ", "at_most": "at most ", "below": "below "}
@@ -38,6 +38,10 @@ class Wording:
             return f"number of {nouns[0] if nouns else relation}s"
         return next((each.nouns[0] for each in self._attributes_named(attribute) if each.nouns), attribute)
 
+    def is_time(self, kind: str, attribute: str) -> bool:
+        """Whether an attribute of a kind of row is a time."""
+        return any(one.name == attribute and one.type == "time" for one in self._tables.kinds[kind].attributes)
+
     def value(self, test: Test) -> str:
         """The values that a test names, or the labels of its rows."""
         if test.attribute != "id":
@@ -56,9 +60,17 @@ class Wording:
             return " or ".join(self._condition(each, kind) for each in condition.of)
         if isinstance(condition, Not):
             return f"not {self._condition(condition.of, kind)}"
+        if isinstance(condition, Among):
+            return self._chosen(condition.rows)
         return (
             self._relation(condition, is_one=False) if isinstance(condition, Related) else self._test(condition, kind)
         )
+
+    def _chosen(self, rows: Rows) -> str:
+        """Rows that an order and a limit choose: "number 2 by number of suppliers"."""
+        last = rows.skip + (rows.limit or 1)
+        places = f"number {last}" if rows.skip + 1 == last else f"numbers {rows.skip + 1} to {last}"
+        return f"{places} by {self.noun(rows.order.by)}" if rows.order is not None else places
 
     def _relation(self, condition: Condition, *, is_one: bool) -> str:
         is_negated = isinstance(condition, Not)
@@ -89,6 +101,8 @@ class Wording:
         if test.attribute == "id":
             return self._names(test, kind) or "of that name"
         values = " or ".join(self._shown(test.attribute, value) for value in test.values)
+        if test.of_row:
+            values = f"that of {self._names(Test('id', 'is', (test.of_row,)), kind)}"
         if test.comparison == "contains":
             return f"{'text' if test.attribute in ('', 'text') else self.noun(test.attribute)} with “{values}”"
         noun = self.noun(test.attribute)

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Table,
     func,
     literal_column,
+    or_,
     select,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -215,9 +216,28 @@ async def insert_recent(transaction: Transaction, rows: Sequence[dict[str, Any]]
         await transaction.execute(recent.insert(), list(rows))
 
 
-async def newest_calls(connection: AsyncConnection, limit: int, conditions: Sequence[Any] = ()) -> list[Any]:
-    """The newest calls that meet the conditions, newest first."""
-    query = select(recent).where(*conditions).order_by(recent.c.at.desc(), recent.c.id).limit(limit)
+class CallFilter(Struct, frozen=True):
+    """Which calls to read; what is empty matches all. `operation` and `caller` are parts of names, in any case."""
+
+    operation: str = ""
+    statuses: range = range(0)
+    caller: str = ""
+    code: str = ""
+
+
+async def newest_calls(connection: AsyncConnection, limit: int, matching: CallFilter) -> list[Any]:
+    """The newest calls that match, newest first."""
+    query = select(recent).order_by(recent.c.at.desc(), recent.c.id).limit(limit)
+    if matching.operation:
+        name = recent.c.service + " " + recent.c.operation
+        query = query.where(name.icontains(matching.operation, autoescape=True))
+    if matching.statuses:
+        query = query.where(recent.c.status >= matching.statuses.start, recent.c.status < matching.statuses.stop)
+    if matching.caller:
+        parts = [column.icontains(matching.caller, autoescape=True) for column in (recent.c.subject, recent.c.name)]
+        query = query.where(or_(*parts))
+    if matching.code:
+        query = query.where(recent.c.code == matching.code)
     return list(await connection.execute(query))
 
 

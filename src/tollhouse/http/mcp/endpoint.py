@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tollhouse import __version__
+from tollhouse import __version__, tracing
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.call_record import record_call
@@ -127,7 +127,8 @@ class McpEndpoint:
             case "tools/list":
                 return {"tools": self._tools, **_CACHEABLE}, None
             case "tools/call":
-                return await self._called(message.params, request)
+                with tracing.span("tool call"):
+                    return await self._called(message.params, request)
         raise RpcError(METHOD_NOT_FOUND, f"Unknown method {message.method[:100]!r}.")
 
     def _initialized(self, params: Json) -> Json:

@@ -12,6 +12,7 @@ import httpx2
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from tollhouse import tracing
 from tollhouse.payments.chain import replies
 from tollhouse.payments.chain.replies import (
     CIRCUIT_IS_OPEN,
@@ -212,7 +213,8 @@ class RpcClient:
             {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             for number, (method, params) in zip(ids, calls, strict=True)
         ]
-        with self._breaker.attempt():
+        methods = " ".join(dict.fromkeys(method for method, _ in calls))
+        with tracing.span("chain node", **{"rpc.method": methods}), self._breaker.attempt():
             body = await self._transport.post(msgspec.json.encode(requests[0] if len(requests) == 1 else requests))
             return _decode_replies(body, ids)
 

@@ -33,7 +33,8 @@ from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.news.feeds import NewsFeeds
 
 QUESTION = {"prompt": "How many battles were there in Ethiopia?"}
-MEMBERS = {"response", "model", "citations", "usage", "conversation_id"}
+EXPLANATION = {"understood", "figures", "refusal", "suggestions"}
+MEMBERS = {"response", "model", "citations", "usage", "conversation_id", *EXPLANATION}
 
 
 class Place:
@@ -144,6 +145,47 @@ async def test_answer_has_exactly_the_promised_members(extractive, recorded):
         assert events[citation["id"]]["geo"]["country"] == "Ethiopia"
         assert citation["url"] == events[citation["id"]]["source_urls"][0]
     assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_answer_says_what_was_understood_and_what_can_be_asked_next(extractive):
+    told = (await extractive.ask("Which countrys had the most protets?")).json()
+    assert told["understood"]["about"] == "events (category Protests)"
+    assert {"part": "category", "words": "protets"} in told["understood"]["parts"]
+    assert {"typed": "protets", "read": "protest"} in told["understood"]["corrected"]
+    assert told["refusal"] is None
+    assert len(told["suggestions"]) == 3
+    for suggestion in told["suggestions"]:
+        following = (await extractive.ask({"prompt": suggestion, "conversation_id": told["conversation_id"]})).json()
+        assert following["refusal"] is None, suggestion
+        assert following["citations"], suggestion
+    grouped = (await extractive.ask("How many events are there by category?")).json()["figures"]
+    assert (grouped["measure"], grouped["is_time"], grouped["total"]) == ("count", False, 4)
+    assert sum(row["value"] for row in grouped["rows"]) == 285
+    days = (await extractive.ask("How many events per day?")).json()["figures"]
+    assert days["is_time"]
+    assert [row["name"] for row in days["rows"]] == sorted(row["name"] for row in days["rows"])
+    deadliest = (await extractive.ask("What are the 5 deadliest events?")).json()["figures"]
+    assert [row["value"] for row in deadliest["rows"]] == sorted((r["value"] for r in deadliest["rows"]), reverse=True)
+    refused = (await extractive.ask("What is the weather in Kenya?")).json()
+    assert (refused["understood"], refused["figures"], len(refused["suggestions"])) == (None, None, 2)
+    assert refused["refusal"]["code"] == "not_in_data"
+    assert "“weather”" in refused["refusal"]["detail"]
+
+
+async def test_operation_on_rows_of_another_kind_is_refused_and_does_not_fail(extractive):
+    first = (await extractive.ask(QUESTION)).json()
+    answer = await extractive.ask(
+        {"prompt": "With whom is Ethiopia most closely associated?", "conversation_id": first["conversation_id"]}
+    )
+    assert answer.status_code == 200, answer.text
+
+
+async def test_steps_are_streamed_where_they_are_wanted(extractive):
+    events = events_of(await extractive.ask({**QUESTION, "stream": True, "steps": True}))
+    assert [(event["type"], event.get("name")) for event in events[:3]] == [
+        ("step", "read"), ("step", "query"), ("delta", None),
+    ]  # fmt: skip
+    assert events[1]["detail"] == "events (category Battles; country Ethiopia)"
 
 
 async def test_conversation_goes_on_only_for_the_key_that_had_it(extractive):

@@ -7,7 +7,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.questions.dialogue import MOST_TOKENS, NOTHING, Budget, Dialogue, FinishedAnswer, Prompt
-from tollhouse.questions.grounding import Delta, Evidence, Retract
+from tollhouse.questions.explanation import Explanation, explain, explain_reading
+from tollhouse.questions.grounding import Delta, Evidence, Retract, Step
 from tollhouse.questions.language_model import Message, Model
 from tollhouse.questions.model_tools import QueryTools
 from tollhouse.questions.query import Open, Query, Refusal, Rows
@@ -64,14 +65,16 @@ class ChatAnswer(Struct, frozen=True):
 
     answer: FinishedAnswer
     query: Query | None
+    explanation: Explanation
     is_refused: bool = False
 
 
 def answer_without_model(snapshot: Snapshot, question: Question) -> ChatAnswer:
     """The engine's answer, ending with the time that it covers."""
     answer = snapshot.engine.answer(question.prompt, question.memory.query)
-    text = f"{answer.text} {snapshot.window}"
-    return ChatAnswer(FinishedAnswer(text, answer.citations, 0, 0), answer.query, answer.refusal is not None)
+    text, explanation = f"{answer.text} {snapshot.window}", explain(snapshot.engine, answer)
+    finished = FinishedAnswer(text, answer.citations, 0, 0)
+    return ChatAnswer(finished, answer.query, explanation, answer.refusal is not None)
 
 
 class ModelAnswerer:
@@ -84,7 +87,7 @@ class ModelAnswerer:
 
     async def answer(
         self, snapshot: Snapshot, question: Question
-    ) -> AsyncGenerator[Delta | Retract | ChatAnswer, None]:
+    ) -> AsyncGenerator[Step | Delta | Retract | ChatAnswer, None]:
         """The answer as it comes, ending with ChatAnswer. What no data can answer is refused without the model.
 
         Raises Problem `upstream-unavailable` when the model fails, `quota-exceeded` when the day's tokens are used.
@@ -96,6 +99,8 @@ class ModelAnswerer:
             yield refused
             return
         query = None if isinstance(read, Refusal) else read.query
+        if query is not None:
+            yield Step("read", snapshot.engine.describe(query))
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         held = await self._budget.hold(question.subject, MOST_TOKENS if question.has_ceiling else 0)
         tools = snapshot.tools
@@ -109,11 +114,13 @@ class ModelAnswerer:
                 if not isinstance(part, FinishedAnswer):
                     yield part
                 elif part.text:
-                    yield ChatAnswer(part, query)
+                    engine_answer = snapshot.engine.answer(question.prompt, question.memory.query)
+                    yield ChatAnswer(part, query, explain_reading(snapshot.engine, engine_answer))
                 else:
                     refusal = read if isinstance(read, Refusal) else Refusal("unclear")
-                    text = f"{snapshot.engine.refuse(question.prompt, refusal).text} {snapshot.window}"
-                    yield ChatAnswer(replace(part, text=text, citations=()), query, is_refused=True)
+                    reply = snapshot.engine.refuse(question.prompt, refusal)
+                    finished = replace(part, text=f"{reply.text} {snapshot.window}", citations=())
+                    yield ChatAnswer(finished, query, explain(snapshot.engine, reply), is_refused=True)
             spent = dialogue.spent_tokens
         except (GeneratorExit, asyncio.CancelledError):
             # The caller disconnected: the tokens used so far are spent.

@@ -1,5 +1,6 @@
 """Endpoint `POST /chat`: a question is answered whole or as server-sent events, within the plan's daily limit."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
@@ -19,7 +20,8 @@ from tollhouse.metering.address_budget import release, reserve_for_address
 from tollhouse.metering.meter import Windows
 from tollhouse.questions.conversation import LONGEST_ID, Conversations, open_conversations
 from tollhouse.questions.dialogue import Budget, quota_exceeded
-from tollhouse.questions.grounding import Delta, Reference, Retract
+from tollhouse.questions.explanation import Explanation
+from tollhouse.questions.grounding import Delta, Reference, Retract, Step
 from tollhouse.questions.language_model import Model
 from tollhouse.services.defense.chat.answers import (
     EXTRACTIVE,
@@ -48,11 +50,12 @@ _EXAMPLE_REPLY: dict[str, Any] = {
 }
 _EVENTS: dict[str, Any] = {
     "type": "object",
-    "description": "Server-sent events, each like this: `delta` (`text` to append), `retract` (cut the text back to "
-    "`length` characters), and at the end `done` (the whole answer) or `error` (`code`, `status`, `detail`).",
+    "description": "Server-sent events, each like this: `step` (`name` and `detail` of what is being done; only with "
+    "`steps`), `delta` (`text` to append), `retract` (cut the text back to `length` characters), and at the end `done` "
+    "(the whole answer) or `error` (`code`, `status`, `detail`).",
     "required": ["event", "data"],
     "properties": {
-        "event": {"enum": ["delta", "retract", "done", "error"]},
+        "event": {"enum": ["step", "delta", "retract", "done", "error"]},
         "data": {"type": "string", "contentMediaType": "application/json", "description": "The event as JSON"},
     },
 }
@@ -82,6 +85,10 @@ class ChatRequest(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="The `conversation_id` of the previous answer, for a follow-up question within an hour"),
     ] = None
     stream: Annotated[bool, Meta(description="Answer as server-sent events: delta, retract, done or error")] = False
+    steps: Annotated[
+        bool,
+        Meta(description="With `stream`: events of type `step` say what is being done. Errors then come as events"),
+    ] = False
 
 
 class Usage(Struct, frozen=True):
@@ -92,8 +99,12 @@ class Usage(Struct, frozen=True):
     total_tokens: int
 
 
-class ChatReply(Struct, frozen=True):
-    """An answer. `[1]` in the response refers to the first citation. `model` is the model that answered."""
+class ChatReply(Explanation, frozen=True, kw_only=True):
+    """An answer. `[1]` in the response refers to the first citation. `model` is the model that answered.
+
+    `understood` is the question as it was read, and `figures` those that the answer rests on, both null where there are
+    none. `refusal` says why it was refused. `suggestions` have answers: what to ask next, or instead.
+    """
 
     response: str
     model: str
@@ -174,7 +185,7 @@ class ChatEndpoints:
         parts = [part async for part in self._answered(request)]
         done = parts[-1]
         assert isinstance(done, Done), "an answer ends with Done"
-        reply = ChatReply(done.response, done.model, done.citations, done.usage, done.conversation_id)
+        reply = ChatReply(**{name: getattr(done, name) for name in ChatReply.__struct_fields__})
         media_type = EVENT_STREAM if is_stream else JSON
         body = b"".join(map(encode_event, parts)) if is_stream else msgspec.json.encode(reply)
         return Response(body, media_type, cache_control="no-store", is_free=isinstance(done, _Refused))
@@ -192,7 +203,7 @@ class ChatEndpoints:
                 raise
             yield encode_event(Failed(problem.code, problem.status, problem.detail))
 
-    async def _answered(self, request: ChatCall) -> AsyncGenerator[Delta | Retract | Done, None]:
+    async def _answered(self, request: ChatCall) -> AsyncGenerator[Step | Delta | Retract | Done, None]:
         body, caller = request.body, request.caller
         assert caller is not None
         model = self._model_named(body.model)
@@ -207,7 +218,8 @@ class ChatEndpoints:
             async for part in parts:
                 if isinstance(part, ChatAnswer) and part.is_refused:
                     await give_back()
-                yield self._finish(part, question) if isinstance(part, ChatAnswer) else part
+                if not isinstance(part, Step) or body.steps:
+                    yield self._finish(part, question) if isinstance(part, ChatAnswer) else part
 
     def _questions_per_day(self, caller: Caller) -> int | None:
         """The plan's cap, or the visitor's; None for unlimited. An agent pays for each call instead.
@@ -222,10 +234,16 @@ class ChatEndpoints:
             return VISITOR_QUESTIONS_PER_DAY
         return None
 
-    async def _parts(self, request: ChatCall, question: Question) -> AsyncGenerator[Delta | Retract | ChatAnswer, None]:
+    async def _parts(
+        self, request: ChatCall, question: Question
+    ) -> AsyncGenerator[Step | Delta | Retract | ChatAnswer, None]:
+        yield Step("read", "the question")
         snapshot = await self._snapshots.present(request)
         if self._answerer is None:
-            answer = answer_without_model(snapshot, question)
+            async with snapshot.answering:
+                answer = await asyncio.to_thread(answer_without_model, snapshot, question)
+            if answer.explanation.understood:
+                yield Step("query", answer.explanation.understood.about)
             yield Delta(answer.answer.text)
             yield answer
             return
@@ -247,6 +265,10 @@ class ChatEndpoints:
                 total_tokens=answer.prompt_tokens + answer.completion_tokens,
             ),
             conversation_id=self._encode(memory, question.subject),
+            understood=part.explanation.understood,
+            figures=part.explanation.figures,
+            refusal=part.explanation.refusal,
+            suggestions=part.explanation.suggestions,
         )
 
     def _encode(self, memory: Memory, subject: str) -> str:

@@ -38,6 +38,8 @@ class Snapshot:
         self.holdings = holdings
         self.dataset = FeedDataset(holdings)
         self.engine = Engine(self.dataset)
+        # One question at a time: they share what the engine caches.
+        self.answering = asyncio.Lock()
         # Read now, not while the first caller waits.
         self.engine.passages.warm()
 

@@ -7,8 +7,13 @@ from tollhouse.config.settings import Settings
 from tollhouse.http.pages import FrontPageEntry, Page
 from tollhouse.http.terms import AGENT_CALL_MICROS
 from tollhouse.money import usd
+from tollhouse.services.defense.chat.dataset import declaration
+from tollhouse.services.defense.chat.endpoints import VISITOR_QUESTIONS_PER_DAY
 from tollhouse.services.defense.countries import COUNTRIES
 from tollhouse.services.defense.events.filter import FILTER_FIELDS, form_fields
+
+# Examples that stand beside one another are alike.
+EXAMPLES_STEP = 3
 
 _HERE = Path(__file__).parent
 
@@ -52,8 +57,15 @@ def build_pages(settings: Settings, plans: Plans) -> list[Page]:
             title="Ask the defense feeds",
             label="Ask",
             file=_HERE / "chat.html",
-            scripts=("chat.js",),
-            facts={"plans": caps, "agent_usd": usd(AGENT_CALL_MICROS), "models": models},
+            scripts=("chat.js", "chat.css", "reading.css"),
+            parameters=("q", "story", "event", "entity"),
+            facts={
+                "plans": caps,
+                "agent_usd": usd(AGENT_CALL_MICROS),
+                "models": models,
+                "visitor_questions": VISITOR_QUESTIONS_PER_DAY,
+                "examples": declaration().examples[::EXAMPLES_STEP],
+            },
         ),
         Page(
             path="/alerts",

@@ -1,35 +1,53 @@
-// The chat: streamed answers, each claim with a link to its source.
+// The chat: what is being done, the answer as it is written, its sources, figures, and what to ask next.
+import { go, onAddress, state } from "../address.js";
 import { byId, el, fill, announce } from "../dom.js";
 import { keyLine, requireKey } from "../key_gate.js";
-import { facts, key } from "../server.js";
+import { call, facts, key } from "../server.js";
 import { streamEvents } from "../stream.js";
-import { cited, sources } from "./chat_citations.js";
+import { shownAnswer } from "./chat_answer.js";
 import { forgetConversation, storeConversation, storedConversation } from "./chat_history.js";
 import { number, errorNotice } from "../format.js";
+import { showDetails } from "./open_details.js";
 
-const EXAMPLES = ["Which countries had the most battles?", "What are the deadliest events?", "Compare battles and protests", "Who is mentioned most often?",
-  "What are the most significant stories?", "How fresh is the data?"];
+const STEPS = { read: "Reading", query: "Running a query:" };
 const box = byId("question");
 const log = byId("conversation");
 const turns = [];
 let owner = "";
+let bearer = "";
 let isAnswering = false;
 
-const wallet = el("span", {}, "Or sign the call with a ", el("a", { href: "/wallet" }, "wallet"), `: ${facts.agent_usd} USD a question, no key.`);
-requireKey(byId("key-gate"), { tiers: facts.plans.map((plan) => plan.tier), what: "The chat", otherwise: wallet }, enter);
+open();
+
+/** Without a key the page asks as a visitor, where no model answers; a key whose plan includes the chat is used. */
+async function open() {
+  const tiers = facts.plans.map((plan) => plan.tier);
+  const status = key.get() && (await call("", "/api/keys/verify", { bearer: key.get() }).catch(() => null))?.members;
+  if (status && tiers.includes(status.tier)) return enter(status);
+  if (!facts.models.length) return enter(null);
+  const wallet = el("span", {}, "Or sign the call with a ", el("a", { href: "/wallet" }, "wallet"), `: ${facts.agent_usd} USD a question, no key.`);
+  requireKey(byId("key-gate"), { tiers, what: "The chat", otherwise: wallet }, enter);
+}
 
 function enter(status) {
-  owner = status.key_id;
+  owner = status ? status.key_id : "visitor";
+  bearer = status ? key.get() : "";
   byId("talk").hidden = false;
-  fill(byId("examples"), EXAMPLES.map((text) => el("li", {}, el("button", { type: "button", class: "text", onclick: () => ask(text) }, text))));
+  fill(byId("examples"), facts.examples.map((text) => el("li", {}, el("button", { type: "button", class: "text", onclick: () => ask(text) }, text))));
   fill(byId("cost"), pair("Model", facts.models.length ? facts.models.join(", ") : el("span", {}, el("code", {}, "extractive"), ": rules over the feeds, no language model")),
-    pair("With a key", "one request of its plan"), ...facts.plans.map((plan) => pair(`Plan ${plan.tier}`, plan.chat_per_day === null ? "unlimited questions" : `${number(plan.chat_per_day)} questions a day`)), pair("From a wallet", `${facts.agent_usd} USD`));
-  fill(byId("key-line"), keyLine(status));
+    !facts.models.length && pair("In this page", `${number(facts.visitor_questions)} questions a day, free`), ...facts.plans.map((plan) => pair(`Plan ${plan.tier}`, plan.chat_per_day === null ? "unlimited questions" : `${number(plan.chat_per_day)} questions a day`)), pair("From a wallet", `${facts.agent_usd} USD`),
+    pair("Refusals", "free"));
+  fill(byId("key-line"), status ? keyLine(status) : el("p", { class: "small dim" }, el("a", { href: "/keys" }, "Use a key"), " for more questions."));
   turns.push(...storedConversation(owner));
   for (const turn of turns) log.append(finished(turn));
   if (!turns.length) fill(log, empty());
   byId("anew").hidden = !turns.length;
   box.focus({ preventScroll: true });
+  onAddress(showDetails);
+  const { q } = state();
+  if (!q) return;
+  go({ q: "" }, { replace: true });
+  if (turns.at(-1)?.prompt !== q) ask(q);
 }
 
 byId("ask").addEventListener("submit", (event) => {
@@ -46,13 +64,15 @@ async function ask(prompt) {
   if (!prompt || isAnswering) return;
   busy(true);
   if (!turns.length) fill(log);
-  const answer = el("p", { class: "said waiting" }, "Searching the feeds…");
-  const shown = article(prompt, answer);
+  for (const old of log.querySelectorAll(".next")) old.remove();
+  const steps = el("ol", { class: "steps", "aria-label": "Progress" });
+  const text = el("p", { class: "said" });
+  const shown = article(prompt, [steps, text]);
   log.append(shown);
   box.value = "";
   shown.scrollIntoView({ block: "nearest" });
   try {
-    const reply = await answered(prompt, answer);
+    const reply = await answered(prompt, steps, text);
     turns.push({ prompt, reply });
     storeConversation(owner, turns);
     byId("anew").hidden = false;
@@ -67,17 +87,17 @@ async function ask(prompt) {
   }
 }
 
-/** The complete answer; its text is shown as it arrives. Throws ApiError, also for an interrupted answer. */
-async function answered(prompt, place) {
+/** The complete answer; its steps and its text are shown as they arrive. Throws ApiError, also for an interrupted answer. */
+async function answered(prompt, steps, place) {
   const last = turns.at(-1);
-  const body = { prompt, stream: true };
+  const body = { prompt, stream: true, steps: true };
   if (last) body.conversation_id = last.reply.conversation_id;
   let text = "";
-  for await (const part of streamEvents("defense", "/chat", { bearer: key.get(), body })) {
+  for await (const part of streamEvents("defense", "/chat", { bearer, body })) {
     if (part.type === "done") return part;
     if (part.type === "error") throw Object.assign(new Error(part.detail), { status: part.status, problem: part });
-    text = part.type === "retract" ? [...text].slice(0, part.length).join("") : text + part.text;
-    place.classList.remove("waiting");
+    if (part.type === "step") steps.append(el("li", {}, STEPS[part.name], " ", el("span", { class: "dim" }, part.detail)));
+    else text = part.type === "retract" ? [...text].slice(0, part.length).join("") : text + part.text;
     place.textContent = text;
   }
   throw Object.assign(new Error("The answer was interrupted."), { status: 0, problem: {} });
@@ -94,9 +114,7 @@ function article(prompt, answer) {
 }
 
 function finished({ prompt, reply }) {
-  const tokens = reply.usage.total_tokens ? `${number(reply.usage.total_tokens)} tokens` : "no tokens";
-  return article(prompt, [el("p", { class: "said" }, cited(reply.response, reply.citations)), sources(reply.citations),
-    el("p", { class: "small dim by" }, "Model ", el("code", {}, reply.model), ` · ${tokens}`)]);
+  return article(prompt, shownAnswer(prompt, reply, ask));
 }
 
 function empty() {

@@ -195,8 +195,13 @@ class GraphDataset(Dataset):
     def call(
         self, operation: str, rows: Sequence[Sequence[Any]], words: Sequence[str], limit: int | None
     ) -> CallResult:
-        if operation == "path":
-            return self._path(*rows)
+        if operation in ("path", "steps"):
+            path = self._path(*rows)
+            return (
+                msgspec.structs.replace(path, value=float(len(path.rows) - 1))
+                if operation == "steps" and path.rows
+                else path
+            )
         if operation == "failure":
             return self._failure(rows[0], rows[1] if len(rows) > 1 else ())
         return self._chokepoints(rows[0] if rows else (), limit or USUAL_RANKS)
@@ -237,7 +242,8 @@ class GraphDataset(Dataset):
         if reverse:
             head = f"Nothing known flows from {ends[1]} to {ends[0]}; the supply runs the other way"
         edges = self.graph.supply_along(ids)
-        return self._called(f"{head}: {names}.", companies, edges, value=float(len(ids) - 2))
+        called = self._called(f"{head}: {names}.", companies, edges, value=float(len(ids) - 2))
+        return msgspec.structs.replace(called, holds=not reverse)
 
     def _failure(self, removed: Sequence[Company], victims: Sequence[Company]) -> CallResult:
         """The companies that would fail; or whether those that the question names would."""

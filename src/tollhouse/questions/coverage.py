@@ -1,0 +1,272 @@
+"""Whether a query has everything that its question says: words that it lost could change the answer."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from tollhouse.questions.frames import NEGATIONS
+from tollhouse.questions.linking import TYPO_COST, Item, Linker, Meaning, Role
+from tollhouse.questions.normalise import language_data
+from tollhouse.questions.query import (
+    COUNT,
+    EVERYTHING,
+    AllOf,
+    Call,
+    Compare,
+    Figure,
+    Groups,
+    List,
+    Not,
+    Open,
+    Order,
+    Query,
+    Related,
+    Rows,
+    Share,
+    Test,
+)
+
+_CONTENT: tuple[Role, ...] = (
+    *("kind", "attribute", "value", "range", "extreme", "unit", "verb", "party", "operation", "number", "ordinal"),
+    *("time", "unavailable", "transitive", "stranded"),
+)
+_COMPARED = ("comparative_more", "comparative_less", "difference")
+_MULTIPLIERS = frozenset(language_data()["multipliers"])
+_ORDERED = ("most", "least", "top", "bottom", "latest", "earliest")
+
+
+def unread(items: Sequence[Item], query: Query, linker: Linker, before: Query | None = None) -> tuple[str, ...]:
+    """The words that left no trace in the query; empty where it says all that the question says.
+
+    An open question and an operation take their words as they are.
+    """
+    if isinstance(query, Open):
+        return ()
+    known = _Parts(query, linker, sum(item.says(*NEGATIONS) for item in items))
+    lost = [item for place, item in enumerate(items) if not known.has(item, _following(items, place))]
+    return tuple(item.text for item in lost) if before is None else tuple(item.text for item in lost if _is_new(item))
+
+
+def _is_new(item: Item) -> bool:
+    """After another question, a word may take its meaning from there, but not a name or a value."""
+    return item.find("value", "range") is not None and item.find("kind", "attribute", "party") is None
+
+
+def is_plausible(query: Query) -> bool:
+    """Whether anyone would ask for it: not for the number of rows that are named, or a named row among itself."""
+    if isinstance(query, Compare):
+        named = [_names(rows) for rows in query.sides]
+        if len({rows.kind for rows in query.sides}) == 1 and any(rows.where == EVERYTHING for rows in query.sides):
+            return False
+        if query.measure == COUNT and not all(named) and any(_is_one_row(rows) for rows in query.sides):
+            return False
+        return query.measure != COUNT or all(named) or not any(named)
+    rows = query.rows if isinstance(query, List | Figure | Groups) else None
+    if rows is None:
+        return True
+    if isinstance(query, Figure) and query.measure == COUNT and _is_one_row(rows):
+        return False
+    parts = rows.where.of if isinstance(rows.where, AllOf) else (rows.where,)
+    names = [part for part in parts if isinstance(part, Test) and part.attribute == "id"]
+    return not any(isinstance(part, Related) and is_open(part, name) for name in names for part in parts)
+
+
+def is_open(related: Related, name: Test) -> bool:
+    """Whether a relation leads to no certain rows, or back to the row that is named."""
+    if isinstance(related.to, Related):
+        return is_open(related.to, name)
+    return related.to == EVERYTHING or (isinstance(related.to, Test) and related.to.values == name.values)
+
+
+def _is_one_row(rows: Rows) -> bool:
+    """Whether a row is named, with or without further conditions."""
+    parts = rows.where.of if isinstance(rows.where, AllOf) else (rows.where,)
+    return any(isinstance(part, Test) and part.attribute == "id" and len(part.values) == 1 for part in parts)
+
+
+def _names(rows: Rows) -> bool:
+    return isinstance(rows.where, Test) and rows.where.attribute == "id"
+
+
+def _following(items: Sequence[Item], place: int) -> Item | None:
+    return items[place + 1] if place + 1 < len(items) else None
+
+
+class _Parts:
+    """What a query tests, measures, orders and follows."""
+
+    def __init__(self, query: Query, linker: Linker, denials: int) -> None:
+        self._query = query
+        self._linker = linker
+        nodes = list(_nodes(query))
+        self._tests = [node for node in nodes if isinstance(node, Test)]
+        self._values = {(test.attribute, _folded(value)) for test in self._tests for value in test.values}
+        self._values |= {("id", test.of_row) for test in self._tests}
+        self._kinds = {node.kind for node in nodes if isinstance(node, Rows)}
+        related = [node for node in nodes if isinstance(node, Related)]
+        self._relations = {node.relation for node in related}
+        self._orders = [node for node in nodes if isinstance(node, Order)]
+        self._attributes = {test.attribute for test in self._tests} | {order.by for order in self._orders}
+        measure, by = getattr(query, "measure", COUNT), getattr(query, "by", None)
+        self._function = measure.function
+        self._attributes |= {name for name in (measure.attribute, by, getattr(query, "attribute", None)) if name}
+        self._relations |= {name.partition(".")[0] for name in self._attributes if "." in name}
+        for name in self._relations:
+            self._kinds |= {linker.relations[name].source, linker.relations[name].target}
+        self._counts = {
+            attribute.rows_of
+            for kind in linker.declaration.kinds
+            for attribute in kind.attributes
+            if attribute.name in self._attributes and attribute.rows_of
+        }
+        self._is_transitive = any(node.transitive for node in related) or "dependence" in self._relations
+        # Two denials can say the same as none.
+        self._denies = (
+            denials > 1
+            or any(isinstance(node, Not) for node in nodes)
+            or any(
+                test.comparison in ("at_most", "below", "at_least") or test.values in ((False,), (0.0,))
+                for test in self._tests
+            )
+        )
+        self._numbers = _numbers(query, nodes)
+
+    def has(self, item: Item, following: Item | None) -> bool:  # noqa: PLR0911
+        """Whether what a phrase says is in the query."""
+        if isinstance(self._query, Call) and not self._is_name(item):
+            return True
+        content = [meaning for meaning in item.meanings if meaning.role in _CONTENT]
+        if item.find("preposition") and not self._is_name(item):
+            return True
+        if any(self._is_realised(meaning) for meaning in content) or item.text.lower() in _MULTIPLIERS:
+            return True
+        is_misspelt = " " not in item.text and item.cost >= TYPO_COST and item.says("filler") and not content
+        if is_misspelt and following is not None and following.find("kind", "party", "attribute", "value"):
+            return False
+        if item.says("about") and self._function == "count" and self._is_foreign(item):
+            return False
+        functions = [meaning.name for meaning in item.meanings if meaning.role in {"function", "mark"}]
+        if functions and not self._is_name(item):
+            return self._is_function_kept(item, following)
+        return not content
+
+    def _is_foreign(self, item: Item) -> bool:
+        """Whether an attribute is meant that none of the rows has."""
+        kinds = [meaning.kind for meaning in item.meanings if meaning.role == "attribute"]
+        return bool(kinds) and self._kinds.isdisjoint(kinds)
+
+    @staticmethod
+    def _is_name(item: Item) -> bool:
+        meaning = item.meanings[0] if item.meanings else None
+        return meaning is not None and meaning.role == "value" and meaning.name == "id"
+
+    def _is_realised(self, meaning: Meaning) -> bool:  # noqa: PLR0911
+        role, name = meaning.role, meaning.name
+        if role == "value":
+            return (name, _folded(meaning.value)) in self._values or (
+                name in self._attributes and self._linker.is_text(meaning)
+            )
+        if role in {"range", "extreme", "unit"}:
+            return name in self._attributes
+        if role in {"verb", "party", "stranded"}:
+            relation = self._linker.relations[meaning.relation]
+            is_grouped = isinstance(self._query, Groups) and not self._kinds.isdisjoint(
+                (relation.source, relation.target)
+            )
+            return is_grouped or meaning.relation in self._relations or name in self._counts
+        if role == "attribute":
+            return name in self._attributes or name in self._kinds
+        if role == "kind":
+            implied = all((key, _folded(value)) in self._values for key, value in meaning.value or ())
+            return implied and (name in self._kinds or name in self._counts or name in self._attributes)
+        if role == "time":
+            return any(_is_time(value) for test in self._tests for value in test.values)
+        if role == "number":
+            return self._has_number(float(meaning.value))
+        if role == "ordinal":
+            return meaning.value == 1 or meaning.value - 1 in self._numbers
+        if role == "operation":
+            return isinstance(self._query, Call) or self._linker.operations[name].rows == (0, 0)
+        return role == "transitive" and self._is_transitive
+
+    def _has_number(self, value: float) -> bool:
+        factors = {
+            float(factor)
+            for kind in self._linker.declaration.kinds
+            for attribute in kind.attributes
+            for factor in attribute.units.values()
+        }
+        given = {value * factor * scale for factor in {*factors, 1.0} for scale in (1, 1e3, 1e6, 1e9)}
+        if isinstance(self._query, Groups):
+            given |= {value - 1, value + 1}
+        return value == 1 or any(abs(one - number) <= 0.2 * abs(one) for one in given for number in self._numbers)
+
+    def _is_function_kept(self, item: Item, following: Item | None) -> bool:  # noqa: PLR0911
+        query = self._query
+        if item.says("filler", "common", "also", "exists"):
+            return True
+        if item.says("average", "median"):
+            return self._function in {"average", "median"}
+        if item.says("share"):
+            return isinstance(query, Share)
+        if item.says(*_ORDERED) and not item.says("filler", "all", "latest", "earliest"):
+            return (
+                bool(self._orders) or isinstance(query, Groups | Compare) or self._function in {"smallest", "largest"}
+            )
+        if item.says(*_COMPARED):
+            if following is not None and following.says("about"):
+                return True
+            compared = any(test.comparison != "is" for test in self._tests) or bool(self._orders)
+            return compared or isinstance(query, Compare | Groups)
+        if item.says("how_much") and isinstance(query, List):
+            weight = self._linker.kinds[query.rows.kind].weight
+            is_number = weight is not None and self._linker.attribute_named(query.rows.kind, weight) is not None
+            return query.attribute is not None or query.rows.order is not None or not _names(query.rows) or is_number
+        if item.says("how_many"):
+            return not (isinstance(query, List) and query.attribute is None and not query.rows.order)
+        if item.says(*NEGATIONS) and following is not None and not item.says("or_more", "or_less"):
+            return self._denies
+        return True
+
+
+def _nodes(value: Any) -> Iterator[Struct]:
+    """Every part of a query."""
+    if isinstance(value, Struct):
+        yield value
+        for name in value.__struct_fields__:
+            yield from _nodes(getattr(value, name))
+    elif isinstance(value, tuple):
+        for inner in value:
+            yield from _nodes(inner)
+
+
+def _numbers(query: Query, nodes: Sequence[Struct]) -> set[float]:
+    numbers = {
+        float(value)
+        for node in nodes
+        if isinstance(node, Test)
+        for value in node.values
+        if isinstance(value, int | float)
+    }
+    for node in (query, *nodes):
+        for name in ("limit", "skip", "at_least", "at_most"):
+            value = getattr(node, name, None)
+            if isinstance(value, int | float):
+                numbers.add(float(value))
+    return numbers
+
+
+def _folded(value: Any) -> str:
+    return str(value).casefold()
+
+
+def _is_time(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
