@@ -174,6 +174,8 @@ async def test_search_finds_the_words_of_pages_and_operations_and_shows_them(cli
     assert matched
     assert all(word.startswith(("quota", "exceed")) for word in matched)
     assert (await client.get("/guide/search", params={"q": "zzzyx"}, headers=asks)).json()["count"] == 0
+    some = (await client.get("/guide/search", params={"q": "quota zzzyx"}, headers=asks)).json()
+    assert (some["has_every_word"], some["count"] > 0) == (False, True)
     page = (await client.get("/guide/search", params={"q": "quota exceeded"})).text
     assert 'href="/guide/problems#quota-exceeded"' in page
     assert "<mark>" in page

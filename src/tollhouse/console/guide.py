@@ -63,9 +63,10 @@ class GuideQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GuideResults(Struct, frozen=True):
-    """The sections of the guide with these words, the best first."""
+    """The sections of the guide with these words, the best first; with some of them where none has every word."""
 
     query: str
+    has_every_word: bool
     count: int
     results: list[GuideResult]
 
@@ -281,10 +282,10 @@ class Guide:
         async def search(request: Request[GuideQuery, None]) -> Response:
             words = request.query.q.strip()
             is_page = request.media_type != JSON
-            results = await asyncio.to_thread(self._find, words, RESULTS if is_page else SUGGESTIONS)
+            results, has_every_word = await asyncio.to_thread(self._find, words, RESULTS if is_page else SUGGESTIONS)
             if is_page:
-                return self._results_page(words, results)
-            body = msgspec.json.encode(GuideResults(words, len(results), results))
+                return self._results_page(words, results, has_every_word=has_every_word)
+            body = msgspec.json.encode(GuideResults(words, has_every_word, len(results), results))
             return Response(body, JSON, compute_etag(body))
 
         responses: dict[str, Any] = {HTML.partition(";")[0]: {}, JSON: {}}
@@ -293,7 +294,7 @@ class Guide:
             query=GuideQuery, responses=responses, is_described=False,
         )  # fmt: skip
 
-    def _find(self, words: str, limit: int) -> list[GuideResult]:
+    def _find(self, words: str, limit: int) -> tuple[list[GuideResult], bool]:
         if self._index is None:
             # The pages and the references of this host, rendered and indexed on the first search.
             pages = [(page_title(name), page_path(name), self._text(name)) for name in page_names()]
@@ -304,7 +305,7 @@ class Guide:
             self._index = GuideIndex([each for page in (*pages, *references) for each in sections_of(*page)])
         return self._index.search(words, limit)
 
-    def _results_page(self, words: str, results: Sequence[GuideResult]) -> Response:
+    def _results_page(self, words: str, results: Sequence[GuideResult], *, has_every_word: bool) -> Response:
         items = "".join(
             f'<li><a class="title" href="{html.escape(one.address)}">{html.escape(one.heading)}</a> '
             f'<span class="dim small">{html.escape(one.page)}</span><p class="small">{_excerpt(one)}</p></li>'
@@ -315,7 +316,8 @@ class Guide:
             if len(results) < RESULTS
             else f"The best {RESULTS}"
         )
-        said = f"{count} for “{html.escape(words)}”" if results else "No section of the guide has these words."
+        part = "" if has_every_word else "No section has all of these words. "
+        said = f"{part}{count} for “{html.escape(words)}”" if results else "No section of the guide has these words."
         status = f'<p class="dim" role="status">{said}</p>' if words else ""
         main = (
             f'<div class="guide">{self._navigation(SEARCH, words)}<article class="prose"><h1>Search the guide</h1>'

@@ -75,19 +75,19 @@ class GuideIndex:
         writer.wait_merging_threads()
         self._index.reload()
 
-    def search(self, text: str, limit: int) -> list[GuideResult]:
-        """The best sections with every word of the text, else with any of them. Empty for a text without a word."""
+    def search(self, text: str, limit: int) -> tuple[list[GuideResult], bool]:
+        """The best sections with every word of the text, else with any of them; whether they have every word."""
         words = [word.lower() for word in _WORD.findall(text)][:MAX_WORDS]
         if not words:
-            return []
+            return [], True
         queries = [self._word(word, is_last=at == len(words) - 1) for at, word in enumerate(words)]
         searcher = self._index.searcher()
         for occur in (Occur.Must, Occur.Should):
             hits = searcher.search(Query.boolean_query([(occur, query) for query in queries]), limit).hits
             if hits:
                 places = [int(searcher.doc(address)["place"][0]) for _, address in hits]
-                return [self._result(self._sections[place], words) for place in places]
-        return []
+                return [self._result(self._sections[place], words) for place in places], occur == Occur.Must
+        return [], True
 
     def _word(self, word: str, *, is_last: bool) -> Query:
         schema, stem = self._index.schema, _stem(word)

@@ -48,10 +48,12 @@ def _introduction(service: Service, title: str, address: str) -> str:
     setup = f"export {URL}={address}"
     if needs_key := any(endpoint.terms.opens_to == "key" for endpoint in service.endpoints):
         setup += f"\nexport {KEY}=th_live_…"
+    key = '<p class="small dim">A key that this browser keeps is filled in. <a href="/keys">Create a key</a></p>'
     return (
         f'<h1 id="reference">{html.escape(title)}: API reference</h1>{render(service.description).body}'
         "<p>The samples run as shown with curl, with Python and the package <code>requests</code>, and with Node.js 20 "
         f"or newer. Set the service's address{' and your key' if needs_key else ''} first:</p>{code_block(setup, 'sh')}"
+        f"{key if needs_key else ''}"
     )
 
 

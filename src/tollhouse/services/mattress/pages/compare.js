@@ -53,7 +53,7 @@ export async function showComparison(place, shops) {
       pageLink(el("a", { class: "button quiet" }, "← Back to the list"), { compare: "", rows: "", chosen: wanted.join(",") }),
       el("label", { class: "choice" }, el("input", { type: "checkbox", id: "only-different", checked: only, onchange: (event) => go({ rows: event.target.checked ? "different" : "" }) }), "Only differences"),
       el("button", { type: "button", class: "quiet", onclick: () => print() }, "Print"), apiButton(() => request))),
-    products.some(isMadeUp) && el("p", { class: "small dim" }, `Demonstration data: ${products.every(isMadeUp) ? "these products, brands and shops are" : `${products.filter(isMadeUp).map((one) => one.title).join(", ")}: their brands and shops are`} fictional.`),
+    products.some(isMadeUp) && el("p", { class: "small dim" }, products.every(isMadeUp) ? "Demonstration data: these products, brands and shops are fictional." : `Demonstration data, with a fictional brand and shop: ${products.filter(isMadeUp).map((one) => one.title).join("; ")}.`),
     missing.map((id) => el("p", { class: "notice", role: "alert" }, "No product has the id ", el("code", {}, id), ". It may have been removed by its retailer. ", pageLink(el("a", {}, "Leave it out"), { compare: wanted.filter((one) => one !== id).join(",") }))),
     products.length ? table(products, only) : el("p", { class: "empty" }, "None of these products is listed."), products.length > 0 && disclosure());
     announce(`Comparison of ${products.length} products`);
