@@ -39,38 +39,26 @@ def record_call(  # noqa: PLR0913, PLR0917 - everything that is known of a reque
                     request, path, status, code, {"tollhouse.service": service, "tollhouse.operation": endpoint.id}
                 )
             return
-    kind, subject, name, plan, payment, micros = "address", address, "", "", "", 0
-    if call is not None:
-        payment, micros, caller = call.payment, call.charged_micros, call.caller
-        if isinstance(caller, KeyCaller):
-            kind, subject, name, plan = "key", caller.key_id, caller.label or "", caller.tier
-        elif isinstance(caller, WalletCaller):
-            kind, subject, name = "wallet", caller.agent_id, caller.address
-        elif isinstance(caller, VisitorCaller):
-            kind = "page"
+    kind, subject, name, plan = _caller(call, address)
+    payment, micros = (call.payment, call.charged_micros) if call else ("", 0)
     if tracing.is_on():
         members = {"service": service, "operation": operation, "caller": kind, "plan": plan, "payment": payment}
         _describe(request, path, status, code, {f"tollhouse.{name}": value for name, value in members.items()})
-    recorder.record(
-        RecordedCall(
-            ended,
-            seconds,
-            status,
-            code,
-            detail,
-            service,
-            operation,
-            request.method,
-            path,
-            request.id,
-            kind,
-            subject,
-            name,
-            plan,
-            payment,
-            micros,
-        )
-    )
+    key = (service, operation, status, code, kind, plan, payment)
+    recorder.count_call(key, seconds, ended, subject, name, micros)
+    if recorder.has_room(status):
+        outcome, about = (ended, seconds, status, code, detail), (service, operation, request.method, path, request.id)
+        recorder.keep(RecordedCall(*outcome, *about, kind, subject, name, plan, payment, micros))
+
+
+def _caller(call: Call | None, address: str) -> tuple[str, str, str, str]:
+    """Kind, subject, name and plan of the caller."""
+    caller = call.caller if call else None
+    if isinstance(caller, KeyCaller):
+        return "key", caller.key_id, caller.label or "", caller.tier
+    if isinstance(caller, WalletCaller):
+        return "wallet", caller.agent_id, caller.address, ""
+    return "page" if isinstance(caller, VisitorCaller) else "address", address, "", ""
 
 
 def _describe(request: HttpRequest, path: str, status: int, code: str, members: dict[str, str]) -> None:

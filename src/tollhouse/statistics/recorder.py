@@ -1,11 +1,10 @@
 """Counts every call in memory: by operation, status, caller and payment, with latencies and the newest calls.
 
-A call changes two counters and joins a bounded list, which costs less than a microsecond. `take` hands over what was
-counted since the last time, to be stored.
+A call changes two counters, which costs less than a microsecond, and may be kept for the live log. `take` hands over
+what was counted since the last time, to be stored.
 """
 
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Iterable
 from time import perf_counter
 from typing import Literal
@@ -18,7 +17,7 @@ BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 """Upper bounds of the latency buckets in seconds; one more bucket holds what took longer."""
 MINUTE = 60
 MOST_RECENT = 50
-"""How many of the newest calls a process keeps between two flushes: so many answered, and so many refused."""
+"""How many calls a process keeps for the live log between two flushes: so many answered, and so many refused."""
 MOST_MINUTES = 1_000
 """How many batches a process keeps while the database cannot be reached."""
 FIRST_ERROR, FIRST_FAILURE = 400, 500
@@ -117,28 +116,40 @@ class Recorder:
     def __init__(self) -> None:
         self._totals: dict[Key, Latencies] = {}
         self._finished: list[Counted] = []
-        self._answered: deque[RecordedCall] = deque(maxlen=MOST_RECENT)
-        self._refused: deque[RecordedCall] = deque(maxlen=MOST_RECENT)
+        self._answered: list[RecordedCall] = []
+        self._refused: list[RecordedCall] = []
         self._open_minute()
 
     def record(self, call: RecordedCall) -> None:
-        """Count a call to an operation of the API, and keep it for the live log."""
-        status, kind = call.status, call.kind
-        key = (call.service, call.operation, status, call.code, kind, call.plan, call.payment)
-        self.count(key, call.seconds, call.ended)
-        (self._answered if status < FIRST_ERROR else self._refused).append(call)
-        if kind == "key" and not call.payment and status < FIRST_ERROR:
-            # It counted against no limit: the holder verified the key, or read its usage.
-            return
+        """Count a call to an operation of the API, and keep it for the live log while there is room."""
+        key = (call.service, call.operation, call.status, call.code, call.kind, call.plan, call.payment)
+        self.count_call(key, call.seconds, call.ended, call.subject, call.name, call.charged_micros)
+        if self.has_room(call.status):
+            self.keep(call)
+
+    def count_call(  # noqa: PLR0913, PLR0917 - a struct for each call would cost as much as counting it
+        self, key: Key, seconds: float, ended: float, subject: str, name: str, charged_micros: int
+    ) -> None:
+        """Count a call to an operation of the API, for its caller too."""
+        self.count(key, seconds, ended)
+        _, _, status, _, kind, plan, _ = key
         callers = self._current.callers
-        use = callers.get((kind, call.subject))
+        use = callers.get((kind, subject))
         if use is None:
-            use = callers[kind, call.subject] = CallerUse(call.plan, call.name)
+            use = callers[kind, subject] = CallerUse(plan, name)
         use.requests += 1
         if status >= FIRST_ERROR:
             use.refused += status < FIRST_FAILURE
             use.failed += status >= FIRST_FAILURE
-        use.charged_micros += call.charged_micros
+        use.charged_micros += charged_micros
+
+    def has_room(self, status: int) -> bool:
+        """Whether the live log takes one more call with this status before the next flush."""
+        return len(self._answered if status < FIRST_ERROR else self._refused) < MOST_RECENT
+
+    def keep(self, call: RecordedCall) -> None:
+        """Keep a call for the live log."""
+        (self._answered if call.status < FIRST_ERROR else self._refused).append(call)
 
     def count(self, key: Key, seconds: float, ended: float) -> None:
         """Count a request. Those for pages and files, of caller kind "", are only counted."""
@@ -164,7 +175,7 @@ class Recorder:
         self._finished = [*counted, *self._finished][-MOST_MINUTES:]
 
     def take_recent(self) -> list[tuple[float, RecordedCall]]:
-        """The newest calls since the last time, each with its time in seconds since 1970."""
+        """The calls kept since the last time, each with its time in seconds since 1970."""
         taken = [(self._wall + call.ended, call) for calls in (self._answered, self._refused) for call in calls]
         self._answered.clear()
         self._refused.clear()
