@@ -1,4 +1,4 @@
-"""Check the alert rules in deploy/ and the queries of the dashboard with promtool, which comes with Prometheus."""
+"""Check the files for Prometheus in deploy/, and the queries of the dashboard, with promtool, a part of Prometheus."""
 
 import json
 import re
@@ -31,6 +31,9 @@ def main() -> int:
     if promtool is None:
         print("promtool is not installed (on Debian and Ubuntu: apt install prometheus): nothing was checked")
         return 1
+    config = [promtool, "check", "config", "--syntax-only", RULES.with_name("prometheus.yaml")]
+    if status := subprocess.run(config, check=False).returncode:  # noqa: S603 - ours
+        return status
     with tempfile.TemporaryDirectory() as folder:
         queries = Path(folder) / "dashboard.yaml"
         queries.write_text(dashboard_rules(), "utf-8")

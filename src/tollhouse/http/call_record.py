@@ -46,7 +46,7 @@ def record_call(  # noqa: PLR0913, PLR0917 - everything that is known of a reque
         _describe(request, path, status, code, {f"tollhouse.{name}": value for name, value in members.items()})
     key = (service, operation, status, code, kind, plan, payment)
     recorder.count_call(key, seconds, ended, subject, name, micros)
-    if recorder.has_room(status):
+    if recorder.accepts(status):
         outcome, about = (ended, seconds, status, code, detail), (service, operation, request.method, path, request.id)
         recorder.keep(RecordedCall(*outcome, *about, kind, subject, name, plan, payment, micros))
 

@@ -124,7 +124,7 @@ class Recorder:
         """Count a call to an operation of the API, and keep it for the live log while there is room."""
         key = (call.service, call.operation, call.status, call.code, call.kind, call.plan, call.payment)
         self.count_call(key, call.seconds, call.ended, call.subject, call.name, call.charged_micros)
-        if self.has_room(call.status):
+        if self.accepts(call.status):
             self.keep(call)
 
     def count_call(  # noqa: PLR0913, PLR0917 - a struct for each call would cost as much as counting it
@@ -143,7 +143,7 @@ class Recorder:
             use.failed += status >= FIRST_FAILURE
         use.charged_micros += charged_micros
 
-    def has_room(self, status: int) -> bool:
+    def accepts(self, status: int) -> bool:
         """Whether the live log takes one more call with this status before the next flush."""
         return len(self._answered if status < FIRST_ERROR else self._refused) < MOST_RECENT
 
