@@ -19,7 +19,7 @@ let [heat, held, frame, timer] = [1, null, 0, 0];
 requestAnimationFrame(() => setTimeout(begin));
 
 function begin() {
-  const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `The ${nodes.length} companies with the most links in the value chain, from materials on the left to model builders on the right` });
+  const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `The ${number(nodes.length)} companies with the most links in the value chain, from materials on the left to model builders on the right` });
   const named = new Set([...nodes].sort((a, b) => b.links - a.links).slice(0, NAMED));
   for (const one of chokepoints) named.add(byName.get(one.id));
   for (const edge of edges) picture.append(edge.line = svg("line", {}));
@@ -38,7 +38,7 @@ function begin() {
   for (let turn = 0; turn < 260; turn += 1) step(Math.max(0.05, 1 - turn / 220));
   place();
   fill(byId("pull-buttons"), chokepoints.map((one, at) => el("button", { type: "button", class: at ? "quiet" : null, "aria-pressed": "false", "data-company": one.id, onclick: (event) => takeOut(one, event.currentTarget) }, `Take ${one.name} out`)));
-  byId("pull-count").textContent = `${number(total)} companies, ${counted(nodes.length, "company", "companies")} drawn. Pull one.`;
+  rest();
 }
 
 function takeOut(one, button) {
@@ -47,8 +47,7 @@ function takeOut(one, button) {
   for (const each of byId("pull-buttons").children) each.setAttribute("aria-pressed", String(each === button && !isOut));
   if (isOut) {
     mark(new Map(), "");
-    byId("pull-count").textContent = `${number(total)} companies`;
-    return fill(byId("pull-list"));
+    return rest();
   }
   const last = Math.max(0, ...one.stops.map((each) => each.step));
   announce(`Without ${one.name} ${counted(one.stops.length, "other company stops", "other companies stop")}`);
@@ -63,6 +62,11 @@ function takeOut(one, button) {
   };
   show();
   if (now <= last) timer = setInterval(show, STEP_MS);
+}
+
+function rest() {
+  byId("pull-count").textContent = `The ${number(nodes.length)} of ${number(total)} companies with the most links, from materials on the left to model builders.`;
+  byId("pull-list").textContent = "Pull a company with the pointer, or take one out to see what stops without it, step by step.";
 }
 
 function mark(stopped, lost) {

@@ -1,16 +1,18 @@
-"""The page of the studio service, declared beside its files."""
+"""The page of the studio service and its piece of the front page, declared beside its files."""
 
 from pathlib import Path
 
 from tollhouse.http.pages import FrontPageEntry, Page
+
+_FOLDER = Path(__file__).parent
 
 PAGES = (
     Page(
         path="/studio-catalogue",
         title="Studio catalogue",
         label="Studio",
-        file=Path(__file__).parent / "catalogue.html",
-        scripts=("catalogue.js",),
+        file=_FOLDER / "catalogue.html",
+        scripts=("catalogue.js", "studio.css"),
     ),
 )
 FRONT_PAGE = FrontPageEntry(
@@ -19,4 +21,6 @@ FRONT_PAGE = FrontPageEntry(
     example_calls=("/api/catalogue",),
     page="/studio-catalogue",
     button="Read the catalogue",
+    file=_FOLDER / "front.html",
+    scripts=("front.js", "studio.css"),
 )
