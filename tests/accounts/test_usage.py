@@ -136,7 +136,7 @@ async def test_wallet_alone_sees_what_its_calls_cost_by_day_and_operation(house,
     assert (unsigned.status_code, unsigned.json()["code"]) == (401, "missing-credentials")
     for elsewhere in ({"says": "signed_at=1"}, {"wallet": Account.from_key(b"\x09" * 32)}):
         assert (await usage(**elsewhere)).status_code in {401, 404}
-    for stale in (now - SIGNED_FOR_SECONDS - 1, now + SIGNED_FOR_SECONDS + 1):
+    for stale in (now - SIGNED_FOR_SECONDS - 1, now + SIGNED_FOR_SECONDS + 1, 10**400):
         refused = await usage(signed_at=stale)
         assert (refused.status_code, refused.json()["parameter"]) == (400, "signed_at")
     bare = await client.get(f"/api/agent/usage?signed_at={int(now)}", headers=signed("/api/agent/usage"))

@@ -48,7 +48,7 @@ headers = {{ Authorization = "Bearer {mortal}" }}
 
 [[operations]]
 include-operation-id = [
-    "registerAgent", "depositCredit", "getAgentBalance", "beginCheckout", "receiveStripeEvent", "chat",
+    "registerAgent", "depositCredit", "getAgentBalance", "getAgentUsage", "beginCheckout", "receiveStripeEvent", "chat",
     "createAlert", "changeAlert", "previewAlert", "saveAnalysisQuery", "verifyPayment", "settlePayment",
     "search_catalog", "lookup_catalog", "get_product",
 ]

@@ -140,6 +140,7 @@ class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
         int,
         Meta(
             ge=0,
+            le=10**11,
             description="When the wallet signed, in seconds since 1970; valid for 10 minutes",
             examples=[1769846400],
         ),
