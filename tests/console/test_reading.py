@@ -98,6 +98,39 @@ def test_id_that_is_not_here_says_so_and_one_that_was_merged_says_into_what(visi
     visitor.check()
 
 
+def test_brief_states_the_source_of_each_figure_and_prints_them_all(visit, feeds):
+    brief = feeds.get("/feeds/defense-brief").json()
+    production = brief["production_summary"]
+    visitor = visit()
+    visitor.open("/board?view=brief")
+    page = visitor.page
+    page.locator(".programs").first.wait_for()
+    panels = page.locator("article.gap")
+    assert panels.count() == len(brief["capability_gaps"])
+    for panel, gap in zip(panels.all(), brief["capability_gaps"], strict=True):
+        text = panel.inner_text()
+        assert gap["explanation"] in text
+        assert f"{gap['gap_score']:.2f}" in text
+        assert all(f"${gap['trend'][year]:.1f} B" in text for year in ("fy2025_b", "fy2026_b", "fy2027_requested_b"))
+    assert brief["events_live"]["change"]["Battles"]["reason"] in page.locator(".not-known").first.inner_text()
+    row = page.locator(".programs tbody tr").first
+    row.get_by_role("button", name=f"Source of {production['programs'][0]['name']}").click()
+    drawer = page.get_by_role("dialog")
+    expect(drawer.locator(".notes li")).to_have_text(production["programs"][0]["source"])
+    page.keyboard.press("Escape")
+    visitor.check_both_layouts()
+    page.set_viewport_size({"width": 674, "height": 900})
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert not page.locator("header.site").is_visible()
+    notes = page.locator(".all-notes .notes li").all_inner_texts()
+    assert production["basis"] in notes
+    assert production["programs"][0]["source"] in notes
+    assert set(brief["capability_gaps"][0]["evidence"]) <= set(notes)
+    assert visitor.overflow() <= 0
+    page.emulate_media(media="screen")
+
+
 def test_stranger_asks_opens_a_source_in_place_and_goes_on_with_a_suggestion(visit):
     visitor = visit()
     visitor.open("/ask?q=How+many+events+are+there+by+category%3F")

@@ -48,7 +48,7 @@ def build_pages(settings: Settings, plans: Plans) -> list[Page]:
             title="Defense dashboard",
             label="Defense",
             file=_HERE / "dashboard.html",
-            scripts=(*_BOARD_FILES, "dashboard.js"),
+            scripts=(*_BOARD_FILES, "brief.css", "dashboard.js"),
             parameters=("view", "type", *_BOARD_PARAMETERS),
             facts=_BOARD_FACTS,
         ),
