@@ -86,8 +86,10 @@ class _Reader:
             return None
         relation, numbers, end = self._second(relation, first)
         relation, end = self._after(relation, end, is_bare=noun is None)
-        if noun is None:
-            noun, end = self._noun_after(end)
+        if noun is None and compared is None:
+            after, behind = self._noun_after(end)
+            if after is not None and self._measures(after, numbers[0]):
+                noun, end = after, behind
         words = " ".join(item.text for item in self._items[index:end])
         attribute = self._attribute(noun or compared, numbers, relation, end)
         if attribute is None:
@@ -167,6 +169,8 @@ class _Reader:
             following = self._at(end)
             if following is None or not following.says("or_more", "or_less") or self._number(self._skip(end + 1)):
                 return None
+            if following.says("at_least", "at_most") and self._own(self._at(self._skip(end + 1)), "value", "range"):
+                return None  # "medium-firm, at least a queen"
             relation, end = ("at_least" if following.says("or_more") else "at_most"), end + 1
         words = " ".join(item.text for item in self._items[index:end])
         attribute = self._linker.attribute(meaning)
@@ -244,8 +248,12 @@ class _Reader:
         item = self._at(index)
         if item is None or relation in ("between", "above", "below") or item.find("value", "unit"):
             return relation, index
+        if item.text == "+" and item.glued:
+            return "at_least", index + 1
         if item.says("around") and item.text.lower() in _OR_SO:
             return "around", index + 1
+        if relation and item.says("at_least", "at_most"):
+            return relation, index  # "max $800, at least a double"
         if item.says("or_more", "or_less") and not (is_bare and item.says("and", "with")):
             return ("at_least" if item.says("or_more") else "at_most"), index + 1
         return relation, index
@@ -254,7 +262,11 @@ class _Reader:
         """An attribute that names the number before it: "107 cm wide", "200 nights' trial"."""
         at = index
         while (item := self._at(at)) is not None and at < index + 2 and self._is_light(item) and not item.says("have"):
+            if item.says("that"):
+                return None, index
             at += 1
+        if self._own(self._at(at), "value"):
+            return None, index
         meaning = self._own(self._at(at), "attribute")
         attribute = self._linker.attribute(meaning) if meaning else None
         if attribute is None or attribute.type not in ("number", "money"):
@@ -267,7 +279,8 @@ class _Reader:
         self, said: Attribute | None, numbers: Sequence[_Number], relation: Relation, end: int
     ) -> Attribute | None:
         number = numbers[0]
-        if not number.is_money and self._is_unavailable(end):
+        is_price = number.is_money or (relation not in ("", "is") and number.value >= _LEAST_BARE and not number.units)
+        if said is None and not is_price and self._is_unavailable(end):
             return None
         if said is not None and self._measures(said, number):
             return said

@@ -22,6 +22,7 @@ TEXT = "text"
 _STOPS = frozenset({".", ";", "!", "?", "(", ")", ":"})
 _NEGATORS = ("not", "without", "except", "neither")
 _LISTING = ("without", "except")
+_ANY = frozenset({"any", "anyone", "anybody", "every", "everyone", "all", "everything", "anything"})
 # What a word of the vocabulary can be, the most specific first.
 _ROLES = ("value", "range", "extreme", "attribute")
 # Words between a negation and what it denies: "isn't a", "nothing that has".
@@ -31,12 +32,19 @@ Joiner = Literal["", "and", "or", "comma"]
 
 
 class _Stated(Struct):
-    """A condition, whether it is denied, and the place of its sentence part; `alternatives` are joined by "or"."""
+    """A condition, whether it is denied, and the place of its sentence part; `alternatives` are joined by "or".
+
+    `phrase` is the part between commas. `is_or`: "or" stands before a condition on another attribute. `is_pronoun`: it
+    is said of "one", which stands for what was said before.
+    """
 
     alternatives: list[Condition]
     attribute: str
     negated: bool = False
     clause: int = 0
+    phrase: int = 0
+    is_or: bool = False
+    is_pronoun: bool = False
 
 
 class _State(Struct):
@@ -48,12 +56,15 @@ class _State(Struct):
     unused: list[str] = field(default_factory=list)
     understood: list[tuple[str, str]] = field(default_factory=list)
     clause: int = 0
+    phrase: int = 0
+    is_comma: bool = False
     negations: int = 0
     negator: str = ""
     is_after_negator: bool = False
     joiner: Joiner = ""
     last: _Stated | None = None
     is_unimportant: bool = False
+    is_relative: bool = False
 
 
 def read_description(text: str, linker: Linker, kind: str, *, now: datetime | None = None) -> Reading:
@@ -68,7 +79,7 @@ def read_description(text: str, linker: Linker, kind: str, *, now: datetime | No
     index = 0
     while index < len(items):
         index = _read(linker, kind, items, index, state)
-    conditions = tuple(_combined(stated) for stated in state.stated)
+    conditions = tuple(_with_alternatives(state.stated))
     denied = tuple(Not(Test(TEXT, "contains", (words,), words)) for words, negated in state.words if negated)
     where = (*conditions, *denied)
     words = tuple(words for words, negated in state.words if not negated)
@@ -97,7 +108,8 @@ def _read(linker: Linker, kind: str, items: Sequence[Item], index: int, state: _
     if item.says("most", "least") and (meaning is None or meaning.role not in ("value", "range")):
         ordered = _ordered_noun(items, index, kind)
         if ordered is not None:
-            _take_order(item.text, Order(ordered, descending=item.says("most")), state)
+            name, is_upward = ordered
+            _take_order(item.text, Order(name, descending=item.says("most") == is_upward), state)
             return index + 2
     if meaning is not None:
         _take_meaning(meaning, linker, items, index, state)
@@ -159,12 +171,18 @@ def _take(condition: Condition, attribute: str, state: _State) -> None:
         return
     last = state.last
     negated = state.negations % 2 == 1
+    if negated and state.is_relative and last is not None and last.negated:
+        # "No queens that are not in stock" wants queens in stock.
+        last.negated = negated = False
+        state.negations = 0
+    state.is_relative = False
     if not state.negations and last is not None and last.negated:
         negated = _goes_on(state.joiner, attribute, last.attribute, state.negator)
-    if last is not None and state.joiner == "or" and not state.negations and last.negated == negated:
+    is_or = last is not None and state.joiner == "or" and not state.negations and last.negated == negated
+    if is_or and last is not None and (last.attribute == attribute or negated):
         last.alternatives.append(condition)
     else:
-        state.stated.append(_Stated([condition], attribute, negated, state.clause))
+        state.stated.append(_Stated([condition], attribute, negated, state.clause, state.phrase, is_or))
         state.last = state.stated[-1]
     state.negations, state.is_after_negator, state.joiner = 0, False, ""
 
@@ -213,11 +231,19 @@ def _take_order(words: str, order: Order, state: _State) -> None:
     state.negations, state.is_after_negator = 0, False
 
 
-def _ordered_noun(items: Sequence[Item], index: int, kind: str) -> str | None:
-    """The attribute after a superlative: "the highest price"."""
+def _ordered_noun(items: Sequence[Item], index: int, kind: str) -> tuple[str, bool] | None:
+    """The attribute after a superlative, "the highest price", and whether "most" is its largest value."""
     following = items[index + 1] if index + 1 < len(items) else None
-    meaning = following.find("attribute") if following else None
-    return meaning.name if meaning is not None and meaning.kind == kind else None
+    own = [each for each in (following.meanings if following else ()) if each.kind == kind]
+    named = next((each for each in own if each.role == "attribute"), None)
+    if named is not None:
+        return named.name, True
+    extreme = next((each for each in own if each.role == "extreme"), None)
+    if extreme is not None:
+        return extreme.name, bool(extreme.value)
+    # "The least firm", "the most soft": the range says which end of the scale is meant.
+    ranged = next((each for each in own if each.role == "range"), None)
+    return (ranged.name, ranged.value[0] not in (None, float("-inf"))) if ranged is not None else None
 
 
 def _take_noun(attribute: Attribute | None, items: Sequence[Item], index: int, state: _State) -> None:
@@ -278,6 +304,8 @@ def _take_function(items: Sequence[Item], index: int, state: _State) -> None:
     elif item.says(*_NEGATORS) or (item.says("but") and state.is_after_negator):
         # "But" denies as well in "nothing but hybrids".
         _deny(items, index, state)
+    elif item.says("but") and _is_of_any(items, index):
+        state.negations, state.negator, state.is_after_negator = 1, "except", True
     elif item.text == ":" and state.negations:
         # "Not wanted: latex, foam" denies the whole list.
         state.negator = "except"
@@ -286,18 +314,34 @@ def _take_function(items: Sequence[Item], index: int, state: _State) -> None:
     elif item.says("to") and _joins_ranges(items, index):
         state.joiner = "or"
     else:
+        is_first = len(state.stated) == 1 and state.last is state.stated[0] and state.negator == "not"
+        is_kind_before = any(each.find("kind") for each in items[:index])
+        if item.says("that") and is_first and not is_kind_before and not state.joiner:
+            state.is_relative = True
         if item.find("kind") is not None or not item.says(*_LIGHT):
             state.is_after_negator = False
         _join_next(item, state)
 
 
+def _is_of_any(items: Sequence[Item], index: int) -> bool:
+    """Whether "but" leaves out of all: "from any brand but X", "from anyone but X"."""
+    before = items[max(0, index - 2) : index]
+    is_near = not any(each.find("value", "range", "number") or each.text in {",", *_STOPS} for each in before)
+    return is_near and any(each.text.lower() in _ANY for each in before)
+
+
 def _join_next(item: Item, state: _State) -> None:
     if item.number is not None:
+        if item.text.lower() in ("one", "ones") and state.stated and state.stated[-1].is_or:
+            state.stated[-1].is_pronoun = True
         state.joiner, state.negations = "", 0
     elif item.text == ",":
+        state.phrase, state.is_comma = state.phrase + 1, True
         state.negations, state.joiner, state.is_unimportant = 0, state.joiner or "comma", False
     elif item.says("or", "nor") or item.text == "/":
-        state.joiner = "or"
+        # A comma before "or" ends no part: "hybrid double, or a latex queen".
+        state.phrase -= state.is_comma
+        state.joiner, state.is_comma = "or", False
     elif item.says("and", "both") or item.text in {"&", "+"}:
         state.joiner = "and"
 
@@ -368,8 +412,50 @@ def _forget(before: Item | None, state: _State) -> None:
 
 def _end_clause(state: _State) -> None:
     state.clause += 1
+    state.is_comma = state.is_relative = False
     state.negations, state.joiner, state.last = 0, "", None
     state.is_after_negator = state.is_unimportant = False
+
+
+def _with_alternatives(stated: Sequence[_Stated]) -> list[Condition]:
+    """The conditions, with alternatives of whole descriptions: "latex queen or memory foam king".
+
+    What stands on the two sides of "or" are descriptions if both say something of one attribute; else only the two
+    conditions beside "or" are alternatives.
+    """
+    result: list[Condition] = []
+    branch: list[_Stated] = []
+    branches: list[list[_Stated]] = []
+    for place, one in enumerate(stated):
+        starts = not branch and not branches
+        if not starts and (one.phrase != stated[place - 1].phrase or one.clause != stated[place - 1].clause):
+            result += _joined([*branches, branch])
+            branches, branch = [], []
+        if one.is_or and branch:
+            branches, branch = [*branches, branch], []
+        branch.append(one)
+    return [*result, *_joined([*branches, branch])] if branch else result
+
+
+def _joined(branches: Sequence[list[_Stated]]) -> list[Condition]:
+    """The conditions of one part of a text, whose branches are joined by "or"."""
+    first = branches[0]
+    if len(branches) == 1:
+        return [_combined(one) for one in first]
+    names = {one.attribute for one in first}
+    if any(names.isdisjoint(one.attribute for one in branch) for branch in branches[1:]):
+        inner = [_combined(one) for branch in branches for one in branch]
+        at = len(first) - 1
+        alternatives = [_combined(first[-1]), *(_combined(branch[0]) for branch in branches[1:])]
+        rest = [_combined(one) for branch in branches[1:] for one in branch[1:]]
+        return [*inner[:at], AnyOf(tuple(alternatives)), *rest]
+    described: list[Condition] = []
+    for branch in branches:
+        own = {one.attribute for one in branch}
+        shared = [one for one in first if branch[0].is_pronoun and one.attribute not in own]
+        conditions = [_combined(one) for one in (*shared, *branch)]
+        described.append(conditions[0] if len(conditions) == 1 else AllOf(tuple(conditions)))
+    return [AnyOf(tuple(described))]
 
 
 def _combined(stated: _Stated) -> Condition:

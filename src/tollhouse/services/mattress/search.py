@@ -89,7 +89,7 @@ async def search_products(catalogue: Searchable, known: SearchWords, query: Sear
         if not (part.is_excluding and part.attribute == "text" and not await _is_known(catalogue, part.words))
     ]
     sort = _sort(described.rows.order)
-    if await _is_matched_word(catalogue, text, reading):
+    if await _is_matched_word(catalogue, known.linker, text, reading):
         return await _search_words(catalogue, query)
     if not (parts or sort):
         return await _search_undescribed(catalogue, known.linker, query, (*described.words, *reading.ignored))
@@ -101,9 +101,18 @@ async def search_products(catalogue: Searchable, known: SearchWords, query: Sear
     return await _search_parts(catalogue, query, reading, parts, sort)
 
 
-async def _is_matched_word(catalogue: Searchable, text: str, reading: Reading) -> bool:
+def _is_part_of_value(linker: Linker, reading: Reading) -> bool:
+    """Whether the text is a value that is a part of another one: a king is no king single."""
+    test = reading.query.rows.where if isinstance(reading.query, Open) else None
+    attribute = linker.attribute_named(PRODUCT, test.attribute) if isinstance(test, Test) else None
+    if attribute is None or not isinstance(test, Test):
+        return False
+    return any(str(value) in other.split() for value in test.values for other in attribute.values if other != value)
+
+
+async def _is_matched_word(catalogue: Searchable, linker: Linker, text: str, reading: Reading) -> bool:
     """Whether the text is one word that products have; one that both may correct is corrected as a word."""
-    if len(text.split()) > 1:
+    if len(text.split()) > 1 or _is_part_of_value(linker, reading):
         return False
     if reading.corrected:
         return bool(await _total(catalogue, CatalogueQuery(text=text)))
